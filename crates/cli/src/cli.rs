@@ -1189,8 +1189,7 @@ pub(crate) struct DemoArgs {
     /// A design (IFC, STEP) to run on instead of OO7.
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
-    /// The store's directory, which must not exist yet or be empty; `thorp-demo-PID` in the temporary folder if there
-    /// is none.
+    /// The store's directory, which must not exist yet or be empty; a new one in the temporary folder if there is none.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Transactions of each client in each part of the comparison.
@@ -1220,8 +1219,8 @@ pub(crate) enum VolumeCommand {
     /// this folder how much room its copies take, and those of each volume.
     #[command(after_help = VOLUME_HOLDERS_HELP)]
     Holders(VolumeHoldersArgs),
-    /// Gives a volume another size, attached at this host or not at all. Behind the end of one that becomes smaller all is gone
-    /// for good. NBD clients see the new size when they connect again.
+    /// Gives a volume another size, attached at this host or not at all. Behind the end of one that becomes smaller, which takes
+    /// --shrink, all is gone for good. NBD clients see the new size when they connect again.
     #[command(after_help = VOLUME_RESIZE_HELP)]
     Resize(VolumeResizeArgs),
     /// Makes another volume with what was written to this one before, attached at this host or not at all. Both share their
@@ -1430,7 +1429,7 @@ pub(crate) struct VolumePlace {
     /// The address of the store; or several, separated by commas.
     #[arg(long, value_name = "ADDR", conflicts_with = "beside")]
     pub(crate) store: Option<String>,
-    /// The directory of the files beside the home, as it was attached with.
+    /// The directory of the files beside a device, as it was attached with. A raw file says where they are.
     #[arg(long, value_name = "DIR")]
     pub(crate) beside: Option<PathBuf>,
     /// The cache that it is attached with at this host, if it is not found by itself.
@@ -1446,6 +1445,9 @@ pub(crate) struct VolumeResizeArgs {
     /// Its new size, such as 100G: a multiple of 4096 bytes.
     #[arg(long, value_parser = size)]
     pub(crate) size: usize,
+    /// Makes it smaller, too, which loses what is behind its new end: make its file system smaller before.
+    #[arg(long)]
+    pub(crate) shrink: bool,
     #[command(flatten)]
     pub(crate) place: VolumePlace,
 }
@@ -1513,7 +1515,7 @@ A size that is no multiple of 4096 bytes is rounded up, with zeros. Zeros take n
 const VOLUME_RESIZE_HELP: &str = "\
 Examples:
   thorp volume resize v --store store:7411 --size 200G
-  thorp volume resize disk.img --size 40G
+  thorp volume resize disk.img --size 10G --shrink
   nbdinfo 'nbd+unix:///?socket=/run/v.sock'
 
 Make a file system smaller before its volume, and larger after it.";

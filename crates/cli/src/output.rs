@@ -74,6 +74,11 @@ pub(crate) fn cannot_write(error: io::Error) -> Error {
     }
 }
 
+/// The number of a volume, a partition or a domain: nobody counts them.
+pub(crate) fn number(number: u64) -> String {
+    format!("{number:016x}")
+}
+
 /// A text with the characters that control a terminal, line breaks among them, spelt out: a name of somebody else's
 /// does not get to do anything where it is shown, and stays on its line.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {

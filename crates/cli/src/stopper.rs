@@ -58,6 +58,13 @@ fn close_host(host: &Weak<Host>) {
     }
 }
 
+/// Whether the program that started us has the system ignore this signal.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// SIGTERM or Ctrl-C, for a command that works in batches: it ends behind the one that it is at, and says how far it
 /// came. A second signal ends the process at once, which loses no batch that is done.
 #[derive(Clone, Debug)]
@@ -67,7 +74,9 @@ impl Interrupt {
     /// From now on.
     pub(crate) fn watch() -> Result<Self> {
         let come = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT] {
+        // Its terminal may be closed under it; but `nohup` says that this is no reason.
+        let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        for signal in [SIGTERM, SIGINT].into_iter().chain(hang_up) {
             // In this order: the first signal finds the flag down.
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, come.clone())?;
             signal_hook::flag::register(signal, come.clone())?;

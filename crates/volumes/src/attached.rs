@@ -135,8 +135,8 @@ struct State {
     rooms: u64,
     /// The last error of home, while it lasts.
     home_error: Option<String>,
-    /// The last error of a read.
-    read_error: Option<String>,
+    /// The last error of a read, and when that was.
+    read_error: Option<(String, Time)>,
     /// Why nothing works any more.
     failed: Option<String>,
     /// A write was appended that the keeper is to flush.
@@ -155,11 +155,28 @@ impl Attached {
     /// # Errors
     /// Why something is not home. The log has it, and the next attachment goes on.
     pub fn detach(&self) -> Result<(), String> {
+        self.finish()?;
+        self.release()
+    }
+
+    /// Writes everything home; requests are refused from then on. Home and cache are still this process's.
+    ///
+    /// # Errors
+    /// Why something is not home. The log has it, and the next attachment goes on.
+    pub fn finish(&self) -> Result<(), String> {
         if std::mem::replace(&mut self.core.state().is_detaching, true) && self.core.state().is_detached {
             return Ok(());
         }
         self.core.drain()?;
         self.end_threads();
+        Ok(())
+    }
+
+    /// Lets another process have home and cache, when everything is home.
+    ///
+    /// # Errors
+    /// Something is not home, or a file does not take the word.
+    pub fn release(&self) -> Result<(), String> {
         self.core.close()
     }
 

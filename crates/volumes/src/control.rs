@@ -6,10 +6,12 @@
 //! | `GET /status` | how it stands |
 //! | `GET /metrics` | its figures, for Prometheus |
 //! | `POST /bring-home` | of a volume, when everything that was written before is home |
-//! | `POST /resize` with `{"size": BYTES}` | of a volume, when it has that size |
-//! | `POST /snapshot` with `{"file": PATH}` | of a volume whose home is a file, when that one shares its blocks |
+//! | `POST /resize` with `"size": BYTES, "may_shrink": BOOL` | of a volume, when it has that size |
+//! | `POST /snapshot` with `"file": PATH` | of a volume whose home is a file, when that one shares its blocks |
 //!
-//! A refusal is `{"error": TEXT}`. A connection is for one request.
+//! A command's body is an object that also says for which volume it is: `"volume": IDENTITY`, as `identity` of its status. A
+//! folder may be that of another volume by now. A refusal is `{"error": TEXT}`. A connection is for one request; who hangs up
+//! before the answer waits for nothing any more.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -22,12 +24,12 @@ mod holder;
 mod serve;
 mod volume;
 
-pub use ask::{ControlError, ask, command};
+pub use ask::{ControlError, ask, order};
 pub use holder::ControlledHolder;
 pub use serve::Control;
 pub use volume::ControlledVolume;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,8 +48,9 @@ const BODY_BYTES_MAX: usize = 4 << 10;
 /// The bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// How long the head of a request, or its body, may take.
-const REQUEST_WITHIN: Duration = Duration::from_secs(10);
+/// How long the head of a request, or its body, may take: those that say nothing do not keep a place for longer than others wait
+/// for a status.
+const REQUEST_WITHIN: Duration = Duration::from_secs(3);
 
 /// How long a status may take.
 const STATUS_WITHIN: Duration = Duration::from_secs(10);
@@ -57,47 +60,65 @@ pub trait Controlled: Send + Sync {
     /// Its kind, as `kind` in its status and in the names of its figures.
     fn kind(&self) -> &'static str;
 
+    /// Which one it is, as `identity` in its status.
+    fn identity(&self) -> String;
+
     /// How it stands: an object.
     fn status(&self) -> Value;
 
     /// Those fields of its status that are figures, and whether they only grow.
     fn figures(&self) -> &'static [(&'static str, bool)];
 
-    /// Does something, for as long as it takes.
+    /// Does something, for as long as it takes, or until nobody wants it any more.
     ///
     /// # Errors
     /// Why it is not done, for people.
-    fn carry_out(&self, command: Command) -> Result<(), String>;
+    fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String>;
 }
 
-/// Something that an operator wants done.
+/// Something that an operator wants done with a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub struct Order {
+    /// The volume: the number of one of a store, the path of the home of one of this host.
+    pub volume: String,
+    /// The thing to be done.
+    pub action: Action,
+}
+
+/// Something that can be done with a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
     /// Everything that was written before is to be home.
     BringHome,
-    /// The volume is to have so many bytes.
-    Resize(u64),
+    /// The volume is to have another size.
+    Resize {
+        /// So many bytes.
+        size: u64,
+        /// Also if it has more, and loses what is behind that.
+        may_shrink: bool,
+    },
     /// This file is to be made, with all that was written before; it shares its blocks with a home of this host.
     Snapshot(PathBuf),
 }
 
-impl Command {
+impl Order {
     /// The path of its request.
     fn path(&self) -> &'static str {
-        match self {
-            Self::BringHome => "/bring-home",
-            Self::Resize(_) => "/resize",
-            Self::Snapshot(_) => "/snapshot",
+        match self.action {
+            Action::BringHome => "/bring-home",
+            Action::Resize { .. } => "/resize",
+            Action::Snapshot(_) => "/snapshot",
         }
     }
 
-    /// The body of its request.
-    fn body(&self) -> Value {
-        match self {
-            Self::BringHome => serde_json::json!({}),
-            Self::Resize(size) => serde_json::json!({"size": size}),
-            Self::Snapshot(file) => serde_json::json!({"file": file.to_string_lossy()}),
-        }
+    /// The body of its request; `None` if a path in it is no text, as JSON takes text alone.
+    fn body(&self) -> Option<Value> {
+        let volume = &self.volume;
+        Some(match &self.action {
+            Action::BringHome => json!({"volume": volume}),
+            Action::Resize { size, may_shrink } => json!({"volume": volume, "size": size, "may_shrink": may_shrink}),
+            Action::Snapshot(file) => json!({"volume": volume, "file": file.to_str()?}),
+        })
     }
 }
 

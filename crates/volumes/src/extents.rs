@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The unit that is cached, copied and written home, in bytes.
-pub(crate) const BLOCK: usize = 4096;
+pub const BLOCK: usize = 4096;
 
 /// A run of blocks: the numbers of the first one and of the one behind the last.
 pub(crate) type Blocks = Range<u32>;

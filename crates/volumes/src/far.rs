@@ -200,8 +200,20 @@ impl FarHome {
     }
 
     /// Writes pieces home, under an epoch, up to a stamp; gives home's mark when all of it is durable there. Each block comes
-    /// once; `is_joined` are installed whole or not at all.
+    /// once; `is_joined` are installed whole or not at all. A home that is busy with something else is tried again: then the
+    /// pieces are asked for from the first one on.
     pub(crate) fn write_back(&self, begin: Begin, pieces: Pieces<'_>) -> Result<Stamp, FarError> {
+        let until = Instant::now() + self.patience;
+        loop {
+            match self.write_back_once(begin, pieces) {
+                Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
+                written => return written,
+            }
+        }
+    }
+
+    /// The same with pieces that are there once.
+    pub(crate) fn write_back_once(&self, begin: Begin, pieces: Pieces<'_>) -> Result<Stamp, FarError> {
         let _one = self.command();
         self.opened()?;
         if !self.call(|machine| machine.command(self.driver.now(), begin)) {
@@ -294,9 +306,12 @@ impl FarHome {
     /// Home is away, or cannot tell.
     pub fn runs(&self, extent: Extent) -> Result<Vec<Run>, FarError> {
         let id = self.call(|machine| machine.ask(self.driver.now(), Question::Runs(extent)));
-        let told = |runs: &[Run]| runs.iter().map(|run| run.len).sum::<u64>();
+        let told = |runs: &[Run]| runs.iter().map(|run| run.len).fold(0, u64::saturating_add);
+        let is_whole = |run: &Run| run.len > 0 && run.len.is_multiple_of(BLOCK as u64);
         match self.wait_answer(id)? {
-            Answer::Runs(runs) if !runs.is_empty() && told(&runs) <= extent.len => Ok(runs),
+            Answer::Runs(runs) if !runs.is_empty() && told(&runs) <= extent.len && runs.iter().all(is_whole) => {
+                Ok(runs)
+            }
             _ => Err(FarError::NotRead(self.address.clone())),
         }
     }

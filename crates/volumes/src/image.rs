@@ -62,7 +62,10 @@ impl std::error::Error for ImageError {
 
 /// A volume that nobody changes, as its home has it.
 #[derive(Debug)]
-pub struct Image(Home);
+pub struct Image {
+    home: Home,
+    size: u64,
+}
 
 impl Image {
     /// A home of this host, which is not attached, and to which no cache has anything to write.
@@ -70,17 +73,19 @@ impl Image {
     /// # Errors
     /// It is attached, or not all is there, or it cannot be read.
     pub fn of_home(path: &Path, beside: Option<&Path>) -> Result<Self, HomeError> {
-        Ok(Self(Home::File(open_clean(path, beside)?)))
+        let home = open_clean(path, beside)?;
+        Ok(Self { size: home.size(), home: Home::File(home) })
     }
 
-    /// A home elsewhere. The caller knows that nobody writes to it meanwhile.
-    pub fn of_store(home: FarHome) -> Self {
-        Self(Home::Far(home))
+    /// A home elsewhere, of a volume of this size: home is longer if a resize was interrupted. The caller knows that nobody
+    /// writes to it meanwhile.
+    pub fn of_store(home: FarHome, size: u64) -> Self {
+        Self { size: size.min(home.size()), home: Home::Far(home) }
     }
 
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
-        self.0.size()
+        self.size
     }
 
     /// Gives all of it, part by part.
@@ -91,7 +96,7 @@ impl Image {
         let (mut at, end) = (0, self.size());
         let mut buffer = vec![0; READ_BYTES as usize];
         while at < end {
-            let runs = self.0.runs(Extent { offset: at, len: end - at }).map_err(ImageError::Home)?;
+            let runs = self.home.runs(Extent { offset: at, len: end - at }).map_err(ImageError::Home)?;
             for Run { len, is_hole } in runs {
                 let until = at + len.min(end - at);
                 if is_hole {
@@ -99,9 +104,9 @@ impl Image {
                     at = until;
                 }
                 while at < until {
-                    // The end of a run is that of a block.
+                    // Runs are of whole blocks, but for the last of a file that is not.
                     let bytes = &mut buffer[..(until - at).min(READ_BYTES) as usize];
-                    self.0.read((at / BLOCK as u64) as u32, None, bytes).map_err(ImageError::Home)?;
+                    self.home.read((at / BLOCK as u64) as u32, None, bytes).map_err(ImageError::Home)?;
                     give(Part::Data(bytes)).map_err(ImageError::Put)?;
                     at += bytes.len() as u64;
                 }
@@ -147,7 +152,7 @@ impl Filling {
             });
             tries += 1;
             match written {
-                Err(FarError::Lost(_) | FarError::Busy(_)) if tries < TRIES => {}
+                Err(FarError::Lost(_)) if tries < TRIES => {}
                 written => return written.map(drop),
             }
         }

@@ -50,13 +50,14 @@ pub use attached::{
     Status, StoredVolume,
 };
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
+pub use extents::BLOCK;
 pub use far::{FarError, FarHome, PATIENCE};
 pub use file::FileDevice;
 pub use holder::{
     FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
     HolderStatus, RescueSettings, RescueWord,
 };
-pub use home::{HomeError, HomeStatus, create_home, home_status, resize_home, snapshot_home};
+pub use home::{HomeError, HomeStatus, SIZE_MAX, create_home, expect_alone, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};

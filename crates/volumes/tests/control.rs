@@ -2,14 +2,13 @@
 
 use bytes::Bytes;
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use volumes::control::{Command, Control, ControlError, ControlledVolume, ask, command};
+use volumes::control::{Action, Control, ControlError, ControlledVolume, Order, ask, order};
 use volumes::nbd::client::{Client, Command as Nbd};
 use volumes::nbd::{Address, Export, Server, ServerConfig};
 use volumes::{AttachConfig, Attached, create_home};
@@ -61,23 +60,40 @@ impl Rig {
         self.dir.join("cache")
     }
 
+    fn identity(&self) -> String {
+        self.dir.join("disk").canonicalize().unwrap().to_str().unwrap().to_owned()
+    }
+
+    fn order(&self, action: Action) -> Result<(), ControlError> {
+        order(&self.cache(), &Order { volume: self.identity(), action }, &|| false)
+    }
+
+    fn resize(&self, size: u64) -> Result<(), ControlError> {
+        self.order(Action::Resize { size, may_shrink: true })
+    }
+
     fn connect(&self) -> Client {
         let Address::Tcp(address) = &self.server.addresses()[0] else { panic!("it listens on TCP") };
         Client::connect(&Address::Tcp(*address), "").unwrap()
     }
 
+    fn connect_to_control(&self) -> UnixStream {
+        static LINKS: AtomicU32 = AtomicU32::new(0);
+        // A shorter name of the same folder.
+        let name = format!("thorp-control-link-{}-{}", std::process::id(), LINKS.fetch_add(1, Relaxed));
+        let link = std::env::temp_dir().join(name);
+        std::os::unix::fs::symlink(self.cache(), &link).unwrap();
+        let stream = UnixStream::connect(link.join("control")).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        stream
+    }
+
     /// Sends bytes to the socket, and gives what comes back.
     fn say(&self, bytes: &[u8]) -> String {
-        // A shorter name of the same folder.
-        let link = std::env::temp_dir().join(format!("thorp-control-link-{:?}", std::thread::current().id()));
-        let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(self.cache(), &link).unwrap();
-        let mut stream = UnixStream::connect(link.join("control")).unwrap();
-        std::fs::remove_file(&link).unwrap();
+        let mut stream = self.connect_to_control();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         // It may hang up before all is said.
         let _ = stream.write_all(bytes);
-        let _ = stream.shutdown(Shutdown::Write);
         let mut said = Vec::new();
         let mut buffer = [0; 4096];
         loop {
@@ -136,11 +152,11 @@ fn everything_comes_home_when_it_is_wanted() {
     let mut client = rig.connect();
     assert_eq!(write(&mut client, 3, 7), 0);
     assert_eq!(std::fs::read(rig.dir.join("disk")).unwrap()[3 * 4096], 0);
-    command(&rig.cache(), &Command::BringHome).unwrap();
+    rig.order(Action::BringHome).unwrap();
     assert_eq!(std::fs::read(rig.dir.join("disk")).unwrap()[3 * 4096], 7);
     assert_eq!(ask(&rig.cache()).unwrap()["dirty_writes"], 0);
     // Where there is nothing, it is done.
-    command(&rig.cache(), &Command::BringHome).unwrap();
+    rig.order(Action::BringHome).unwrap();
 }
 
 #[test]
@@ -148,14 +164,14 @@ fn a_volume_is_given_another_size_while_it_is_attached() {
     let rig = Rig::new();
     let mut client = rig.connect();
     assert_eq!((write(&mut client, 1, 7), write(&mut client, 800, 8)), (0, 0));
-    command(&rig.cache(), &Command::Resize(1 << 20)).unwrap();
+    rig.resize(1 << 20).unwrap();
     let len = || std::fs::metadata(rig.dir.join("disk")).unwrap().len();
     assert_eq!((len(), &ask(&rig.cache()).unwrap()["size"]), (1 << 20, &(1 << 20).into()));
     // The connections that there are know the old size, and are refused behind the new end.
     assert_ne!(read(&mut client, 800).0, 0);
     assert_ne!(write(&mut client, 800, 9), 0);
     assert_eq!(rig.connect().info().size, 1 << 20);
-    command(&rig.cache(), &Command::Resize(2 * SIZE)).unwrap();
+    rig.resize(2 * SIZE).unwrap();
     assert_eq!((len(), rig.connect().info().size), (2 * SIZE, 2 * SIZE));
     // The writes behind the end do not come back.
     let mut client = rig.connect();
@@ -163,7 +179,7 @@ fn a_volume_is_given_another_size_while_it_is_attached() {
     assert!(read(&mut client, 1).1.iter().all(|byte| *byte == 7));
     assert_eq!(write(&mut client, 2 * SIZE / 4096 - 1, 5), 0);
     for size in [0, 4097, u64::MAX] {
-        let refused = command(&rig.cache(), &Command::Resize(size)).unwrap_err().to_string();
+        let refused = rig.resize(size).unwrap_err().to_string();
         assert!(refused.contains("whole number of blocks"), "{refused}");
     }
 }
@@ -174,12 +190,16 @@ fn bad_questions_are_refused_and_harm_nobody() {
     let post = |path: &str, body: &str| {
         format!("POST {path} HTTP/1.1\r\nHost: v\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     };
+    let resize = |volume: &str, more: &str| post("/resize", &format!(r#"{{"volume": "{volume}", {more}}}"#));
+    let own = rig.identity();
     let refused = [
         (post("/resize", "{}"), " 400 "),
-        (post("/resize", r#"{"size": -4096}"#), " 400 "),
-        (post("/resize", r#"{"size": 4096, "force": true}"#), " 400 "),
+        (post("/resize", r#"{"size": 4096, "may_shrink": true}"#), " 400 "),
+        (resize(&own, r#""size": -4096, "may_shrink": true"#), " 400 "),
+        (resize(&own, r#""size": 4096, "may_shrink": true, "force": true"#), " 400 "),
         (post("/resize", &" ".repeat(100_000)), " 400 "),
-        (post("/resize", r#"{"size": 5}"#), " 409 "),
+        (resize(&own, r#""size": 5, "may_shrink": true"#), " 409 "),
+        (resize("/another", r#""size": 4096, "may_shrink": true"#), " 409 "),
         (post("/status", "{}"), " 404 "),
         ("GET /../../etc/passwd HTTP/1.1\r\nHost: v\r\n\r\n".to_owned(), " 404 "),
         ("\r\n\0\u{7f}ELF no protocol at all\r\n\r\n".to_owned(), " 400 "),
@@ -191,8 +211,37 @@ fn bad_questions_are_refused_and_harm_nobody() {
         let is_cut = said.is_empty() && request.len() > 50_000;
         assert!(said.lines().next().is_some_and(|line| line.contains(expected)) || is_cut, "{request:.80}: {said}");
     }
-    // Those that say nothing take nobody's place for ever.
     assert_eq!(ask(&rig.cache()).unwrap()["size"], SIZE);
+}
+
+#[test]
+fn those_that_say_nothing_take_nobodys_place_for_long() {
+    let rig = Rig::new();
+    let silent: Vec<_> = (0..40).map(|_| rig.connect_to_control()).collect();
+    assert_eq!(ask(&rig.cache()).unwrap()["size"], SIZE);
+    drop(silent);
+}
+
+/// A folder may be that of another volume by now.
+#[test]
+fn a_command_is_for_one_volume() {
+    let (rig, other) = (Rig::new(), Rig::new());
+    assert_eq!(ask(&rig.cache()).unwrap()["identity"], rig.identity().as_str());
+    for action in [Action::BringHome, Action::Resize { size: 4096, may_shrink: true }] {
+        let refused = order(&rig.cache(), &Order { volume: other.identity(), action }, &|| false).unwrap_err();
+        assert!(refused.to_string().contains("and not of"), "{refused}");
+    }
+    assert_eq!(ask(&rig.cache()).unwrap()["size"], SIZE);
+}
+
+#[test]
+fn a_volume_loses_nothing_unless_that_is_said() {
+    let rig = Rig::new();
+    let refused = rig.order(Action::Resize { size: SIZE / 2, may_shrink: false }).unwrap_err().to_string();
+    assert!(refused.contains("--shrink"), "{refused}");
+    assert_eq!(ask(&rig.cache()).unwrap()["size"], SIZE);
+    rig.order(Action::Resize { size: 2 * SIZE, may_shrink: false }).unwrap();
+    assert_eq!(ask(&rig.cache()).unwrap()["size"], 2 * SIZE);
 }
 
 #[test]

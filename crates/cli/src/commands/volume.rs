@@ -79,9 +79,8 @@ fn home_of_one(home: &Path, beside: Option<&Path>, cache: Option<&Path>, output:
         ("attachments", json!(status.epoch)),
         ("not_home_at", json!(status.dirty_at.as_deref().map(visible))),
     ];
-    let attachment = status.dirty_at.map(|place| Attachment::find(cache, &place));
     // A process that has ended has left its writes in the cache: that is told already.
-    live::print(known, attachment.filter(Attachment::is_alive).as_ref(), output)
+    live::print(known, Attachment::of_home(home, status.dirty_at.as_deref(), cache)?.as_ref(), output)
 }
 
 fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
@@ -145,7 +144,7 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     if !server.stop(STOP_WITHIN) {
         eprintln!("clients still wait for answers after {} s: their requests fail", STOP_WITHIN.as_secs());
     }
-    detach(&attached)?;
+    detach(&attached, control)?;
     let text = match args.store {
         Some(_) => format!("detached: everything of {} is home", args.volume.display()),
         None => format!("detached: everything is in {}", args.volume.display()),
@@ -183,12 +182,12 @@ fn config(args: &VolumeAttachArgs) -> AttachConfig {
     }
 }
 
-/// Brings everything home, and shows how far it has come.
-fn detach(attached: &Attached) -> Result {
+/// Brings everything home, and shows how far it has come. It is asked and told something until another process may have it.
+fn detach(attached: &Attached, control: impl Sized) -> Result {
     let not_home = attached.status().dirty_bytes;
     let progress = bar("bytes go home", not_home);
     let detached = thread::scope(|scope| {
-        let detaching = scope.spawn(|| attached.detach());
+        let detaching = scope.spawn(|| attached.finish());
         while !detaching.is_finished() {
             thread::sleep(LOOK_EVERY.min(Duration::from_millis(20)));
             progress.set_position(not_home.saturating_sub(attached.status().dirty_bytes));
@@ -196,5 +195,8 @@ fn detach(attached: &Attached) -> Result {
         detaching.join().unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()))
     });
     progress.finish_and_clear();
-    detached.map_err(|why| format!("not everything is home: {why}; the cache has it: attach the volume again").into())
+    drop(control);
+    detached
+        .and_then(|()| attached.release())
+        .map_err(|why| format!("not everything is home: {why}; the cache has it: attach the volume again").into())
 }

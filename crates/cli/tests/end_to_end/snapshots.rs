@@ -92,7 +92,7 @@ fn a_snapshot_shares_blocks_and_stays_as_it_was() {
     // Of a volume that is in use a snapshot is exported, which goes again.
     assert_eq!((mark("v"), mark("monday")), (vec![2; BLOCK], vec![1; BLOCK]));
     assert_eq!(volume(&["list"]).ok().lines().count(), 2);
-    volume(&["resize", "monday", "--size", "16K"]).ok();
+    volume(&["resize", "monday", "--size", "16K", "--shrink"]).ok();
     volume(&["snapshot", "monday", "tuesday"]).ok();
     assert!(volume(&["status", "tuesday"]).ok().contains(" 16384"));
     assert_eq!(mark("v"), vec![2; BLOCK]);

@@ -357,7 +357,11 @@ fn an_owner_tells_of_its_holders() {
 fn a_volume_gets_another_size() {
     let site = Site::new(1);
     site.create("2");
-    let resize = |size: &str| thorp(["volume", "resize", "v", "--store", &site.address(), "--size", size, "--json"]);
+    let resize_with = |size: &str, more: &[&str]| {
+        let words = ["volume", "resize", "v", "--store", &site.address(), "--size", size, "--json"];
+        thorp([&words[..], more].concat())
+    };
+    let resize = |size: &str| resize_with(size, &["--shrink"]);
     let host = site.attach("host-1", &["--age-s", "60"]).unwrap();
     site.wait_for_holders(1);
     let mut client = host.connect();
@@ -376,6 +380,7 @@ fn a_volume_gets_another_size() {
     assert_eq!([1, 1500, 2000].map(|block| version(&read, block)), [7, 8, 0]);
     host.process.end();
 
+    assert!(resize_with("4M", &[]).stderr.contains("loses those behind its new end"));
     let said = resize("4M").ok();
     assert!(said.contains(r#""is_attached":false"#), "{said}");
     assert!(site.status()["attached_at"].is_null());
@@ -384,6 +389,25 @@ fn a_volume_gets_another_size() {
     let read = host.read();
     assert_eq!([1, 1500, 2000].map(|block| version(&read, block)), [7, 0, 0]);
     assert!(resize("5000").stderr.contains("whole number of blocks"));
+}
+
+/// A cache that serves another volume now says so: nothing that is meant for the one before is done to that.
+#[test]
+fn a_command_reaches_no_other_volume() {
+    let site = Site::new(0);
+    site.create("1");
+    let host = site.attach("host", &["--age-s", "600"]).unwrap();
+    host.process.kill();
+    std::fs::remove_dir_all(site.folder.file("host")).unwrap();
+    let store = site.address();
+    let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat());
+    volume(&["create", "w", "--size", SIZE, "--copies", "1"]).ok();
+    let _other = site.attach_volume("w", "host", &[]).unwrap();
+    let refused = volume(&["resize", "v", "--size", "4M", "--shrink"]).error();
+    assert!(refused.contains("and not of"), "{refused}");
+    assert!(volume(&["status", "v"]).ok().contains("the cache of another volume now"));
+    let stands = volume(&["status", "w"]).ok();
+    assert!(stands.contains("8388608") && !stands.contains("another volume"), "{stands}");
 }
 
 /// Where the file system can share blocks a snapshot is a volume with what was written before; elsewhere it is said what can.

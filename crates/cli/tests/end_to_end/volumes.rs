@@ -4,7 +4,7 @@ use crate::mounts::{Fuse, Mounted, can_mount, run};
 use crate::program::{Folder, command, serve, thorp};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
@@ -190,7 +190,8 @@ fn a_volume_of_one_host_gets_another_size_and_a_snapshot() {
     thorp(["volume", "create", &home, "--size", "8M"]).ok();
     let volume = |words: &[&str]| thorp([&["volume"], words].concat());
     let attached = Attached::new(&folder, &["--age-s", "600"]);
-    assert!(volume(&["resize", &home, "--size", "4M"]).ok().contains("when they connect again"));
+    assert!(volume(&["resize", &home, "--size", "4M"]).error().contains("--shrink"));
+    assert!(volume(&["resize", &home, "--size", "4M", "--shrink"]).ok().contains("when they connect again"));
     let written = attached.connect().call(&Command::Write { offset: 0, data: &[9; BLOCK], fua: true }).unwrap();
     assert_eq!(written.error, 0);
     let snapshot = volume(&["snapshot", &home, &copy]);
@@ -210,6 +211,75 @@ fn a_volume_of_one_host_gets_another_size_and_a_snapshot() {
     Attached::new(&folder, &[]).detach();
     assert!(volume(&["resize", &home, "--size", "8M"]).ok().contains("8388608 bytes, where it had 4194304"));
     assert_eq!(std::fs::metadata(&home).unwrap().len(), 8 << 20);
+}
+
+/// The files of an earlier volume are not taken for those of a new one of its name; nor is one taken for clean whose files are
+/// in another directory.
+#[test]
+fn the_files_beside_a_home_are_its_own() {
+    let folder = Folder::new();
+    let (home, beside, image) = (folder.file("disk"), folder.file("beside"), folder.file("image"));
+    let volume = |words: &[&str]| thorp([&["volume"], words].concat());
+    std::fs::write(&image, vec![5; 1 << 20]).unwrap();
+    volume(&["create", &home, "--size", "8M"]).ok();
+    let write = |attached: &Attached| {
+        let written = attached.connect().call(&Command::Write { offset: 0, data: &[9; BLOCK], fua: true }).unwrap();
+        assert_eq!(written.error, 0);
+    };
+    let attached = Attached::new(&folder, &["--age-s", "600"]);
+    write(&attached);
+    attached.kill();
+    // Its writes would go over the backup that is put in its place.
+    std::fs::remove_file(&home).unwrap();
+    for words in [&["import", &image, &home][..], &["create", &home, "--size", "1M"], &["export", &image, &home]] {
+        let refused = volume(words).error();
+        assert!(refused.contains("disk.thorp is left of a volume of this name"), "{words:?}: {refused}");
+        assert!(!Path::new(&home).exists(), "{words:?}");
+    }
+    std::fs::remove_file(folder.file("disk.thorp")).unwrap();
+    let _ = std::fs::remove_file(folder.file("disk.journal"));
+    std::fs::remove_dir_all(folder.file("cache")).unwrap();
+    volume(&["import", &image, &home]).ok();
+    assert!(std::fs::read(&home).unwrap() == std::fs::read(&image).unwrap());
+
+    std::fs::create_dir(&beside).unwrap();
+    let attached = Attached::new(&folder, &["--age-s", "600", "--beside", &beside]);
+    write(&attached);
+    attached.kill();
+    for words in [&["resize", &home, "--size", "8M"][..], &["export", &home, &folder.file("out")]] {
+        let refused = volume(words).error();
+        assert!(refused.contains("/cache has the rest"), "{words:?}: {refused}");
+    }
+    let elsewhere = volume(&["status", &home, "--beside", folder.path().to_str().unwrap()]).error();
+    assert!(elsewhere.contains("give that directory as --beside"), "{elsewhere}");
+    // They are found without being named.
+    Attached::new(&folder, &[]).detach();
+    assert_eq!(std::fs::read(&home).unwrap()[..BLOCK], [9; BLOCK]);
+}
+
+/// ext4 with blocks of 1 KiB tells of data and holes in these.
+#[test]
+fn an_image_is_whole_where_files_have_small_blocks() {
+    if !can_mount() {
+        return;
+    }
+    let folder = Folder::new();
+    let disk = folder.file("small");
+    std::fs::File::create(&disk).unwrap().set_len(32 << 20).unwrap();
+    run("mkfs.ext4", &["-q", "-F", "-b", "1024", &disk]);
+    let mut mounted = Mounted::new(folder.path(), &disk);
+    let (home, image) = (mounted.path.join("home"), folder.file("image"));
+    let home_name = home.to_str().unwrap();
+    thorp(["volume", "create", home_name, "--size", "1M"]).ok();
+    let file = std::fs::File::options().write(true).open(&home).unwrap();
+    for (number, at) in [5120, 9216, 100 << 10, (1 << 20) - 1024].into_iter().enumerate() {
+        file.write_all_at(&[number as u8 + 1; 1024], at).unwrap();
+    }
+    drop(file);
+    thorp(["volume", "export", home_name, &image]).ok();
+    let same = std::fs::read(&home).unwrap() == std::fs::read(&image).unwrap();
+    mounted.end();
+    assert!(same, "the image has other bytes than the volume");
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Core {
 
     /// Takes down an error for the status.
     pub(super) fn note(&self, error: &impl Display) -> Errno {
-        self.state().read_error = Some(error.to_string());
+        self.state().read_error = Some((error.to_string(), self.now()));
         Errno::Io
     }
 }

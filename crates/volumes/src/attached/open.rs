@@ -18,11 +18,12 @@ use crate::clock::Clock;
 use crate::control::CONTROL_NAME;
 use crate::extents::BLOCK;
 use crate::far::FarHome;
-use crate::home::{FileHome, Home, HomeError, Ownership, check_size, is_device, split};
+use crate::home::{FileHome, Home, HomeError, Ownership, beside, check_size, is_device, leave_word, split};
 use crate::marker::Kind;
 use crate::random::random;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
 use protocol::volumes::{Epoch, Sequence, Stamp};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -43,6 +44,8 @@ pub(super) struct Places {
     pub(super) home_files: Arc<dyn Files>,
     pub(super) home_name: String,
     pub(super) beside: Arc<dyn Files>,
+    /// Where these are, if home is to keep word of that.
+    pub(super) beside_at: Option<PathBuf>,
     pub(super) cache_files: Arc<dyn Files>,
     /// The cache, for people.
     pub(super) cache_place: String,
@@ -85,13 +88,15 @@ impl Attached {
         // Under whatever name: the files beside it are those of the one.
         let home = config.home.canonicalize().doing("open", || config.home.clone())?;
         let (above, name) = split(&home)?;
+        let beside = beside(&home, config.beside.as_deref())?;
         std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
         let cache = config.cache.canonicalize().unwrap_or_else(|_| config.cache.clone());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let places = Places {
             home_files: Arc::new(Directory::new(above)),
             home_name: name,
-            beside: Arc::new(Directory::new(config.beside.as_deref().unwrap_or(above))),
+            beside: Arc::new(Directory::new(&beside)),
+            beside_at: (beside != above && !is_device(&home)).then_some(beside),
             cache_files: Arc::new(Directory::new(&config.cache)),
             cache_place: format!("{host}:{}", cache.display()),
         };
@@ -143,7 +148,7 @@ impl Attached {
 impl Core {
     /// Opens home and cache, and begins a new epoch.
     pub(super) fn open(places: Places, config: &AttachConfig) -> Result<Self, AttachError> {
-        let Places { home_files, home_name, beside, cache_files, cache_place } = places;
+        let Places { home_files, home_name, beside, beside_at, cache_files, cache_place } = places;
         let limits = limits(config.log_bytes)?;
         let slots = config.clean_bytes / BLOCK as u64;
         if slots > SLOTS_MAX {
@@ -152,7 +157,7 @@ impl Core {
         let lock = lock_cache(&*cache_files)?.ok_or_else(|| AttachError::CacheInUse(config.cache.clone()))?;
         let found = Marker::read(&*cache_files)?;
         let volume = found.map_or_else(random, |marker| Ok(marker.volume))?;
-        let mut home = FileHome::open(home_files, &home_name, beside, volume)?;
+        let mut home = FileHome::open(home_files.clone(), &home_name, beside, volume)?;
         check_size(&config.home, home.size())?;
         let volume = home.ownership().volume;
         // A cache that was never attached may still be that of a home which does not know of it.
@@ -192,6 +197,9 @@ impl Core {
         let epoch = registered.map_or(home.ownership().epoch + 1, |entry| entry.epoch.0);
         let ownership =
             Ownership { epoch, cache: marker.cache, is_dirty: true, place: cache_place, ..home.ownership().clone() };
+        if let Some(dir) = beside_at {
+            leave_word(&*home_files, &home_name, &dir)?;
+        }
         home.own(ownership)?;
         marker.incarnation += 1;
         marker.write(&*cache_files)?;

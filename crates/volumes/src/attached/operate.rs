@@ -9,14 +9,18 @@ use super::{Attached, Core, State};
 use crate::cache::Write;
 use crate::device::{Answer, Errno, Form, Replies, Ticket};
 use crate::extents::BLOCK;
-use crate::home::{HomeError, is_size};
+use crate::home::{HomeError, is_size, shrinks};
 use protocol::volumes::Record;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 use volume::{Declined, RequestId};
+
+/// How often to look whether anybody still wants what is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Why something was not done that an operator wanted.
 #[derive(Debug)]
@@ -31,6 +35,10 @@ pub enum OperateError {
     Ended(String),
     /// Its home is in a store, where snapshots are made.
     Elsewhere,
+    /// It has so many bytes, and nobody said that it may lose some.
+    Shrinks(u64),
+    /// Nobody wants it any more.
+    GivenUp,
     /// Home does not do it.
     Home(HomeError),
 }
@@ -49,6 +57,8 @@ impl fmt::Display for OperateError {
             Self::Declined(declined) => write!(f, "the volume does not take that now ({})", declined.name()),
             Self::Ended(why) => write!(f, "the volume has ended meanwhile: {why}"),
             Self::Elsewhere => f.write_str("its home is in a store: give --store, and the name of the snapshot"),
+            Self::Shrinks(size) => f.write_str(&shrinks(*size)),
+            Self::GivenUp => f.write_str("it was given up while it waited for home"),
             Self::Home(error) => write!(f, "home: {error}"),
         }
     }
@@ -71,45 +81,56 @@ impl Replies for Asked {
 }
 
 impl Attached {
-    /// Everything that was written before is home when this returns, for as long as that takes.
+    /// Which volume it is, for those who may mean another one: the number of one of a store, the path of the home of one host.
+    pub fn identity(&self) -> String {
+        self.core.home.identity()
+    }
+
+    /// Everything that was written before is home when this returns, for as long as that takes, or until it is given up.
     ///
     /// # Errors
     /// Why it never will be.
-    pub fn bring_home(&self) -> Result<(), OperateError> {
+    pub fn bring_home(&self, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
         let _one = self.core.operated.try_lock().map_err(|_| OperateError::Busy)?;
-        self.core.bring_home()
+        self.core.bring_home(is_given_up)
     }
 
     /// Makes a file with what was written before, which shares its blocks with the home of this host until one changes them.
     ///
     /// # Errors
-    /// There is such a file, or the file system of home cannot share blocks, or home is elsewhere.
-    pub fn snapshot_to(&self, file: &Path) -> Result<(), OperateError> {
+    /// There is such a file, or the file system of home cannot share blocks, or home is elsewhere, or it was given up.
+    pub fn snapshot_to(&self, file: &Path, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
         let _one = self.core.operated.try_lock().map_err(|_| OperateError::Busy)?;
-        self.core.bring_home()?;
+        self.core.bring_home(is_given_up)?;
         self.core.home.share(file).ok_or(OperateError::Elsewhere)?.map_err(OperateError::Home)
     }
 
-    /// Gives the volume another size. Clients see it when they connect again.
+    /// Gives the volume another size; a smaller one only if it may lose what is behind that. Clients see it when they connect
+    /// again.
     ///
     /// # Errors
-    /// Why it has the one of before; or why it has the new one, and home does not.
-    pub fn resize(&self, size: u64) -> Result<(), OperateError> {
+    /// Why it has the one of before; or why it has the new one, and home does not yet.
+    pub fn resize(&self, size: u64, may_shrink: bool, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
         if !is_size(size) {
             return Err(OperateError::Size(size));
         }
         let _one = self.core.operated.try_lock().map_err(|_| OperateError::Busy)?;
-        self.core.resize(size)
+        let before = self.core.size.load(Relaxed);
+        if size < before && !may_shrink {
+            return Err(OperateError::Shrinks(before));
+        }
+        self.core.resize(size, is_given_up)
     }
 }
 
 impl Core {
-    fn resize(&self, size: u64) -> Result<(), OperateError> {
+    fn resize(&self, size: u64, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
         let epoch = self.state().owner.epoch();
         if size > self.home.size() {
             self.home.resize(epoch, size).map_err(OperateError::Home)?;
         }
-        self.ask(|state, request| {
+        // It takes no longer than any write, and is the volume's size from then on: nobody may give it up half-way.
+        self.ask(&|| false, |state, request| {
             let trim = state.owner.resize(self.now(), request, size).map_err(OperateError::Declined)?;
             // Nothing behind the new end is read or written from now on.
             self.size.fetch_min(size, Relaxed);
@@ -120,14 +141,14 @@ impl Core {
         })?;
         self.size.store(size, Relaxed);
         if size < self.home.size() {
-            self.bring_home()?;
+            self.bring_home(is_given_up)?;
             self.home.resize(epoch, size).map_err(OperateError::Home)?;
         }
         Ok(())
     }
 
-    fn bring_home(&self) -> Result<(), OperateError> {
-        self.ask(|state, request| {
+    fn bring_home(&self, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
+        self.ask(is_given_up, |state, request| {
             state.owner.bring_home(self.now(), request);
             Ok(())
         })
@@ -142,8 +163,12 @@ impl Core {
         self.log.append(position, Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content });
     }
 
-    /// Asks the owner for something, makes the log durable for it, and waits for the answer.
-    fn ask(&self, ask: impl FnOnce(&mut State, RequestId) -> Result<(), OperateError>) -> Result<(), OperateError> {
+    /// Asks the owner for something, makes the log durable for it, and waits for the answer until it is given up.
+    fn ask(
+        &self,
+        is_given_up: &dyn Fn() -> bool,
+        ask: impl FnOnce(&mut State, RequestId) -> Result<(), OperateError>,
+    ) -> Result<(), OperateError> {
         let (answer, answered) = channel();
         let replies: Arc<dyn Replies> = Arc::new(Asked(answer));
         let ticket = Ticket { cookie: 0, offset: 0, len: 0, form: Form::Simple };
@@ -158,8 +183,14 @@ impl Core {
         self.carry_out(state, None);
         self.lead(None);
         drop(replies);
-        if let Ok(Ok(())) = answered.recv() {
-            return Ok(());
+        loop {
+            match answered.recv_timeout(LOOK_EVERY) {
+                Ok(Ok(())) => return Ok(()),
+                // Nobody hears the answer any more.
+                Err(RecvTimeoutError::Timeout) if is_given_up() => return Err(OperateError::GivenUp),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
         let why = self.state().failed.clone();
         Err(OperateError::Ended(why.unwrap_or_else(|| "it was detached".to_owned())))

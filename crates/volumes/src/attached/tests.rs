@@ -105,6 +105,7 @@ fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
         home_files: Arc::new(home.clone()),
         home_name: "disk".into(),
         beside: Arc::new(home.clone()),
+        beside_at: None,
         cache_files: Arc::new(cache.clone()),
         cache_place: "here".into(),
     };

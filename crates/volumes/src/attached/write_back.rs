@@ -64,6 +64,7 @@ impl Core {
     fn install(&self, plan: &Plan, clean: &mut NowClean) -> Result<(), HomeError> {
         let epoch = self.state().owner.epoch();
         self.home.install(epoch, plan.back, plan.is_joined, &mut |put| {
+            clean.begin_anew(self);
             let mut gathered = Gathered { clean: &mut *clean, first: 0, bytes: Vec::new() };
             for (blocks, position) in plan.newest.iter() {
                 match self.source(position) {
@@ -192,6 +193,13 @@ struct NowClean {
 }
 
 impl NowClean {
+    /// A home that was busy asks for everything again.
+    fn begin_anew(&mut self, core: &Core) {
+        self.room += self.put.len();
+        let mut state = core.state();
+        self.put.drain(..).for_each(|(slot, ..)| state.clean.release(slot));
+    }
+
     fn add(&mut self, core: &Core, position: u64, first: u32, bytes: &[u8]) {
         let count = (bytes.len() / BLOCK).min(self.room);
         let put = core.put_clean(first, &bytes[..count * BLOCK]);

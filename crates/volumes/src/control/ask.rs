@@ -1,6 +1,6 @@
 //! Asking a volume that is attached, or a holder that runs, over the socket in its folder.
 
-use super::{ANSWER_BYTES_MAX, CONTROL_NAME, Command, STATUS_WITHIN, by_descriptor};
+use super::{ANSWER_BYTES_MAX, CONTROL_NAME, Order, STATUS_WITHIN, by_descriptor};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Request, StatusCode};
@@ -13,7 +13,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+
+/// How often to look whether anybody still wants what is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Why a question has no answer.
 #[derive(Debug)]
@@ -30,6 +33,10 @@ pub enum ControlError {
     Late(PathBuf),
     /// It has refused, with these words.
     Refused(String),
+    /// A path is no UTF-8, which a request cannot say.
+    NoText(PathBuf),
+    /// Nobody waits for it any more.
+    GivenUp,
 }
 
 impl fmt::Display for ControlError {
@@ -43,6 +50,14 @@ impl fmt::Display for ControlError {
             Self::Io(dir, error) => write!(f, "{} cannot be asked: {error}", dir.join(CONTROL_NAME).display()),
             Self::Late(dir) => write!(f, "{} does not answer: look at its process", dir.display()),
             Self::Refused(why) => f.write_str(why),
+            Self::NoText(dir) => {
+                write!(
+                    f,
+                    "a path is no UTF-8, which the process of {} cannot be told: choose another name",
+                    dir.display()
+                )
+            }
+            Self::GivenUp => f.write_str("interrupted"),
         }
     }
 }
@@ -66,39 +81,48 @@ impl ControlError {
 /// # Errors
 /// There is none, or it does not say.
 pub fn ask(dir: &Path) -> Result<Value, ControlError> {
-    say(dir, Request::get("/status"), Bytes::new(), Some(STATUS_WITHIN))
+    let answered = async {
+        let exchange = exchange(dir, Request::get("/status"), Bytes::new());
+        let late = || ControlError::Late(dir.to_owned());
+        timeout(STATUS_WITHIN, exchange).await.map_err(|_| late())?.map_err(|error| ControlError::of(dir, error))
+    };
+    run(dir, answered)
 }
 
-/// Has it do something, and waits for as long as that takes.
+/// Has the volume in this folder do something, and waits for as long as that takes, or until nobody wants it any more.
 ///
 /// # Errors
 /// There is none, or it does not do it.
-pub fn command(dir: &Path, command: &Command) -> Result<(), ControlError> {
-    say(dir, Request::post(command.path()), command.body().to_string().into(), None).map(drop)
+pub fn order(dir: &Path, order: &Order, is_given_up: &dyn Fn() -> bool) -> Result<(), ControlError> {
+    let body = order.body().ok_or_else(|| ControlError::NoText(dir.to_owned()))?;
+    let given_up = async {
+        while !is_given_up() {
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    let answered = async {
+        tokio::select! {
+            answered = exchange(dir, Request::post(order.path()), body.to_string().into()) => {
+                answered.map_err(|error| ControlError::of(dir, error))
+            }
+            () = given_up => Err(ControlError::GivenUp),
+        }
+    };
+    run(dir, answered).map(drop)
 }
 
-fn say(
+/// Waits for an answer, and gives what it says.
+fn run(
     dir: &Path,
-    request: http::request::Builder,
-    body: Bytes,
-    within: Option<Duration>,
+    answered: impl Future<Output = Result<(StatusCode, Bytes), ControlError>>,
 ) -> Result<Value, ControlError> {
-    let failed = |error| ControlError::of(dir, error);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let said = runtime.block_on(async {
-        let exchange = exchange(dir, request, body);
-        match within {
-            Some(within) => timeout(within, exchange).await.map_err(|_| ControlError::Late(dir.to_owned()))?,
-            None => exchange.await,
-        }
-        .map_err(failed)
-    });
-    let (status, body) = said?;
-    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let (status, body) = runtime.map_err(|error| ControlError::of(dir, error))?.block_on(answered)?;
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
     if status == StatusCode::OK {
-        return Ok(said);
+        return Ok(answer);
     }
-    let why = said["error"].as_str().map_or_else(|| status.to_string(), str::to_owned);
+    let why = answer["error"].as_str().map_or_else(|| status.to_string(), str::to_owned);
     Err(ControlError::Refused(why))
 }
 

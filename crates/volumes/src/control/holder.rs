@@ -1,6 +1,6 @@
 //! A holder, as its operator sees it.
 
-use super::{Command, Controlled};
+use super::{Action, Controlled};
 use crate::holder::HolderServer;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,6 +17,10 @@ impl Controlled for ControlledHolder {
         "holder"
     }
 
+    fn identity(&self) -> String {
+        format!("{:016x}", self.0.partition().0)
+    }
+
     fn status(&self) -> Value {
         let (status, mut copies) = (self.0.status(), self.0.copies());
         // The largest first: who looks wants to know what fills it.
@@ -24,7 +28,7 @@ impl Controlled for ControlledHolder {
         let number = |number: u64| format!("{number:016x}");
         let copies = copies.iter().map(|&(volume, bytes)| json!({"volume": number(volume.0), "bytes": bytes}));
         json!({
-            "partition": number(self.0.partition().0),
+            "partition": self.identity(),
             "listen": self.0.address(),
             "room": status.room,
             "used": status.used,
@@ -38,7 +42,7 @@ impl Controlled for ControlledHolder {
         &FIGURES
     }
 
-    fn carry_out(&self, _: Command) -> Result<(), String> {
+    fn carry_out(&self, _: Action, _: &dyn Fn() -> bool) -> Result<(), String> {
         Err("this is a holder's folder: that is a volume's".to_owned())
     }
 }

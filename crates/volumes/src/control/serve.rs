@@ -1,7 +1,8 @@
 //! The socket, and the thread that answers there. A command has a thread of its own, as it may take long.
 
 use super::{
-    BODY_BYTES_MAX, CONNECTIONS_MAX, CONTROL_NAME, Command, Controlled, HEAD_BYTES_MAX, REQUEST_WITHIN, by_descriptor,
+    Action, BODY_BYTES_MAX, CONNECTIONS_MAX, CONTROL_NAME, Controlled, HEAD_BYTES_MAX, Order, REQUEST_WITHIN,
+    by_descriptor,
 };
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -35,7 +36,7 @@ type Answer = Response<Full<Bytes>>;
 /// Why a request is refused.
 type Refused = (StatusCode, String);
 
-/// A control socket, until it is dropped. A command that is under way then may go on.
+/// A control socket, until it is dropped. A command that is under way then is given up where it waits.
 pub struct Control {
     path: PathBuf,
     stop: watch::Sender<bool>,
@@ -122,7 +123,7 @@ async fn accept(listener: &UnixListener, controlled: &Arc<dyn Controlled>) {
             });
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(REQUEST_WITHIN);
-            server.max_buf_size(HEAD_BYTES_MAX).keep_alive(false).half_close(true);
+            server.max_buf_size(HEAD_BYTES_MAX).keep_alive(false);
             // An operator that breaks off, or speaks no HTTP, asks again.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);
@@ -140,20 +141,23 @@ async fn answer(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> 
 }
 
 async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> Result<Answer, Refused> {
-    let command = match (request.method().as_str(), request.uri().path()) {
+    let Order { volume, action } = match (request.method().as_str(), request.uri().path()) {
         ("GET", "/status") => return Ok(response("application/json", status(&*controlled).to_string())),
         ("GET", "/metrics") => return Ok(response("text/plain; version=0.0.4", metrics(&*controlled))),
-        ("POST", "/bring-home") => Command::BringHome,
+        ("POST", "/bring-home") => {
+            let BringHome { volume } = body(request).await?;
+            Order { volume, action: Action::BringHome }
+        }
         ("POST", "/resize") => {
-            let Resize { size } = body(request).await?;
-            Command::Resize(size)
+            let Resize { volume, size, may_shrink } = body(request).await?;
+            Order { volume, action: Action::Resize { size, may_shrink } }
         }
         ("POST", "/snapshot") => {
-            let Snapshot { file } = body(request).await?;
+            let Snapshot { volume, file } = body(request).await?;
             if !file.is_absolute() {
                 return Err((StatusCode::BAD_REQUEST, format!("{} is no absolute path", file.display())));
             }
-            Command::Snapshot(file)
+            Order { volume, action: Action::Snapshot(file) }
         }
         (method, path) => {
             let there = "GET /status, GET /metrics, POST /bring-home, POST /resize, POST /snapshot";
@@ -161,7 +165,17 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
             return Err((StatusCode::NOT_FOUND, text));
         }
     };
-    let done = tokio::task::spawn_blocking(move || controlled.carry_out(command)).await;
+    let identity = controlled.identity();
+    if volume != identity {
+        let text = format!("this folder is that of {} {identity}, and not of {volume}", controlled.kind());
+        return Err((StatusCode::CONFLICT, text));
+    }
+    // Dropped with the connection.
+    let wanted = Arc::new(());
+    let is_wanted = Arc::downgrade(&wanted);
+    let carry_out = move || controlled.carry_out(action, &|| is_wanted.strong_count() == 0);
+    let done = tokio::task::spawn_blocking(carry_out).await;
+    drop(wanted);
     let done = done.unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()));
     done.map_err(|why| (StatusCode::CONFLICT, why))?;
     Ok(response("application/json", json!({"done": true}).to_string()))
@@ -169,13 +183,22 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct BringHome {
+    volume: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Resize {
+    volume: String,
     size: u64,
+    may_shrink: bool,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Snapshot {
+    volume: String,
     file: PathBuf,
 }
 
@@ -188,7 +211,7 @@ async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refu
 }
 
 fn status(controlled: &dyn Controlled) -> Value {
-    let mut status = json!({"kind": controlled.kind()});
+    let mut status = json!({"kind": controlled.kind(), "identity": controlled.identity()});
     if let (Value::Object(all), Value::Object(more)) = (&mut status, controlled.status()) {
         all.extend(more);
     }

@@ -1,12 +1,12 @@
 //! An attached volume, as its operator sees it.
 
-use super::{Command, Controlled};
+use super::{Action, Controlled};
 use crate::attached::{Attached, CopiesAt, Reads, Status};
 use crate::nbd::Watch;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An attached volume and the server that it is served by.
 pub struct ControlledVolume {
@@ -61,6 +61,10 @@ impl Controlled for ControlledVolume {
         "volume"
     }
 
+    fn identity(&self) -> String {
+        self.attached.identity()
+    }
+
     fn status(&self) -> Value {
         let tally = self.server.tally();
         let status = self.attached.status();
@@ -73,11 +77,8 @@ impl Controlled for ControlledVolume {
                 "state": it.state.name(), "room": it.room,
             })
         };
-        let trouble = if status.is_stuck {
-            Some("the cache's disk is full: writes wait for room".to_owned())
-        } else {
-            status.read_error
-        };
+        let full = status.is_stuck.then_some("the cache's disk is full: writes wait for room");
+        let (read_error, read_error_age) = status.read_error.unzip();
         json!({
             "volume": self.name,
             "listen": self.listen,
@@ -88,7 +89,7 @@ impl Controlled for ControlledVolume {
             "dirty_bytes": status.dirty_bytes,
             "dirty_bytes_max": self.dirty_bytes_max,
             "dirty_writes": status.dirty_writes,
-            "dirty_age_s": status.dirty_age.map(|age| age.as_millis() as f64 / 1e3),
+            "dirty_age_s": status.dirty_age.map(seconds),
             "clean_blocks": clean_blocks.0,
             "clean_blocks_max": clean_blocks.1,
             "read_blocks_dirty": dirty,
@@ -107,7 +108,9 @@ impl Controlled for ControlledVolume {
             "degraded": degraded,
             "is_leased": status.may_read,
             "home_trouble": status.home_error,
-            "cache_trouble": trouble,
+            "cache_trouble": full,
+            "read_error": read_error,
+            "read_error_age_s": read_error_age.map(seconds),
             "failed": status.failed,
         })
     }
@@ -116,14 +119,19 @@ impl Controlled for ControlledVolume {
         &FIGURES
     }
 
-    fn carry_out(&self, command: Command) -> Result<(), String> {
-        let done = match command {
-            Command::BringHome => self.attached.bring_home(),
-            Command::Resize(size) => self.attached.resize(size),
-            Command::Snapshot(file) => self.attached.snapshot_to(&file),
+    fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {
+        let done = match action {
+            Action::BringHome => self.attached.bring_home(is_given_up),
+            Action::Resize { size, may_shrink } => self.attached.resize(size, may_shrink, is_given_up),
+            Action::Snapshot(file) => self.attached.snapshot_to(&file, is_given_up),
         };
         done.map_err(|error| error.to_string())
     }
+}
+
+/// A time in seconds, as fine as anybody wants it.
+fn seconds(time: Duration) -> f64 {
+    time.as_millis() as f64 / 1e3
 }
 
 #[cfg(test)]

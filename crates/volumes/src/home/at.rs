@@ -36,6 +36,14 @@ impl Home {
         }
     }
 
+    /// Which volume it is, for those who may mean another one: the number of one of a store, the path of one of this host.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Self::File(_) => self.place(),
+            Self::Far(home) => format!("{:016x}", home.volume().0),
+        }
+    }
+
     /// Gives it another size, durably.
     pub(crate) fn resize(&self, epoch: Epoch, size: u64) -> Result<(), HomeError> {
         match self {
@@ -72,10 +80,7 @@ impl Home {
     /// The runs of data and holes from the begin of an extent on: some of them, one at least.
     pub(crate) fn runs(&self, extent: Extent) -> Result<Vec<Run>, HomeError> {
         match self {
-            Self::File(home) => {
-                let (until, is_hole) = home.run_at(extent.offset)?;
-                Ok(vec![Run { len: until.saturating_sub(extent.offset).min(extent.len), is_hole }])
-            }
+            Self::File(home) => Ok(home.runs(extent)?),
             Self::Far(home) => Ok(home.runs(extent)?),
         }
     }

@@ -24,8 +24,25 @@ pub enum HomeError {
     NoShare(PathBuf),
     /// It is a device, whose size is its own affair.
     Device(PathBuf),
+    /// It has so many bytes, and nobody said that it may lose some.
+    Shrinks(u64),
+    /// It was detached meanwhile.
+    Detached(PathBuf),
+    /// There is a file beside it, which is of an earlier volume of its name.
+    Left(PathBuf),
+    /// The files beside it are in this directory.
+    Beside(PathBuf, PathBuf),
+    /// It is a device, and nobody said where the files beside it are.
+    NoBeside(PathBuf),
     /// It is elsewhere, and does not do it.
     Far(FarError),
+}
+
+/// Says that a volume which has so many bytes would lose some.
+pub(crate) fn shrinks(size: u64) -> String {
+    format!(
+        "the volume has {size} bytes, and loses those behind its new end: if nothing needs them any more, say --shrink"
+    )
 }
 
 impl HomeError {
@@ -59,6 +76,25 @@ impl fmt::Display for HomeError {
             Self::Device(path) => write!(
                 f,
                 "{} is a device, whose size is not the volume's to change: give the device another one while it is detached",
+                path.display()
+            ),
+            Self::Shrinks(size) => f.write_str(&shrinks(*size)),
+            Self::Detached(path) => write!(f, "{} was detached meanwhile: ask again", path.display()),
+            Self::Left(path) => write!(
+                f,
+                "{} is left of a volume of this name, and would be taken for the new one's: remove it if nobody needs that \
+                 volume any more, or choose another name",
+                path.display()
+            ),
+            Self::Beside(path, dir) => write!(
+                f,
+                "the files beside {} are in {}: give that directory as --beside, or move them",
+                path.display(),
+                dir.display()
+            ),
+            Self::NoBeside(path) => write!(
+                f,
+                "{} is a device, beside which no files stay: give --beside with the directory that it was attached with",
                 path.display()
             ),
             Self::Size(path, size) => write!(

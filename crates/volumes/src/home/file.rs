@@ -1,16 +1,22 @@
 //! The file or the device that a volume lives in.
 
+use super::beside::{expect_alone, is_device};
 use super::error::HomeError;
 use super::journal::{Complete, Journal};
 use super::ownership::Ownership;
 use super::pieces::{Piece, Pieces};
+use super::runs::runs;
 use crate::extents::BLOCK;
+use protocol::volume_home::Run;
+use protocol::volumes::Extent;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{Doing, File, FileError, Files, How, Lock};
+
+/// Runs that are told at a time.
+const RUNS_MAX: usize = 16;
 
 /// The home of a volume.
 #[derive(Debug)]
@@ -25,7 +31,7 @@ pub(crate) struct FileHome {
     journal: Journal,
     /// A journal is durable that is not wholly installed.
     is_unfinished: AtomicBool,
-    /// Something is being written, or its blocks are being shared: never both.
+    /// Something is being written, or its blocks are being shared, or its size is changed, or it is released: one of these.
     writing: Mutex<()>,
     lock: Mutex<Option<Lock>>,
 }
@@ -80,6 +86,8 @@ impl FileHome {
         if is_device(&self.path()) {
             return Err(HomeError::Device(self.path()));
         }
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.expect_own()?;
         self.file.set_len(size).doing("resize", || self.path())?;
         self.file.sync().doing("sync", || self.path())?;
         self.size.store(size, Relaxed);
@@ -101,10 +109,17 @@ impl FileHome {
     /// Says, durably, that the cache which it is attached with has nothing that is not here. From then on others may attach
     /// it.
     pub(crate) fn release(&self) -> Result<(), FileError> {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let modified = self.modified()?;
         self.write_ownership(&Ownership { is_dirty: false, modified, ..self.ownership.clone() })?;
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(())
+    }
+
+    /// Refuses what an operator wants once it was released: it may be another process's by now.
+    fn expect_own(&self) -> Result<(), HomeError> {
+        let is_own = self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if is_own { Ok(()) } else { Err(HomeError::Detached(self.path())) }
     }
 
     /// Whether somebody else has changed it since it was detached, as far as its time tells. While it has an owner nobody
@@ -144,7 +159,9 @@ impl FileHome {
         if is_device(&self.path()) {
             return Err(HomeError::NoShare(self.path()));
         }
+        expect_alone(to)?;
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.expect_own()?;
         self.finish()?;
         let to = to.to_str().ok_or_else(|| HomeError::NoName(to.to_owned()))?;
         match self.files.share(&self.name, to) {
@@ -173,10 +190,9 @@ impl FileHome {
         Ok(())
     }
 
-    /// Where the run of data, or the hole, that a byte lies in ends, and whether it is a hole.
-    pub(crate) fn run_at(&self, at: u64) -> Result<(u64, bool), FileError> {
-        let (end, is_hole) = self.file.run_at(at).doing("look for holes in", || self.path())?;
-        Ok((end.clamp(at + 1, self.size().max(at + 1)), is_hole))
+    /// The runs of data and holes from the begin of an extent on: some of them, one at least.
+    pub(crate) fn runs(&self, extent: Extent) -> Result<Vec<Run>, FileError> {
+        runs(&*self.file, extent, RUNS_MAX).doing("look for holes in", || self.path())
     }
 
     fn put(&self, pieces: Pieces<'_>) -> Result<(), FileError> {
@@ -188,11 +204,6 @@ impl FileHome {
     pub(crate) fn path(&self) -> PathBuf {
         self.files.path(&self.name)
     }
-}
-
-/// Whether a home is a device: then the files beside it need a directory of their own, as `/dev` forgets them.
-pub(crate) fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 /// Writes a piece to its place.
@@ -293,5 +304,17 @@ mod tests {
             FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files), 2).unwrap().ownership(),
             &ownership
         );
+    }
+
+    /// Another process may have it by then: an operator's command that is late changes nothing.
+    #[test]
+    fn a_home_that_was_released_keeps_its_size() {
+        let files = files();
+        let home = open(&files);
+        home.resize((4 * BLOCK) as u64).unwrap();
+        home.release().unwrap();
+        assert!(matches!(home.resize(BLOCK as u64), Err(HomeError::Detached(_))));
+        assert!(matches!(home.share(Path::new("copy")), Err(HomeError::Detached(_))));
+        assert_eq!(contents(&files).len(), 4);
     }
 }

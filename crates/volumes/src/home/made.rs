@@ -1,5 +1,6 @@
 //! Homes as they are made and looked at, without being attached.
 
+use super::beside::{expect_alone, split};
 use super::error::HomeError;
 use super::file::FileHome;
 use super::ownership::Ownership;
@@ -7,7 +8,10 @@ use crate::extents::BLOCK;
 use rustix::fs::{Mode, OFlags};
 use std::path::Path;
 use std::sync::Arc;
-use vfs::{Directory, Doing};
+use vfs::{Directory, Doing, Files};
+
+/// The bytes of the largest volume: the number of a block, and the one behind the last, have 32 bits.
+pub const SIZE_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK as u64;
 
 /// How a home stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,15 +27,18 @@ pub struct HomeStatus {
 /// Makes a raw file of zeros that takes no room yet.
 ///
 /// # Errors
-/// The size is none that a volume can have, or there is such a file already, or none can be made.
+/// The size is none that a volume can have, or there is such a file already, or files of one, or none can be made.
 pub fn create_home(path: &Path, size: u64) -> Result<(), HomeError> {
     check_size(path, size)?;
+    expect_alone(path)?;
     let (flags, mode) = (OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
     let made = rustix::fs::open(path, flags, mode).and_then(|file| {
         rustix::fs::ftruncate(&file, size)?;
         rustix::fs::fsync(&file)
     });
-    Ok(made.map_err(std::io::Error::from).doing("create", || path.to_owned())?)
+    made.map_err(std::io::Error::from).doing("create", || path.to_owned())?;
+    let (above, _) = split(path)?;
+    Ok(Directory::new(above).sync_dir().doing("sync", || above.to_owned())?)
 }
 
 /// Looks at a home; at the files beside it in another directory, if they are in one.
@@ -42,10 +49,10 @@ pub fn home_status(path: &Path, beside: Option<&Path>) -> Result<HomeStatus, Hom
     let path = path.canonicalize().doing("open", || path.to_owned())?;
     let (above, name) = split(&path)?;
     let files = Directory::new(above);
-    let home = vfs::Files::open(&files, &name, vfs::How::Read).doing("open", || path.clone())?;
+    let home = files.open(&name, vfs::How::Read).doing("open", || path.clone())?;
     let size = home.size().doing("read the length of", || path.clone())?;
-    let beside = beside.map_or(files, Directory::new);
-    let ownership = Ownership::read(&beside, &format!("{name}.thorp"))?;
+    let files_beside = Directory::new(&super::beside(&path, beside)?);
+    let ownership = Ownership::read(&files_beside, &format!("{name}.thorp"))?;
     let epoch = ownership.as_ref().map_or(0, |ownership| ownership.epoch);
     let dirty_at = ownership.filter(|ownership| ownership.is_dirty).map(|ownership| ownership.place);
     Ok(HomeStatus { size, epoch, dirty_at })
@@ -54,10 +61,14 @@ pub fn home_status(path: &Path, beside: Option<&Path>) -> Result<HomeStatus, Hom
 /// Gives a home another size that is not attached, and to which no cache has anything to write.
 ///
 /// # Errors
-/// It has the size of before, and why.
-pub fn resize_home(path: &Path, beside: Option<&Path>, size: u64) -> Result<(), HomeError> {
+/// It has the size of before, and why: it would lose something, and may not.
+pub fn resize_home(path: &Path, beside: Option<&Path>, size: u64, may_shrink: bool) -> Result<(), HomeError> {
     check_size(path, size)?;
-    open_clean(path, beside)?.resize(size)
+    let home = open_clean(path, beside)?;
+    if size < home.size() && !may_shrink {
+        return Err(HomeError::Shrinks(home.size()));
+    }
+    home.resize(size)
 }
 
 /// Makes another home with the contents of one that is not attached; both share their blocks until one changes them.
@@ -72,24 +83,19 @@ pub fn snapshot_home(path: &Path, beside: Option<&Path>, to: &Path) -> Result<()
 pub(crate) fn open_clean(path: &Path, beside: Option<&Path>) -> Result<FileHome, HomeError> {
     let path = path.canonicalize().doing("open", || path.to_owned())?;
     let (above, name) = split(&path)?;
-    let beside = Arc::new(Directory::new(beside.unwrap_or(above)));
+    let beside = Arc::new(Directory::new(&super::beside(&path, beside)?));
     let home = FileHome::open(Arc::new(Directory::new(above)), &name, beside, 0)?;
     if home.ownership().is_dirty {
         return Err(HomeError::Dirty(path, home.ownership().place.clone()));
     }
+    // A start whose log has all of the journal goes on when that finds no room: here nobody has that log.
+    home.finish()?;
     Ok(home)
-}
-
-/// The directory of a home and its name there.
-pub(crate) fn split(path: &Path) -> Result<(&Path, String), HomeError> {
-    let name = path.file_name().ok_or_else(|| HomeError::NoName(path.to_owned()))?;
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok((above, name.to_string_lossy().into_owned()))
 }
 
 /// Whether a volume can have this size.
 pub(crate) fn is_size(size: u64) -> bool {
-    size > 0 && size.is_multiple_of(BLOCK as u64) && size / (BLOCK as u64) < u64::from(u32::MAX)
+    size > 0 && size.is_multiple_of(BLOCK as u64) && size <= SIZE_MAX
 }
 
 /// Refuses a size that no volume can have.

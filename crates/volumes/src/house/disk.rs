@@ -8,6 +8,7 @@
 //! none of that. Nothing here ends the process: a home that is full or fails says so, and is tried again.
 
 use super::files::{self, Found, VolumeFiles, With};
+use crate::home::runs;
 use bytes::Bytes;
 use node::{Disk, Done as AnyDone};
 use protocol::volume_home::{NotDone, Put, Run};
@@ -376,7 +377,7 @@ impl Shared {
     }
 
     fn runs(&self, volume: VolumeId, extent: Extent) -> Vec<Run> {
-        let runs = self.file(volume).map(|file| files::runs(&*file, extent, VOLUME_RUNS_PER_ANSWER_MAX));
+        let runs = self.file(volume).map(|file| runs(&*file, extent, VOLUME_RUNS_PER_ANSWER_MAX));
         runs.and_then(Result::ok).unwrap_or_default()
     }
 }

@@ -11,7 +11,6 @@
 use super::mark::{MarkFile, Marked};
 use crate::extents::{BLOCK, Blocks};
 use crate::home::{Incomplete, Journal, JournalFound, Piece, put};
-use protocol::volume_home::Run;
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::fmt;
 use std::sync::Arc;
@@ -266,22 +265,4 @@ impl Unsynced {
 /// The blocks of an extent of whole blocks.
 fn blocks(extent: Extent) -> Blocks {
     (extent.offset / BLOCK as u64) as u32..((extent.offset + extent.len) / BLOCK as u64) as u32
-}
-
-/// The runs of an extent from its begin on, as many as are asked for.
-pub(super) fn runs(file: &dyn File, extent: Extent, runs_max: usize) -> std::io::Result<Vec<Run>> {
-    let (mut runs, end) = (Vec::<Run>::new(), extent.offset + extent.len);
-    let mut at = extent.offset;
-    while at < end {
-        let (until, is_hole) = file.run_at(at)?;
-        let len = until.clamp(at + 1, end) - at;
-        let count = runs.len();
-        match runs.last_mut() {
-            Some(last) if last.is_hole == is_hole => last.len += len,
-            _ if count == runs_max => break,
-            _ => runs.push(Run { len, is_hole }),
-        }
-        at += len;
-    }
-    Ok(runs)
 }

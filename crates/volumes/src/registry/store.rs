@@ -94,6 +94,10 @@ impl StoreRegistry {
         let root = ObjectId::root(self.volumes);
         self.transact(|step| {
             let mut directory = step.read_or_default::<Directory>(root)?;
+            // It is made again if the outcome of making it was not known.
+            if directory.entries.iter().any(|it| it.name == name && it.id == volume.0) {
+                return Ok(());
+            }
             if directory.entries.iter().any(|it| it.name == name || it.id == volume.0) {
                 return Err(RegistryError::NameTaken(name.to_owned()).into());
             }

@@ -72,7 +72,7 @@ pub(super) fn go_home(home: &FarHome, calls: &Receiver<(u64, Call)>, tell: &dyn 
 }
 
 fn write_home(home: &FarHome, begin: Begin, parts: &Receiver<Part>, took: &dyn Fn()) -> Result<Stamp, FarError> {
-    home.write_back(begin, &mut |put| {
+    home.write_back_once(begin, &mut |put| {
         loop {
             match parts.recv() {
                 Ok(Part::Write(record)) => {

@@ -8,8 +8,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
+use volumes::control::{Action, Control, ControlError, ControlledVolume, Order, order};
 use volumes::nbd::client::Command;
 use volumes::{Ack, AttachConfig, AttachError, Attached, FarError, FarHome, HomeServer};
 
@@ -295,4 +297,80 @@ fn a_volume_has_another_size_is_copied_and_is_removed() {
     assert!(!files.iter().any(is_left), "{files:?}");
     let gone = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap_err();
     assert!(matches!(gone, FarError::NoVolume(..)), "{gone}");
+}
+
+/// Home gives the volume a size, or shares its blocks, while its owner writes home: that waits, and is no failure.
+#[test]
+fn a_home_that_does_something_else_is_waited_for() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let homes = Homes::start(&folder.path("homes"));
+    let home = FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap();
+    let config = AttachConfig { age_max: Duration::from_millis(4), ..config(&folder, "cache") };
+    let attached = Arc::new(Attached::attach_far(home, &config).unwrap());
+    let rig = Rig::new(attached.clone());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let other = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+                while !is_over.load(SeqCst) {
+                    other.resize(Epoch(1), 4 * MIB).unwrap();
+                }
+            });
+        }
+        let mut client = rig.connect();
+        for round in 0..200_u64 {
+            let data = [round as u8; 4096];
+            ask(&mut client, &Command::Write { offset: 4096 * round, data: &data, fua: true });
+            assert_eq!(attached.status().home_error, None, "write {round}");
+        }
+        drop(client);
+        assert!(rig.server.stop(PATIENCE));
+        let detached = attached.detach();
+        is_over.store(true, SeqCst);
+        detached.unwrap();
+    });
+}
+
+/// An operator who wants everything home while home is away may think otherwise, and ask again.
+#[test]
+fn who_waits_for_home_may_give_that_up() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let dir = folder.path("homes");
+    let mut homes = Homes::start(&dir);
+    let home = FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap();
+    let config = AttachConfig { age_max: Duration::from_secs(600), ..config(&folder, "cache") };
+    let attached = Arc::new(Attached::attach_far(home, &config).unwrap());
+    let rig = Rig::new(attached.clone());
+    ask(&mut rig.connect(), &Command::Write { offset: 0, data: &[7; 4096], fua: true });
+    homes.process.kill().unwrap();
+    let controlled = ControlledVolume {
+        name: "v".into(),
+        attached: attached.clone(),
+        server: rig.server.watch(),
+        listen: Vec::new(),
+        dirty_bytes_max: config.log_bytes,
+        since: Instant::now(),
+    };
+    let _control = Control::start(&config.cache, Arc::new(controlled)).unwrap();
+    let bring_home = Order { volume: format!("{:016x}", VOLUME.0), action: Action::BringHome };
+    for round in 0..2 {
+        // It is noticed within a moment that the one before has gone.
+        let begun = Instant::now();
+        loop {
+            let asked = Instant::now();
+            match order(&config.cache, &bring_home, &|| asked.elapsed() > Duration::from_millis(200)) {
+                Err(ControlError::GivenUp) => break,
+                refused => assert!(begun.elapsed() < PATIENCE, "round {round}: {refused:?}"),
+            }
+        }
+    }
+    homes.restart(&dir);
+    let begun = Instant::now();
+    while let Err(refused) = order(&config.cache, &bring_home, &|| false) {
+        assert!(begun.elapsed() < PATIENCE, "{refused}");
+    }
+    assert_eq!(std::fs::read(raw(&dir, VOLUME)).unwrap()[0], 7);
+    assert!(rig.server.stop(PATIENCE));
+    attached.detach().unwrap();
 }

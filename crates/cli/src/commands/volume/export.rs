@@ -1,18 +1,20 @@
 //! `thorp volume export`: all that a volume has, of one moment, as a file or a stream.
 
-use super::change::{attachment_of, own_attachment, take_snapshot};
+use super::change::take_snapshot;
 use super::file::Unfinished;
+use super::live::Attachment;
 use super::stored;
 use crate::Result;
 use crate::cli::VolumeExportArgs;
-use crate::output::{Output, bar, cannot_write};
+use crate::output::{Output, bar, cannot_write, number};
 use crate::stopper::Interrupt;
 use net::Runtime;
 use serde_json::json;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use volumes::image::{Image, ImageError, Part};
-use volumes::registry::{StoreRegistry, host_name};
-use volumes::{FarHome, home_status};
+use volumes::registry::{StoreRegistry, draw_volume, host_name};
+use volumes::{Epoch, FarHome, home_status};
 
 /// A hole is so many zeros at a time, where it cannot be left out.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -20,11 +22,13 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub(super) fn export(args: &VolumeExportArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch()?;
     // Before anything is asked for nothing.
-    let target = if args.file.as_os_str() == "-" { None } else { Some(Unfinished::begin(&args.file, args.force)?) };
-    let (size, data) = match &args.place.store {
-        Some(store) => export_stored(args, store, target, &interrupt, output)?,
-        None => export_own(args, target, &interrupt, output)?,
-    };
+    let mut sink = Sink::begin(&args.file, args.force, output)?;
+    match &args.place.store {
+        Some(store) => export_stored(args, store, &mut sink, &interrupt)?,
+        None => export_own(args, &mut sink, &interrupt)?,
+    }
+    let (size, data) = (sink.at, sink.data);
+    sink.finish()?;
     if args.file.as_os_str() == "-" {
         return output.flush();
     }
@@ -33,45 +37,31 @@ pub(super) fn export(args: &VolumeExportArgs, output: &mut Output) -> Result {
     output.line(&json!({"volume": volume, "file": args.file, "size": size, "data_bytes": data}), text)
 }
 
-fn export_own(
-    args: &VolumeExportArgs,
-    target: Option<Unfinished>,
-    interrupt: &Interrupt,
-    output: &mut Output,
-) -> Result<(u64, u64)> {
-    let beside = args.place.beside.as_deref();
+fn export_own(args: &VolumeExportArgs, sink: &mut Sink<'_>, interrupt: &Interrupt) -> Result {
+    let (beside, cache) = (args.place.beside.as_deref(), args.place.cache.as_deref());
     let home = home_status(&args.volume, beside)?;
-    if own_attachment(home.dirty_at.as_deref(), &args.place).is_some() {
+    if Attachment::of_home(&args.volume, home.dirty_at.as_deref(), cache)?.is_some() {
         let text = "it is attached: detach it first, or make a snapshot of it and export that";
         return Err(format!("{}: {text}", args.volume.display()).into());
     }
-    write(&Image::of_home(&args.volume, beside)?, target, interrupt, output)
+    write(&Image::of_home(&args.volume, beside)?, sink, interrupt)
 }
 
-fn export_stored(
-    args: &VolumeExportArgs,
-    store: &str,
-    target: Option<Unfinished>,
-    interrupt: &Interrupt,
-    output: &mut Output,
-) -> Result<(u64, u64)> {
+fn export_stored(args: &VolumeExportArgs, store: &str, sink: &mut Sink<'_>, interrupt: &Interrupt) -> Result {
     let registry = StoreRegistry::connect(store, &host_name())?;
     let name = stored::name(&args.volume)?;
-    let (found, runtime) = (registry.find(name)?, Runtime::start()?);
-    if attachment_of(&found, &args.place).is_some() {
-        return export_attached(&registry, args, store, target, interrupt, output);
+    let found = registry.find(name)?;
+    let before = &found.view.entry;
+    if before.owner.is_some() {
+        return export_attached(&registry, args, store, sink, interrupt);
     }
-    let image = Image::of_store(FarHome::connect(store, found.id, &runtime)?);
-    let unchanged = || {
-        let now = registry.find(name)?.view.entry;
-        let before = &found.view.entry;
-        if (now.epoch, now.owner) == (before.epoch, before.owner) {
-            return Ok(());
-        }
-        Err(format!("'{name}' was attached meanwhile, and what was read is of no single moment: export it again")
-            .into())
-    };
-    write_if(&image, target, interrupt, output, unchanged)
+    let home = FarHome::connect(store, found.id, &Runtime::start()?)?;
+    write(&Image::of_store(home, before.size), sink, interrupt)?;
+    let now = registry.find(name)?.view.entry;
+    if (now.epoch, now.owner) == (before.epoch, before.owner) {
+        return Ok(());
+    }
+    Err(format!("'{name}' was attached meanwhile, and what was read is of no single moment: export it again").into())
 }
 
 /// Of a volume that is in use, a snapshot is of one moment.
@@ -79,75 +69,97 @@ fn export_attached(
     registry: &StoreRegistry,
     args: &VolumeExportArgs,
     store: &str,
-    target: Option<Unfinished>,
+    sink: &mut Sink<'_>,
     interrupt: &Interrupt,
-    output: &mut Output,
-) -> Result<(u64, u64)> {
-    let (name, snapshot) = (stored::name(&args.volume)?, format!("export-{}", std::process::id()));
-    take_snapshot(registry, name, &snapshot, store, &args.place).map_err(|error| {
+) -> Result {
+    let (name, snapshot) = (stored::name(&args.volume)?, format!("export-{}", number(draw_volume()?.0)));
+    let is_given_up = || interrupt.has_come();
+    let taken = take_snapshot(registry, name, &snapshot, store, &args.place, &is_given_up);
+    let image = taken.map_err(|error| {
         format!("'{name}' is attached, so a snapshot of it is exported, and there is none: {error}; or detach it first")
     })?;
-    let id = registry.find(&snapshot)?.id;
-    let home = FarHome::connect(store, id, &Runtime::start()?)?;
-    let written = write(&Image::of_store(home), target, interrupt, output);
-    // Another session: that of the image is gone with it.
-    registry.remove(&snapshot)?;
-    FarHome::connect(store, id, &Runtime::start()?)?.remove(volumes::Epoch(1))?;
+    let written = write(&image, sink, interrupt);
+    // Its session is to end: home removes what nobody has open.
+    drop(image);
+    if let Err(error) = remove(registry, &snapshot, store) {
+        // The image is none the worse.
+        eprintln!("the snapshot '{snapshot}' stays: {error}; remove it with `thorp volume remove {snapshot}`");
+    }
     written
 }
 
-/// Writes an image; gives its size, and how many bytes of it are data.
-fn write(image: &Image, target: Option<Unfinished>, interrupt: &Interrupt, output: &mut Output) -> Result<(u64, u64)> {
-    write_if(image, target, interrupt, output, || Ok(()))
+fn remove(registry: &StoreRegistry, snapshot: &str, store: &str) -> Result {
+    let id = registry.remove(snapshot)?;
+    Ok(FarHome::connect(store, id, &Runtime::start()?)?.remove(Epoch(1))?)
 }
 
-/// The same, where it is told in the end whether it is good.
-fn write_if(
-    image: &Image,
-    target: Option<Unfinished>,
-    interrupt: &Interrupt,
-    output: &mut Output,
-    is_good: impl FnOnce() -> Result,
-) -> Result<(u64, u64)> {
-    let size = image.size();
-    let progress = bar("bytes are exported", size);
-    let (mut at, mut data) = (0, 0);
+fn write(image: &Image, sink: &mut Sink<'_>, interrupt: &Interrupt) -> Result {
+    let progress = bar("bytes are exported", image.size());
     let done = image.each_part(&mut |part| {
         if interrupt.has_come() {
             return Err(io::Error::new(ErrorKind::Interrupted, "interrupted"));
         }
-        match (part, &target) {
-            (Part::Data(bytes), Some(file)) => file.write(at, bytes)?,
-            (Part::Data(bytes), None) => output.writer().write_all(bytes)?,
-            (Part::Hole(_), Some(_)) => {}
-            (Part::Hole(len), None) => {
-                let mut left = len;
-                while left > 0 {
-                    let count = left.min(ZEROS.len() as u64);
-                    output.writer().write_all(&ZEROS[..count as usize])?;
-                    left -= count;
-                }
-            }
+        match part {
+            Part::Data(bytes) => sink.put(bytes)?,
+            Part::Hole(len) => sink.put_hole(len)?,
         }
-        let (len, is_data) = match part {
-            Part::Data(bytes) => (bytes.len() as u64, true),
-            Part::Hole(len) => (len, false),
-        };
-        at += len;
-        data += if is_data { len } else { 0 };
-        progress.set_position(at);
+        progress.set_position(sink.at);
         Ok(())
     });
     progress.finish_and_clear();
-    done.map_err(|error| match error {
-        ImageError::Put(error) if error.kind() == ErrorKind::Interrupted => "interrupted: nothing was exported".into(),
-        ImageError::Put(error) if target.is_none() => cannot_write(error),
-        ImageError::Put(error) => format!("cannot write the image: {error}").into(),
-        error @ ImageError::Home(_) => error.into(),
-    })?;
-    is_good()?;
-    if let Some(file) = target {
-        file.finish(size)?;
+    done.map_err(|error| match (error, &sink.to) {
+        (ImageError::Put(error), _) if error.kind() == ErrorKind::Interrupted => {
+            "interrupted: nothing was exported".into()
+        }
+        (ImageError::Put(error), To::Stream(_)) => cannot_write(error),
+        (ImageError::Put(error), To::File(_)) => format!("cannot write the image: {error}").into(),
+        (error @ ImageError::Home(_), _) => error.into(),
+    })
+}
+
+/// The file or the stream that an image goes to.
+struct Sink<'a> {
+    to: To<'a>,
+    /// The bytes that have come, and how many of them are data.
+    at: u64,
+    data: u64,
+}
+
+enum To<'a> {
+    File(Unfinished),
+    Stream(&'a mut Output),
+}
+
+impl<'a> Sink<'a> {
+    fn begin(file: &Path, replaces: bool, output: &'a mut Output) -> Result<Self> {
+        let is_stream = file.as_os_str() == "-";
+        let to = if is_stream { To::Stream(output) } else { To::File(Unfinished::begin(file, replaces)?) };
+        Ok(Self { to, at: 0, data: 0 })
     }
-    Ok((size, data))
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.to {
+            To::File(file) => file.write(self.at, bytes)?,
+            To::Stream(output) => output.writer().write_all(bytes)?,
+        }
+        (self.at, self.data) = (self.at + bytes.len() as u64, self.data + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn put_hole(&mut self, len: u64) -> io::Result<()> {
+        if let To::Stream(output) = &mut self.to {
+            let zeros = |from: u64| &ZEROS[..(len - from).min(ZEROS.len() as u64) as usize];
+            (0..len).step_by(ZEROS.len()).try_for_each(|from| output.writer().write_all(zeros(from)))?;
+        }
+        self.at += len;
+        Ok(())
+    }
+
+    /// All of it has come.
+    fn finish(self) -> Result {
+        match self.to {
+            To::File(file) => file.finish(self.at),
+            To::Stream(_) => Ok(()),
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use volumes::expect_alone;
 use volumes::image::data_in;
 
 /// A file that is being written, under another name. It is removed with this, unless it was finished.
@@ -28,6 +29,7 @@ impl Unfinished {
             Ok(_) if !replaces => return Err(exists(name).into()),
             _ => {}
         }
+        expect_alone(name)?;
         let file_name = name.file_name().ok_or_else(|| format!("{shown} names no file"))?;
         let part = format!(".{}.part-{}", file_name.to_string_lossy(), std::process::id());
         let path = name.with_file_name(part);
@@ -45,12 +47,19 @@ impl Unfinished {
     /// All of it has come: it has this length, and stands under its name.
     pub(super) fn finish(mut self, len: u64) -> Result {
         let done = self.file.set_len(len).and_then(|()| self.file.sync_all()).and_then(|()| self.rename());
+        let done = done.and_then(|()| self.sync_name());
         done.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&self.name),
             _ => format!("cannot write {}: {error}", self.name.display()),
         })?;
         self.is_finished = true;
         Ok(())
+    }
+
+    /// Makes the name durable, too.
+    fn sync_name(&self) -> io::Result<()> {
+        let above = self.name.parent().filter(|above| !above.as_os_str().is_empty());
+        File::open(above.unwrap_or(Path::new(".")))?.sync_all()
     }
 
     fn rename(&self) -> io::Result<()> {

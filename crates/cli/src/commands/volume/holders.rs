@@ -1,10 +1,9 @@
 //! `thorp volume holders`: those of a store, or the one in a folder of this host.
 
-use super::stored::number;
 use crate::Result;
 use crate::cli::VolumeHoldersArgs;
 use crate::error::usage;
-use crate::output::{Output, visible};
+use crate::output::{Output, number, visible};
 use serde_json::{Value, json};
 use std::path::Path;
 use volumes::control;

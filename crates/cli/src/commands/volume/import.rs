@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 use volumes::image::{Filling, data_in};
 use volumes::registry::{StoreRegistry, draw_volume, host_name};
-use volumes::{FarHome, Registered};
+use volumes::{FarHome, Registered, SIZE_MAX};
 
 /// So much is read at a time.
 const CHUNK_BYTES: usize = 8 << 20;
@@ -28,11 +28,10 @@ const CHUNK_BYTES: usize = 8 << 20;
 /// Chunks that were read and wait to be written.
 const AHEAD_MAX: usize = 2;
 
-/// A volume is whole blocks.
-const BLOCK: u64 = 4096;
-
 /// How often it is looked whether somebody wants to leave, while a pipe says nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+const BLOCK: u64 = volumes::BLOCK as u64;
 
 /// Something that was read.
 enum Chunk {
@@ -74,16 +73,12 @@ fn import_stored(args: &VolumeImportArgs, store: &str, input: Input, interrupt: 
     let id = draw_volume()?;
     let first = input.len.map_or(CHUNK_BYTES as u64, |len| len.max(1).next_multiple_of(BLOCK));
     let mut filling = Filling::begin(FarHome::create(store, id, first, &Runtime::start()?)?)?;
-    let made = fill(&mut filling, input, interrupt).and_then(|(size, data)| {
-        let lease = Duration::from_secs(args.lease_s.into());
-        let entry = Registered { epoch: filling.epoch(), ..Registered::new(size, args.copies, lease) };
-        registry.create(name, id, &entry)?;
-        Ok((size, data))
-    });
-    made.map_err(|why| match filling.remove() {
-        Ok(()) => why,
-        Err(error) => format!("{why}; home keeps a file of number {:016x} that is no volume ({error})", id.0).into(),
-    })
+    let (size, data) =
+        fill(&mut filling, input, interrupt).map_err(|why| stored::is_left(why, id, filling.remove()))?;
+    let lease = Duration::from_secs(args.lease_s.into());
+    let entry = Registered { epoch: filling.epoch(), ..Registered::new(size, args.copies, lease) };
+    stored::register(&registry, name, id, &entry, || filling.remove())?;
+    Ok((size, data))
 }
 
 /// Writes all of an input home; gives the size of the volume, and how many bytes of it are data.
@@ -91,7 +86,7 @@ fn fill(filling: &mut Filling, input: Input, interrupt: &Interrupt) -> Result<(u
     let (size, data) = input.each_chunk(interrupt, &mut |offset, bytes| {
         let end = offset + bytes.len() as u64;
         if end > filling.size() {
-            filling.resize(end.max(2 * filling.size()))?;
+            filling.resize(end.max((2 * filling.size()).min(SIZE_MAX)))?;
         }
         Ok(filling.write(offset, bytes)?)
     })?;

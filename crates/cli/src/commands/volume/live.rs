@@ -1,69 +1,97 @@
 //! Volumes that are attached at this host, as the processes tell that have them.
 
 use crate::Result;
-use crate::output::{Output, visible};
+use crate::output::{Output, number, visible};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use volumes::control::{self, Command, ControlError};
-use volumes::registry::host_name;
+use volumes::control::{self, Action, ControlError, Order};
+use volumes::registry::{Volume, host_name};
 
-/// Where a volume is attached, as far as it can be asked from here.
-pub(super) enum Attachment {
+/// A volume that is attached.
+pub(super) struct Attachment {
+    /// Which one it is, as its process says: a cache may be that of another volume by now.
+    identity: String,
+    at: At,
+}
+
+/// Where it is attached, as far as it can be asked from here.
+enum At {
     /// With this cache, at this host.
     Here(PathBuf),
     /// At another host, as its place says.
     Elsewhere(String),
 }
 
-impl Attachment {
+impl At {
     /// With the cache that the user names; or where the registry, or a home, says that it is: `HOST:CACHE`.
-    pub(super) fn find(named: Option<&Path>, place: &str) -> Self {
+    fn find(named: Option<&Path>, place: &str) -> Self {
         let here = || place.split_once(':').filter(|(host, _)| *host == host_name()).map(|(_, cache)| cache.into());
         match named.map(Path::to_owned).or_else(here) {
             Some(cache) => Self::Here(cache),
             None => Self::Elsewhere(place.to_owned()),
         }
     }
-
-    /// How the volume stands, by its process.
-    pub(super) fn ask(&self) -> Result<Value> {
-        match self {
-            Self::Here(cache) => ask(cache),
-            Self::Elsewhere(place) => Err(elsewhere(place).into()),
-        }
-    }
-
-    /// Has its process do something, and waits for as long as that takes.
-    pub(super) fn command(&self, command: &Command) -> Result {
-        match self {
-            Self::Here(cache) => control::command(cache, command).map_err(|error| match error {
-                ControlError::NotThere(_) | ControlError::Ended(_) => format!(
-                    "{error}: attach the volume again, or bring it home with `thorp volume detach`, before it is changed"
-                )
-                .into(),
-                error => error.into(),
-            }),
-            Self::Elsewhere(place) => Err(elsewhere(place).into()),
-        }
-    }
-
-    /// Whether a process has it. One that has ended has left its writes in the cache.
-    pub(super) fn is_alive(&self) -> bool {
-        match self {
-            Self::Here(cache) => {
-                let asked = control::ask(cache);
-                !matches!(asked, Err(ControlError::NotThere(_) | ControlError::Ended(_)))
-            }
-            Self::Elsewhere(_) => true,
-        }
-    }
 }
 
-fn elsewhere(place: &str) -> String {
-    format!(
-        "it is attached at {}: ask there; or, if that is this host under another name, say --cache with its cache",
-        visible(place)
-    )
+impl Attachment {
+    /// Of a volume of a store, if it has an owner.
+    pub(super) fn of_store(volume: &Volume, named: Option<&Path>) -> Option<Self> {
+        let at = volume.view.entry.owner.map(|_| At::find(named, &volume.place))?;
+        Some(Self { identity: number(volume.id.0), at })
+    }
+
+    /// Of a volume of one host, if a process has it: one that has ended has left its writes in the cache, which may be another
+    /// volume's since.
+    pub(super) fn of_home(home: &Path, dirty_at: Option<&str>, named: Option<&Path>) -> Result<Option<Self>> {
+        let Some(place) = dirty_at else { return Ok(None) };
+        let path = home.canonicalize().map_err(|error| format!("cannot open {}: {error}", home.display()))?;
+        let identity = path.into_os_string().into_string();
+        let identity = identity.map_err(|path| format!("{} is no UTF-8: choose another name", path.display()))?;
+        let attachment = Self { identity, at: At::find(named, place) };
+        let At::Here(cache) = &attachment.at else { return Ok(Some(attachment)) };
+        let is_ended = match control::ask(cache) {
+            Err(ControlError::NotThere(_) | ControlError::Ended(_)) => true,
+            // The user means this one: it is refused as another one.
+            Ok(live) => named.is_none() && live["identity"] != attachment.identity.as_str(),
+            // Nobody knows.
+            Err(_) => false,
+        };
+        Ok((!is_ended).then_some(attachment))
+    }
+
+    /// How the volume stands, by its process.
+    fn ask(&self) -> Result<Value> {
+        let cache = self.cache()?;
+        let live = ask(cache)?;
+        if live["identity"] == self.identity.as_str() {
+            return Ok(live);
+        }
+        let text = "is the cache of another volume now: the process that had it for this one has ended";
+        Err(format!("{} {text}", visible(&cache.display().to_string())).into())
+    }
+
+    /// Has its process do something, and waits for as long as that takes, or until it is given up.
+    pub(super) fn order(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result {
+        let order = Order { volume: self.identity.clone(), action };
+        control::order(self.cache()?, &order, is_given_up).map_err(|error| match error {
+            ControlError::NotThere(_) | ControlError::Ended(_) => format!(
+                "{error}: attach the volume again, or bring it home with `thorp volume detach`, before it is changed"
+            )
+            .into(),
+            error => error.into(),
+        })
+    }
+
+    fn cache(&self) -> Result<&Path> {
+        match &self.at {
+            At::Here(cache) => Ok(cache),
+            At::Elsewhere(place) => Err(format!(
+                "it is attached at {}: ask there; or, if that is this host under another name, say --cache with its cache",
+                visible(place)
+            )
+            .into()),
+        }
+    }
 }
 
 /// How the volume with this cache stands.
@@ -103,8 +131,8 @@ pub(super) fn print(mut known: Vec<(&str, Value)>, attachment: Option<&Attachmen
 
 /// The figures of an attached volume, for people.
 pub(super) fn people(live: &Value, output: &mut Output) -> Result {
-    let number = |name: &str| live[name].as_u64().unwrap_or_default();
-    let [dirty, clean, home] = ["read_blocks_dirty", "read_blocks_clean", "read_blocks_home"].map(number);
+    let figure = |name: &str| live[name].as_u64().unwrap_or_default();
+    let [dirty, clean, home] = ["read_blocks_dirty", "read_blocks_clean", "read_blocks_home"].map(figure);
     let reads = match dirty + clean + home {
         0 => "none".to_owned(),
         all => format!(
@@ -115,26 +143,26 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
     let age = live["dirty_age_s"].as_f64().map(|age| format!(", the oldest {age:.1} s old")).unwrap_or_default();
     let not_home = format!(
         "{} of {} bytes in {} writes{age}",
-        number("dirty_bytes"),
-        number("dirty_bytes_max"),
-        number("dirty_writes")
+        figure("dirty_bytes"),
+        figure("dirty_bytes_max"),
+        figure("dirty_writes")
     );
     let requests = format!(
         "{} under way of {} connections; {} since the begin, {} refused, {} failed",
-        number("requests_waiting"),
-        number("connections"),
-        number("requests"),
-        number("requests_refused"),
-        number("requests_failed"),
+        figure("requests_waiting"),
+        figure("connections"),
+        figure("requests"),
+        figure("requests_refused"),
+        figure("requests_failed"),
     );
     let mut rows = vec![
         ("served_at", json!(texts(&live["listen"]))),
         ("home_at", json!(text(&live["home"]))),
         ("attached_for_s", live["attached_s"].clone()),
         ("not_home", json!(not_home)),
-        ("clean_blocks", json!(format!("{} of {}", number("clean_blocks"), number("clean_blocks_max")))),
+        ("clean_blocks", json!(format!("{} of {}", figure("clean_blocks"), figure("clean_blocks_max")))),
         ("reads", json!(reads)),
-        ("writes", json!(format!("{} blocks; {} write-backs", number("written_blocks"), number("write_backs")))),
+        ("writes", json!(format!("{} blocks; {} write-backs", figure("written_blocks"), figure("write_backs")))),
         ("requests", json!(requests)),
         ("copies", live["copies"].clone()),
     ];
@@ -157,6 +185,10 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
         rows.push(("troubles", json!("none")));
     }
     rows.extend(told);
+    if live["read_error"].is_string() {
+        let age = live["read_error_age_s"].as_f64().unwrap_or_default();
+        rows.push(("last_failed_read", json!(format!("{age:.1} s ago: {}", text(&live["read_error"])))));
+    }
     output.table(&rows)
 }
 

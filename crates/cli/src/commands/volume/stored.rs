@@ -3,7 +3,7 @@
 use super::live::{self, Attachment};
 use crate::Result;
 use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs};
-use crate::output::{Output, visible};
+use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
 use crate::stopper::when_told;
 use net::Runtime;
@@ -13,7 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use volumes::registry::{Registrant, Registry, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
-use volumes::{AttachConfig, AttachError, Attached, FarHome, StoredVolume, TakeOverError, TakeOverWord, bring_home};
+use volumes::{
+    AttachConfig, AttachError, Attached, FarError, FarHome, Registered, StoredVolume, TakeOverError, TakeOverWord,
+    VolumeId, bring_home,
+};
+
+/// Whether home has removed what was made there.
+type Removed = std::result::Result<(), FarError>;
 
 /// A holder that is lost for longer is replaced.
 const REPLACE_AFTER: Duration = Duration::from_secs(30);
@@ -30,12 +36,8 @@ pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) 
     expect_free(&registry, name)?;
     let (volume, lease) = (draw_volume()?, Duration::from_secs(args.lease_s.into()));
     let home = FarHome::create(store, volume, size, &Runtime::start()?)?;
-    let entry = volumes::Registered::new(size, args.copies, lease);
-    if let Err(error) = registry.create(name, volume, &entry) {
-        // Nobody knows of it.
-        let _ = home.remove(volumes::Epoch(0));
-        return Err(error.into());
-    }
+    let entry = Registered::new(size, args.copies, lease);
+    register(&registry, name, volume, &entry, || home.remove(volumes::Epoch(0)))?;
     let number = number(volume.0);
     let text = format!("{name}: {size} bytes of zeros; attach it with `thorp volume attach {name} --store {store}`");
     output.line(&json!({"name": name, "volume": number, "size": size, "copies": args.copies}), text)
@@ -49,13 +51,54 @@ pub(super) fn expect_free(registry: &StoreRegistry, name: &str) -> Result {
     }
 }
 
+/// Registers a volume whose home was just made, and removes that if it is not registered.
+pub(super) fn register(
+    registry: &StoreRegistry,
+    name: &str,
+    id: VolumeId,
+    entry: &Registered,
+    remove: impl FnOnce() -> Removed,
+) -> Result {
+    let Err(error) = registry.create(name, id, entry) else { return Ok(()) };
+    if !matches!(error, RegistryError::Unreachable(_)) {
+        return Err(is_left(error.into(), id, remove()));
+    }
+    // It may have been registered, or still be: its home is not to be removed under it.
+    if registry.find(name).is_ok_and(|found| found.id == id) {
+        return Ok(());
+    }
+    let number = number(id.0);
+    let text = "nobody knows whether it was made: `thorp volume list` shows it then";
+    Err(format!("{error}; {text}, and otherwise home keeps a file of number {number} that is no volume").into())
+}
+
+/// Why a volume was not made; with what is left of it.
+pub(super) fn is_left(why: crate::Error, id: VolumeId, removed: Removed) -> crate::Error {
+    match removed {
+        Ok(()) | Err(FarError::NoVolume(..)) => why,
+        Err(error) => format!("{why}; home keeps a file of number {} that is no volume ({error})", number(id.0)).into(),
+    }
+}
+
 pub(super) fn remove(args: &VolumeRemoveArgs, output: &mut Output) -> Result {
     let registry = StoreRegistry::connect(&args.store, &host_name())?;
     let found = registry.find(&args.volume)?;
-    let home = FarHome::connect(&args.store, found.id, &Runtime::start()?)?;
+    let home = match FarHome::connect(&args.store, found.id, &Runtime::start()?) {
+        Ok(home) => Some(home),
+        // Its home was lost: it is to go all the same.
+        Err(FarError::NoVolume(..)) => None,
+        Err(error) => return Err(error.into()),
+    };
     // The registry first: nobody attaches it any more.
     registry.remove(&args.volume)?;
-    home.remove(found.view.entry.epoch.next())?;
+    match home.map_or(Ok(()), |home| home.remove(found.view.entry.epoch.next())) {
+        Ok(()) | Err(FarError::NoVolume(..)) => {}
+        Err(error) => {
+            let number = number(found.id.0);
+            let text = format!("'{}' is removed, and home keeps its file of number {number}: {error}", args.volume);
+            return Err(text.into());
+        }
+    }
     output.line(&json!({"removed": args.volume}), format_args!("removed: {}", args.volume))
 }
 
@@ -74,8 +117,7 @@ pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &
     let volume = registry.find(name(volume)?)?;
     let Value::Object(fields) = describe(&volume, &registry.members()?) else { unreachable!("an object is described") };
     let rows: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    let attachment = volume.view.entry.owner.map(|_| Attachment::find(cache, &volume.place));
-    live::print(rows, attachment.as_ref(), output)
+    live::print(rows, Attachment::of_store(&volume, cache).as_ref(), output)
 }
 
 /// Attaches a volume, which is taken over if the host that had it is silent.
@@ -107,7 +149,13 @@ pub(super) fn attach(
 }
 
 /// Attaches a volume that nobody has, with a small cache that goes with this call, and detaches it again.
-pub(super) fn attach_briefly(found: &Volume, store: &str, act: impl FnOnce(&Attached) -> Result) -> Result {
+///
+/// It is done until somebody wants it to end: `act` looks whether that is so.
+pub(super) fn attach_briefly(
+    found: &Volume,
+    store: &str,
+    act: impl FnOnce(&Attached, &dyn Fn() -> bool) -> Result,
+) -> Result {
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
     when_told(move || told.store(true, SeqCst))?;
@@ -135,7 +183,7 @@ pub(super) fn attach_briefly(found: &Volume, store: &str, act: impl FnOnce(&Atta
     };
     let attached = Attached::attach_stored(&stored, &config, &stop, &mut trouble)?;
     // If it was not done, too, nobody is to wait for this host.
-    let (done, detached) = (act(&attached), attached.detach());
+    let (done, detached) = (act(&attached, &|| stop.load(SeqCst)), attached.detach());
     done?;
     Ok(detached?)
 }
@@ -234,8 +282,4 @@ fn owner(volume: &Volume) -> String {
         Some(_) => format!("attached at {}", visible(&volume.place)),
         None => "not attached".to_owned(),
     }
-}
-
-pub(super) fn number(number: u64) -> String {
-    format!("{number:016x}")
 }
