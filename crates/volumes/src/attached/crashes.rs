@@ -7,7 +7,7 @@ mod ext4;
 mod legal;
 mod recorder;
 
-use super::open::Places;
+use super::tests::{new_files, open_with, small};
 use super::{AttachConfig, Core};
 use crate::device::{Answer, Device, Errno, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 use crate::extents::BLOCK;
@@ -17,11 +17,10 @@ use legal::{Judge, SECTOR};
 use recorder::{Moment, Record, Recorder};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use types::Time;
 use vfs::memory::{Dice, Memory};
-use vfs::{Files, How};
 use volume::Ack;
 
 /// With so many unsynced changes each of the states that they may leave is looked at.
@@ -52,31 +51,8 @@ impl Device for Stepped {
     }
 }
 
-fn new_files(size: u64) -> (Memory, Memory) {
-    let (home, cache) = (Memory::default(), Memory::default());
-    home.open("disk", How::Create).unwrap().set_len(size).unwrap();
-    home.damage("disk", |_| ());
-    home.sync_dir().unwrap();
-    (home, cache)
-}
-
 fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
-    let config = AttachConfig {
-        log_bytes: 4 << 20,
-        clean_bytes: 8 * BLOCK as u64,
-        ack,
-        age_max: std::time::Duration::from_millis(4),
-        ..AttachConfig::new(PathBuf::new(), PathBuf::new())
-    };
-    let places = Places {
-        home_files: Arc::new(home.clone()),
-        home_name: "disk".into(),
-        beside: Arc::new(home.clone()),
-        beside_at: None,
-        cache_files: Arc::new(cache.clone()),
-        cache_place: "here".into(),
-    };
-    Core::open(places, &config).unwrap()
+    open_with(home, cache, &AttachConfig { age_max: Duration::from_millis(4), ..small(ack) })
 }
 
 fn submit(device: &dyn Device, operations: Vec<Operation>) -> Arc<Answers> {

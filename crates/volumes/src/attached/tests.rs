@@ -93,14 +93,22 @@ fn first_bytes(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(SECTOR).map(|sector| sector[0]).collect()
 }
 
-fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
-    let config = AttachConfig {
-        log_bytes: 4 << 20,
-        clean_bytes: 8 * BLOCK as u64,
-        ack,
-        is_forced: true,
-        ..AttachConfig::new(PathBuf::new(), PathBuf::new())
-    };
+/// A durable home of this size, and an empty cache.
+pub(super) fn new_files(size: u64) -> (Memory, Memory) {
+    let (home, cache) = (Memory::default(), Memory::default());
+    home.open("disk", How::Create).unwrap().set_len(size).unwrap();
+    home.damage("disk", |_| ());
+    home.sync_dir().unwrap();
+    (home, cache)
+}
+
+/// The settings of a small cache.
+pub(super) fn small(ack: Ack) -> AttachConfig {
+    let (log_bytes, clean_bytes) = (4 << 20, 8 * BLOCK as u64);
+    AttachConfig { log_bytes, clean_bytes, ack, ..AttachConfig::new(PathBuf::new(), PathBuf::new()) }
+}
+
+pub(super) fn open_with(home: &Memory, cache: &Memory, config: &AttachConfig) -> Core {
     let places = Places {
         home_files: Arc::new(home.clone()),
         home_name: "disk".into(),
@@ -109,15 +117,16 @@ fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
         cache_files: Arc::new(cache.clone()),
         cache_place: "here".into(),
     };
-    Core::open(places, &config).unwrap()
+    Core::open(places, config).unwrap()
+}
+
+fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
+    open_with(home, cache, &AttachConfig { is_forced: true, ..small(ack) })
 }
 
 impl World {
     fn new(ack: Ack) -> Self {
-        let (home, cache) = (Memory::default(), Memory::default());
-        home.open("disk", How::Create).unwrap().set_len(BLOCKS * BLOCK as u64).unwrap();
-        home.damage("disk", |_| ());
-        home.sync_dir().unwrap();
+        let (home, cache) = new_files(BLOCKS * BLOCK as u64);
         Self::over(home, cache, ack, History::default(), 0)
     }
 
