@@ -28,6 +28,9 @@ pub enum Rule {
     AskAfterJoining,
     /// A stored response is used only if its word is read after the request came.
     LookAtHit,
+    /// A response whose body is arriving is read along by a request that came after the origin was asked only if its home has
+    /// stored it, and its word is read after the request came.
+    LookAlong,
     /// A look-up in the table of a home elsewhere is answered by a message that leaves after it was asked for.
     ReadAfterAsking,
     /// A slot's word changes when its response is freed, and so before another response gets the slot: from then on no
@@ -66,7 +69,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::MarkUntilVisible,
@@ -77,6 +80,7 @@ impl Rule {
         Self::JoinersNeedStored,
         Self::AskAfterJoining,
         Self::LookAtHit,
+        Self::LookAlong,
         Self::ReadAfterAsking,
         Self::BumpOnReuse,
         Self::LeaseOfHome,

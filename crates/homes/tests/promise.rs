@@ -65,6 +65,8 @@ struct Written {
     is_orphan: bool,
     /// It changes what the source is to tell of.
     is_of_source: bool,
+    /// If the hub is dead that has released it, until when that stands: as long as for an updater elsewhere.
+    stands_until: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -83,6 +85,8 @@ struct Fill {
     body: Option<Updates>,
     /// The question to a home that is another process.
     question: Option<u64>,
+    /// The home has stored it, and its body is arriving: requests may read along.
+    arriving: Option<Proof>,
     /// Those that had come before the origin was asked: the one that leads is among them.
     sharers: Vec<Request>,
     /// Those that came later.
@@ -350,7 +354,8 @@ impl Day {
             },
         };
         let is_of_source = matches!(by, By::Source(_));
-        self.written.push(Written { changes, state: State::Marking(by), is_orphan: false, is_of_source });
+        let (state, is_orphan, stands_until) = (State::Marking(by), false, Time::ZERO);
+        self.written.push(Written { changes, state, is_orphan, is_of_source, stands_until });
     }
 
     fn announce(&mut self, name: &str, changes: &[usize]) -> u64 {
@@ -370,7 +375,8 @@ impl Day {
         for &change in &changes {
             self.visible[change].insert(number);
         }
-        self.written.push(Written { changes, state: State::Visible(None), is_orphan: false, is_of_source: true });
+        let (state, is_orphan, is_of_source, stands_until) = (State::Visible(None), false, true, Time::ZERO);
+        self.written.push(Written { changes, state, is_orphan, is_of_source, stands_until });
     }
 
     /// The source begins with everything marked; what the one before it has not had released, it announces.
@@ -432,7 +438,7 @@ impl Day {
         }
         let at = under_way[self.draw(under_way.len() as u64)];
         // Those whose hub is dead or far take their time, so that homes go on without them meanwhile.
-        let Written { state, is_orphan, is_of_source, .. } = self.written[at].clone();
+        let Written { state, is_orphan, is_of_source, stands_until, .. } = self.written[at].clone();
         let is_far =
             is_orphan || self.updaters_apart.contains("updater") || is_of_source && state == State::Released(None);
         let waits = is_far && matches!(self.written[at].state, State::Released(_));
@@ -448,6 +454,14 @@ impl Day {
             State::Marking(_) => return,
             // Its lease is over before the database has made it visible: it waits for another release.
             State::Released(Some(by @ By::Updater(_))) if !self.is_released(by) => State::Marking(by),
+            // The hub that knew is dead, and its release stands no longer: it waits for another one.
+            State::Released(None) if !is_of_source && self.world.now() > stands_until => {
+                if !self.hub_is_up {
+                    return;
+                }
+                self.written[at].is_orphan = false;
+                State::Marking(self.update(&changes))
+            }
             State::Released(by) => {
                 for change in changes {
                     self.visible[change].insert(number);
@@ -528,8 +542,7 @@ impl Day {
                 return self.answer(key, &request, &entry.body, "a hit");
             }
         }
-        self.miss(at, key, request);
-        Ok(())
+        self.miss(at, key, request)
     }
 
     /// Whether this cache is on another machine than its home.
@@ -555,22 +568,31 @@ impl Day {
                         self.hits += 1;
                         self.answer(look.key, &look.request, &look.body, "a hit from afar")?;
                     }
-                    Some(_) => self.miss(at, look.key, look.request),
+                    Some(_) => self.miss(at, look.key, look.request)?,
                 }
             }
         }
         Ok(())
     }
 
-    /// A request joins a fill, or begins one.
-    fn miss(&mut self, at: usize, key: usize, request: Request) {
+    /// A request reads along, joins a fill, or begins one.
+    fn miss(&mut self, at: usize, key: usize, request: Request) -> Result<(), String> {
         let is_counted_late = !self.broken.is(Rule::AskAfterJoining);
-        if let Some(fill) = self.caches[at].fills.get_mut(&key) {
-            let is_late = fill.body.is_some() && is_counted_late;
-            if is_late { &mut fill.joiners } else { &mut fill.sharers }.push(request);
-            return;
+        let (now, looks) = (self.world.now(), !self.broken.is(Rule::LookAlong));
+        let Cache { fills, table, .. } = &mut self.caches[at];
+        let Some(fill) = fills.get_mut(&key) else {
+            self.begin_fill(at, key, vec![request]);
+            return Ok(());
+        };
+        if let (Some(proof), Some(body)) = (&fill.arriving, &fill.body)
+            && (table.is_current(proof, || now) || !looks)
+        {
+            let body = body.clone();
+            return self.answer(key, &request, &body, "a response that arrives");
         }
-        self.begin_fill(at, key, vec![request]);
+        let is_late = fill.body.is_some() && is_counted_late;
+        if is_late { &mut fill.joiners } else { &mut fill.sharers }.push(request);
+        Ok(())
     }
 
     /// The origin is about to be asked for these requests.
@@ -580,7 +602,8 @@ impl Day {
         } else {
             (self.caches[at].table.ticket(self.world.now()), None)
         };
-        let fill = Fill { ticket, ticket_question, body: None, question: None, sharers, joiners: Vec::new() };
+        let (body, question, arriving, joiners) = (None, None, None, Vec::new());
+        let fill = Fill { ticket, ticket_question, body, question, arriving, sharers, joiners };
         self.caches[at].fills.insert(key, fill);
     }
 
@@ -609,7 +632,15 @@ impl Day {
             fill.body = Some(body);
             return Ok(());
         };
-        let Poll::Ready(proof) = self.store(at, key) else { return Ok(()) };
+        let arriving = fill.arriving;
+        let Poll::Ready(proof) = arriving.map_or_else(|| self.store(at, key), |proof| Poll::Ready(Some(proof))) else {
+            return Ok(());
+        };
+        // Where the home is on another machine nobody reads along: a look there takes its time.
+        if proof.is_some() && arriving.is_none() && !self.is_far(at) && self.draw(4) == 0 {
+            self.caches[at].fills.get_mut(&key).unwrap().arriving = proof;
+            return Ok(());
+        }
         let fill = self.caches[at].fills.remove(&key).unwrap();
         if let Some(proof) = proof {
             let earlier = self.caches[at].entries.insert(key, Entry { proof, body: body.clone(), was_current: true });
@@ -691,6 +722,9 @@ impl Day {
                         && self.is_released(by)
                     {
                         self.written[at].state = State::Released(Some(by));
+                    }
+                    if let State::Released(Some(By::Hub(_))) = self.written[at].state {
+                        self.written[at].stands_until = self.world.now() + 2 * self.lease;
                     }
                 }
                 self.world.crash("hub");
@@ -791,10 +825,14 @@ fn day(seed: u64, broken: Broken<Rule>) -> Result<(u32, u32), String> {
     Ok((day.answers, day.hits))
 }
 
+/// A day on which a hub dies that has released an update, and two that follow it do: the update may not take place as late
+/// as by then.
+const KEPT: u64 = 14_843;
+
 #[test]
 fn no_answer_lacks_what_was_done_before_it_was_asked_for() {
     let (mut answers, mut hits) = (0, 0);
-    for seed in 0..3000 {
+    for seed in (0..3000).chain([KEPT]) {
         let (some, of_them) = day(seed, Broken::NONE).unwrap_or_else(|stale| panic!("seed {seed}: {stale}"));
         (answers, hits) = (answers + some, hits + of_them);
     }
@@ -816,7 +854,7 @@ const OF_LEASING_SOURCES: [Rule; 2] = [Rule::LeaseWithinSource, Rule::OutlastEar
 #[test]
 fn each_rule_is_missed() {
     for rule in Rule::ALL.into_iter().filter(|&rule| rule != OF_CLOCKS && !OF_LEASING_SOURCES.contains(&rule)) {
-        let caught = (0..20_000).find_map(|seed| Some((seed, day(seed, Broken::rule(rule)).err()?)));
+        let caught = (0..40_000).find_map(|seed| Some((seed, day(seed, Broken::rule(rule)).err()?)));
         let (seed, stale) = caught.unwrap_or_else(|| panic!("nothing notices that {rule:?} is broken"));
         println!("{rule:?}: seed {seed}: {stale}");
     }

@@ -1,11 +1,10 @@
 //! A response whose body is still arriving: requests that wait for it may read along.
 //!
 //! A request that had come before the origin was asked shares it: it is as well answered as the one that asked (rule
-//! AskAfterJoining).
-//! For one that came later the home has to have stored the response. The place there is taken when the head of the
-//! response is there, so from then on an update finds it. The request looks at it as at a stored one, after it has come
-//! (rule LookAtHit), and nothing may have been removed under the key since the origin was asked: it is answered with what
-//! the cache is about to have, or waits on (rule JoinersNeedStored).
+//! AskAfterJoining). For one that came later the home has to have stored the response. The place there is taken when the
+//! head of the response is there, so from then on an update finds it. The request looks at it as at a stored one, after it
+//! has come (rule LookAlong), and nothing may have been removed under the key since the origin was asked: it is answered
+//! with what the cache is about to have, or waits on (rule JoinersNeedStored).
 
 use crate::coherence::Claim;
 use crate::collect::Body;

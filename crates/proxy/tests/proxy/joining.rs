@@ -159,7 +159,7 @@ fn a_request_reads_along_while_the_response_arrives() {
     assert!(!origin.is_asked());
 }
 
-/// Rules LookAtHit and JoinersNeedStored: an update that is done before a request comes is not missed, though the response
+/// Rules LookAlong and JoinersNeedStored: an update that is done before a request comes is not missed, though the response
 /// was at its home before it.
 #[test]
 fn a_request_after_an_update_does_not_read_along() {
