@@ -1,23 +1,24 @@
-//! The cache as its users have it, and its writer.
+//! The cache as its users have it.
 
-use crate::area::{Area, Extent, Pin, Place, RECORD_BYTES_MAX, ReadError};
+mod write;
+
+use crate::area::{Area, Pin, Place, RECORD_BYTES_MAX, ReadError};
 use crate::directory::{self, Marker, OpenError, RECORDS};
 use crate::format::Label;
 use crate::index::{Held, Index};
+use crate::record::{Opened, Record, Source};
 use crate::recover::recover;
 use crate::removals::{Position, Removals};
-use crate::writer::{OpenSegment, WriteError, Writing};
-use bytes::Bytes;
+use crate::writer::OpenSegment;
 use std::collections::{HashMap, VecDeque};
-
 use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
-use vfs::{Call, Files, How, Lock, Verdict, judge};
+use std::time::Instant;
+use vfs::{Files, How, Lock};
 
 /// Segments of a cache of the usual size, and the largest usual one.
 const SEGMENTS: u64 = 64;
@@ -28,16 +29,6 @@ const SEGMENTS_MIN: u64 = 4;
 
 /// The least room beside the largest content in a segment: for key and head.
 const FRONT_BYTES: u64 = 128 * 1024;
-
-/// The most that is written again of a segment that is begun anew, in bytes: it is in memory meanwhile.
-const AGAIN_BYTES_MAX: u64 = 16 << 20;
-
-/// The steps that a record is given: a place in the open segment, the next segment and a place there, the first one and a
-/// place there.
-const TRIES: usize = 5;
-
-/// How long a disk that has refused a write is left alone.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The settings of a cache.
 #[derive(Clone, Debug)]
@@ -69,74 +60,6 @@ impl Config {
         let usual = (self.bytes / SEGMENTS).min(SEGMENT_BYTES_USUAL) / 4096 * 4096;
         Ok(has.filter(does).unwrap_or(usual.max(least)))
     }
-}
-
-/// A record without what it is found by.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// Its key; at most 65,535 bytes.
-    pub key: Bytes,
-    /// The bytes that its user keeps beside its content.
-    pub head: Bytes,
-    /// Its content.
-    pub content: Source,
-    /// Whether it is of use after a start, without its claim.
-    pub is_lasting: bool,
-}
-
-impl Record {
-    fn writing(&self, label: Label) -> Writing<'_> {
-        let Self { key, head, content, is_lasting } = self;
-        Writing { label, is_lasting: *is_lasting, key, head, content_bytes: content.bytes() }
-    }
-
-    /// The memory that it takes.
-    fn memory(&self) -> u64 {
-        let content = if let Source::Memory(pieces) = &self.content { bytes_of(pieces) } else { 0 };
-        (self.key.len() + self.head.len()) as u64 + content
-    }
-}
-
-/// A content, where it is.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// In pieces.
-    Memory(Vec<Bytes>),
-    /// In a record.
-    Disk(Arc<Extent>),
-}
-
-impl Source {
-    /// Its size.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Self::Memory(pieces) => bytes_of(pieces),
-            Self::Disk(extent) => extent.bytes(),
-        }
-    }
-
-    /// All of it, piece by piece. It may wait for the disk.
-    pub fn read_all(&self) -> Box<dyn Iterator<Item = Result<Bytes, ReadError>> + '_> {
-        match self {
-            Self::Memory(pieces) => Box::new(pieces.iter().cloned().map(Ok)),
-            Self::Disk(extent) => Box::new(extent.read_all()),
-        }
-    }
-}
-
-fn bytes_of(pieces: &[Bytes]) -> u64 {
-    pieces.iter().map(|piece| piece.len() as u64).sum()
-}
-
-/// A record that was read, but for a large content.
-#[derive(Clone, Debug)]
-pub struct Opened {
-    /// Its key, which is to be compared: another may have the same hash.
-    pub key: Bytes,
-    /// The bytes that its user keeps beside its content.
-    pub head: Bytes,
-    /// Its content.
-    pub content: Source,
 }
 
 /// Why a record that was found is not there.
@@ -563,240 +486,11 @@ impl<C> DiskCache<C> {
         self.changed.notify_all();
     }
 
-    /// Writes what is put, until it is stopped. It is for one thread.
-    pub fn run(&self) {
-        loop {
-            if self.write_next() {
-                continue;
-            }
-            let mut state = lock(&self.state);
-            while state.queue.is_empty() && !state.is_stopping {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            if state.queue.is_empty() {
-                break;
-            }
-        }
-        self.end();
-    }
-
-    /// Writes the table of the segment that is open: the next start is quicker.
-    fn end(&self) {
-        let writer = lock(&self.writer);
-        let area = lock(&self.state).area.clone();
-        if let Some(open) = &writer.open {
-            // Without it the start looks at each record.
-            let _ = open.end(&area);
-        }
-    }
-
-    /// Writes the next record; `false` if none waits. It is for those that have no thread for it.
-    pub fn write_next(&self) -> bool {
-        let mut writer = lock(&self.writer);
-        let (held, record) = {
-            let mut state = lock(&self.state);
-            loop {
-                let Some(next) = state.queue.pop_front() else { return false };
-                let Some(held) = next.upgrade() else { continue };
-                if let Some(record) = state.unwritten.get(&Arc::as_ptr(&held).addr()) {
-                    break (held.clone(), record.clone());
-                }
-            }
-        };
-        let written = self.write(&mut writer, &held, &record);
-        let segment = writer.open.as_ref().map_or(0, OpenSegment::number);
-        let mut state = lock(&self.state);
-        let is_wanted = state.take_unwritten(&held).is_some() && held.is_listed();
-        let mut gone = None;
-        let refused = match written {
-            Ok(place) if is_wanted => {
-                state.index.set_place(&held, segment, Some(place));
-                self.counters.written.fetch_add(1, Relaxed);
-                None
-            }
-            Ok(_) => None,
-            Err(error) => {
-                gone = state.index.unlist(&held);
-                self.counters.not_written.fetch_add(1, Relaxed);
-                error
-            }
-        };
-        // Behind the lock: a claim that ends here tells the home.
-        drop(state);
-        drop((gone, held, record));
-        if let Some(error) = refused {
-            self.refused(&mut writer, error);
-        }
-        self.changed.notify_all();
-        true
-    }
-
-    /// Writes a record to the open segment, or to the next one.
-    fn write(&self, writer: &mut Writer, held: &Held<C>, record: &Record) -> Result<Place, Option<WriteError>> {
-        if writer.paused_until.is_some_and(|until| Instant::now() < until) {
-            return Err(None);
-        }
-        let writing = record.writing(held.label);
-        let mut last = Ok(());
-        // The next segment, and after an error the first of all: its blocks are there.
-        for _ in 0..TRIES {
-            let area = lock(&self.state).area.clone();
-            let place = writer.open.as_ref().and_then(|open| open.place(&area, &writing));
-            let (Some(place), Some(open)) = (place, &mut writer.open) else {
-                if let Err(error) = self.begin_next(writer) {
-                    if let WriteError::Io(error) = &error {
-                        self.tell_write(writer, error);
-                    }
-                    last = Err(error);
-                    writer.last = self.segments() - 1;
-                }
-                continue;
-            };
-            lock(&self.state).position = Position { life: area.life, lap: open.lap(), at: place.at + place.size };
-            match open.write(&area, place, &writing, record.content.read_all()) {
-                Ok(()) => {
-                    writer.paused_until = None;
-                    return Ok(place);
-                }
-                Err(WriteError::Io(error)) => {
-                    self.tell_write(writer, &error);
-                    let Some(open) = &writer.open else { break };
-                    let is_first = open.is_empty();
-                    // Its records stay; nothing is behind them.
-                    let _ = open.end(&area);
-                    writer.open = None;
-                    if is_first {
-                        writer.last = self.segments() - 1;
-                    }
-                    last = Err(WriteError::Io(error));
-                }
-                Err(error @ WriteError::Content(_)) => return Err(Some(error)),
-            }
-        }
-        Err(last.err())
-    }
-
-    fn segments(&self) -> usize {
-        lock(&self.state).index.segments.len()
-    }
-
-    /// Ends the open segment and begins the next that nobody reads.
-    fn begin_next(&self, writer: &mut Writer) -> Result<(), WriteError> {
-        let area = lock(&self.state).area.clone();
-        if let Some(open) = writer.open.take() {
-            open.end(&area)?;
-        }
-        let count = self.segments();
-        for number in (1..=count).map(|step| (writer.last + step) % count) {
-            if let Some(lap) = self.vacate(number) {
-                writer.last = number;
-                writer.open = Some(OpenSegment::begin(&area, number, lap)?);
-                writer.begun_since_refusal += 1;
-                if writer.begun_since_refusal > count {
-                    self.told.write.store(false, Relaxed);
-                }
-                return Ok(());
-            }
-        }
-        Err(io::Error::from(io::ErrorKind::ResourceBusy).into())
-    }
-
-    /// Takes all records out of a segment, and has those written again that were used; gives its next lap. `None` if it is
-    /// being read.
-    fn vacate(&self, number: usize) -> Option<u64> {
-        let is_pinned = |state: &State<C>| Arc::strong_count(&state.index.segments[number].pin) > 1;
-        let mut used = {
-            let state = lock(&self.state);
-            if is_pinned(&state) {
-                return None;
-            }
-            let mut held = inside(&state, number);
-            held.retain(|held| held.uses() > 0);
-            held
-        };
-        used.sort_by_key(|held| std::cmp::Reverse(held.uses()));
-        let (mut again, mut left) = (Vec::new(), AGAIN_BYTES_MAX.min(lock(&self.state).area.segment_bytes / 2));
-        for held in used {
-            let Some(rest) = held.place().and_then(|place| left.checked_sub(place.size)) else { continue };
-            if let Some(record) = self.load(&held) {
-                left = rest;
-                again.push((held, record));
-            }
-        }
-        let mut state = lock(&self.state);
-        if is_pinned(&state) {
-            return None;
-        }
-        for (held, record) in again {
-            // One that has left meanwhile is not brought back.
-            if held.is_listed() {
-                held.count_down();
-                state.index.set_place(&held, number, None);
-                state.add_unwritten(&held, Arc::new(record));
-                state.queue.push_front(Arc::downgrade(&held));
-            }
-        }
-        let gone = inside(&state, number);
-        for held in &gone {
-            state.index.unlist(held);
-        }
-        let lap = state.lap;
-        state.lap += 1;
-        let segment = &mut state.index.segments[number];
-        let before = mem::replace(&mut segment.lap, lap);
-        segment.held = Vec::new();
-        state.is_full |= before > 0;
-        drop(state);
-        // Behind the lock.
-        drop(gone);
-        Some(lap)
-    }
-
-    /// A record with its content in memory.
-    fn load(&self, held: &Arc<Held<C>>) -> Option<Record> {
-        let Opened { key, head, content } = self.open_record(held).ok()?;
-        let pieces = content.read_all().collect::<Result<Vec<_>, _>>();
-        let pieces = pieces.map_err(|error| self.lose(held, error)).ok()?;
-        Some(Record { key, head, content: Source::Memory(pieces), is_lasting: true })
-    }
-
-    /// A record was not written.
-    fn refused(&self, writer: &mut Writer, error: WriteError) {
-        match error {
-            WriteError::Io(_) => writer.paused_until = Some(Instant::now() + PAUSE),
-            WriteError::Content(error) => self.tell_read(error),
-        }
-    }
-
-    /// A write was refused. The record may find room elsewhere.
-    fn tell_write(&self, writer: &mut Writer, error: &io::Error) {
-        writer.begun_since_refusal = 0;
-        // That all segments are being read is no trouble of the disk's.
-        if error.kind() == io::ErrorKind::ResourceBusy || self.told.write.swap(true, Relaxed) {
-            return;
-        }
-        let is_full = judge(Call::Write, error) == Verdict::NoRoom;
-        (self.report)(if is_full {
-            Trouble::Full
-        } else {
-            Trouble::Write(io::Error::new(error.kind(), error.to_string()))
-        });
-    }
-
     fn tell_read(&self, error: ReadError) {
         if !self.told.read.swap(true, Relaxed) {
             (self.report)(Trouble::Read(error));
         }
     }
-}
-
-/// The records in a segment.
-fn inside<C>(state: &State<C>, number: usize) -> Vec<Arc<Held<C>>> {
-    let begin = number as u64 * state.area.segment_bytes;
-    let range = begin..begin + state.area.segment_bytes;
-    let held = state.index.segments[number].held.iter().filter_map(Weak::upgrade);
-    let is_inside = |held: &Arc<Held<C>>| held.place().is_some_and(|place| range.contains(&place.at));
-    held.filter(|held| held.is_listed() && is_inside(held)).collect()
 }
 
 /// The laps of a life are behind all of those before, also those that a power failure has left no trace of.

@@ -25,14 +25,16 @@
 //! | `area` | the file of records: places, pins, reads |
 //! | `index` | which records there are |
 //! | `recover` | the index, made anew at a start |
-//! | `cache` | the whole: put, find, open, remove |
-//! | `writer` | records on their way to the disk; which segment is next |
+//! | `record` | a record as users give and get it |
+//! | `cache` | the whole: put, find, open, remove; and its writer |
+//! | `writer` | records on their way to the disk: the open segment |
 
 mod area;
 mod cache;
 mod directory;
 mod format;
 mod index;
+mod record;
 mod recover;
 mod removals;
 #[cfg(test)]
@@ -40,7 +42,8 @@ mod tests;
 mod writer;
 
 pub use area::{Extent, ReadError};
-pub use cache::{Config, DiskCache, Displaced, Missing, Opened, Record, Size, Source, Trouble};
+pub use cache::{Config, DiskCache, Displaced, Missing, Size, Trouble};
 pub use directory::OpenError;
 pub use format::{Label, READ_BYTES_MAX};
 pub use index::Held;
+pub use record::{Opened, Record, Source};

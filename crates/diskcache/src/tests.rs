@@ -1,9 +1,10 @@
 //! The cache over a directory in memory that fails, forgets and is damaged as it is told to.
 
-use crate::cache::{Config, DiskCache, Missing, Opened, Record, Source, Trouble};
+use crate::cache::{Config, DiskCache, Missing, Trouble};
 use crate::directory::{OpenError, RECORDS, REMOVED};
 use crate::format::{Label, Listed, RecordHeader, add_to_table, footer, segment_header};
 use crate::index::Held;
+use crate::record::{Opened, Record, Source};
 use bytes::Bytes;
 use crc32c::crc32c;
 use rustix::io::Errno;
