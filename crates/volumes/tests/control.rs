@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use volumes::control::{Action, Control, ControlError, ControlledVolume, Order, ask, order};
 use volumes::nbd::client::{Client, Command as Nbd};
@@ -182,6 +182,55 @@ fn a_volume_is_given_another_size_while_it_is_attached() {
         let refused = rig.resize(size).unwrap_err().to_string();
         assert!(refused.contains("whole number of blocks"), "{refused}");
     }
+}
+
+/// A volume changes its size again and again while clients read and write: what is before the smaller end stays, and what is behind
+/// it is refused or gone.
+#[test]
+fn requests_go_on_while_the_size_changes() {
+    let rig = Rig::new();
+    let (is_over, blocks) = (AtomicBool::new(false), SIZE / 4096);
+    std::thread::scope(|scope| {
+        let kept = scope.spawn(|| {
+            let (mut client, mut marks) = (rig.connect(), vec![0; blocks as usize / 2]);
+            for number in (0..blocks / 2).cycle() {
+                if is_over.load(SeqCst) {
+                    return marks;
+                }
+                let mark = marks[number as usize] % 250 + 1;
+                assert_eq!(write(&mut client, number, mark), 0, "block {number}");
+                marks[number as usize] = mark;
+                let (error, data) = read(&mut client, number);
+                assert!(error == 0 && data.iter().all(|byte| *byte == mark), "block {number}: {error}");
+            }
+            unreachable!("there is no last one")
+        });
+        let lost = scope.spawn(|| {
+            let (mut client, mut taken) = (rig.connect(), 0);
+            for number in (blocks / 2..blocks).cycle().take_while(|_| !is_over.load(SeqCst)) {
+                // It is refused while the volume is small.
+                taken += u32::from(write(&mut client, number, 255) == 0);
+                let (error, data) = read(&mut client, number);
+                assert!(error != 0 || data.iter().all(|byte| *byte == data[0]), "block {number} is mixed");
+            }
+            taken
+        });
+        for _ in 0..10 {
+            rig.resize(SIZE / 2).unwrap();
+            rig.resize(SIZE).unwrap();
+        }
+        rig.resize(SIZE / 2).unwrap();
+        is_over.store(true, SeqCst);
+        let (marks, taken) = (kept.join().unwrap(), lost.join().unwrap());
+        assert!(taken > 0, "nothing was written behind the smaller end");
+        rig.resize(SIZE).unwrap();
+        let mut client = rig.connect();
+        for number in 0..blocks {
+            let expected = marks.get(number as usize).copied().unwrap_or(0);
+            let (error, data) = read(&mut client, number);
+            assert!(error == 0 && data.iter().all(|byte| *byte == expected), "block {number}: {error}");
+        }
+    });
 }
 
 #[test]

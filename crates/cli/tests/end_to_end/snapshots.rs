@@ -1,9 +1,10 @@
 //! Snapshots where a file system can share blocks: XFS in a file, mounted as root. Elsewhere this is skipped, and said so.
 
-use crate::program::{Folder, command, options, thorp};
+use crate::program::{Folder, command, is_on_path, options, thorp};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use volumes::nbd::Address;
 use volumes::nbd::client::{Client, Command as Ask};
 
@@ -15,7 +16,11 @@ struct Xfs {
 }
 
 impl Xfs {
+    /// In CI the program is there; where the system lets us mount nothing, the test says so and is skipped.
     fn mount(folder: &Folder) -> Option<Self> {
+        if !is_on_path("mkfs.xfs") {
+            return None;
+        }
         let (file, path) = (folder.file("xfs.img"), folder.path().join("xfs"));
         std::fs::create_dir_all(&path).unwrap();
         // Less than this it does not take.
@@ -24,8 +29,9 @@ impl Xfs {
             let ran = Command::new(program).args(words).stdin(Stdio::null()).output();
             ran.is_ok_and(|ran| ran.status.success())
         };
-        if !runs("mkfs.xfs", &["-q", &file]) || !runs("mount", &["-o", "loop", &file, path.to_str().unwrap()]) {
-            eprintln!("skipped: no XFS is made and mounted here");
+        assert!(runs("mkfs.xfs", &["-q", &file]), "mkfs.xfs makes none");
+        if !runs("mount", &["-o", "loop", &file, path.to_str().unwrap()]) {
+            eprintln!("skipped: this system lets us mount no XFS");
             return None;
         }
         Some(Self { path })
@@ -116,4 +122,45 @@ fn a_snapshot_of_one_host_is_another_file() {
     assert!(thorp(["volume", "snapshot", &home, &again]).error().contains("has the rest"));
     thorp(["volume", "snapshot", &copy, &again]).ok();
     assert_eq!(mark(&again), 1);
+}
+
+/// A snapshot that is made while programs write is of one moment: of writes one behind the other it has the first ones.
+#[test]
+fn a_snapshot_under_writes_is_of_one_moment() {
+    let folder = Folder::new();
+    let Some(xfs) = Xfs::mount(&folder) else { return };
+    let home = xfs.file("disk");
+    thorp(["volume", "create", &home, "--size", "8M"]).ok();
+    let (cache, socket) = (folder.file("cache"), folder.file("nbd"));
+    let mut attached = Attached::new(&[&home, "--cache", &cache], &socket);
+    let (is_over, snapshots) = (AtomicBool::new(false), 4);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (Attached(_, client), mut mark) = (&mut attached, 0_u64);
+            while !is_over.load(SeqCst) {
+                mark += 1;
+                // Each block has the mark before the next one does.
+                for block in 0..8 {
+                    let data = mark.to_le_bytes().repeat(BLOCK / 8);
+                    let write = Ask::Write { offset: block * BLOCK as u64, data: &data, fua: true };
+                    assert_eq!(client.call(&write).unwrap().error, 0);
+                }
+            }
+        });
+        for number in 0..snapshots {
+            thorp(["volume", "snapshot", &home, &xfs.file(&format!("copy-{number}"))]).ok();
+        }
+        is_over.store(true, SeqCst);
+        writer.join().unwrap();
+    });
+    let mut newest = 0;
+    for number in 0..snapshots {
+        let bytes = std::fs::read(xfs.file(&format!("copy-{number}"))).unwrap();
+        let mark = |block: usize| u64::from_le_bytes(bytes[block * BLOCK..][..8].try_into().unwrap());
+        let marks: Vec<_> = (0..8).map(mark).collect();
+        assert!(marks.is_sorted_by(|one, next| one >= next) && marks[0] - marks[7] <= 1, "{marks:?}");
+        assert!(marks[0] >= newest, "snapshot {number} is older than the one before: {marks:?}");
+        newest = marks[0];
+    }
+    assert!(newest > 0, "nothing was written meanwhile");
 }

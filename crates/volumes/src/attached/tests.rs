@@ -1,7 +1,7 @@
 //! A volume whose machine loses power at any moment, with its cache and without.
 
 use super::open::Places;
-use super::{AttachConfig, Core};
+use super::{AttachConfig, AttachError, Core};
 use crate::device::{Answer, Errno, Operation, Piece, Replies, Request, Ticket};
 use crate::extents::BLOCK;
 use bytes::Bytes;
@@ -109,6 +109,10 @@ pub(super) fn small(ack: Ack) -> AttachConfig {
 }
 
 pub(super) fn open_with(home: &Memory, cache: &Memory, config: &AttachConfig) -> Core {
+    try_open(home, cache, config).unwrap()
+}
+
+fn try_open(home: &Memory, cache: &Memory, config: &AttachConfig) -> Result<Core, AttachError> {
     let places = Places {
         home_files: Arc::new(home.clone()),
         home_name: "disk".into(),
@@ -117,11 +121,15 @@ pub(super) fn open_with(home: &Memory, cache: &Memory, config: &AttachConfig) ->
         cache_files: Arc::new(cache.clone()),
         cache_place: "here".into(),
     };
-    Core::open(places, config).unwrap()
+    Core::open(places, config)
 }
 
 fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
-    open_with(home, cache, &AttachConfig { is_forced: true, ..small(ack) })
+    open_with(home, cache, &forced(ack))
+}
+
+fn forced(ack: Ack) -> AttachConfig {
+    AttachConfig { is_forced: true, ..small(ack) }
 }
 
 impl World {
@@ -295,4 +303,46 @@ fn power_failures(seed: u64) {
 fn what_was_promised_survives_a_power_failure_and_home_is_never_mixed() {
     let seeds = std::env::var("SEEDS").map_or(0..300, |seeds| 0..seeds.parse().unwrap());
     seeds.for_each(power_failures);
+}
+
+/// A start with the cache that home is of goes on when home has no room for the rest of its journal: its log has all of it. A
+/// start with another cache reads home itself, so it installs the journal first, or is none.
+#[test]
+fn a_journal_is_installed_before_another_cache_reads_home() {
+    let (mut went_on, mut at) = (0, 0);
+    loop {
+        let mut world = World::new(Ack::Flush);
+        for (first, mark) in [(1, 1), (9, 2)] {
+            let (offset, data) = (first * BLOCK as u64, Bytes::from(vec![mark; 4 * BLOCK]));
+            world.submit(vec![Operation::Write { offset, data, fua: true }]);
+        }
+        let after = world.read_all().unwrap();
+        let (home, cache) = (world.home.after_kill(), world.cache.after_kill());
+        let before = first_bytes(&home.bytes("disk"));
+        let world = World::over(home, cache, Ack::Flush, History::default(), 0);
+        world.home.plan(Some(Fault::Crash(at)));
+        let mut state = world.core.state();
+        state.owner.drain(Time::ZERO);
+        world.core.carry_out(state, None);
+        world.core.write_back_once();
+        let is_home = world.core.state().home_error.is_none();
+        let (home, cache) = (world.home.after_kill(), world.cache.after_kill());
+        for fails in 0..40 {
+            let full = Some(Fault::Error(fails, rustix::io::Errno::NOSPC, 0));
+            let (own, other) = (home.after_kill(), home.after_kill());
+            own.plan(full);
+            let is_open = try_open(&own, &cache.after_kill(), &forced(Ack::Flush)).is_ok();
+            went_on += u32::from(is_open && ![&before, &after].contains(&&first_bytes(&own.bytes("disk"))));
+            other.plan(full);
+            if try_open(&other, &Memory::default(), &forced(Ack::Flush)).is_ok() {
+                let found = first_bytes(&other.bytes("disk"));
+                assert!([&before, &after].contains(&&found), "crash at {at}, full at {fails}: {found:?}");
+            }
+        }
+        if is_home {
+            assert!(at > 10 && went_on > 0, "{at} {went_on}");
+            return;
+        }
+        at += 1;
+    }
 }

@@ -233,7 +233,6 @@ fn counted_copies_are_there_after_a_restart_and_freed_ones_make_room() {
     assert!(matches!(late.hear(), FromHolder::Refused(refused) if refused.epoch == Epoch(2)));
 }
 
-/// A volume whose home is away for long is not in the way of others: its copies are moved, and stay.
 /// A holder on a directory in memory.
 fn start_on(files: &Memory, runtime: &Runtime) -> HolderServer {
     let settings = settings(Path::new("memory"), 16 << 20);
@@ -283,6 +282,7 @@ fn counted_copies_are_there_after_a_power_failure() {
     }
 }
 
+/// A volume whose home is away for long is not in the way of others: its copies are moved, and stay.
 #[test]
 fn a_log_that_is_full_of_what_is_not_needed_is_cleaned() {
     let (scratch, runtime) = (Scratch::new("clean"), Runtime::start().unwrap());
