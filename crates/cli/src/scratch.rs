@@ -1,10 +1,10 @@
 //! A folder for a store that lives no longer than the command.
 
 use crate::{Error, Result};
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A folder. One that nobody named is removed with everything in it when this is dropped.
@@ -32,6 +32,16 @@ impl Scratch {
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| cannot_create(&path, &error))?;
         Ok(Self { path, is_ours: true })
+    }
+
+    /// The same, with a way through it for processes of other users, to what is theirs below it: a server that refuses to
+    /// be root's. They still cannot list it.
+    pub(crate) fn with_way_through(named: Option<PathBuf>, parent: &Path, what: &str) -> Result<Self> {
+        let scratch = Self::new(named, parent, what)?;
+        if scratch.is_ours {
+            std::fs::set_permissions(&scratch.path, Permissions::from_mode(0o711))?;
+        }
+        Ok(scratch)
     }
 
     /// Where it is.

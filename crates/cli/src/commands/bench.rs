@@ -89,7 +89,7 @@ fn measure(case: Case, args: &BenchArgs, found: &mut dyn FnMut(Line) -> Result) 
 
 /// Measures in a folder that goes afterwards.
 fn in_scratch(dir: &Path, measure: impl FnOnce(&Path, &dyn Fn(&str)) -> Result) -> Result {
-    let scratch = Scratch::new(None, dir, "bench")?;
+    let scratch = Scratch::with_way_through(None, dir, "bench")?;
     let spinner = output::spinner("measuring");
     let measured = measure(scratch.path(), &|what| spinner.set_message(what.to_owned()));
     spinner.finish_and_clear();

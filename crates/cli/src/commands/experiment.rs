@@ -22,7 +22,7 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
             return Ok(());
         }
     }
-    let scratch = Scratch::new(None, &args.dir, "experiment")?;
+    let scratch = Scratch::with_way_through(None, &args.dir, "experiment")?;
     let dir = std::fs::canonicalize(scratch.path())?;
     let place = Place { program: std::env::current_exe()?, dir, apart: None, fabric: None };
     let spinner = output::spinner("measuring");

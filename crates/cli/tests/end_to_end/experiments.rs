@@ -4,6 +4,7 @@ use crate::program::{Folder, command, thorp};
 use bench::Postgres;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -55,20 +56,20 @@ fn an_experiment_that_is_told_to_stop_leaves_nothing() {
         return;
     }
     let folder = Folder::new();
-    let experiment = command()
+    let mut experiment = command()
         .args(["experiment", "activecache", "--figure", "8", "--case-s", "3", "--dir", &folder.file("")])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let place = folder.path().join(format!("thorp-experiment-{}", experiment.id()));
-    let lock = place.join("postgres/data/postmaster.pid");
     let begun = Instant::now();
     let server = loop {
-        let text = std::fs::read_to_string(&lock).unwrap_or_default();
+        let locks = places(&folder).into_iter().map(|place| place.join("postgres/data/postmaster.pid"));
+        let text: String = locks.filter_map(|lock| std::fs::read_to_string(lock).ok()).collect();
         // That of the server alone, which `initdb` runs before, is negative.
         if let Some(Ok(id)) = text.lines().next().map(str::parse::<u32>) {
             break Pid::from_raw(id.cast_signed()).unwrap();
         }
+        assert_eq!(experiment.try_wait().unwrap(), None, "it has ended before it was told to");
         assert!(begun.elapsed() < Duration::from_secs(60), "there is no server");
         sleep(Duration::from_millis(10));
     };
@@ -77,7 +78,12 @@ fn an_experiment_that_is_told_to_stop_leaves_nothing() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("told to stop"), "{error}");
     assert!(test_kill_process(server).is_err(), "the server goes on");
-    assert!(!place.exists());
+    assert_eq!(places(&folder), [] as [PathBuf; 0]);
+}
+
+/// The folders below it.
+fn places(folder: &Folder) -> Vec<PathBuf> {
+    std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! The shop, and the demo of the web door on it. Where PostgreSQL is not installed it is skipped; in CI it has to be.
 
-use crate::program::{Folder, Ran, thorp};
+use crate::program::{Folder, Ran, command, ran, thorp};
 use serde_json::Value;
 
-/// Runs the demo, if it can be run here.
+/// Runs the demo, if it can be run here, where it runs if it is told nothing.
 fn demo(options: &[&str]) -> Option<(Ran, Value)> {
     let folder = Folder::new();
-    let dir = folder.file("demo");
-    let ran = thorp(["demo", "web", "--json", "--turn-s", "1", "--dir", &dir].iter().chain(options));
+    let mut demo = command();
+    demo.args(["demo", "web", "--json", "--turn-s", "1"]).args(options).env("TMPDIR", folder.path());
+    let ran = ran(demo.output().unwrap());
     if ran.stderr.contains("PostgreSQL, which is not installed") && std::env::var_os("CI").is_none() {
         println!("skipped, because PostgreSQL is not installed");
         return None;

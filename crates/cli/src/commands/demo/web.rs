@@ -53,7 +53,7 @@ pub(super) fn run(args: &DemoWebArgs, output: &mut Output) -> Result {
             .into());
     }
     let interrupt = Interrupt::watch()?;
-    let scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "demo")?;
+    let scratch = Scratch::with_way_through(args.dir.clone(), &std::env::temp_dir(), "demo")?;
     let spinner = output::spinner("making a shop");
     let mut site = Site::open(scratch.path(), args.unwatched)?;
     spinner.finish_and_clear();
