@@ -41,7 +41,7 @@ for module in MODULES; do insmod /lib/$module.ko; done
 ip link set lo up
 ip link set eth0 up
 ip addr add 10.0.2.15/24 dev eth0
-nbd-client 10.0.2.2 PORT /dev/nbd0 -timeout 60 >/dev/null 2>&1
+nbd-client 10.0.2.2 PORT /dev/nbd0 -timeout 20 >/dev/null 2>&1
 work() {
     mkdir -p /$1
     mount -t ext4 /dev/$1 /$1 || return
@@ -217,11 +217,12 @@ impl Drop for Guest {
     }
 }
 
-/// A volume with an empty ext4.
+/// A volume with an empty ext4, for all that a guest writes until its kernel's client has noticed that its server is gone:
+/// now and then only when a request is not answered in time.
 fn volume() -> Folder {
     let folder = Folder::new();
     let home = folder.file("disk");
-    thorp(["volume", "create", &home, "--size", "32M"]).ok();
+    thorp(["volume", "create", &home, "--size", "128M"]).ok();
     run("mkfs.ext4", &["-q", "-F", &home]);
     folder
 }
