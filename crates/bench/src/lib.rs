@@ -171,7 +171,7 @@ pub fn measure(
             found(far_look_up::measure_one_sided(place, provider)?)
         }
         Case::Web { beside } => web::measure(place, beside, progress, found),
-        Case::Entries => found(web::measure_entries(place, progress)?),
+        Case::Entries => web::measure_entries(place, progress, found),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),
         Case::First => {
             let apart = place.apart.as_ref().ok_or("a new client wants two places that are really apart")?;

@@ -934,8 +934,8 @@ Cases and what their ratios compare with, measured in the same run:
             with --fabric: the same without the other process's answer; over_tcp: the same look-ups over TCP
   web       hits of `thorp proxy`, with 64 connections, beside nginx and Varnish where they are installed, each with half of
             the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
-  entries   memory that `thorp proxy` takes for a million small responses; above_bytes: for each, above its body, fields
-            and key
+  entries   memory that `thorp proxy` takes for a million small responses, in memory and on disk; above_bytes: for each, above
+            what it has there of body, fields and key
   leased-writers
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";

@@ -4,6 +4,7 @@ use super::origin::Origin;
 use crate::process::{Process, listening};
 use crate::{Program, Result, lasting_address};
 use rustix::process::geteuid;
+use serde_json::Value;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -36,6 +37,8 @@ impl Rival {
 pub(crate) struct Server {
     name: &'static str,
     address: SocketAddr,
+    /// For operators, of `thorp proxy`.
+    admin: Option<SocketAddr>,
     process: Running,
 }
 
@@ -58,7 +61,8 @@ impl Server {
             .args(["--threads", &threads.to_string(), "--origin", &format!("http://{}", origin.address())])
             .args(options);
         let (process, ready) = Process::start(&mut command, "the proxy")?;
-        Ok(Self { name: "thorp", address: listening(&ready)?, process: Running::Thorp(process) })
+        let admin = ready["admin"].as_str().and_then(|address| address.parse().ok());
+        Ok(Self { name: "thorp", address: listening(&ready)?, admin, process: Running::Thorp(process) })
     }
 
     /// A rival; `None` if it is not installed.
@@ -76,7 +80,7 @@ impl Server {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             child => Ended(child?),
         };
-        let mut server = Self { name: rival.name(), address, process: Running::Rival(child) };
+        let mut server = Self { name: rival.name(), address, admin: None, process: Running::Rival(child) };
         server.wait_until_ready(&dir)?;
         Ok(Some(server))
     }
@@ -92,6 +96,17 @@ impl Server {
             Running::Rival(child) => child.0.id(),
         };
         resident_bytes(pid).ok_or_else(|| "the system does not say how much memory a process has".into())
+    }
+
+    /// The status that it tells operators.
+    pub(crate) fn status(&self) -> Result<Value> {
+        let admin = self.admin.ok_or("there is no listener for operators")?;
+        let mut stream = TcpStream::connect(admin)?;
+        write!(stream, "GET /status HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let body = answer.split_once("\r\n\r\n").filter(|_| answer.starts_with("HTTP/1.1 200")).map(|(_, body)| body);
+        Ok(serde_json::from_str(body.ok_or_else(|| format!("expected a status, got: {answer}"))?)?)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
