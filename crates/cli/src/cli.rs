@@ -1213,7 +1213,9 @@ pub(crate) enum VolumeCommand {
     /// under way, troubles.
     #[command(after_help = VOLUME_STATUS_HELP)]
     Status(VolumeStatusArgs),
-    /// Lists the volumes of a store, and where they are attached.
+    /// Lists the volumes of a store, and where they are attached; or with --homes the files that are kept for volumes there,
+    /// those of none among them.
+    #[command(after_help = VOLUME_LIST_HELP)]
     List(VolumeListArgs),
     /// Lists the holders that give room to the volumes of a store, and the volumes that count on each; or tells of the one in
     /// this folder how much room its copies take, and those of each volume.
@@ -1238,7 +1240,9 @@ pub(crate) enum VolumeCommand {
     /// Brings home what a host that is gone has left of a volume at its holders, without attaching it here. A volume is detached
     /// by ending the `thorp volume attach` that has it; this is for those that cannot be.
     Detach(VolumeDetachArgs),
-    /// Removes a volume of a store, with its home. It must not be attached.
+    /// Removes a volume of a store, with its home. It must not be attached. With --home it removes a home that belongs to no
+    /// volume, as a command that was killed leaves it.
+    #[command(after_help = VOLUME_REMOVE_HELP)]
     Remove(VolumeRemoveArgs),
 }
 
@@ -1268,6 +1272,24 @@ pub(crate) struct VolumeListArgs {
     /// The address of the store; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: String,
+    /// Lists the homes at the store: each with its number, its size, the bytes that it takes on its disk, when it was written
+    /// last, and the volume that it belongs to, if to any.
+    #[arg(long)]
+    pub(crate) homes: bool,
+}
+
+const VOLUME_LIST_HELP: &str = "\
+Examples:
+  thorp volume list --store store:7411
+  thorp volume list --store store:7411 --homes
+
+The bytes on disk count blocks that snapshots share for each of them. A volume named `export-` and a number is the
+snapshot of an export: if none is under way it was killed, and `thorp volume remove` removes it.";
+
+/// The number of a home.
+fn home_number(text: &str) -> Result<u64, String> {
+    let number = Some(text).filter(|text| text.len() == 16).and_then(|text| u64::from_str_radix(text, 16).ok());
+    number.ok_or_else(|| "expected 16 hexadecimal digits, as `thorp volume list --homes` shows them".to_owned())
 }
 
 /// `thorp volume holders`.
@@ -1304,11 +1326,23 @@ pub(crate) struct VolumeDetachArgs {
 #[derive(Debug, Args)]
 pub(crate) struct VolumeRemoveArgs {
     /// The name of the volume.
-    pub(crate) volume: String,
+    #[arg(required_unless_present = "home", conflicts_with = "home")]
+    pub(crate) volume: Option<String>,
+    /// Removes the home of this number, which belongs to no volume, nobody has open, and was written to a minute ago or longer.
+    #[arg(long, value_name = "NUMBER", value_parser = home_number)]
+    pub(crate) home: Option<u64>,
+    /// Also if it was written to just now.
+    #[arg(long, requires = "home")]
+    pub(crate) force: bool,
     /// The address of the store; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: String,
 }
+
+const VOLUME_REMOVE_HELP: &str = "\
+Examples:
+  thorp volume remove v --store store:7411
+  thorp volume remove --home 4f1c08a9d2e67b35 --store store:7411";
 
 /// `thorp volume attach`.
 #[derive(Debug, Args)]

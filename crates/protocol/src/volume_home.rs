@@ -13,10 +13,17 @@
 //!     | <-------------------------------- Durable{mark}
 //!     | Read{id, extent} *, Map{id, extent} * ----> |
 //!     | <-------------- Bytes{id, data} *, Runs{id, runs} *
+//!
+//!   operator                                        homes
+//!     | ListHomes{from} --------------------------> |
+//!     | <--------------------- Homes{homes *, is_last}
+//!     | RemoveHome{volume, unwritten_s} ----------> |
+//!     | <---------------------------- Done or NotDone |
 //! ```
-//! A session is of one volume. It has one command at a time (`Fence`, a write-back from `Begin` on, `Resize`, `Snapshot`,
-//! `Remove`), which has one answer: `Fenced`, `Durable`, `Done` or `NotDone`. Reads and questions for runs are beside that, many at a
-//! time, and are answered in any order. `Open` may be said again, and is answered again: a sign of life.
+//! A session is of one volume, or with its first `ListHomes` of all: that has one question or command at a time. One of a volume
+//! has one command at a time (`Fence`, a write-back from `Begin` on, `Resize`, `Snapshot`, `Remove`), which has one answer:
+//! `Fenced`, `Durable`, `Done` or `NotDone`. Reads and questions for runs are beside that, many at a time, and are answered in
+//! any order. `Open` may be said again, and is answered again: a sign of life.
 
 use crate::Goodbye;
 use crate::directions::ordered_messages;
@@ -125,6 +132,22 @@ pub struct Remove {
     pub epoch: Epoch,
 }
 
+/// Wants to know which homes there are, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListHomes {
+    /// From this number on.
+    pub from: VolumeId,
+}
+
+/// Removes the files of a home that no session has open, wholly made or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoveHome {
+    /// Its number.
+    pub volume: VolumeId,
+    /// If nothing was written to it for so many seconds.
+    pub unwritten_s: u64,
+}
+
 /// The volume is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -163,7 +186,7 @@ pub struct Durable {
     pub mark: Stamp,
 }
 
-/// A `Resize`, a `Snapshot` or a `Remove` is done, durably.
+/// A `Resize`, a `Snapshot`, a `Remove` or a `RemoveHome` is done, durably.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done;
 
@@ -180,6 +203,8 @@ pub enum NotDone {
     Exists,
     /// The write-back was given up by its writer.
     GivenUp,
+    /// It was written to so many seconds ago.
+    Recent(u64),
     /// Its files do not allow it: with a line for a person.
     Failed(String),
 }
@@ -193,6 +218,7 @@ impl NotDone {
             Self::NoVolume => "no_volume",
             Self::Exists => "exists",
             Self::GivenUp => "given_up",
+            Self::Recent(_) => "recent",
             Self::Failed(_) => "failed",
         }
     }
@@ -225,6 +251,30 @@ pub struct Runs {
     pub runs: Vec<Run>,
 }
 
+/// A home, as its files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundHome {
+    /// Its number.
+    pub volume: VolumeId,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The bytes that it takes on its disk, those that it shares with others among them.
+    pub disk_bytes: u64,
+    /// For how many seconds nothing was written to it, by the clock there.
+    pub unwritten_s: u64,
+    /// Whether it was wholly made. If not it can be removed alone.
+    pub is_whole: bool,
+}
+
+/// The answer to `ListHomes`: as many as fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Homes {
+    /// By their numbers, each above the one before.
+    pub homes: Vec<FoundHome>,
+    /// Whether there are none behind these.
+    pub is_last: bool,
+}
+
 ordered_messages! {
     /// The messages to home.
     pub enum ToHome {
@@ -250,6 +300,10 @@ ordered_messages! {
         Snapshot(Snapshot),
         /// Removes the volume.
         Remove(Remove),
+        /// Wants to know which homes there are.
+        ListHomes(ListHomes),
+        /// Removes one that nobody has open.
+        RemoveHome(RemoveHome),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
     }
@@ -274,6 +328,8 @@ ordered_messages! {
         Answered(Answered),
         /// Its holes.
         Runs(Runs),
+        /// Homes that there are.
+        Homes(Homes),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
     }

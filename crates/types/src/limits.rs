@@ -213,6 +213,12 @@ pub const VOLUME_READS_PER_SESSION_MAX: usize = 256;
 /// The runs of one answer about holes.
 pub const VOLUME_RUNS_PER_ANSWER_MAX: usize = 1024;
 
+/// The homes of volumes in one answer about all of them.
+pub const VOLUME_HOMES_PER_ANSWER_MAX: usize = 256;
+
+/// The homes of volumes in all answers together.
+pub const VOLUME_HOMES_MAX: usize = 1 << 16;
+
 /// The runs of blocks in a journal of a volume's home: each takes some bytes of memory while it is written.
 pub const VOLUME_JOURNAL_RUNS_MAX: usize = 1 << 20;
 
@@ -374,7 +380,7 @@ const _: () = {
     assert!(VOLUME_PART_BYTES_MAX + 192 <= FRAME_BYTES_MAX);
     assert!((VOLUME_WINDOW_BYTES as usize) < SEND_QUEUE_BYTES_MAX / 2);
     assert!(VOLUME_READS_PER_SESSION_MAX * (VOLUME_PART_BYTES_MAX + 64) < SEND_QUEUE_BYTES_MAX / 2);
-    assert!(VOLUME_RUNS_PER_ANSWER_MAX * 12 < FRAME_BYTES_MAX);
+    assert!(VOLUME_RUNS_PER_ANSWER_MAX * 12 < FRAME_BYTES_MAX && VOLUME_HOMES_PER_ANSWER_MAX * 36 < FRAME_BYTES_MAX);
     // The largest status is a message.
     assert!(STATUS_CELLS_MAX * (STATUS_TEXT_BYTES_MAX + 3) < MESSAGE_BYTES_MAX / 2);
     assert!(STATUS_TEXT_BYTES_MAX >= ADDRESS_BYTES_MAX && STATUS_TEXT_BYTES_MAX >= GROUP_NAME_BYTES_MAX);

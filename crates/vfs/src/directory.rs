@@ -200,6 +200,11 @@ impl File for Real {
         }
     }
 
+    fn disk_bytes(&self) -> io::Result<u64> {
+        // The system counts in these, whatever the blocks of the file system are.
+        Ok(self.file.metadata()?.blocks() * 512)
+    }
+
     fn modified(&self) -> io::Result<Option<u64>> {
         let metadata = self.file.metadata()?;
         let nanoseconds =

@@ -40,7 +40,12 @@ pub trait File: fmt::Debug + Send + Sync {
         let _ = at;
         Ok((self.size()?, false))
     }
-    /// When its content was last changed, by whomever: a number that is another one then; `None` if nobody knows.
+    /// The bytes that it takes on its disk: fewer than its length where it has holes.
+    fn disk_bytes(&self) -> io::Result<u64> {
+        self.size()
+    }
+    /// When its content was last changed, by whomever, in nanoseconds from 1970 on by the clock of this host; `None` if nobody
+    /// knows.
     fn modified(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }

@@ -3,19 +3,25 @@
 //! | file | what it is |
 //! |---|---|
 //! | `machine` | what was asked, and what has come of it, over sessions that come and go |
+//! | `homes`, `survey` | all homes at an address, as an operator asks about them; what was asked |
+//! | `line` | a machine that is waited for |
 //! | `error` | why home did not do it |
 //!
 //! A home that is away is waited for, for as long as [`PATIENCE`]: one that is started again is found again, and reads go on as if
 //! nothing had been. A write-back whose session is lost has failed, and its owner sends it again.
 
 mod error;
+mod homes;
+mod line;
 mod machine;
+mod survey;
 
 use crate::extents::BLOCK;
 use crate::home::{Piece, Pieces, is_size};
+use line::Line;
 use machine::{Answer, COMMAND, Far, Outcome, Question, Standing};
-use net::{Host, Machines, Runtime, Shared, UplinkConfig, UplinkState};
-use node::{Driver, Machine, RoleId, Waiter};
+use net::{Runtime, Shared};
+use node::{Driver, Machine, Waiter};
 use protocol::volume_home::{Begin, End, Fence, NotDone, Opened, Put, Remove, Resize, Run, Snapshot, ToHome};
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
@@ -23,16 +29,19 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::{Duration, Instant};
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
 use vfs::FileError;
 
 pub use error::FarError;
+pub use homes::FarHomes;
 
 /// A home that is away is waited for so long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A home that was never heard of is waited for so long.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Parts of a write-back that were read, and wait for their way.
 const AHEAD_MAX: usize = 64;
@@ -46,12 +55,8 @@ const BUSY_PAUSE: Duration = Duration::from_millis(50);
 /// The home of a volume in another process.
 pub struct FarHome {
     volume: VolumeId,
-    address: String,
-    machine: Shared<Far>,
-    driver: Arc<dyn Driver>,
-    host: Arc<Host>,
+    line: Line<Far>,
     size: AtomicU64,
-    patience: Duration,
     /// One command at a time.
     commanding: Mutex<()>,
 }
@@ -100,28 +105,22 @@ impl FarHome {
     }
 
     fn open(address: &str, volume: VolumeId, create: Option<u64>, runtime: &Runtime) -> Result<Self, FarError> {
-        let uplink = UplinkConfig::parse(address).map_err(|error| FarError::Address(error.to_string()))?;
-        let mut machines = Machines::new();
-        let (role, machine) = machines.add(Far::new(volume, create));
-        let host = Host::start(machines, runtime);
-        let (driver, size) = (host.driver(role), AtomicU64::new(0));
-        let address = uplink.addresses.join(",");
-        host.connect(role, UplinkConfig { codec: wire::volume_home::OWNER, ..uplink });
-        let (patience, commanding) = (Duration::from_secs(5), Mutex::new(()));
-        let mut home = Self { volume, address, machine, driver, host, size, patience, commanding };
+        let line = Line::open(address, Far::new(volume, create), CONNECT_PATIENCE, runtime)?;
+        let mut home = Self { volume, line, size: AtomicU64::new(0), commanding: Mutex::new(()) };
         let Opened { size, window, .. } = home.opened()?;
         if !is_size(size) || window < VOLUME_PART_BYTES_MAX as u64 + VOLUME_COPY_BYTES {
-            return Err(FarError::NotHome(home.address));
+            return Err(FarError::NotHome(home.address().to_owned()));
         }
         home.size = AtomicU64::new(size);
-        home.patience = PATIENCE;
+        home.line.patience = PATIENCE;
         Ok(home)
     }
 
     /// Waits for a home that is away for so long; before it fails what was asked.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.line.patience = patience;
+        self
     }
 
     /// The volume.
@@ -131,7 +130,7 @@ impl FarHome {
 
     /// Where its home is reached.
     pub fn address(&self) -> &str {
-        &self.address
+        self.line.address()
     }
 
     /// Its size in bytes, as home had it when it was opened or resized.
@@ -141,7 +140,7 @@ impl FarHome {
 
     /// Nobody wants anything of home any more: whoever waits for it is told so at once, and nothing is asked again.
     pub(crate) fn close(&self) {
-        self.call(|machine| machine.stop("the volume is closed"));
+        self.line.call(|machine| machine.stop("the volume is closed"));
     }
 
     /// How home stands: its epoch and its mark, when the session was opened or it was last asked.
@@ -149,7 +148,7 @@ impl FarHome {
     /// # Errors
     /// It is away, or has no such volume.
     pub fn opened(&self) -> Result<Opened, FarError> {
-        self.wait(COMMAND, |machine| match machine.standing() {
+        self.line.wait(COMMAND, |machine| match machine.standing() {
             Standing::Open(opened) => Some(Ok(*opened)),
             Standing::Refused(why) => Some(Err(self.refused(why.clone()))),
             Standing::Away => None,
@@ -203,7 +202,7 @@ impl FarHome {
     /// once; `is_joined` are installed whole or not at all. A home that is busy with something else is tried again: then the
     /// pieces are asked for from the first one on.
     pub(crate) fn write_back(&self, begin: Begin, pieces: Pieces<'_>) -> Result<Stamp, FarError> {
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.line.patience;
         loop {
             match self.write_back_once(begin, pieces) {
                 Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
@@ -216,12 +215,12 @@ impl FarHome {
     pub(crate) fn write_back_once(&self, begin: Begin, pieces: Pieces<'_>) -> Result<Stamp, FarError> {
         let _one = self.command();
         self.opened()?;
-        if !self.call(|machine| machine.command(self.driver.now(), begin)) {
-            return Err(self.away());
+        if !self.line.call(|machine| machine.command(self.line.now(), begin)) {
+            return Err(self.line.away());
         }
         let (given, trouble) = self.send(pieces);
         let is_whole = given.is_ok() && trouble.is_none();
-        self.call(|machine| machine.go_on(End { is_whole }));
+        self.line.call(|machine| machine.go_on(End { is_whole }));
         let outcome = self.outcome();
         given?;
         match trouble {
@@ -255,8 +254,8 @@ impl FarHome {
             unsent.push_back(part);
             unsent.extend(parts.try_iter().take(TOGETHER_MAX - 1));
             while !unsent.is_empty() {
-                self.wait(COMMAND, |machine| machine.put(&mut unsent).then_some(()))?;
-                self.driver.settle();
+                self.line.wait(COMMAND, |machine| machine.put(&mut unsent).then_some(()))?;
+                self.line.driver.settle();
             }
         }
         Ok(())
@@ -267,11 +266,11 @@ impl FarHome {
         let (offset, end) = (u64::from(first) * BLOCK as u64, (u64::from(first) + blocks as u64) * BLOCK as u64);
         let part = |at: u64| Extent { offset: at, len: (end - at).min(VOLUME_PART_BYTES_MAX as u64) };
         let parts = (offset..end).step_by(VOLUME_PART_BYTES_MAX).map(part);
-        let parts = self.call(|machine| {
-            let now = self.driver.now();
+        let parts = self.line.call(|machine| {
+            let now = self.line.now();
             parts.map(|extent| (machine.ask(now, Question::Bytes(extent)), extent.len)).collect()
         });
-        Asked { parts, machine: self.machine.clone(), driver: self.driver.clone() }
+        Asked { parts, machine: self.line.machine.clone(), driver: self.line.driver.clone() }
     }
 
     /// Waits for the bytes that were asked for.
@@ -281,7 +280,7 @@ impl FarHome {
             into = rest;
             match self.wait_answer(id)? {
                 Answer::Bytes(bytes) if bytes.len() == part.len() => part.copy_from_slice(&bytes),
-                _ => return Err(FarError::NotRead(self.address.clone())),
+                _ => return Err(FarError::NotRead(self.address().to_owned())),
             }
         }
         Ok(())
@@ -305,19 +304,19 @@ impl FarHome {
     /// # Errors
     /// Home is away, or cannot tell.
     pub fn runs(&self, extent: Extent) -> Result<Vec<Run>, FarError> {
-        let id = self.call(|machine| machine.ask(self.driver.now(), Question::Runs(extent)));
+        let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Runs(extent)));
         let told = |runs: &[Run]| runs.iter().map(|run| run.len).fold(0, u64::saturating_add);
         let is_whole = |run: &Run| run.len > 0 && run.len.is_multiple_of(BLOCK as u64);
         match self.wait_answer(id)? {
             Answer::Runs(runs) if !runs.is_empty() && told(&runs) <= extent.len && runs.iter().all(is_whole) => {
                 Ok(runs)
             }
-            _ => Err(FarError::NotRead(self.address.clone())),
+            _ => Err(FarError::NotRead(self.address().to_owned())),
         }
     }
 
     fn wait_answer(&self, id: u64) -> Result<Answer, FarError> {
-        let answer = self.wait(Waiter(id), |machine| match (machine.take(id), machine.standing()) {
+        let answer = self.line.wait(Waiter(id), |machine| match (machine.take(id), machine.standing()) {
             (Some(answer), _) => Some(Ok(answer)),
             (None, Standing::Refused(why)) => Some(Err(self.refused(why.clone()))),
             (None, Standing::Away | Standing::Open(_)) => None,
@@ -327,16 +326,16 @@ impl FarHome {
     }
 
     fn forget(&self, id: u64) {
-        self.call(|machine| machine.forget(id));
-        self.driver.forget(Waiter(id));
+        self.line.call(|machine| machine.forget(id));
+        self.line.driver.forget(Waiter(id));
     }
 
     /// Says a command that may be said twice, until its outcome is known.
     fn until_done<T: Into<ToHome>>(&self, message: impl Fn() -> T) -> Result<Option<Stamp>, FarError> {
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.line.patience;
         loop {
             self.opened()?;
-            if self.call(|machine| machine.command(self.driver.now(), message())) {
+            if self.line.call(|machine| machine.command(self.line.now(), message())) {
                 match self.outcome() {
                     Err(FarError::Lost(_)) => {}
                     Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
@@ -348,10 +347,10 @@ impl FarHome {
 
     /// Says a command once it is not busy.
     fn once<T: Into<ToHome>>(&self, message: impl Fn() -> T) -> Result<(), FarError> {
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.line.patience;
         loop {
             self.opened()?;
-            if !self.call(|machine| machine.command(self.driver.now(), message())) {
+            if !self.line.call(|machine| machine.command(self.line.now(), message())) {
                 continue;
             }
             match self.outcome() {
@@ -365,87 +364,28 @@ impl FarHome {
         // Its end is certain: home answers, the session is lost, or nobody wants to know any more. A sync may take as long
         // as it wants.
         let outcome = loop {
-            match self.wait(COMMAND, Far::outcome) {
+            match self.line.wait(COMMAND, Far::outcome) {
                 Ok(outcome) => break outcome,
                 Err(over @ FarError::Host(_)) => return Err(over),
                 Err(_) => {}
             }
-            if self.host.end().is_some() {
-                return Err(self.over());
+            if self.line.end().is_some() {
+                return Err(self.line.over());
             }
         };
         match outcome {
             Outcome::Done(mark) => Ok(mark),
             Outcome::Refused(why) => Err(self.refused(why)),
-            Outcome::Lost => Err(FarError::Lost(self.address.clone())),
+            Outcome::Lost => Err(FarError::Lost(self.address().to_owned())),
         }
     }
 
     fn refused(&self, why: NotDone) -> FarError {
-        let address = self.address.clone();
-        match why {
-            NotDone::Ended(epoch) => FarError::Ended(epoch),
-            NotDone::Busy => FarError::Busy(address),
-            NotDone::NoVolume => FarError::NoVolume(address, self.volume),
-            NotDone::Exists => FarError::Exists(address, self.volume),
-            NotDone::GivenUp => FarError::Lost(address),
-            NotDone::Failed(text) => FarError::Failed(address, text),
-        }
-    }
-
-    /// Home is not there, and why.
-    fn away(&self) -> FarError {
-        match self.host.server_state(RoleId::ONLY) {
-            UplinkState::Down(why) | UplinkState::Over(why) => FarError::Away(why.to_string()),
-            UplinkState::Connecting | UplinkState::Up(_) => FarError::Lost(self.address.clone()),
-        }
-    }
-
-    /// Nothing is answered any more, and why.
-    fn over(&self) -> FarError {
-        let end = self.host.end();
-        FarError::Host(end.map_or_else(|| "the volume is closed".to_owned(), |end| format!("{end:?}")))
+        FarError::refused(why, self.address().to_owned(), self.volume)
     }
 
     fn command(&self) -> MutexGuard<'_, ()> {
         self.commanding.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Calls the machine, and lets its driver carry out what comes of that.
-    fn call<R>(&self, call: impl FnOnce(&mut Far) -> R) -> R {
-        let answer = self.look(call);
-        self.driver.settle();
-        answer
-    }
-
-    fn look<R>(&self, call: impl FnOnce(&mut Far) -> R) -> R {
-        let mut machine = self.machine.lock().unwrap_or_else(|poisoned| {
-            // A call has panicked: the driver finds the lock poisoned, and stops the machine.
-            drop(poisoned);
-            self.driver.settle();
-            self.machine.lock().unwrap_or_else(PoisonError::into_inner)
-        });
-        call(machine.machine())
-    }
-
-    /// Waits until the machine has what is looked for; for as long as there is patience while nothing comes.
-    fn wait<T>(&self, waiter: Waiter, mut look: impl FnMut(&mut Far) -> Option<T>) -> Result<T, FarError> {
-        let (until, waker) = (Instant::now() + self.patience, Waker::from(Arc::new(Unpark(thread::current()))));
-        loop {
-            let (found, is_over) = self.look(|machine| (look(machine), machine.is_over()));
-            match found {
-                Some(found) => return Ok(found),
-                None if is_over => return Err(self.over()),
-                None => {}
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                self.driver.forget(waiter);
-                return Err(self.away());
-            }
-            self.driver.wake_on(waiter, &waker);
-            thread::park_timeout(left);
-        }
     }
 }
 
@@ -467,17 +407,11 @@ fn each_part(piece: &Piece, give: &mut dyn FnMut(Put)) {
     }
 }
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 impl fmt::Debug for FarHome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { volume, address, .. } = self;
-        f.debug_struct("FarHome").field("volume", volume).field("address", address).finish_non_exhaustive()
+        f.debug_struct("FarHome")
+            .field("volume", &self.volume)
+            .field("address", &self.address())
+            .finish_non_exhaustive()
     }
 }

@@ -5,10 +5,12 @@
 //! | `machine` | sessions, their windows, and what volumes they have open |
 //! | `volume` | one volume: write-backs, epochs, other commands |
 //! | `disk` | the threads that do the work on files |
+//! | `inventory` | all homes that there are, and the end of those that nobody has open |
 //! | `files`, `mark` | the files of one volume, and the one that says how far it is |
 
 mod disk;
 mod files;
+mod inventory;
 mod machine;
 mod mark;
 mod volume;

@@ -13,7 +13,7 @@
 //! | `holder` | room on this host for copies of others' dirty writes |
 //! | `links` | sessions with holders, of an owner or of a host that takes over |
 //! | `house` | homes for owners in other processes |
-//! | `far` | such a home, as its owner has it |
+//! | `far` | such a home, as its owner has it; all homes, as an operator asks about them |
 //! | `takeover` | brings home what an owner has left at its holders, for the host that has the volume next |
 //! | [`control`] | what an operator asks of a volume that is attached, or of a holder |
 //! | [`image`] | the contents of a volume as a whole |
@@ -51,7 +51,7 @@ pub use attached::{
 };
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use extents::BLOCK;
-pub use far::{FarError, FarHome, PATIENCE};
+pub use far::{FarError, FarHome, FarHomes, PATIENCE};
 pub use file::FileDevice;
 pub use holder::{
     FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
@@ -60,5 +60,6 @@ pub use holder::{
 pub use home::{HomeError, HomeStatus, SIZE_MAX, create_home, expect_alone, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
+pub use protocol::volume_home::FoundHome;
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
 pub use volume::{Ack, Epoch, HolderState, HostId, PartitionId, Registered, VolumeId};

@@ -18,11 +18,13 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
 use protocol::volume_home::{
-    Answered, Begin, Create, Done, Durable, End, Fence, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read,
-    Remove, Resize, Run, Runs, Snapshot, ToHome, Took,
+    Answered, Begin, Create, Done, Durable, End, Fence, Fenced, FoundHome, FromHome, Homes, ListHomes, Map, NotDone,
+    Open, Opened, Put, Read, Remove, RemoveHome, Resize, Run, Runs, Snapshot, ToHome, Took,
 };
 use protocol::volumes::{Epoch, Extent, VolumeId};
-use types::limits::{GOODBYE_TEXT_BYTES_MAX, VOLUME_PART_BYTES_MAX, VOLUME_RUNS_PER_ANSWER_MAX};
+use types::limits::{
+    GOODBYE_TEXT_BYTES_MAX, VOLUME_HOMES_PER_ANSWER_MAX, VOLUME_PART_BYTES_MAX, VOLUME_RUNS_PER_ANSWER_MAX,
+};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -33,7 +35,7 @@ pub const HOME: &dyn Codec = LinkEnd::<ToHome, FromHome>::CODEC;
 pub const OWNER: &dyn Codec = LinkEnd::<FromHome, ToHome>::CODEC;
 
 family! {
-    ToHome, heard by "home", opened by "Open, Create or Goodbye" {
+    ToHome, heard by "home", opened by "Open, Create, ListHomes or Goodbye" {
         129 Open opens,
         130 Create opens,
         131 Fence,
@@ -45,9 +47,11 @@ family! {
         137 Resize,
         138 Snapshot,
         139 Remove,
+        149 ListHomes opens,
+        150 RemoveHome,
         148 Goodbye opens,
     }
-    FromHome, heard by "owner", opened by "Opened, NotDone or Goodbye" {
+    FromHome, heard by "owner", opened by "Opened, NotDone, Homes or Goodbye" {
         140 Opened opens,
         141 Fenced,
         142 Took,
@@ -56,6 +60,7 @@ family! {
         145 NotDone opens,
         146 Answered,
         147 Runs,
+        151 Homes opens,
         148 Goodbye opens,
     }
 }
@@ -99,6 +104,8 @@ numbers! {
     Snapshot { to: VolumeId, of_volume; }
     Remove { epoch: Epoch, of_epoch; }
     Took { bytes: same, same; }
+    ListHomes { from: VolumeId, of_volume; }
+    RemoveHome { volume: VolumeId, of_volume; unwritten_s: same, same; }
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -293,41 +300,44 @@ const NO_VOLUME: u32 = 2;
 const EXISTS: u32 = 3;
 const GIVEN_UP: u32 = 4;
 const FAILED: u32 = 5;
+const RECENT: u32 = 6;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct NotDoneMeta {
     why: U32,
-    epoch: U64,
+    number: U64,
 }
 
-/// The reason's number and an epoch, then a text to the end of the meta.
+/// The reason's code and its number, then a text to the end of the meta.
 impl Layout for NotDone {
     const LIMITS: Limits = Limits::fields::<NotDoneMeta>().and_up_to(GOODBYE_TEXT_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        let (why, epoch, text) = match self {
+        let (why, number, text) = match self {
             Self::Ended(epoch) => (ENDED, epoch.0, ""),
             Self::Busy => (BUSY, 0, ""),
             Self::NoVolume => (NO_VOLUME, 0, ""),
             Self::Exists => (EXISTS, 0, ""),
             Self::GivenUp => (GIVEN_UP, 0, ""),
+            Self::Recent(seconds) => (RECENT, *seconds, ""),
             Self::Failed(text) => (FAILED, 0, text.as_str()),
         };
-        meta.put(&NotDoneMeta { why: why.into(), epoch: epoch.into() });
+        meta.put(&NotDoneMeta { why: why.into(), number: number.into() });
         meta.put(cut(text, GOODBYE_TEXT_BYTES_MAX).as_bytes());
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let NotDoneMeta { why, epoch } = reader.get()?;
+        let NotDoneMeta { why, number } = reader.get()?;
         let text = core::str::from_utf8(reader.rest::<u8>()?).map_err(|_| WireError::Text)?;
-        match (why.get(), epoch.get(), text) {
+        match (why.get(), number.get(), text) {
             (ENDED, epoch, "") => Ok(Self::Ended(Epoch(epoch))),
             (BUSY, 0, "") => Ok(Self::Busy),
             (NO_VOLUME, 0, "") => Ok(Self::NoVolume),
             (EXISTS, 0, "") => Ok(Self::Exists),
             (GIVEN_UP, 0, "") => Ok(Self::GivenUp),
+            (RECENT, seconds, "") => Ok(Self::Recent(seconds)),
             (FAILED, 0, text) => Ok(Self::Failed(text.to_owned())),
             (got, ..) => Err(WireError::Code { what: "reason of a home", got: got.into() }),
         }
@@ -385,6 +395,55 @@ impl Layout for Runs {
     }
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FoundMeta {
+    volume: U64,
+    size: U64,
+    disk_bytes: U64,
+    unwritten_s: U64,
+    is_whole: U32,
+}
+
+impl Layout for Homes {
+    const LIMITS: Limits = Limits::fields::<U32>().and_many::<FoundMeta>(VOLUME_HOMES_PER_ANSWER_MAX);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("homes of an answer", self.homes.len(), VOLUME_HOMES_PER_ANSWER_MAX)?;
+        meta.put(&U32::new(self.is_last.into()));
+        meta.put_all(self.homes.iter().map(|home| FoundMeta {
+            volume: home.volume.0.into(),
+            size: home.size.into(),
+            disk_bytes: home.disk_bytes.into(),
+            unwritten_s: home.unwritten_s.into(),
+            is_whole: u32::from(home.is_whole).into(),
+        }));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let is_last = flag("whether homes are the last", *reader.get()?)?;
+        let mut before = None;
+        let home = |meta: &FoundMeta| {
+            let FoundMeta { volume, size, disk_bytes, unwritten_s, is_whole } = meta;
+            let volume = volume.get();
+            // The next question is for those behind the last one: each answer has to come further.
+            if before.replace(volume).is_some_and(|before| before >= volume) {
+                return Err(WireError::Code { what: "order of homes", got: volume });
+            }
+            Ok(FoundHome {
+                volume: VolumeId(volume),
+                size: size.get(),
+                disk_bytes: disk_bytes.get(),
+                unwritten_s: unwritten_s.get(),
+                is_whole: flag("whether a home is whole", *is_whole)?,
+            })
+        };
+        let homes = reader.rest::<FoundMeta>()?.iter().map(home).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { homes, is_last })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -418,8 +477,14 @@ mod tests {
             Resize { epoch: Epoch(2), size: 8192 }.into(),
             Snapshot { to: VolumeId(10) }.into(),
             Remove { epoch: Epoch(2) }.into(),
+            ListHomes { from: VolumeId(7) }.into(),
+            RemoveHome { volume: VolumeId(7), unwritten_s: 60 }.into(),
             Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),
         ]
+    }
+
+    fn found(volume: u64, is_whole: bool) -> FoundHome {
+        FoundHome { volume: VolumeId(volume), size: 8192, disk_bytes: 4096, unwritten_s: 5, is_whole }
     }
 
     fn from_home() -> Vec<FromHome> {
@@ -435,10 +500,12 @@ mod tests {
             NotDone::NoVolume.into(),
             NotDone::Exists.into(),
             NotDone::GivenUp.into(),
+            NotDone::Recent(5).into(),
             NotDone::Failed("full".into()).into(),
             Answered { id: 8, data: Bytes::from_static(b"hello") }.into(),
             Answered { id: 8, data: Bytes::new() }.into(),
             Runs { id: 8, runs: vec![run(4096, true), run(512, false)] }.into(),
+            Homes { homes: vec![found(7, true), found(8, false)], is_last: true }.into(),
             Goodbye { reason: GoodbyeReason::Full, text: String::new() }.into(),
         ]
     }
@@ -492,6 +559,9 @@ mod tests {
         let runs = vec![Run { len: u64::MAX, is_hole: true }; 2];
         let refused = hear(OWNER, &frames(FromHome::from(Runs { id: 1, runs }), HOME));
         assert!(matches!(refused, Err(WireError::Code { what: "length of a run", .. })), "{refused:?}");
+        let homes = vec![found(7, true), found(7, true)];
+        let refused = hear(OWNER, &frames(FromHome::from(Homes { homes, is_last: false }), HOME));
+        assert!(matches!(refused, Err(WireError::Code { what: "order of homes", .. })), "{refused:?}");
     }
 
     #[test]
@@ -518,6 +588,8 @@ mod tests {
         5468890010000000000000007459f559 02000000000000000020000000000000
         54688a0008000000000000004815702b 0a00000000000000
         54688b00080000000000000087470295 0200000000000000
+        5468950008000000000000003399130d 0700000000000000
+        54689600100000000000000006cd26bd 07000000000000003c00000000000000
         54689400080000000000000005bfe8d7 00000000656e6473
         54688c0038000000000000000b195540 0200000000000000090000000000000001000000000000000200000000000000030000000000000000100000000000000000010000000000
         54688d002000000000000000e14b6e66 0200000000000000010000000000000002000000000000000300000000000000
@@ -529,10 +601,12 @@ mod tests {
         546891000c00000000000000441f7861 020000000000000000000000
         546891000c00000000000000441f7861 030000000000000000000000
         546891000c00000000000000441f7861 040000000000000000000000
+        546891000c00000000000000441f7861 060000000500000000000000
         5468910010000000000000000389594f 05000000000000000000000066756c6c
         546892000800000005000000992e62b3 080000000000000068656c6c6f
         546892000800000000000000d87fc815 0800000000000000
         54689300200000000000000000e83342 0800000000000000001000000000000001000000000200000000000000000000
+        546897004c0000000000000034e2dd21 01000000070000000000000000200000000000000010000000000000050000000000000001000000080000000000000000200000000000000010000000000000050000000000000000000000
         546894000400000000000000a8e786c5 07000000
     ";
 }

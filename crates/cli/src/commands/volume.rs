@@ -4,6 +4,7 @@ mod change;
 mod export;
 mod file;
 mod holders;
+mod homes;
 mod import;
 mod live;
 mod stored;
@@ -38,6 +39,7 @@ pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
             None => create(args, output),
         },
         VolumeCommand::Status(args) => status(args, output),
+        VolumeCommand::List(args) if args.homes => homes::list(args, output),
         VolumeCommand::List(args) => stored::list(args, output),
         VolumeCommand::Holders(args) => holders::holders(args, output),
         VolumeCommand::Detach(args) => stored::detach(args, output),

@@ -14,6 +14,7 @@ mod full_disk;
 mod full_volumes;
 mod groups;
 mod guest;
+mod homes;
 mod hostile;
 mod leases;
 mod more_copies;

@@ -1,7 +1,9 @@
 //! The errors of a home elsewhere, whose texts say what to do.
 
+use protocol::volume_home::NotDone;
 use protocol::volumes::{Epoch, VolumeId};
 use std::fmt;
+use std::time::Duration;
 use vfs::FileError;
 
 /// Why a home elsewhere did not do it.
@@ -25,6 +27,8 @@ pub enum FarError {
     Ended(Epoch),
     /// Something else is under way there.
     Busy(String),
+    /// It was written to so long ago.
+    Recent(Duration),
     /// Its files do not allow it.
     Failed(String, String),
     /// It could not read.
@@ -33,6 +37,21 @@ pub enum FarError {
     File(FileError),
     /// This process cannot talk to it any more.
     Host(String),
+}
+
+impl FarError {
+    /// The home at this address has refused something for a volume.
+    pub(super) fn refused(why: NotDone, address: String, volume: VolumeId) -> Self {
+        match why {
+            NotDone::Ended(epoch) => Self::Ended(epoch),
+            NotDone::Busy => Self::Busy(address),
+            NotDone::NoVolume => Self::NoVolume(address, volume),
+            NotDone::Exists => Self::Exists(address, volume),
+            NotDone::GivenUp => Self::Lost(address),
+            NotDone::Recent(seconds) => Self::Recent(Duration::from_secs(seconds)),
+            NotDone::Failed(text) => Self::Failed(address, text),
+        }
+    }
 }
 
 impl fmt::Display for FarError {
@@ -64,6 +83,7 @@ impl fmt::Display for FarError {
             }
             Self::Ended(epoch) => write!(f, "the volume is another host's since, under epoch {}", epoch.0),
             Self::Busy(address) => write!(f, "something else is under way at home at {address}: try again"),
+            Self::Recent(ago) => write!(f, "it was written to {} s ago: somebody may be at it", ago.as_secs()),
             Self::Failed(address, text) => write!(f, "home at {address}: {text}"),
             Self::NotRead(address) => write!(f, "home at {address} cannot read: look at its disk"),
             Self::File(error) => error.fmt(f),

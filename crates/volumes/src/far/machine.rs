@@ -8,6 +8,7 @@
 //! 3. Of a write-back, no more is on its way than the window.
 //! 4. While anything is waited for, home is asked whether it is there, and left if it is silent.
 
+use super::line::Awaited;
 use bytes::Bytes;
 use node::{Machine, Output, Port, Waiter};
 use protocol::Parcel;
@@ -129,11 +130,6 @@ impl Far {
     /// How it stands with home.
     pub(super) fn standing(&self) -> &Standing {
         &self.standing
-    }
-
-    /// Whether its host has ended: nothing will ever be answered.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// Asks; gives the question's number, under which a caller waits.
@@ -288,6 +284,12 @@ impl Far {
     }
 }
 
+impl Awaited for Far {
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
+
 impl Machine for Far {
     fn connected(&mut self, now: Time, _: Port) {
         self.is_connected = true;
@@ -330,7 +332,7 @@ impl Machine for Far {
             }
             Ok(FromHome::Answered(Answered { id, data })) => self.answer(id, Answer::Bytes(data)),
             Ok(FromHome::Runs(Runs { id, runs })) => self.answer(id, Answer::Runs(runs)),
-            Ok(FromHome::Goodbye(_)) | Err(_) => {}
+            Ok(FromHome::Homes(_) | FromHome::Goodbye(_)) | Err(_) => {}
         }
         self.silent_at = self.ask_at.map(|_| now + SILENCE);
         self.watch(now);

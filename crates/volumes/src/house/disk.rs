@@ -8,10 +8,11 @@
 //! none of that. Nothing here ends the process: a home that is full or fails says so, and is tried again.
 
 use super::files::{self, Found, VolumeFiles, With};
+use super::inventory;
 use crate::home::runs;
 use bytes::Bytes;
 use node::{Disk, Done as AnyDone};
-use protocol::volume_home::{NotDone, Put, Run};
+use protocol::volume_home::{Homes, NotDone, Put, Run};
 use protocol::volumes::{Epoch, Extent, VolumeId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -42,6 +43,8 @@ pub(super) enum Work {
     Read(SessionId, VolumeId, u64, Extent),
     /// The same for holes.
     Map(SessionId, VolumeId, u64, Extent),
+    /// A session wants to know of homes, from this one on.
+    List(SessionId, VolumeId),
 }
 
 /// Work on a volume that is done in order.
@@ -63,6 +66,8 @@ pub(super) enum Ordered {
     Snapshot(VolumeId),
     /// Close and remove them.
     Remove,
+    /// Remove them for a session, which nobody has open; if nothing was written to them for so many seconds.
+    Discard(SessionId, u64),
 }
 
 /// The outcome of work.
@@ -82,6 +87,10 @@ pub(super) enum Done {
     Read(SessionId, u64, Bytes),
     /// The runs of a volume, or none.
     Mapped(SessionId, u64, Vec<Run>),
+    /// Homes, or why they cannot be told.
+    Listed(SessionId, Result<Homes, NotDone>),
+    /// The files of a home are removed for a session, or are not.
+    Discarded(SessionId, Result<(), NotDone>),
 }
 
 impl AnyDone for Done {
@@ -167,7 +176,7 @@ impl Disk for HomeDisk {
                 queue.offer(volume);
                 self.shared.write.notify_one();
             }
-            read @ (Work::Read(..) | Work::Map(..)) => {
+            read @ (Work::Read(..) | Work::Map(..) | Work::List(..)) => {
                 queue.reads.push_back(read);
                 self.shared.read.notify_one();
             }
@@ -295,6 +304,11 @@ impl Shared {
                 let removed = contained(|| files::remove(&*self.files, volume).map_err(|error| error.to_string()));
                 self.tell(Done::Changed(volume, removed.and_then(|removed| removed)));
             }
+            Ordered::Discard(session, unwritten_s) => {
+                let discarded = contained(|| inventory::discard(&*self.files, volume, unwritten_s));
+                let discarded = discarded.unwrap_or_else(|text| Err(NotDone::Failed(text)));
+                self.tell(Done::Discarded(session, discarded));
+            }
         }
     }
 
@@ -360,9 +374,15 @@ impl Shared {
                 Some(Work::Map(session, volume, id, extent)) => {
                     self.tell(Done::Mapped(session, id, self.runs(volume, extent)));
                 }
+                Some(Work::List(session, from)) => self.tell(Done::Listed(session, self.list(from))),
                 Some(Work::Ordered(..)) | None => {}
             }
         }
+    }
+
+    fn list(&self, from: VolumeId) -> Result<Homes, NotDone> {
+        let listed = contained(|| inventory::list(&*self.files, from).map_err(|error| error.to_string()));
+        listed.and_then(|listed| listed).map_err(NotDone::Failed)
     }
 
     fn file(&self, volume: VolumeId) -> Option<Arc<dyn File>> {

@@ -78,16 +78,23 @@ pub(super) struct VolumeFiles {
     complete: Option<JournalFound>,
 }
 
-fn raw(volume: VolumeId) -> String {
+pub(super) fn raw(volume: VolumeId) -> String {
     format!("{:016x}.raw", volume.0)
 }
 
-fn mark(volume: VolumeId) -> String {
+pub(super) fn mark(volume: VolumeId) -> String {
     format!("{:016x}.mark", volume.0)
 }
 
-fn journal(volume: VolumeId) -> String {
+pub(super) fn journal(volume: VolumeId) -> String {
     format!("{:016x}.journal", volume.0)
+}
+
+/// The volume that a file is of, by its name.
+pub(super) fn volume_of(name: &str) -> Option<VolumeId> {
+    let (number, _) = name.split_once('.')?;
+    let volume = VolumeId(u64::from_str_radix(number, 16).ok()?);
+    [raw, mark, journal].iter().any(|of| of(volume) == name).then_some(volume)
 }
 
 /// Whether there is such a volume.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   session: Open --> volume opening --> Opened --> one command at a time, and reads beside it
+//!   session: ListHomes --> Homes, and so on; RemoveHome --> Done
 //!   volume:  opening --journal installed--> open --last session gone, nothing under way--> closed
 //! ```
 //! 1. A session has at most a window of parts on their way, and so many reads: one that has more is ended. So nothing is kept
@@ -21,8 +22,10 @@ use crate::extents::BLOCK;
 use crate::home::is_size;
 use node::{DiskDone, Machine, Opaque, Output, Port};
 use protocol::Parcel;
+use protocol::volume_home;
 use protocol::volume_home::{
-    Answered, Create, End, Fence, FromHome, Map, NotDone, Open, Put, Read, Remove, Resize, Runs, Snapshot, ToHome, Took,
+    Answered, Create, End, Fence, FromHome, ListHomes, Map, NotDone, Open, Put, Read, Remove, RemoveHome, Resize, Runs,
+    Snapshot, ToHome, Took,
 };
 use protocol::volumes::{Extent, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,6 +67,8 @@ struct Opening {
 #[derive(Debug, Default)]
 pub(super) struct Homes {
     sessions: BTreeMap<SessionId, Session>,
+    /// Sessions about all homes, and whether something is asked in each.
+    surveys: BTreeMap<SessionId, bool>,
     volumes: BTreeMap<VolumeId, Opening>,
     last_write: u64,
     retry_at: Option<Time>,
@@ -105,6 +110,8 @@ impl Homes {
                 return self.open(now, from, volume, Some(size));
             }
             ToHome::Create(_) => return Err(Unexpected::malformed("a size that no volume can have")),
+            ToHome::ListHomes(ListHomes { from: first }) => return self.list(from, first),
+            ToHome::RemoveHome(remove) => return self.discard(from, remove),
             // Its end follows.
             ToHome::Goodbye(_) => return Ok(()),
             _ => {}
@@ -148,13 +155,17 @@ impl Homes {
             ToHome::Remove(Remove { epoch }) => {
                 volume.change(from, Change::Remove(epoch), sessions.len() == 1, &mut out);
             }
-            ToHome::Open(_) | ToHome::Create(_) | ToHome::Goodbye(_) => {}
+            ToHome::Open(_) | ToHome::Create(_) | ToHome::ListHomes(_) | ToHome::RemoveHome(_) | ToHome::Goodbye(_) => {
+            }
         }
         self.carry_out(now, id, out);
         Ok(())
     }
 
     fn open(&mut self, now: Time, from: SessionId, id: VolumeId, create: Option<u64>) -> Result<(), Unexpected> {
+        if self.surveys.contains_key(&from) {
+            return Err(Unexpected::malformed("an Open in a session about all homes"));
+        }
         match self.sessions.get(&from) {
             Some(session) if session.volume != id => return Err(Unexpected::malformed("an Open of another volume")),
             Some(session) if !session.is_open => return Ok(()),
@@ -184,6 +195,40 @@ impl Homes {
             self.tell_open(id);
         }
         Ok(())
+    }
+
+    /// A session wants to know of homes: it is about all of them.
+    fn list(&mut self, from: SessionId, first: VolumeId) -> Result<(), Unexpected> {
+        if self.sessions.contains_key(&from) {
+            return Err(Unexpected::malformed("a ListHomes in a session of one volume"));
+        }
+        self.surveys.entry(from).or_default();
+        self.survey(from)?;
+        self.work(Work::List(from, first));
+        Ok(())
+    }
+
+    /// Removes the files of a home that nobody has open. A session that opens it meanwhile comes behind that, and finds none.
+    fn discard(&mut self, from: SessionId, remove: RemoveHome) -> Result<(), Unexpected> {
+        self.survey(from)?;
+        if self.volumes.contains_key(&remove.volume) {
+            self.surveyed(from, NotDone::Busy);
+        } else {
+            self.work(Work::Ordered(remove.volume, Ordered::Discard(from, remove.unwritten_s)));
+        }
+        Ok(())
+    }
+
+    fn survey(&mut self, from: SessionId) -> Result<(), Unexpected> {
+        let asks = self.surveys.get_mut(&from).ok_or(Unexpected::malformed("a RemoveHome before a ListHomes"))?;
+        let asks_twice = Unexpected::malformed("a question while another one is under way");
+        if mem::replace(asks, true) { Err(asks_twice) } else { Ok(()) }
+    }
+
+    fn surveyed(&mut self, to: SessionId, answer: impl Into<FromHome>) {
+        if self.surveys.get_mut(&to).is_some_and(mem::take) {
+            self.say(to, answer);
+        }
     }
 
     /// A session gets no volume, and why.
@@ -281,6 +326,7 @@ impl Homes {
     }
 
     fn leave(&mut self, now: Time, of: SessionId) {
+        self.surveys.remove(&of);
         let Some(session) = self.sessions.remove(&of) else { return };
         if let Some(volume) = self.volumes.get_mut(&session.volume) {
             volume.sessions.remove(&of);
@@ -338,6 +384,10 @@ impl Machine for Homes {
             Done::Changed(id, outcome) => self.changed(now, id, &outcome),
             Done::Read(to, id, data) => self.answer(to, Answered { id, data }),
             Done::Mapped(to, id, runs) => self.answer(to, Runs { id, runs }),
+            Done::Listed(to, homes) => self.surveyed(to, homes.map_or_else(FromHome::from, FromHome::from)),
+            Done::Discarded(to, done) => {
+                self.surveyed(to, done.map_or_else(FromHome::from, |()| volume_home::Done.into()));
+            }
         }
     }
 

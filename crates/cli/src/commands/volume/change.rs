@@ -89,7 +89,7 @@ pub(super) fn take_snapshot(
     let entry = &found.view.entry;
     // Home is longer than the volume where a resize was interrupted.
     let entry = Registered::new(made.size().min(entry.size), entry.copies, entry.lease);
-    stored::register(registry, snapshot, id, &entry, || made.remove(Epoch(0)))?;
+    stored::register(registry, snapshot, id, &entry, store, || made.remove(Epoch(0)))?;
     Ok(Image::of_store(made, entry.size))
 }
 

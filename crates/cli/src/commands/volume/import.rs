@@ -74,10 +74,10 @@ fn import_stored(args: &VolumeImportArgs, store: &str, input: Input, interrupt: 
     let first = input.len.map_or(CHUNK_BYTES as u64, |len| len.max(1).next_multiple_of(BLOCK));
     let mut filling = Filling::begin(FarHome::create(store, id, first, &Runtime::start()?)?)?;
     let (size, data) =
-        fill(&mut filling, input, interrupt).map_err(|why| stored::is_left(why, id, filling.remove()))?;
+        fill(&mut filling, input, interrupt).map_err(|why| stored::is_left(why, id, store, filling.remove()))?;
     let lease = Duration::from_secs(args.lease_s.into());
     let entry = Registered { epoch: filling.epoch(), ..Registered::new(size, args.copies, lease) };
-    stored::register(&registry, name, id, &entry, || filling.remove())?;
+    stored::register(&registry, name, id, &entry, store, || filling.remove())?;
     Ok((size, data))
 }
 

@@ -1,8 +1,10 @@
 //! Volumes of a store, which any host can attach: made, listed, looked at, removed.
 
+use super::homes;
 use super::live::{self, Attachment};
 use crate::Result;
 use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs};
+use crate::error::usage;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
 use crate::stopper::when_told;
@@ -37,7 +39,7 @@ pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) 
     let (volume, lease) = (draw_volume()?, Duration::from_secs(args.lease_s.into()));
     let home = FarHome::create(store, volume, size, &Runtime::start()?)?;
     let entry = Registered::new(size, args.copies, lease);
-    register(&registry, name, volume, &entry, || home.remove(volumes::Epoch(0)))?;
+    register(&registry, name, volume, &entry, store, || home.remove(volumes::Epoch(0)))?;
     let number = number(volume.0);
     let text = format!("{name}: {size} bytes of zeros; attach it with `thorp volume attach {name} --store {store}`");
     output.line(&json!({"name": name, "volume": number, "size": size, "copies": args.copies}), text)
@@ -57,49 +59,56 @@ pub(super) fn register(
     name: &str,
     id: VolumeId,
     entry: &Registered,
+    store: &str,
     remove: impl FnOnce() -> Removed,
 ) -> Result {
     let Err(error) = registry.create(name, id, entry) else { return Ok(()) };
     if !matches!(error, RegistryError::Unreachable(_)) {
-        return Err(is_left(error.into(), id, remove()));
+        return Err(is_left(error.into(), id, store, remove()));
     }
     // It may have been registered, or still be: its home is not to be removed under it.
     if registry.find(name).is_ok_and(|found| found.id == id) {
         return Ok(());
     }
-    let number = number(id.0);
-    let text = "nobody knows whether it was made: `thorp volume list` shows it then";
-    Err(format!("{error}; {text}, and otherwise home keeps a file of number {number} that is no volume").into())
+    let text = "nobody knows whether it was made: `thorp volume list` shows it then. Otherwise";
+    Err(format!("{error}; {text} {}", homes::of_none(id, store)).into())
 }
 
 /// Why a volume was not made; with what is left of it.
-pub(super) fn is_left(why: crate::Error, id: VolumeId, removed: Removed) -> crate::Error {
+pub(super) fn is_left(why: crate::Error, id: VolumeId, store: &str, removed: Removed) -> crate::Error {
     match removed {
         Ok(()) | Err(FarError::NoVolume(..)) => why,
-        Err(error) => format!("{why}; home keeps a file of number {} that is no volume ({error})", number(id.0)).into(),
+        Err(error) => format!("{why}; and it could not be cleaned up ({error}): {}", homes::of_none(id, store)).into(),
     }
 }
 
 pub(super) fn remove(args: &VolumeRemoveArgs, output: &mut Output) -> Result {
-    let registry = StoreRegistry::connect(&args.store, &host_name())?;
-    let found = registry.find(&args.volume)?;
-    let home = match FarHome::connect(&args.store, found.id, &Runtime::start()?) {
+    match (&args.volume, args.home) {
+        (Some(volume), _) => remove_volume(volume, &args.store, output),
+        (None, Some(home)) => homes::remove(VolumeId(home), args, output),
+        (None, None) => Err(usage("say which volume, or --home with the number of a home")),
+    }
+}
+
+fn remove_volume(volume: &str, store: &str, output: &mut Output) -> Result {
+    let registry = StoreRegistry::connect(store, &host_name())?;
+    let found = registry.find(volume)?;
+    let home = match FarHome::connect(store, found.id, &Runtime::start()?) {
         Ok(home) => Some(home),
         // Its home was lost: it is to go all the same.
         Err(FarError::NoVolume(..)) => None,
         Err(error) => return Err(error.into()),
     };
     // The registry first: nobody attaches it any more.
-    registry.remove(&args.volume)?;
+    registry.remove(volume)?;
     match home.map_or(Ok(()), |home| home.remove(found.view.entry.epoch.next())) {
         Ok(()) | Err(FarError::NoVolume(..)) => {}
         Err(error) => {
-            let number = number(found.id.0);
-            let text = format!("'{}' is removed, and home keeps its file of number {number}: {error}", args.volume);
-            return Err(text.into());
+            let text = homes::of_none(found.id, store);
+            return Err(format!("'{volume}' is removed, and its home could not be ({error}): {text}").into());
         }
     }
-    output.line(&json!({"removed": args.volume}), format_args!("removed: {}", args.volume))
+    output.line(&json!({"removed": volume}), format_args!("removed: {volume}"))
 }
 
 pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {

@@ -59,6 +59,8 @@ impl World {
                 Done::Took(session, put.cost())
             }
             Some(Work::Ordered(id, Ordered::Step(step, _))) => Done::Stepped(id, step, outcome()),
+            Some(Work::Ordered(_, Ordered::Discard(to, _))) => Done::Discarded(to, Ok(())),
+            Some(Work::List(to, _)) => Done::Listed(to, Ok(volume_home::Homes { homes: Vec::new(), is_last: true })),
             Some(Work::Ordered(id, _)) => Done::Changed(id, outcome()),
             Some(Work::Read(to, _, id, _)) => Done::Read(to, id, Bytes::new()),
             Some(Work::Map(to, _, id, _)) => Done::Mapped(to, id, Vec::new()),
@@ -141,6 +143,55 @@ fn a_write_back_of_which_a_part_could_not_be_written_is_never_durable() {
     }
 }
 
+#[test]
+fn a_home_that_a_session_has_open_is_not_removed_by_an_operator() {
+    let (mut world, from, unwritten_s) = (World::default(), VolumeId(0), 0);
+    world.say(1, Open { volume: VOLUME });
+    world.work_all();
+    world.say(2, ListHomes { from });
+    world.work_all();
+    world.said.clear();
+    world.say(2, RemoveHome { volume: VOLUME, unwritten_s });
+    assert_eq!(world.said, [(SessionId(2), NotDone::Busy.into())]);
+    world.leave(1);
+    world.work_all();
+    world.said.clear();
+    world.say(2, RemoveHome { volume: VOLUME, unwritten_s });
+    // A session that opens it now comes behind that.
+    world.say(3, Open { volume: VOLUME });
+    assert!(matches!(world.work[0], Work::Ordered(VOLUME, Ordered::Discard(..))), "{:?}", world.work);
+    assert!(matches!(world.work[1], Work::Ordered(VOLUME, Ordered::Open(None))), "{:?}", world.work);
+    world.work_all();
+    assert_eq!(world.said[0], (SessionId(2), volume_home::Done.into()));
+    assert_eq!(world.ended, []);
+}
+
+#[test]
+fn a_session_about_all_homes_has_one_question_at_a_time_and_is_of_no_volume() {
+    let (from, unwritten_s) = (VolumeId(0), 0);
+    let wrong: [&dyn Fn(&mut World); 4] = [
+        &|world| world.say(1, RemoveHome { volume: VOLUME, unwritten_s }),
+        &|world| (0..2).for_each(|_| world.say(1, ListHomes { from })),
+        &|world| {
+            world.say(1, ListHomes { from });
+            world.say(1, Open { volume: VOLUME });
+        },
+        &|world| {
+            world.say(1, Open { volume: VOLUME });
+            world.say(1, ListHomes { from });
+        },
+    ];
+    for wrong in wrong {
+        let mut world = World::default();
+        wrong(&mut world);
+        assert_eq!(world.ended, [(SessionId(1), GoodbyeReason::Malformed)]);
+        // The answers to what it had asked reach nobody.
+        world.said.clear();
+        world.work_all();
+        assert!(world.said.is_empty() && world.homes.surveys.is_empty() && world.homes.sessions.is_empty());
+    }
+}
+
 /// Its writer would wait for ever, for home keeps nothing of it.
 #[test]
 fn a_write_back_that_a_newer_epoch_drops_is_answered_although_it_came_as_a_whole() {
@@ -173,7 +224,7 @@ fn whatever_is_said_nothing_panics_and_nothing_stays() {
         for _ in 0..300 {
             let (from, epoch) = (1 + dice.roll(3), dice.roll(4));
             let extent = Extent { offset: dice.roll(70) * BLOCK as u64, len: 1 + dice.roll(3) * BLOCK as u64 };
-            let message: ToHome = match dice.roll(16) {
+            let message: ToHome = match dice.roll(18) {
                 0 => Open { volume: VolumeId(7 + dice.roll(2)) }.into(),
                 1 => Create { volume: VOLUME, size: SIZE + dice.roll(2) }.into(),
                 2 | 3 => Fence { epoch: Epoch(epoch), owner: dice.roll(2) }.into(),
@@ -185,6 +236,8 @@ fn whatever_is_said_nothing_panics_and_nothing_stays() {
                 12 => Resize { epoch: Epoch(epoch), size: SIZE }.into(),
                 13 => Snapshot { to: VolumeId(9) }.into(),
                 14 => Remove { epoch: Epoch(epoch) }.into(),
+                15 => ListHomes { from: VolumeId(epoch) }.into(),
+                16 => RemoveHome { volume: VOLUME, unwritten_s: epoch }.into(),
                 _ => {
                     world.leave(from);
                     continue;

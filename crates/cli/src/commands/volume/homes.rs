@@ -1,0 +1,79 @@
+//! The homes at a store, those of no volume among them: what a killed `create`, `import` or `export` leaves.
+//!
+//! A home is made before its volume is registered, so one that belongs to none may be about to. Its maker has it open, which home
+//! knows; between a snapshot and its being opened, or where a line was cut, its age alone tells.
+
+use crate::Result;
+use crate::cli::{VolumeListArgs, VolumeRemoveArgs};
+use crate::output::{Output, number};
+use net::Runtime;
+use serde_json::json;
+use std::time::Duration;
+use volumes::registry::{StoreRegistry, Volume, host_name};
+use volumes::{FarError, FarHomes, FoundHome, VolumeId};
+
+/// A home of no volume that was written to a shorter time ago may be that of a volume which is being made.
+const UNWRITTEN: Duration = Duration::from_secs(60);
+
+/// The one who looks for a home that may be there knows how.
+pub(super) fn of_none(id: VolumeId, store: &str) -> String {
+    let number = number(id.0);
+    format!(
+        "home may keep files of number {number} that are of no volume: `thorp volume list --homes --store {store}` shows them, \
+         `thorp volume remove --home {number} --store {store}` removes them"
+    )
+}
+
+pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
+    let homes = FarHomes::connect(&args.store, &Runtime::start()?)?;
+    // Behind the homes: none of a volume that was registered in between passes for one of no volume.
+    let volumes = StoreRegistry::connect(&args.store, &host_name())?.list()?;
+    homes.list().iter().try_for_each(|home| {
+        let FoundHome { volume, size, disk_bytes, unwritten_s, is_whole } = *home;
+        let (number, name) = (number(volume.0), owner(&volumes, volume));
+        let of = match (name, is_whole) {
+            (Some(name), _) => format!("of '{name}'"),
+            (None, true) => "of no volume".to_owned(),
+            (None, false) => "of no volume, and not whole".to_owned(),
+        };
+        let text =
+            format!("{number}  {size:>16} bytes  {disk_bytes:>16} on disk  written {unwritten_s:>8} s ago  {of}");
+        let fields = json!({
+            "home": number, "size": size, "disk_bytes": disk_bytes, "unwritten_s": unwritten_s, "is_whole": is_whole,
+            "volume": name,
+        });
+        output.line(&fields, text)
+    })
+}
+
+pub(super) fn remove(home: VolumeId, args: &VolumeRemoveArgs, output: &mut Output) -> Result {
+    let (store, shown) = (&args.store, number(home.0));
+    let volumes = StoreRegistry::connect(store, &host_name())?.list()?;
+    if let Some(name) = owner(&volumes, home) {
+        let text = format!("home {shown} is that of the volume '{name}': `thorp volume remove {name} --store {store}`");
+        return Err(format!("{text} removes both").into());
+    }
+    let unwritten = if args.force { Duration::ZERO } else { UNWRITTEN };
+    let removed = FarHomes::connect(store, &Runtime::start()?)?.remove(home, unwritten);
+    removed.map_err(|error| match error {
+        FarError::NoVolume(..) => format!("there is no home {shown}: `thorp volume list --homes` shows those there are"),
+        FarError::Busy(_) => {
+            format!("home {shown} is open: a volume is being made of it, or read; wait for the end of that")
+        }
+        FarError::Recent(ago) => format!(
+            "home {shown} was written to {} s ago, so it may be that of a volume which is being made: try again when that was \
+             {} s ago, or give --force if you know that it is not",
+            ago.as_secs(),
+            UNWRITTEN.as_secs()
+        ),
+        FarError::Lost(_) => format!(
+            "{error}, and nobody knows whether home {shown} was removed: `thorp volume list --homes` shows it if not"
+        ),
+        error => error.to_string(),
+    })?;
+    output.line(&json!({"removed_home": shown}), format_args!("removed: the home {shown}"))
+}
+
+fn owner(volumes: &[Volume], home: VolumeId) -> Option<&str> {
+    volumes.iter().find(|volume| volume.id == home).map(|volume| volume.name.as_str())
+}

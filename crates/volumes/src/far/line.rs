@@ -1,0 +1,113 @@
+//! A machine of this process that talks to homes elsewhere: calls to it, and waits for what comes of them.
+
+use super::FarError;
+use net::{Host, HostEnd, Machines, Runtime, Shared, UplinkConfig, UplinkState};
+use node::{Driver, Machine, RoleId, Waiter};
+use std::sync::{Arc, PoisonError};
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use types::Time;
+
+/// A machine that callers wait for.
+pub(super) trait Awaited: Machine {
+    /// Whether its host has ended: nothing will ever come of anything.
+    fn is_over(&self) -> bool;
+}
+
+/// The machine, with the host that drives it.
+pub(super) struct Line<M> {
+    pub(super) machine: Shared<M>,
+    pub(super) driver: Arc<dyn Driver>,
+    host: Arc<Host>,
+    address: String,
+    /// A home that is away is waited for so long.
+    pub(super) patience: Duration,
+}
+
+impl<M: Awaited> Line<M> {
+    /// Starts the machine, and the search for homes at this address.
+    pub(super) fn open(address: &str, machine: M, patience: Duration, runtime: &Runtime) -> Result<Self, FarError> {
+        let uplink = UplinkConfig::parse(address).map_err(|error| FarError::Address(error.to_string()))?;
+        let mut machines = Machines::new();
+        let (role, machine) = machines.add(machine);
+        let host = Host::start(machines, runtime);
+        let (driver, address) = (host.driver(role), uplink.addresses.join(","));
+        host.connect(role, UplinkConfig { codec: wire::volume_home::OWNER, ..uplink });
+        Ok(Self { machine, driver, host, address, patience })
+    }
+
+    /// Where homes are reached.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The time of the machine.
+    pub(super) fn now(&self) -> Time {
+        self.driver.now()
+    }
+
+    /// How its host has ended, if it has.
+    pub(super) fn end(&self) -> Option<HostEnd> {
+        self.host.end()
+    }
+
+    /// Calls the machine, and lets its driver carry out what comes of that.
+    pub(super) fn call<R>(&self, call: impl FnOnce(&mut M) -> R) -> R {
+        let answer = self.look(call);
+        self.driver.settle();
+        answer
+    }
+
+    fn look<R>(&self, call: impl FnOnce(&mut M) -> R) -> R {
+        let mut machine = self.machine.lock().unwrap_or_else(|poisoned| {
+            // A call has panicked: the driver finds the lock poisoned, and stops the machine.
+            drop(poisoned);
+            self.driver.settle();
+            self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        call(machine.machine())
+    }
+
+    /// Waits until the machine has what is looked for; for as long as there is patience while nothing comes.
+    pub(super) fn wait<T>(&self, waiter: Waiter, mut look: impl FnMut(&mut M) -> Option<T>) -> Result<T, FarError> {
+        let (until, waker) = (Instant::now() + self.patience, Waker::from(Arc::new(Unpark(thread::current()))));
+        loop {
+            let (found, is_over) = self.look(|machine| (look(machine), machine.is_over()));
+            match found {
+                Some(found) => return Ok(found),
+                None if is_over => return Err(self.over()),
+                None => {}
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.driver.forget(waiter);
+                return Err(self.away());
+            }
+            self.driver.wake_on(waiter, &waker);
+            thread::park_timeout(left);
+        }
+    }
+
+    /// Homes are not there, and why.
+    pub(super) fn away(&self) -> FarError {
+        match self.host.server_state(RoleId::ONLY) {
+            UplinkState::Down(why) | UplinkState::Over(why) => FarError::Away(why.to_string()),
+            UplinkState::Connecting | UplinkState::Up(_) => FarError::Lost(self.address.clone()),
+        }
+    }
+
+    /// Nothing is answered any more, and why.
+    pub(super) fn over(&self) -> FarError {
+        let end = self.host.end();
+        FarError::Host(end.map_or_else(|| "the volume is closed".to_owned(), |end| format!("{end:?}")))
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
