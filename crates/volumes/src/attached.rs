@@ -167,6 +167,8 @@ impl Attached {
         if std::mem::replace(&mut self.core.state().is_detaching, true) && self.core.state().is_detached {
             return Ok(());
         }
+        // Nobody waits for the lease any more.
+        self.core.room.notify_all();
         self.core.drain()?;
         self.end_threads();
         Ok(())

@@ -83,6 +83,7 @@ fn take_over(house: &House, turn: usize) -> Result<Took> {
         spare_holders: 0,
         more_copies_after: 0,
         replace_after: Duration::from_secs(30),
+        lease_patience: Duration::from_secs(60),
     };
     let config = AttachConfig {
         clean_bytes: 0,

@@ -114,6 +114,10 @@ impl Site {
     pub(crate) fn restart_store(&mut self) {
         // Its address and its folder are to be had when the one before is gone for good.
         self.store.kill().unwrap();
+        self.start_store_again();
+    }
+
+    fn start_store_again(&mut self) {
         let mut options = options(&self.folder);
         options.arguments = vec!["--volumes".into(), self.folder.file("homes")];
         options.listen = self.store.address();
@@ -247,6 +251,33 @@ fn a_volume_survives_its_host() {
     let host = site.attach("host-9", &[]).unwrap();
     check(&mut versions, &host.read());
     assert!(begun.elapsed() < LEASE, "nobody has it, and it was waited for");
+}
+
+/// The store is away for longer than the lease: nothing fails, not even for those who do not try again.
+#[test]
+fn requests_wait_for_a_store_that_is_started_again() {
+    let mut site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host", &["--age-s", "60"]).unwrap();
+    site.wait_for_holders(1);
+    write(&mut host.connect(), 1, 1);
+    site.store.kill().unwrap();
+    thread::sleep(LEASE + LEASE / 2);
+    let cache = site.folder.file("host");
+    let told = thorp(["volume", "status", "v", "--store", &site.address(), "--cache", &cache]).ok();
+    assert!(told.contains("requests wait"), "{told}");
+    let untold = thorp(["volume", "status", "v", "--store", &site.address()]).error();
+    assert!(untold.contains("--cache"), "{untold}");
+    thread::scope(|scope| {
+        let reads = scope.spawn(|| host.read());
+        let writes = scope.spawn(|| write(&mut host.connect(), 2, 2));
+        thread::sleep(LEASE / 2);
+        assert!(!reads.is_finished() && !writes.is_finished(), "another host may have the volume");
+        site.start_store_again();
+        assert_eq!(version(&reads.join().unwrap(), 1), 1);
+        writes.join().unwrap();
+    });
+    assert_eq!(version(&host.read(), 2), 2);
 }
 
 /// A host that was cut off from all others, here by being stopped, finds when it comes back that another one has its

@@ -128,6 +128,10 @@ impl World {
     }
 
     fn attach(&self, ack: Ack, registry: Arc<MemoryRegistry>) -> Attached {
+        self.attach_patient(ack, registry, Duration::from_millis(100))
+    }
+
+    fn attach_patient(&self, ack: Ack, registry: Arc<MemoryRegistry>, lease_patience: Duration) -> Attached {
         let copies = CopiesConfig {
             registry,
             runtime: self.runtime.clone(),
@@ -138,6 +142,7 @@ impl World {
             spare_holders: 0,
             more_copies_after: 0,
             replace_after: Duration::from_millis(700),
+            lease_patience,
         };
         let config = AttachConfig {
             log_bytes: 32 << 20,
@@ -355,13 +360,51 @@ fn an_owner_without_its_registry_answers_nothing_after_its_lease_and_goes_on_whe
     assert!(read().is_ok() && extents().is_ok());
     registry.cut_off(true);
     thread::sleep(LEASE);
-    assert_eq!((read(), write(&attached, 1, 2)), (Err(Errno::Shutdown), Err(Errno::Io)));
-    assert_eq!(extents(), Err(Errno::Shutdown));
+    assert_eq!((read(), write(&attached, 1, 2)), (Err(Errno::Io), Err(Errno::Io)));
+    assert_eq!(extents(), Err(Errno::Io));
     registry.cut_off(false);
     wait_for("it has a lease again", || read().is_ok());
     write(&attached, 1, 3).unwrap();
     let read = read().unwrap();
     assert!(matches!(read, Answer::Read(pieces) if matches!(&pieces[0], Piece::Data(data) if version_of(data) == 3)));
+}
+
+/// A line that is cut for a moment fails no request.
+#[test]
+fn requests_wait_for_the_lease() {
+    let world = World::new("patient", 2);
+    let _holder = world.holder("one");
+    let registry = Arc::new(world.registry.clone());
+    let attached = world.attach_patient(Ack::Flush, registry.clone(), PATIENCE);
+    wait_for("copies are to be had", || !attached.status().is_degraded);
+    write(&attached, 1, 1).unwrap();
+    registry.cut_off(true);
+    thread::sleep(LEASE);
+    thread::scope(|scope| {
+        let read = || request(&attached, Operation::Read { offset: BLOCK as u64, len: BLOCK as u32 });
+        let extents = || request(&attached, Operation::Extents { offset: 0, len: SIZE, one: false });
+        let requests = [
+            scope.spawn(move || read().is_ok()),
+            scope.spawn(|| write(&attached, 2, 2).is_ok()),
+            scope.spawn(move || extents().is_ok()),
+        ];
+        thread::sleep(LEASE);
+        assert!(requests.iter().all(|request| !request.is_finished()), "the volume may be another host's");
+        registry.cut_off(false);
+        assert_eq!(requests.map(|request| request.join().unwrap()), [true; 3]);
+    });
+    // Nor does it keep anybody from ending.
+    registry.cut_off(true);
+    thread::sleep(LEASE);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| write(&attached, 3, 3));
+        thread::sleep(LEASE);
+        let begun = Instant::now();
+        scope.spawn(|| attached.finish());
+        assert_eq!(waits.join().unwrap(), Err(Errno::Shutdown));
+        assert!(begun.elapsed() < PATIENCE);
+        registry.cut_off(false);
+    });
 }
 
 /// The copies that a take-over finds, by where they are.

@@ -53,6 +53,8 @@ pub struct CopiesConfig {
     pub more_copies_after: u8,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
+    /// So long a request waits while the registry does not say that the volume is this host's: it is refused then.
+    pub lease_patience: Duration,
 }
 
 /// Something that is done without the state's lock.

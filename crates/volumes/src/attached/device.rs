@@ -14,8 +14,9 @@ use crate::extents::BLOCK;
 use protocol::volume_home::Run;
 use protocol::volumes::Content;
 use std::fmt::Display;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The most extents of an answer.
 const EXTENTS_MAX: usize = 4096;
@@ -85,10 +86,10 @@ impl Core {
                 if let Err(errno) = is_inside(size, offset, len.into()) {
                     return refuse(ticket, errno);
                 }
-                let mut state = self.state();
-                if let Err(errno) = self.may_read(&state) {
-                    return refuse(ticket, errno);
-                }
+                let mut state = match self.regain_lease(self.state(), Some(&Own(replies))) {
+                    Ok(state) => state,
+                    Err(errno) => return refuse(ticket, errno),
+                };
                 let mut found = state.find(blocks_of(offset, len.into()));
                 state.counts.read(found.reads());
                 drop(state);
@@ -135,8 +136,7 @@ impl Core {
     /// looked for, and still when home has answered, which may have taken long.
     fn extents(&self, offset: u64, len: u64, one: bool) -> Result<Vec<Extent>, Errno> {
         let pieces: Vec<_> = {
-            let state = self.state();
-            self.may_read(&state)?;
+            let state = self.regain_lease(self.state(), None)?;
             let is_hole = |position| match state.dirty.write(position).kept {
                 Kept::Zeros { is_hole } => (is_hole, true),
                 Kept::Memory(_) | Kept::Log => (false, false),
@@ -159,13 +159,36 @@ impl Core {
                 }
             }
         }
-        self.may_read(&self.state())?;
+        // It may have taken longer than the lease.
+        drop(self.regain_lease(self.state(), None)?);
         Ok(extents.found)
     }
 
-    /// Refuses a read while another host may have the volume.
-    fn may_read(&self, state: &State) -> Result<(), Errno> {
-        if state.owner.may_read(self.now()) { Ok(()) } else { Err(Errno::Shutdown) }
+    /// Waits while another host may have the volume, as the lease is over. The registry is asked all the time: a line that
+    /// is cut for a moment is to fail no request.
+    pub(super) fn regain_lease<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        own: Option<&Own<'_>>,
+    ) -> Result<MutexGuard<'a, State>, Errno> {
+        if state.owner.may_read(self.now()) {
+            return Ok(state);
+        }
+        self.carry_out(state, own);
+        if let Some(Own(replies)) = own {
+            replies.stalls();
+        }
+        self.lead(own);
+        let waits = |state: &mut State| {
+            !state.owner.may_read(self.now()) && state.failed.is_none() && !state.is_closing && !state.is_detaching
+        };
+        let patience = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.lease_patience);
+        let waited = self.room.wait_timeout_while(self.state(), patience, waits);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.owner.may_read(self.now()) {
+            return Ok(state);
+        }
+        Err(if state.is_detaching { Errno::Shutdown } else { Errno::Io })
     }
 
     /// Takes down an error for the status.

@@ -51,6 +51,8 @@ pub struct StoredVolume {
     pub more_copies_after: u8,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
+    /// So long a request waits while the store does not say that the volume is this host's.
+    pub lease_patience: Duration,
 }
 
 /// The writes of the last attachment, in the log.
@@ -144,8 +146,7 @@ impl Core {
         stop: &AtomicBool,
         say: &mut dyn FnMut(TakeOverWord),
     ) -> Result<Self, AttachError> {
-        let StoredVolume { registry, runtime, volume, domain, spare_holders, more_copies_after, replace_after, .. } =
-            stored;
+        let StoredVolume { registry, runtime, volume, domain, spare_holders, more_copies_after, .. } = stored;
         let (limits, slots) = (limits(config.log_bytes)?, config.clean_bytes / BLOCK as u64);
         if slots > SLOTS_MAX {
             return Err(AttachError::CleanBytes(config.clean_bytes));
@@ -206,7 +207,8 @@ impl Core {
             view,
             spare_holders: *spare_holders,
             more_copies_after: *more_copies_after,
-            replace_after: *replace_after,
+            replace_after: stored.replace_after,
+            lease_patience: stored.lease_patience,
         };
         let config = AttachConfig { copies: Some(copies), ..config.clone() };
         let recovered = Recovery::new(log.durable() + 1);

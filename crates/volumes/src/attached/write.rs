@@ -157,6 +157,14 @@ impl Core {
             match self.append(&mut state, request, blocks, content, is_fua) {
                 Ok(()) => return state,
                 Err(Declined::NoRoom) => state = self.await_room(state, own),
+                Err(Declined::LeaseOver) => match self.regain_lease(state, own) {
+                    Ok(again) => state = again,
+                    Err(errno) => {
+                        state = self.state();
+                        state.requests.finish(request, Err(errno));
+                        return state;
+                    }
+                },
                 Err(declined) => {
                     state.requests.finish(request, Err(errno(declined)));
                     return state;

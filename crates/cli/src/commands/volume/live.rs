@@ -107,6 +107,19 @@ pub(super) fn ask(cache: &Path) -> Result<Value> {
     Ok(status)
 }
 
+/// Prints how a volume of a store stands at this host, where the store cannot be asked.
+pub(super) fn print_without_store(name: &str, why: &crate::Error, cache: &Path, output: &mut Output) -> Result {
+    let live = ask(cache)?;
+    let mut rows = vec![("volume", live["identity"].clone()), ("name", json!(name)), ("store", json!(why.to_string()))];
+    if output.is_json() {
+        rows.push(("live", live));
+        return output.table(&rows);
+    }
+    output.table(&rows)?;
+    output.raw("where it is attached")?;
+    people(&live, output)
+}
+
 /// Prints what is known of a volume, and how it stands where it is attached.
 pub(super) fn print(mut known: Vec<(&str, Value)>, attachment: Option<&Attachment>, output: &mut Output) -> Result {
     let asked = attachment.map(Attachment::ask);
@@ -177,9 +190,9 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
         ("failed", "failed"),
     ];
     let told = troubles.iter().filter(|(field, _)| live[*field].is_string());
-    let told: Vec<_> = told.map(|(field, name)| (*name, json!(text(&live[*field])))).collect();
+    let mut told: Vec<_> = told.map(|(field, name)| (*name, json!(text(&live[*field])))).collect();
     if live["is_leased"] == false {
-        rows.push(("reads_wait", json!("the store has not said for too long that the volume is this host's")));
+        told.push(("requests_wait", json!("the store has not said for too long that the volume is this host's")));
     }
     if told.is_empty() {
         rows.push(("troubles", json!("none")));

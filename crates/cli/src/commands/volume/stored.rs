@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use volumes::registry::{Registrant, Registry, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use volumes::{
-    AttachConfig, AttachError, Attached, FarError, FarHome, Registered, StoredVolume, TakeOverError, TakeOverWord,
-    VolumeId, bring_home,
+    AttachConfig, AttachError, Attached, FarError, FarHome, PATIENCE, Registered, StoredVolume, TakeOverError,
+    TakeOverWord, VolumeId, bring_home,
 };
 
 /// Whether home has removed what was made there.
@@ -122,8 +122,16 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
 }
 
 pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &mut Output) -> Result {
-    let registry = StoreRegistry::connect(store, &host_name())?;
-    let volume = registry.find(name(volume)?)?;
+    let name = name(volume)?;
+    let registry = match (StoreRegistry::connect(store, &host_name()), cache) {
+        (Ok(registry), _) => registry,
+        // The process that has it says how it stands all the same.
+        (Err(error), Some(cache)) => return live::print_without_store(name, &error.into(), cache, output),
+        (Err(error), None) => {
+            return Err(format!("{error}; --cache asks the process that has it at this host").into());
+        }
+    };
+    let volume = registry.find(name)?;
     let Value::Object(fields) = describe(&volume, &registry.members()?) else { unreachable!("an object is described") };
     let rows: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     live::print(rows, Attachment::of_store(&volume, cache).as_ref(), output)
@@ -149,6 +157,7 @@ pub(super) fn attach(
         spare_holders: args.spare,
         more_copies_after: args.more_copies_after,
         replace_after: REPLACE_AFTER,
+        lease_patience: PATIENCE,
     };
     let attached = Attached::attach_stored(&stored, config, stop, &mut |word| eprintln!("{}", say(&found, &word)));
     attached.map_err(|error| match error {
@@ -179,6 +188,7 @@ pub(super) fn attach_briefly(
         spare_holders: 0,
         more_copies_after: 0,
         replace_after: REPLACE_AFTER,
+        lease_patience: PATIENCE,
     };
     let config = AttachConfig {
         log_bytes: volumes::LOG_BYTES_MIN,
