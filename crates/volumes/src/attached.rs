@@ -23,6 +23,7 @@
 //! | a volume of a store, which another host may have had | `stored.rs` |
 //! | how requests become reads and writes | `device.rs` |
 //! | what a read finds where | `read.rs` |
+//! | what is read ahead | `ahead.rs` |
 //! | what is appended, and blocks that are written in part | `write.rs` |
 //! | who flushes, and who is answered | `flush.rs` |
 //! | how dirty data goes home | `write_back.rs` |
@@ -30,6 +31,7 @@
 //! | what an operator wants done: another size, everything home | `operate.rs` |
 //! | what an operator is told | `status.rs` |
 
+mod ahead;
 mod attachment;
 #[cfg(test)]
 mod between;
@@ -54,6 +56,7 @@ mod write_back;
 use crate::cache::{Clean, CleanFiles, DirtyWrites, Writes};
 use crate::clock::Clock;
 use crate::home::Home;
+use ahead::Ahead;
 use copies::Sessions;
 use log::Log;
 use requests::Requests;
@@ -108,6 +111,9 @@ struct Core {
     tasks: Condvar,
     /// There is a change for the registry.
     changes: Condvar,
+    /// Something is read ahead, and has come.
+    ahead: Condvar,
+    arrived: Condvar,
     /// The cache is locked until it is detached.
     cache_lock: Mutex<Option<Lock>>,
 }
@@ -119,6 +125,7 @@ struct State {
     clean: Clean,
     requests: Requests,
     sessions: Sessions,
+    ahead: Ahead,
     /// The next write-back.
     to_home: Option<WriteBack>,
     /// Everything through this position was found in the log by a start.
@@ -238,7 +245,7 @@ impl Core {
     /// Everybody who waits looks again.
     fn wake_all(&self) {
         let waited = [&self.keep, &self.write_back, &self.room, &self.drained, &self.tasks, &self.changes];
-        waited.into_iter().for_each(Condvar::notify_all);
+        waited.into_iter().chain([&self.ahead, &self.arrived]).for_each(Condvar::notify_all);
     }
 
     /// Does what the owner wants done. Answers leave without the lock; those to the connection whose thread this is leave

@@ -27,6 +27,18 @@ struct Later {
     offset: u64,
     len: u32,
     found: Found,
+    /// Some of it is under way already.
+    is_under_way: bool,
+}
+
+/// The rest of a batch, when its requests were looked at.
+#[derive(Default)]
+struct Left {
+    later: Vec<Later>,
+    /// To be read ahead.
+    ahead: Vec<Found>,
+    /// Somebody waits for the log.
+    waits: bool,
 }
 
 impl Device for Attached {
@@ -41,10 +53,16 @@ impl Device for Attached {
 
 impl Core {
     pub(super) fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
-        let (mut later, mut waits) = (Vec::new(), false);
+        let mut left = Left::default();
         for Request { ticket, operation } in batch.drain(..) {
-            waits |= self.begin(ticket, operation, replies, &mut later);
+            left.waits |= self.begin(ticket, operation, replies, &mut left);
         }
+        let Left { mut later, ahead, waits } = left;
+        // All at once: a home elsewhere answers them together. Blocks that nobody waits for yet come last.
+        for read in later.iter_mut().filter(|read| !read.is_under_way) {
+            read.found.ask(&self.home);
+        }
+        self.ask_ahead(ahead);
         if waits {
             self.send_copies();
         } else if later.is_empty() {
@@ -57,11 +75,8 @@ impl Core {
             self.keep.notify_one();
         }
         let is_alone = later.is_empty();
-        // All at once: a home elsewhere answers them together.
-        for read in &mut later {
-            read.found.ask(&self.home);
-        }
-        for Later { ticket, offset, len, found } in later {
+        for Later { ticket, offset, len, found, is_under_way } in later {
+            let found = if is_under_way { self.await_ahead(found.blocks().clone()) } else { found };
             let (outcome, at_home) = split(self.read(offset, len, found));
             replies.done(ticket, outcome);
             replies.send();
@@ -75,7 +90,7 @@ impl Core {
     }
 
     /// Does what is quick of a request. Says whether its answer waits for the log.
-    fn begin(&self, ticket: Ticket, operation: Operation, replies: &Arc<dyn Replies>, later: &mut Vec<Later>) -> bool {
+    fn begin(&self, ticket: Ticket, operation: Operation, replies: &Arc<dyn Replies>, left: &mut Left) -> bool {
         let size = self.size.load(Relaxed);
         let refuse = |ticket, errno| {
             replies.done(ticket, Err(errno));
@@ -91,11 +106,15 @@ impl Core {
                     Err(errno) => return refuse(ticket, errno),
                 };
                 let mut found = state.find(blocks_of(offset, len.into()));
-                state.counts.read(found.reads());
+                let is_under_way = state.is_under_way(&found);
+                if !is_under_way {
+                    state.counts.read(found.reads());
+                }
+                left.ahead.append(&mut state.read_ahead(found.blocks(), blocks_of(0, size).end));
                 drop(state);
                 match self.read_at_hand(offset, len, &mut found) {
                     Some(answer) => replies.done(ticket, Ok(answer)),
-                    None => later.push(Later { ticket, offset, len, found }),
+                    None => left.later.push(Later { ticket, offset, len, found, is_under_way }),
                 }
                 return false;
             }
@@ -107,8 +126,12 @@ impl Core {
                 self.carry_out(state, Some(&Own(replies)));
                 return true;
             }
-            Operation::Cache { .. } => {
-                replies.done(ticket, Ok(Answer::Done));
+            Operation::Cache { offset, len } => {
+                let is_inside = is_inside(size, offset, len);
+                if is_inside.is_ok() {
+                    left.ahead.append(&mut self.state().read_ahead_all(blocks_of(offset, len)));
+                }
+                replies.done(ticket, is_inside.map(|()| Answer::Done));
                 return false;
             }
             Operation::Extents { offset, len, one } => {

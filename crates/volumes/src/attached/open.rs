@@ -6,6 +6,7 @@
 //! ```
 //! A cache is made, whole, before home says that it has anything: so a home never speaks of a cache that is not there.
 
+use super::ahead::Ahead;
 use super::attachment::ATTACHMENT_NAME;
 use super::config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 use super::copies::{CopiesConfig, Sessions};
@@ -118,6 +119,9 @@ impl Attached {
         let attached = Self { core: Arc::new(core), threads: Mutex::default() };
         attached.start("volume-keep", |core| core.keep())?;
         attached.start("volume-home", |core| core.write_back())?;
+        if matches!(attached.core.home, Home::Far(_)) {
+            attached.start("volume-ahead", |core| core.keep_ahead())?;
+        }
         if attached.core.copies.is_some() {
             attached.start("volume-links", Core::tend_links)?;
             attached.start("volume-change", |core| core.change_registry())?;
@@ -292,6 +296,8 @@ impl Core {
         let state = State {
             owner,
             sessions: Sessions::default(),
+            // A home of this host is a file, which the system reads ahead.
+            ahead: Ahead::new(if matches!(home, Home::Far(_)) { clean.len().1 } else { 0 }),
             dirty: recovered.writes,
             clean,
             requests: Requests::default(),
@@ -325,6 +331,8 @@ impl Core {
             size,
             operated: Mutex::new(()),
             tasks: Condvar::new(),
+            ahead: Condvar::new(),
+            arrived: Condvar::new(),
             changes: Condvar::new(),
             clock: Clock::start(),
             waits_for_log: config.ack == Ack::Write,

@@ -150,6 +150,17 @@ impl Found {
         }
     }
 
+    /// Its blocks.
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// The part of it that is read at home.
+    pub(super) fn at_home(mut self) -> Self {
+        self.sources.retain(|(_, source)| matches!(source, Source::Home(_)));
+        self
+    }
+
     /// Whether some of it is read at home.
     pub(super) fn has_home(&self) -> bool {
         self.sources.iter().any(|(_, source)| matches!(source, Source::Home(_)))
@@ -262,6 +273,16 @@ impl Core {
             }
         }
         is_read
+    }
+
+    /// Reads what was found at home, and caches it. Says whether home has given it.
+    pub(super) fn keep_found(&self, mut found: Found) -> bool {
+        let mut bytes = vec![0; found.blocks.len() * BLOCK];
+        let read = self.try_read(&mut found, &mut bytes, Waits::Yes);
+        if matches!(read, Ok(true)) {
+            self.keep_clean(&AtHome { found, bytes: bytes.into() });
+        }
+        read.is_ok()
     }
 
     /// Caches what was read at home, if it is still the newest.

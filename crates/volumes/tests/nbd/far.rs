@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use volumes::control::{Action, Control, ControlError, ControlledVolume, Order, order};
-use volumes::nbd::client::Command;
+use volumes::nbd::client::{Client, Command};
 use volumes::{Ack, AttachConfig, AttachError, Attached, FarError, FarHome, HomeServer};
 
 const DIR: &str = "THORP_TEST_HOMES";
@@ -297,6 +297,64 @@ fn a_volume_has_another_size_is_copied_and_is_removed() {
     assert!(!files.iter().any(is_left), "{files:?}");
     let gone = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap_err();
     assert!(matches!(gone, FarError::NoVolume(..)), "{gone}");
+}
+
+/// A client that reads in order finds what it reads next in the cache, and never anything that was written over.
+#[test]
+fn a_client_that_reads_in_order_is_read_ahead_for() {
+    const LEN: u64 = 8 * MIB;
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let dir = folder.path("homes");
+    let homes = Homes::start(&dir);
+    drop(FarHome::create(&homes.address, VOLUME, 16 * MIB, &runtime).unwrap());
+    let bytes: Vec<u8> = (0..16 * MIB / 8).flat_map(u64::to_le_bytes).collect();
+    std::fs::write(raw(&dir, VOLUME), &bytes).unwrap();
+    let home = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+    let config = AttachConfig { clean_bytes: 16 * MIB, age_max: Duration::from_millis(5), ..config(&folder, "cache") };
+    let attached = attach(home, &config);
+    let rig = Rig::new(attached.clone());
+    let read = |client: &mut Client, offset: u64| ask(client, &Command::Read { offset, len: 4096, whole: true }).data;
+    let mut client = rig.connect();
+    for offset in (0..LEN).step_by(4096) {
+        assert!(read(&mut client, offset) == bytes[offset as usize..][..4096], "{offset}");
+    }
+    let reads = attached.status().reads;
+    assert!(reads.home < 50 && reads.clean > 1990, "{reads:?}");
+    // So do those that a client says it will read.
+    ask(&mut client, &Command::Cache { offset: 12 * MIB, len: 65536 });
+    read(&mut client, 12 * MIB);
+    assert_eq!(attached.status().reads.home, reads.home);
+    for offset in (0..16 * MIB).step_by(MIB as usize) {
+        ask(&mut client, &Command::Zero { offset, len: MIB as u32, flags: 0 });
+    }
+    // Others write there and read again what they wrote, while it all goes home and is read ahead.
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..2)
+            .map(|number| {
+                let rig = &rig;
+                scope.spawn(move || work(&mut rig.connect(), number * LEN, LEN, number))
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut client = rig.connect();
+            while !is_over.load(SeqCst) {
+                (0..16 * MIB).step_by(16384).for_each(|offset| drop(read(&mut client, offset)));
+            }
+        });
+        let models: Vec<_> = workers.into_iter().map(ScopedJoinHandle::join).collect();
+        is_over.store(true, SeqCst);
+        for (number, model) in models.into_iter().map(Result::unwrap).enumerate() {
+            let mut client = rig.connect();
+            for (at, expected) in model.chunks(4096).enumerate() {
+                let offset = number as u64 * LEN + at as u64 * 4096;
+                assert!(read(&mut client, offset)[..expected.len()] == *expected, "{offset}");
+            }
+        }
+    });
+    drop(client);
+    assert!(rig.server.stop(PATIENCE));
+    attached.detach().unwrap();
 }
 
 /// Home gives the volume a size, or shares its blocks, while its owner writes home: that waits, and is no failure.
