@@ -7,7 +7,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 /// The first SIGTERM or Ctrl-C closes the host's only machine; a second ends the process, which loses nothing either.
 pub(crate) fn close_on_signal(host: &Arc<Host>) -> Result {
@@ -68,7 +70,14 @@ fn is_ignored(signal: i32) -> bool {
 /// SIGTERM or Ctrl-C, for a command that works in batches: it ends behind the one that it is at, and says how far it
 /// came. A second signal ends the process at once, which loses no batch that is done.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt {
+    come: Arc<AtomicBool>,
+    /// When it was seen first.
+    since: Arc<OnceLock<Instant>>,
+}
+
+/// How often a thread that waits for something else looks whether it has come.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Interrupt {
     /// From now on.
@@ -81,7 +90,7 @@ impl Interrupt {
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, come.clone())?;
             signal_hook::flag::register(signal, come.clone())?;
         }
-        Ok(Self(come))
+        Ok(Self::of(come))
     }
 
     /// The same for a command that has much to undo: further signals do not end it.
@@ -90,11 +99,45 @@ impl Interrupt {
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, come.clone())?;
         }
-        Ok(Self(come))
+        Ok(Self::of(come))
+    }
+
+    fn of(come: Arc<AtomicBool>) -> Self {
+        Self { come, since: Arc::default() }
     }
 
     /// Whether it has come.
     pub(crate) fn has_come(&self) -> bool {
-        self.0.load(SeqCst)
+        self.come.load(SeqCst)
+    }
+
+    /// Whether it was seen to have come so long ago.
+    pub(crate) fn has_come_for(&self, time: Duration) -> bool {
+        self.has_come() && self.since.get_or_init(Instant::now).elapsed() >= time
+    }
+
+    /// A flag that is up when it has come.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        self.come.clone()
+    }
+
+    /// Gives the outcome of a call, unless that takes longer than this when it has come: then the call is left alone, with its
+    /// thread, and whatever becomes of it.
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        time: Duration,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let (sender, outcome) = channel();
+        // If it is left alone nobody hears it any more.
+        std::thread::Builder::new().spawn(move || drop(sender.send(call())))?;
+        loop {
+            match outcome.recv_timeout(LOOK_EVERY) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Timeout) if self.has_come_for(time) => return Err("interrupted".into()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err("a thread panicked: please report it".into()),
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `machine` | what was asked, and what has come of it, over sessions that come and go |
+//! | `commands` | its commands, one after another, until their ends are known |
 //! | `homes`, `survey` | all homes at an address, as an operator asks about them; what was asked |
 //! | `line` | a machine that is waited for |
 //! | `error` | why home did not do it |
@@ -10,6 +11,7 @@
 //! A home that is away is waited for, for as long as [`PATIENCE`]: one that is started again is found again, and reads go on as if
 //! nothing had been. A write-back whose session is lost has failed, and its owner sends it again.
 
+mod commands;
 mod error;
 mod homes;
 mod line;
@@ -18,11 +20,12 @@ mod survey;
 
 use crate::extents::BLOCK;
 use crate::home::{Piece, Pieces, is_size};
+use commands::pause;
 use line::Line;
-use machine::{Answer, COMMAND, Far, Outcome, Question, Standing};
+use machine::{Answer, COMMAND, Far, Question, Standing};
 use net::{Runtime, Shared};
 use node::{Driver, Machine, Waiter};
-use protocol::volume_home::{Begin, End, Fence, NotDone, Opened, Put, Remove, Resize, Run, Snapshot, ToHome};
+use protocol::volume_home::{Begin, End, Fence, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,6 +39,7 @@ use vfs::FileError;
 
 pub use error::FarError;
 pub use homes::FarHomes;
+pub use line::GivenUp;
 
 /// A home that is away is waited for so long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,9 +52,6 @@ const AHEAD_MAX: usize = 64;
 
 /// Parts that leave together at the most.
 const TOGETHER_MAX: usize = 16;
-
-/// A home that is busy is asked again after so long.
-const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The home of a volume in another process.
 pub struct FarHome {
@@ -90,7 +91,20 @@ impl FarHome {
     /// # Errors
     /// Why it cannot be opened: home is not there, or has no such volume.
     pub fn connect(address: &str, volume: VolumeId, runtime: &Runtime) -> Result<Self, FarError> {
-        Self::open(address, volume, None, runtime)
+        Self::open(address, volume, None, runtime, None)
+    }
+
+    /// The same, for one who may give up waiting: for home to answer, and for anything that is asked of it later.
+    ///
+    /// # Errors
+    /// As [`FarHome::connect`]; or [`FarError::GivenUp`].
+    pub fn connect_until(
+        address: &str,
+        volume: VolumeId,
+        runtime: &Runtime,
+        given_up: GivenUp,
+    ) -> Result<Self, FarError> {
+        Self::open(address, volume, None, runtime, Some(given_up))
     }
 
     /// Makes a volume of zeros of this size, under a number that was drawn for it, and opens it.
@@ -98,14 +112,34 @@ impl FarHome {
     /// # Errors
     /// Why it cannot be made.
     pub fn create(address: &str, volume: VolumeId, size: u64, runtime: &Runtime) -> Result<Self, FarError> {
-        if !is_size(size) {
-            return Err(FarError::Size(size));
-        }
-        Self::open(address, volume, Some(size), runtime)
+        Self::open(address, volume, Some(size), runtime, None)
     }
 
-    fn open(address: &str, volume: VolumeId, create: Option<u64>, runtime: &Runtime) -> Result<Self, FarError> {
-        let line = Line::open(address, Far::new(volume, create), CONNECT_PATIENCE, runtime)?;
+    /// The same, for one who may give up waiting: for home to answer, and for anything that is asked of it later.
+    ///
+    /// # Errors
+    /// As [`FarHome::create`]; or [`FarError::GivenUp`], and home may make it yet.
+    pub fn create_until(
+        address: &str,
+        volume: VolumeId,
+        size: u64,
+        runtime: &Runtime,
+        given_up: GivenUp,
+    ) -> Result<Self, FarError> {
+        Self::open(address, volume, Some(size), runtime, Some(given_up))
+    }
+
+    fn open(
+        address: &str,
+        volume: VolumeId,
+        create: Option<u64>,
+        runtime: &Runtime,
+        given_up: Option<GivenUp>,
+    ) -> Result<Self, FarError> {
+        if let Some(size) = create.filter(|size| !is_size(*size)) {
+            return Err(FarError::Size(size));
+        }
+        let line = Line::open(address, Far::new(volume, create), CONNECT_PATIENCE, runtime, given_up)?;
         let mut home = Self { volume, line, size: AtomicU64::new(0), commanding: Mutex::new(()) };
         let Opened { size, window, .. } = home.opened()?;
         if !is_size(size) || window < VOLUME_PART_BYTES_MAX as u64 + VOLUME_COPY_BYTES {
@@ -148,7 +182,11 @@ impl FarHome {
     /// # Errors
     /// It is away, or has no such volume.
     pub fn opened(&self) -> Result<Opened, FarError> {
-        self.line.wait(COMMAND, |machine| match machine.standing() {
+        self.opened_unless(self.line.given_up())
+    }
+
+    fn opened_unless(&self, given_up: Option<&dyn Fn() -> bool>) -> Result<Opened, FarError> {
+        self.line.wait_unless(given_up, COMMAND, |machine| match machine.standing() {
             Standing::Open(opened) => Some(Ok(*opened)),
             Standing::Refused(why) => Some(Err(self.refused(why.clone()))),
             Standing::Away => None,
@@ -162,7 +200,7 @@ impl FarHome {
     pub fn fence(&self, epoch: Epoch, owner: u64) -> Result<Stamp, FarError> {
         let _one = self.command();
         // Said again it is the same.
-        Ok(self.until_done(|| Fence { epoch, owner })?.unwrap_or_default())
+        Ok(self.until_done(self.line.given_up(), || Fence { epoch, owner })?.unwrap_or_default())
     }
 
     /// Gives the volume another size.
@@ -170,11 +208,25 @@ impl FarHome {
     /// # Errors
     /// Why it has the one of before.
     pub fn resize(&self, epoch: Epoch, size: u64) -> Result<(), FarError> {
+        self.resize_to(epoch, size, self.line.given_up())
+    }
+
+    /// The same for as long as somebody wants it. Home may do it all the same, and [`FarHome::size`] is the one of before.
+    pub(crate) fn resize_unless(
+        &self,
+        epoch: Epoch,
+        size: u64,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<(), FarError> {
+        self.resize_to(epoch, size, Some(is_given_up))
+    }
+
+    fn resize_to(&self, epoch: Epoch, size: u64, given_up: Option<&dyn Fn() -> bool>) -> Result<(), FarError> {
         if !is_size(size) {
             return Err(FarError::Size(size));
         }
         let _one = self.command();
-        self.until_done(|| Resize { epoch, size })?;
+        self.until_done(given_up, || Resize { epoch, size })?;
         self.size.store(size, Relaxed);
         Ok(())
     }
@@ -205,7 +257,7 @@ impl FarHome {
         let until = Instant::now() + self.line.patience;
         loop {
             match self.write_back_once(begin, pieces) {
-                Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
+                Err(FarError::Busy(_)) if Instant::now() < until => pause(self.line.given_up())?,
                 written => return written,
             }
         }
@@ -214,14 +266,13 @@ impl FarHome {
     /// The same with pieces that are there once.
     pub(crate) fn write_back_once(&self, begin: Begin, pieces: Pieces<'_>) -> Result<Stamp, FarError> {
         let _one = self.command();
-        self.opened()?;
-        if !self.line.call(|machine| machine.command(self.line.now(), begin)) {
+        if !self.begin(self.line.given_up(), begin)? {
             return Err(self.line.away());
         }
         let (given, trouble) = self.send(pieces);
         let is_whole = given.is_ok() && trouble.is_none();
         self.line.call(|machine| machine.go_on(End { is_whole }));
-        let outcome = self.outcome();
+        let outcome = self.outcome(self.line.given_up());
         given?;
         match trouble {
             Some(trouble) => Err(trouble),
@@ -328,56 +379,6 @@ impl FarHome {
     fn forget(&self, id: u64) {
         self.line.call(|machine| machine.forget(id));
         self.line.driver.forget(Waiter(id));
-    }
-
-    /// Says a command that may be said twice, until its outcome is known.
-    fn until_done<T: Into<ToHome>>(&self, message: impl Fn() -> T) -> Result<Option<Stamp>, FarError> {
-        let until = Instant::now() + self.line.patience;
-        loop {
-            self.opened()?;
-            if self.line.call(|machine| machine.command(self.line.now(), message())) {
-                match self.outcome() {
-                    Err(FarError::Lost(_)) => {}
-                    Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
-                    outcome => return outcome,
-                }
-            }
-        }
-    }
-
-    /// Says a command once it is not busy.
-    fn once<T: Into<ToHome>>(&self, message: impl Fn() -> T) -> Result<(), FarError> {
-        let until = Instant::now() + self.line.patience;
-        loop {
-            self.opened()?;
-            if !self.line.call(|machine| machine.command(self.line.now(), message())) {
-                continue;
-            }
-            match self.outcome() {
-                Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
-                outcome => return outcome.map(drop),
-            }
-        }
-    }
-
-    fn outcome(&self) -> Result<Option<Stamp>, FarError> {
-        // Its end is certain: home answers, the session is lost, or nobody wants to know any more. A sync may take as long
-        // as it wants.
-        let outcome = loop {
-            match self.line.wait(COMMAND, Far::outcome) {
-                Ok(outcome) => break outcome,
-                Err(over @ FarError::Host(_)) => return Err(over),
-                Err(_) => {}
-            }
-            if self.line.end().is_some() {
-                return Err(self.line.over());
-            }
-        };
-        match outcome {
-            Outcome::Done(mark) => Ok(mark),
-            Outcome::Refused(why) => Err(self.refused(why)),
-            Outcome::Lost => Err(FarError::Lost(self.address().to_owned())),
-        }
     }
 
     fn refused(&self, why: NotDone) -> FarError {

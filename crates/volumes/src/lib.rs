@@ -51,7 +51,7 @@ pub use attached::{
 };
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use extents::BLOCK;
-pub use far::{FarError, FarHome, FarHomes, PATIENCE};
+pub use far::{FarError, FarHome, FarHomes, GivenUp, PATIENCE};
 pub use file::FileDevice;
 pub use holder::{
     FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,

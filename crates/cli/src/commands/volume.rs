@@ -7,6 +7,7 @@ mod holders;
 mod homes;
 mod import;
 mod live;
+mod store;
 mod stored;
 
 use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCommand, VolumePlace};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 const LONG: Duration = Duration::from_secs(60);
 
 /// An import of a pipe that says no more when some of it has come home.
-fn import(site: &Site, name: &str) -> Child {
+pub(crate) fn import(site: &Site, name: &str) -> Child {
     let mut child = command();
     child.args(["volume", "import", "-", name, "--store", &site.address()]).stdin(Stdio::piped());
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -27,7 +27,7 @@ fn homes(site: &Site) -> Vec<Value> {
 }
 
 /// Waits for a home of no volume that has something.
-fn wait_for_home(site: &Site) -> String {
+pub(crate) fn wait_for_home(site: &Site) -> String {
     let begun = Instant::now();
     loop {
         let is_so = |home: &&Value| home["volume"].is_null() && home["disk_bytes"].as_u64() > Some(8 << 20);

@@ -33,6 +33,7 @@ mod shop;
 mod single;
 mod snapshots;
 mod spaces;
+mod stopped_store;
 mod stored_volumes;
 mod verify;
 mod volumes;

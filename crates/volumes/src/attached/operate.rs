@@ -9,6 +9,7 @@ use super::{Attached, Core, State};
 use crate::cache::Write;
 use crate::device::{Answer, Errno, Form, Replies, Ticket};
 use crate::extents::BLOCK;
+use crate::far::FarError;
 use crate::home::{HomeError, is_size, shrinks};
 use protocol::volumes::Record;
 use std::fmt;
@@ -65,6 +66,12 @@ impl fmt::Display for OperateError {
 }
 
 impl std::error::Error for OperateError {}
+
+impl From<HomeError> for OperateError {
+    fn from(error: HomeError) -> Self {
+        if let HomeError::Far(FarError::GivenUp) = error { Self::GivenUp } else { Self::Home(error) }
+    }
+}
 
 /// Takes the answer to a request that is of no client.
 struct Asked(Sender<Result<(), Errno>>);
@@ -127,7 +134,7 @@ impl Core {
     fn resize(&self, size: u64, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
         let epoch = self.state().owner.epoch();
         if size > self.home.size() {
-            self.home.resize(epoch, size).map_err(OperateError::Home)?;
+            self.home.resize(epoch, size, is_given_up)?;
         }
         // It takes no longer than any write, and is the volume's size from then on: nobody may give it up half-way.
         self.ask(&|| false, |state, request| {
@@ -142,7 +149,7 @@ impl Core {
         self.size.store(size, Relaxed);
         if size < self.home.size() {
             self.bring_home(is_given_up)?;
-            self.home.resize(epoch, size).map_err(OperateError::Home)?;
+            self.home.resize(epoch, size, is_given_up)?;
         }
         Ok(())
     }

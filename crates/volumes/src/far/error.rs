@@ -35,6 +35,8 @@ pub enum FarError {
     NotRead(String),
     /// The own data for it cannot be read.
     File(FileError),
+    /// Nobody wants any more what was waited for.
+    GivenUp,
     /// This process cannot talk to it any more.
     Host(String),
 }
@@ -87,6 +89,7 @@ impl fmt::Display for FarError {
             Self::Failed(address, text) => write!(f, "home at {address}: {text}"),
             Self::NotRead(address) => write!(f, "home at {address} cannot read: look at its disk"),
             Self::File(error) => error.fmt(f),
+            Self::GivenUp => f.write_str("interrupted while home was waited for"),
             Self::Host(why) => write!(f, "this process cannot reach home any more: {why}"),
         }
     }

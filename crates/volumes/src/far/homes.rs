@@ -22,7 +22,7 @@ impl FarHomes {
     /// # Errors
     /// Why it is not known.
     pub fn connect(address: &str, runtime: &Runtime) -> Result<Self, FarError> {
-        let mut line = Line::open(address, Survey::default(), CONNECT_PATIENCE, runtime)?;
+        let mut line = Line::open(address, Survey::default(), CONNECT_PATIENCE, runtime, None)?;
         let homes = line.wait(ANSWER, Survey::take_homes)?;
         line.patience = PATIENCE;
         let address = || line.address().to_owned();

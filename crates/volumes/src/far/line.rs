@@ -9,6 +9,12 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use types::Time;
 
+/// How often to look whether anybody still wants what is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Whether nobody wants any more what is waited for.
+pub type GivenUp = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A machine that callers wait for.
 pub(super) trait Awaited: Machine {
     /// Whether its host has ended: nothing will ever come of anything.
@@ -23,18 +29,26 @@ pub(super) struct Line<M> {
     address: String,
     /// A home that is away is waited for so long.
     pub(super) patience: Duration,
+    /// Nothing is waited for when this says so.
+    given_up: Option<GivenUp>,
 }
 
 impl<M: Awaited> Line<M> {
     /// Starts the machine, and the search for homes at this address.
-    pub(super) fn open(address: &str, machine: M, patience: Duration, runtime: &Runtime) -> Result<Self, FarError> {
+    pub(super) fn open(
+        address: &str,
+        machine: M,
+        patience: Duration,
+        runtime: &Runtime,
+        given_up: Option<GivenUp>,
+    ) -> Result<Self, FarError> {
         let uplink = UplinkConfig::parse(address).map_err(|error| FarError::Address(error.to_string()))?;
         let mut machines = Machines::new();
         let (role, machine) = machines.add(machine);
         let host = Host::start(machines, runtime);
         let (driver, address) = (host.driver(role), uplink.addresses.join(","));
         host.connect(role, UplinkConfig { codec: wire::volume_home::OWNER, ..uplink });
-        Ok(Self { machine, driver, host, address, patience })
+        Ok(Self { machine, driver, host, address, patience, given_up })
     }
 
     /// Where homes are reached.
@@ -69,8 +83,23 @@ impl<M: Awaited> Line<M> {
         call(machine.machine())
     }
 
+    /// Says whether nobody wants any more what is waited for, if that may be.
+    pub(super) fn given_up(&self) -> Option<&dyn Fn() -> bool> {
+        self.given_up.as_deref().map(|is_given_up| is_given_up as &dyn Fn() -> bool)
+    }
+
     /// Waits until the machine has what is looked for; for as long as there is patience while nothing comes.
-    pub(super) fn wait<T>(&self, waiter: Waiter, mut look: impl FnMut(&mut M) -> Option<T>) -> Result<T, FarError> {
+    pub(super) fn wait<T>(&self, waiter: Waiter, look: impl FnMut(&mut M) -> Option<T>) -> Result<T, FarError> {
+        self.wait_unless(self.given_up(), waiter, look)
+    }
+
+    /// The same for as long as somebody wants it.
+    pub(super) fn wait_unless<T>(
+        &self,
+        given_up: Option<&dyn Fn() -> bool>,
+        waiter: Waiter,
+        mut look: impl FnMut(&mut M) -> Option<T>,
+    ) -> Result<T, FarError> {
         let (until, waker) = (Instant::now() + self.patience, Waker::from(Arc::new(Unpark(thread::current()))));
         loop {
             let (found, is_over) = self.look(|machine| (look(machine), machine.is_over()));
@@ -80,12 +109,13 @@ impl<M: Awaited> Line<M> {
                 None => {}
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let is_given_up = given_up.is_some_and(|is_given_up| is_given_up());
+            if left.is_zero() || is_given_up {
                 self.driver.forget(waiter);
-                return Err(self.away());
+                return Err(if is_given_up { FarError::GivenUp } else { self.away() });
             }
             self.driver.wake_on(waiter, &waker);
-            thread::park_timeout(left);
+            thread::park_timeout(if given_up.is_some() { left.min(LOOK_EVERY) } else { left });
         }
     }
 

@@ -154,7 +154,12 @@ impl Far {
         self.questions.remove(&id);
     }
 
-    /// Begins a command. Says whether there is a session for it.
+    /// Whether no command is under way: one that its caller has given up goes on at home.
+    pub(super) fn is_free(&self) -> bool {
+        self.command != Command::UnderWay
+    }
+
+    /// Begins a command, when none is under way. Says whether there is a session for it.
     pub(super) fn command(&mut self, now: Time, message: impl Into<ToHome>) -> bool {
         let is_open = matches!(self.standing, Standing::Open(_));
         if is_open {

@@ -44,11 +44,11 @@ impl Home {
         }
     }
 
-    /// Gives it another size, durably.
-    pub(crate) fn resize(&self, epoch: Epoch, size: u64) -> Result<(), HomeError> {
+    /// Gives it another size, durably; or one elsewhere is given up, which may do it all the same.
+    pub(crate) fn resize(&self, epoch: Epoch, size: u64, is_given_up: &dyn Fn() -> bool) -> Result<(), HomeError> {
         match self {
             Self::File(home) => home.resize(size),
-            Self::Far(home) => Ok(home.resize(epoch, size)?),
+            Self::Far(home) => Ok(home.resize_unless(epoch, size, is_given_up)?),
         }
     }
 

@@ -402,15 +402,7 @@ fn who_waits_for_home_may_give_that_up() {
     let rig = Rig::new(attached.clone());
     ask(&mut rig.connect(), &Command::Write { offset: 0, data: &[7; 4096], fua: true });
     homes.process.kill().unwrap();
-    let controlled = ControlledVolume {
-        name: "v".into(),
-        attached: attached.clone(),
-        server: rig.server.watch(),
-        listen: Vec::new(),
-        dirty_bytes_max: config.log_bytes,
-        since: Instant::now(),
-    };
-    let _control = Control::start(&config.cache, Arc::new(controlled)).unwrap();
+    let _control = control(&rig, &attached, &config);
     let bring_home = Order { volume: format!("{:016x}", VOLUME.0), action: Action::BringHome };
     for round in 0..2 {
         // It is noticed within a moment that the one before has gone.
@@ -429,6 +421,61 @@ fn who_waits_for_home_may_give_that_up() {
         assert!(begun.elapsed() < PATIENCE, "{refused}");
     }
     assert_eq!(std::fs::read(raw(&dir, VOLUME)).unwrap()[0], 7);
+    assert!(rig.server.stop(PATIENCE));
+    attached.detach().unwrap();
+}
+
+fn control(rig: &Rig, attached: &Arc<Attached>, config: &AttachConfig) -> Control {
+    let controlled = ControlledVolume {
+        name: "v".into(),
+        attached: attached.clone(),
+        server: rig.server.watch(),
+        listen: Vec::new(),
+        dirty_bytes_max: config.log_bytes,
+        since: Instant::now(),
+    };
+    Control::start(&config.cache, Arc::new(controlled)).unwrap()
+}
+
+/// Home is stopped in the middle of a resize. The operator who waits for that gives up, and is in nobody's way: the next one
+/// waits for its turn, and home goes on with what it was told.
+#[test]
+fn a_resize_that_is_given_up_is_in_nobodys_way() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let homes = Homes::start(&folder.path("homes"));
+    let home = FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap();
+    let config = AttachConfig { age_max: Duration::from_secs(600), ..config(&folder, "cache") };
+    let attached = Arc::new(Attached::attach_far(home, &config).unwrap());
+    let rig = Rig::new(attached.clone());
+    ask(&mut rig.connect(), &Command::Write { offset: 0, data: &[7; 4096], fua: true });
+    let _control = control(&rig, &attached, &config);
+    let volume = format!("{:016x}", VOLUME.0);
+    let resize = Order { volume: volume.clone(), action: Action::Resize { size: 8 * MIB, may_shrink: false } };
+    let pid = rustix::process::Pid::from_child(&homes.process);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    for round in 0..2 {
+        let begun = Instant::now();
+        loop {
+            let asked = Instant::now();
+            match order(&config.cache, &resize, &|| asked.elapsed() > Duration::from_millis(200)) {
+                Err(ControlError::GivenUp) => break,
+                refused => assert!(begun.elapsed() < PATIENCE, "round {round}: {refused:?}"),
+            }
+            // It is noticed within a moment that the one before has gone.
+            assert!(begun.elapsed() < Duration::from_secs(5), "round {round}: another command is under way for ever");
+        }
+    }
+    assert_eq!(attached.status().size, 4 * MIB);
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    let (begun, bring_home) = (Instant::now(), Order { volume, action: Action::BringHome });
+    for order_of in [bring_home, resize] {
+        while let Err(refused) = order(&config.cache, &order_of, &|| false) {
+            assert!(begun.elapsed() < PATIENCE, "{refused}");
+        }
+    }
+    assert_eq!((attached.status().size, attached.status().home_error), (8 * MIB, None));
+    let home = std::fs::read(raw(&folder.path("homes"), VOLUME)).unwrap();
+    assert_eq!((home[0], home.len() as u64), (7, 8 * MIB));
     assert!(rig.server.stop(PATIENCE));
     attached.detach().unwrap();
 }

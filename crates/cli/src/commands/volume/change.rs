@@ -1,24 +1,25 @@
 //! `thorp volume resize` and `thorp volume snapshot`: by the process that has the volume attached at this host, or without one.
 
 use super::live::Attachment;
+use super::store::Store;
 use super::stored;
 use crate::Result;
 use crate::cli::{VolumePlace, VolumeResizeArgs, VolumeSnapshotArgs};
 use crate::output::{Output, spinner};
-use net::Runtime;
+use crate::stopper::Interrupt;
 use serde_json::json;
 use std::path::Path;
 use volumes::control::Action;
 use volumes::image::Image;
-use volumes::registry::{StoreRegistry, draw_volume, host_name};
-use volumes::{Epoch, FarHome, Registered, home_status, resize_home, snapshot_home};
+use volumes::registry::draw_volume;
+use volumes::{Epoch, Registered, home_status, resize_home, snapshot_home};
 
 pub(super) fn resize(args: &VolumeResizeArgs, output: &mut Output) -> Result {
-    let (volume, size) = (&args.volume, args.size as u64);
+    let (volume, size, interrupt) = (&args.volume, args.size as u64, Interrupt::watch()?);
     let spinner = spinner("the volume gets another size");
     let (before, is_attached) = match &args.place.store {
-        Some(store) => resize_stored(args, store, size)?,
-        None => resize_own(args, size)?,
+        Some(store) => resize_stored(args, &Store::connect(store, &interrupt)?, size)?,
+        None => resize_own(args, size, &interrupt)?,
     };
     spinner.finish_and_clear();
     let clients = if is_attached { "; NBD clients see it when they connect again" } else { "" };
@@ -26,26 +27,26 @@ pub(super) fn resize(args: &VolumeResizeArgs, output: &mut Output) -> Result {
     output.line(&json!({"volume": volume, "size": size, "before": before, "is_attached": is_attached}), text)
 }
 
-fn resize_stored(args: &VolumeResizeArgs, store: &str, size: u64) -> Result<(u64, bool)> {
+fn resize_stored(args: &VolumeResizeArgs, store: &Store, size: u64) -> Result<(u64, bool)> {
     let VolumeResizeArgs { volume, place, shrink, .. } = args;
-    let registry = StoreRegistry::connect(store, &host_name())?;
-    let found = registry.find(stored::name(volume)?)?;
+    let found = store.find(stored::name(volume)?)?;
     let before = found.view.entry.size;
     if let Some(attachment) = Attachment::of_store(&found, place.cache.as_deref()) {
-        attachment.order(Action::Resize { size, may_shrink: *shrink }, &|| false)?;
+        attachment.order(Action::Resize { size, may_shrink: *shrink }, store.interrupt())?;
         return Ok((before, true));
     }
     // All behind the end is trimmed under an epoch of its own, so that a host that attaches it meanwhile waits for that.
-    stored::attach_briefly(&found, store, |attached, is_told| Ok(attached.resize(size, *shrink, is_told)?))?;
+    let shrink = *shrink;
+    stored::attach_briefly(&found, store, move |attached, is_told| Ok(attached.resize(size, shrink, is_told)?))?;
     Ok((before, false))
 }
 
-fn resize_own(args: &VolumeResizeArgs, size: u64) -> Result<(u64, bool)> {
+fn resize_own(args: &VolumeResizeArgs, size: u64, interrupt: &Interrupt) -> Result<(u64, bool)> {
     let VolumeResizeArgs { volume: home, place, shrink, .. } = args;
     let (beside, cache) = (place.beside.as_deref(), place.cache.as_deref());
     let status = home_status(home, beside)?;
     if let Some(attachment) = Attachment::of_home(home, status.dirty_at.as_deref(), cache)? {
-        attachment.order(Action::Resize { size, may_shrink: *shrink }, &|| false)?;
+        attachment.order(Action::Resize { size, may_shrink: *shrink }, interrupt)?;
         return Ok((status.size, true));
     }
     resize_home(home, beside, size, *shrink)?;
@@ -54,14 +55,14 @@ fn resize_own(args: &VolumeResizeArgs, size: u64) -> Result<(u64, bool)> {
 
 pub(super) fn snapshot(args: &VolumeSnapshotArgs, output: &mut Output) -> Result {
     let VolumeSnapshotArgs { volume, snapshot, place } = args;
+    let interrupt = Interrupt::watch()?;
     let spinner = spinner("what was written goes home, and is shared");
     match &place.store {
         Some(store) => {
-            let registry = StoreRegistry::connect(store, &host_name())?;
             let (name, snapshot) = (stored::name(volume)?, stored::name(snapshot)?);
-            take_snapshot(&registry, name, snapshot, store, place, &|| false)?;
+            take_snapshot(&Store::connect(store, &interrupt)?, name, snapshot, place)?;
         }
-        None => snapshot_own(volume, snapshot, place)?,
+        None => snapshot_own(volume, snapshot, place, &interrupt)?,
     }
     spinner.finish_and_clear();
     let text = format!("{}: what {} had; the two share their blocks", snapshot.display(), volume.display());
@@ -69,36 +70,28 @@ pub(super) fn snapshot(args: &VolumeSnapshotArgs, output: &mut Output) -> Result
 }
 
 /// Makes a volume of a store with what another one has, all that was written to that before included; gives what it has.
-pub(super) fn take_snapshot(
-    registry: &StoreRegistry,
-    name: &str,
-    snapshot: &str,
-    store: &str,
-    place: &VolumePlace,
-    is_given_up: &dyn Fn() -> bool,
-) -> Result<Image> {
-    let found = registry.find(name)?;
-    stored::expect_free(registry, snapshot)?;
+pub(super) fn take_snapshot(store: &Store, name: &str, snapshot: &str, place: &VolumePlace) -> Result<Image> {
+    let found = store.find(name)?;
+    store.expect_free(snapshot)?;
     if let Some(attachment) = Attachment::of_store(&found, place.cache.as_deref()) {
-        attachment.order(Action::BringHome, is_given_up)?;
+        attachment.order(Action::BringHome, store.interrupt())?;
     }
-    let (runtime, id) = (Runtime::start()?, draw_volume()?);
-    let home = FarHome::connect(store, found.id, &runtime)?;
-    home.snapshot(id)?;
-    let made = FarHome::connect(store, id, &runtime)?;
+    let id = draw_volume()?;
+    let taken = store.home(found.id)?.snapshot(id);
+    let made = taken.and_then(|()| store.home(id)).map_err(|error| store.may_be_made(error, id))?;
     let entry = &found.view.entry;
     // Home is longer than the volume where a resize was interrupted.
     let entry = Registered::new(made.size().min(entry.size), entry.copies, entry.lease);
-    stored::register(registry, snapshot, id, &entry, store, || made.remove(Epoch(0)))?;
+    stored::register(store, snapshot, id, &entry, || made.remove(Epoch(0)))?;
     Ok(Image::of_store(made, entry.size))
 }
 
-fn snapshot_own(home: &Path, snapshot: &Path, place: &VolumePlace) -> Result {
+fn snapshot_own(home: &Path, snapshot: &Path, place: &VolumePlace, interrupt: &Interrupt) -> Result {
     let snapshot = std::path::absolute(snapshot)?;
     let (beside, cache) = (place.beside.as_deref(), place.cache.as_deref());
     let status = home_status(home, beside)?;
     match Attachment::of_home(home, status.dirty_at.as_deref(), cache)? {
-        Some(attachment) => attachment.order(Action::Snapshot(snapshot), &|| false),
+        Some(attachment) => attachment.order(Action::Snapshot(snapshot), interrupt),
         None => Ok(snapshot_home(home, beside, &snapshot)?),
     }
 }

@@ -2,19 +2,20 @@
 
 use super::change::take_snapshot;
 use super::file::Unfinished;
+use super::homes;
 use super::live::Attachment;
+use super::store::Store;
 use super::stored;
 use crate::Result;
 use crate::cli::VolumeExportArgs;
 use crate::output::{Output, bar, cannot_write, number};
 use crate::stopper::Interrupt;
-use net::Runtime;
 use serde_json::json;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use volumes::image::{Image, ImageError, Part};
-use volumes::registry::{StoreRegistry, draw_volume, host_name};
-use volumes::{Epoch, FarHome, home_status};
+use volumes::registry::draw_volume;
+use volumes::{Epoch, FarError, HomeError, home_status};
 
 /// A hole is so many zeros at a time, where it cannot be left out.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -24,7 +25,7 @@ pub(super) fn export(args: &VolumeExportArgs, output: &mut Output) -> Result {
     // Before anything is asked for nothing.
     let mut sink = Sink::begin(&args.file, args.force, output)?;
     match &args.place.store {
-        Some(store) => export_stored(args, store, &mut sink, &interrupt)?,
+        Some(store) => export_stored(args, &Store::connect(store, &interrupt)?, &mut sink)?,
         None => export_own(args, &mut sink, &interrupt)?,
     }
     let (size, data) = (sink.at, sink.data);
@@ -47,17 +48,15 @@ fn export_own(args: &VolumeExportArgs, sink: &mut Sink<'_>, interrupt: &Interrup
     write(&Image::of_home(&args.volume, beside)?, sink, interrupt)
 }
 
-fn export_stored(args: &VolumeExportArgs, store: &str, sink: &mut Sink<'_>, interrupt: &Interrupt) -> Result {
-    let registry = StoreRegistry::connect(store, &host_name())?;
+fn export_stored(args: &VolumeExportArgs, store: &Store, sink: &mut Sink<'_>) -> Result {
     let name = stored::name(&args.volume)?;
-    let found = registry.find(name)?;
+    let found = store.find(name)?;
     let before = &found.view.entry;
     if before.owner.is_some() {
-        return export_attached(&registry, args, store, sink, interrupt);
+        return export_attached(args, store, sink);
     }
-    let home = FarHome::connect(store, found.id, &Runtime::start()?)?;
-    write(&Image::of_store(home, before.size), sink, interrupt)?;
-    let now = registry.find(name)?.view.entry;
+    write(&Image::of_store(store.home(found.id)?, before.size), sink, store.interrupt())?;
+    let now = store.find(name)?.view.entry;
     if (now.epoch, now.owner) == (before.epoch, before.owner) {
         return Ok(());
     }
@@ -65,32 +64,28 @@ fn export_stored(args: &VolumeExportArgs, store: &str, sink: &mut Sink<'_>, inte
 }
 
 /// Of a volume that is in use, a snapshot is of one moment.
-fn export_attached(
-    registry: &StoreRegistry,
-    args: &VolumeExportArgs,
-    store: &str,
-    sink: &mut Sink<'_>,
-    interrupt: &Interrupt,
-) -> Result {
+fn export_attached(args: &VolumeExportArgs, store: &Store, sink: &mut Sink<'_>) -> Result {
     let (name, snapshot) = (stored::name(&args.volume)?, format!("export-{}", number(draw_volume()?.0)));
-    let is_given_up = || interrupt.has_come();
-    let taken = take_snapshot(registry, name, &snapshot, store, &args.place, &is_given_up);
+    let taken = take_snapshot(store, name, &snapshot, &args.place);
     let image = taken.map_err(|error| {
         format!("'{name}' is attached, so a snapshot of it is exported, and there is none: {error}; or detach it first")
     })?;
-    let written = write(&image, sink, interrupt);
+    let written = write(&image, sink, store.interrupt());
     // Its session is to end: home removes what nobody has open.
     drop(image);
-    if let Err(error) = remove(registry, &snapshot, store) {
+    if let Err(why) = remove(store, &snapshot) {
         // The image is none the worse.
-        eprintln!("the snapshot '{snapshot}' stays: {error}; remove it with `thorp volume remove {snapshot}`");
+        eprintln!("{why}");
     }
     written
 }
 
-fn remove(registry: &StoreRegistry, snapshot: &str, store: &str) -> Result {
-    let id = registry.remove(snapshot)?;
-    Ok(FarHome::connect(store, id, &Runtime::start()?)?.remove(Epoch(1))?)
+fn remove(store: &Store, snapshot: &str) -> Result {
+    let stays =
+        |error| format!("the snapshot '{snapshot}' stays: {error}; remove it with `thorp volume remove {snapshot}`");
+    let id = store.registry().remove(snapshot).map_err(stays)?;
+    let removed = store.home(id).and_then(|home| home.remove(Epoch(1)));
+    Ok(removed.map_err(|error| format!("{error}; {}", homes::of_none(id, store.address())))?)
 }
 
 fn write(image: &Image, sink: &mut Sink<'_>, interrupt: &Interrupt) -> Result {
@@ -113,6 +108,7 @@ fn write(image: &Image, sink: &mut Sink<'_>, interrupt: &Interrupt) -> Result {
         }
         (ImageError::Put(error), To::Stream(_)) => cannot_write(error),
         (ImageError::Put(error), To::File(_)) => format!("cannot write the image: {error}").into(),
+        (ImageError::Home(HomeError::Far(FarError::GivenUp)), _) => "interrupted: nothing was exported".into(),
         (error @ ImageError::Home(_), _) => error.into(),
     })
 }

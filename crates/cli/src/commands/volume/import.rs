@@ -1,13 +1,13 @@
 //! `thorp volume import`: a volume of what a file, a device or a pipe has.
 
 use super::file::Unfinished;
+use super::store::Store;
 use super::stored;
 use crate::Result;
 use crate::cli::VolumeImportArgs;
 use crate::output::{Output, bar, spinner};
 use crate::stopper::Interrupt;
 use indicatif::ProgressBar;
-use net::Runtime;
 use rustix::fs::{SeekFrom, seek};
 use serde_json::json;
 use std::fs::File;
@@ -19,8 +19,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 use volumes::image::{Filling, data_in};
-use volumes::registry::{StoreRegistry, draw_volume, host_name};
-use volumes::{FarHome, Registered, SIZE_MAX};
+use volumes::registry::draw_volume;
+use volumes::{Registered, SIZE_MAX};
 
 /// So much is read at a time.
 const CHUNK_BYTES: usize = 8 << 20;
@@ -45,7 +45,7 @@ pub(super) fn import(args: &VolumeImportArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch()?;
     let input = Input::open(&args.file)?;
     let (size, data) = match &args.store {
-        Some(store) => import_stored(args, store, input, &interrupt)?,
+        Some(store) => import_stored(args, &Store::connect(store, &interrupt)?, input)?,
         None => import_own(args, input, &interrupt)?,
     };
     let volume = &args.volume;
@@ -66,18 +66,18 @@ fn import_own(args: &VolumeImportArgs, input: Input, interrupt: &Interrupt) -> R
     Ok((size, data))
 }
 
-fn import_stored(args: &VolumeImportArgs, store: &str, input: Input, interrupt: &Interrupt) -> Result<(u64, u64)> {
+fn import_stored(args: &VolumeImportArgs, store: &Store, input: Input) -> Result<(u64, u64)> {
     let name = stored::name(&args.volume)?;
-    let registry = StoreRegistry::connect(store, &host_name())?;
-    stored::expect_free(&registry, name)?;
+    store.expect_free(name)?;
     let id = draw_volume()?;
     let first = input.len.map_or(CHUNK_BYTES as u64, |len| len.max(1).next_multiple_of(BLOCK));
-    let mut filling = Filling::begin(FarHome::create(store, id, first, &Runtime::start()?)?)?;
-    let (size, data) =
-        fill(&mut filling, input, interrupt).map_err(|why| stored::is_left(why, id, store, filling.remove()))?;
+    let begun = Filling::begin(store.create_home(id, first)?);
+    let mut filling = begun.map_err(|error| store.may_be_made(error, id))?;
+    let filled = fill(&mut filling, input, store.interrupt());
+    let (size, data) = filled.map_err(|why| stored::is_left(why, id, store.address(), filling.remove()))?;
     let lease = Duration::from_secs(args.lease_s.into());
     let entry = Registered { epoch: filling.epoch(), ..Registered::new(size, args.copies, lease) };
-    stored::register(&registry, name, id, &entry, store, || filling.remove())?;
+    stored::register(store, name, id, &entry, || filling.remove())?;
     Ok((size, data))
 }
 

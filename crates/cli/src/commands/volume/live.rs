@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::output::{Output, number, visible};
+use crate::stopper::Interrupt;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use volumes::control::{self, Action, ControlError, Order};
@@ -71,9 +72,9 @@ impl Attachment {
     }
 
     /// Has its process do something, and waits for as long as that takes, or until it is given up.
-    pub(super) fn order(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result {
+    pub(super) fn order(&self, action: Action, interrupt: &Interrupt) -> Result {
         let order = Order { volume: self.identity.clone(), action };
-        control::order(self.cache()?, &order, is_given_up).map_err(|error| match error {
+        control::order(self.cache()?, &order, &|| interrupt.has_come()).map_err(|error| match error {
             ControlError::NotThere(_) | ControlError::Ended(_) => format!(
                 "{error}: attach the volume again, or bring it home with `thorp volume detach`, before it is changed"
             )

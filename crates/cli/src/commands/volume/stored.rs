@@ -2,22 +2,23 @@
 
 use super::homes;
 use super::live::{self, Attachment};
+use super::store::{self, GRACE, Store};
 use crate::Result;
 use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs};
 use crate::error::usage;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
-use crate::stopper::when_told;
+use crate::stopper::Interrupt;
 use net::Runtime;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use volumes::registry::{Registrant, Registry, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use volumes::{
-    AttachConfig, AttachError, Attached, FarError, FarHome, PATIENCE, Registered, StoredVolume, TakeOverError,
-    TakeOverWord, VolumeId, bring_home,
+    AttachConfig, AttachError, Attached, FarError, PATIENCE, Registered, StoredVolume, TakeOverError, TakeOverWord,
+    VolumeId, bring_home,
 };
 
 /// Whether home has removed what was made there.
@@ -33,51 +34,44 @@ pub(super) fn name(volume: &Path) -> Result<&str> {
 
 pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) -> Result {
     let (name, size) = (name(&args.volume)?, args.size as u64);
-    let registry = StoreRegistry::connect(store, &host_name())?;
+    let store = Store::connect(store, &Interrupt::watch()?)?;
     // Before a home is made for nothing.
-    expect_free(&registry, name)?;
+    store.expect_free(name)?;
     let (volume, lease) = (draw_volume()?, Duration::from_secs(args.lease_s.into()));
-    let home = FarHome::create(store, volume, size, &Runtime::start()?)?;
+    let home = store.create_home(volume, size)?;
     let entry = Registered::new(size, args.copies, lease);
-    register(&registry, name, volume, &entry, store, || home.remove(volumes::Epoch(0)))?;
-    let number = number(volume.0);
+    register(&store, name, volume, &entry, || home.remove(volumes::Epoch(0)))?;
+    let (number, store) = (number(volume.0), store.address());
     let text = format!("{name}: {size} bytes of zeros; attach it with `thorp volume attach {name} --store {store}`");
     output.line(&json!({"name": name, "volume": number, "size": size, "copies": args.copies}), text)
 }
 
-/// Refuses a name that a volume has.
-pub(super) fn expect_free(registry: &StoreRegistry, name: &str) -> Result {
-    match registry.find(name) {
-        Err(RegistryError::NoSuchName(_)) => Ok(()),
-        found => Err(found.map_or_else(|error| error, |_| RegistryError::NameTaken(name.to_owned())).into()),
-    }
-}
-
 /// Registers a volume whose home was just made, and removes that if it is not registered.
 pub(super) fn register(
-    registry: &StoreRegistry,
+    store: &Store,
     name: &str,
     id: VolumeId,
     entry: &Registered,
-    store: &str,
     remove: impl FnOnce() -> Removed,
 ) -> Result {
-    let Err(error) = registry.create(name, id, entry) else { return Ok(()) };
+    let Err(error) = store.registry().create(name, id, entry) else { return Ok(()) };
     if !matches!(error, RegistryError::Unreachable(_)) {
-        return Err(is_left(error.into(), id, store, remove()));
+        return Err(is_left(error.into(), id, store.address(), remove()));
     }
     // It may have been registered, or still be: its home is not to be removed under it.
-    if registry.find(name).is_ok_and(|found| found.id == id) {
+    if store.find(name).is_ok_and(|found| found.id == id) {
         return Ok(());
     }
     let text = "nobody knows whether it was made: `thorp volume list` shows it then. Otherwise";
-    Err(format!("{error}; {text} {}", homes::of_none(id, store)).into())
+    Err(format!("{error}; {text} {}", homes::of_none(id, store.address())).into())
 }
 
 /// Why a volume was not made; with what is left of it.
 pub(super) fn is_left(why: crate::Error, id: VolumeId, store: &str, removed: Removed) -> crate::Error {
     match removed {
         Ok(()) | Err(FarError::NoVolume(..)) => why,
+        // That is why, too.
+        Err(FarError::GivenUp) => format!("{why}: {}", homes::of_none(id, store)).into(),
         Err(error) => format!("{why}; and it could not be cleaned up ({error}): {}", homes::of_none(id, store)).into(),
     }
 }
@@ -91,20 +85,20 @@ pub(super) fn remove(args: &VolumeRemoveArgs, output: &mut Output) -> Result {
 }
 
 fn remove_volume(volume: &str, store: &str, output: &mut Output) -> Result {
-    let registry = StoreRegistry::connect(store, &host_name())?;
-    let found = registry.find(volume)?;
-    let home = match FarHome::connect(store, found.id, &Runtime::start()?) {
+    let store = Store::connect(store, &Interrupt::watch()?)?;
+    let found = store.find(volume)?;
+    let home = match store.home(found.id) {
         Ok(home) => Some(home),
         // Its home was lost: it is to go all the same.
         Err(FarError::NoVolume(..)) => None,
         Err(error) => return Err(error.into()),
     };
     // The registry first: nobody attaches it any more.
-    registry.remove(volume)?;
+    store.registry().remove(volume)?;
     match home.map_or(Ok(()), |home| home.remove(found.view.entry.epoch.next())) {
         Ok(()) | Err(FarError::NoVolume(..)) => {}
         Err(error) => {
-            let text = homes::of_none(found.id, store);
+            let text = homes::of_none(found.id, store.address());
             return Err(format!("'{volume}' is removed, and its home could not be ({error}): {text}").into());
         }
     }
@@ -171,19 +165,17 @@ pub(super) fn attach(
 /// It is done until somebody wants it to end: `act` looks whether that is so.
 pub(super) fn attach_briefly(
     found: &Volume,
-    store: &str,
+    store: &Store,
     act: impl FnOnce(&Attached, &dyn Fn() -> bool) -> Result,
 ) -> Result {
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = stop.clone();
-    when_told(move || told.store(true, SeqCst))?;
+    let interrupt = store.interrupt();
     let scratch = Scratch::new(None, &std::env::temp_dir(), "volume")?;
     let place = format!("{}:{}", host_name(), scratch.path().display());
     let stored = StoredVolume {
-        registry: Arc::new(StoreRegistry::connect(store, &place)?),
-        runtime: Runtime::start()?,
+        registry: Arc::new(store::registry(store.address(), place, interrupt)?),
+        runtime: store.runtime().clone(),
         volume: found.id,
-        home: store.to_owned(),
+        home: store.address().to_owned(),
         domain: domain(&host_name()),
         spare_holders: 0,
         more_copies_after: 0,
@@ -195,32 +187,34 @@ pub(super) fn attach_briefly(
         clean_bytes: 0,
         ..AttachConfig::new(PathBuf::new(), scratch.path().join("cache"))
     };
-    let mut trouble = |word: TakeOverWord| match word {
-        // That is how it always goes.
-        TakeOverWord::Claimed(_) => {}
-        word => eprintln!("{}", say(found, &word)),
-    };
-    let attached = Attached::attach_stored(&stored, &config, &stop, &mut trouble)?;
+    let (stop, words) = (interrupt.flag(), found.clone());
+    let attached = interrupt.within(GRACE, move || {
+        let mut trouble = |word: TakeOverWord| match word {
+            // That is how it always goes.
+            TakeOverWord::Claimed(_) => {}
+            word => eprintln!("{}", say(&words, &word)),
+        };
+        Attached::attach_stored(&stored, &config, &stop, &mut trouble)
+    });
+    let attached = Arc::new(attached??);
+    let done = act(&attached, &|| interrupt.has_come());
     // If it was not done, too, nobody is to wait for this host.
-    let (done, detached) = (act(&attached, &|| stop.load(SeqCst)), attached.detach());
+    let detached = interrupt.within(GRACE, move || attached.detach());
     done?;
-    Ok(detached?)
+    Ok(detached??)
 }
 
 /// Brings home what a host that is gone has left, and leaves the volume to nobody.
 pub(super) fn detach(args: &VolumeDetachArgs, output: &mut Output) -> Result {
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = stop.clone();
-    when_told(move || told.store(true, SeqCst))?;
-    let (name, runtime) = (name(&args.volume)?, Runtime::start()?);
-    let registry = Arc::new(StoreRegistry::connect(&args.store, &host_name())?);
-    let found = registry.find(name)?;
+    let (name, interrupt) = (name(&args.volume)?, Interrupt::watch()?);
+    let store = Store::connect(&args.store, &interrupt)?;
+    let found = store.find(name)?;
     if found.view.entry.owner.is_some() {
-        let home = FarHome::connect(&args.store, found.id, &runtime)?;
-        let brought = bring_home(registry.clone(), runtime, home, args.force, &|| stop.load(SeqCst), &mut |word| {
+        let (registry, runtime, home) = (store.registry().clone(), store.runtime().clone(), store.home(found.id)?);
+        let brought = bring_home(registry, runtime, home, args.force, &|| interrupt.has_come(), &mut |word| {
             eprintln!("{}", say(&found, &word));
         });
-        brought.map_err(|error| refused(&registry, name, error))?;
+        brought.map_err(|error| refused(store.registry(), name, error))?;
     }
     output.line(&json!({"detached": name}), format_args!("detached: everything of {name} is home"))
 }

@@ -1,0 +1,99 @@
+//! A store whose volumes a command is about: asked for as long as nobody wants the command to end.
+//!
+//! A store that is stopped, or cut off, answers nothing, and may be waited for long. A command ends a short while after the first
+//! Ctrl-C all the same: that while is for what home is at, and for undoing what was done.
+
+use super::homes;
+use crate::Result;
+use crate::stopper::Interrupt;
+use net::Runtime;
+use std::sync::Arc;
+use std::time::Duration;
+use volumes::registry::{RegistryError, StoreRegistry, Volume, host_name};
+use volumes::{FarError, FarHome, GivenUp, VolumeId};
+
+/// So long after the first Ctrl-C home is waited for.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// A store.
+pub(super) struct Store {
+    address: String,
+    registry: Arc<StoreRegistry>,
+    runtime: Runtime,
+    interrupt: Interrupt,
+}
+
+impl Store {
+    /// Connects to the registry in it.
+    pub(super) fn connect(address: &str, interrupt: &Interrupt) -> Result<Self> {
+        let registry = Arc::new(registry(address, host_name(), interrupt)?);
+        Ok(Self { address: address.to_owned(), registry, runtime: Runtime::start()?, interrupt: interrupt.clone() })
+    }
+
+    /// Its address, or several.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Its registry, for what changes it: each call takes a few seconds at the most.
+    pub(super) fn registry(&self) -> &Arc<StoreRegistry> {
+        &self.registry
+    }
+
+    /// The threads of sessions with it.
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Tells when the command is to end.
+    pub(super) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// The volume of this name.
+    pub(super) fn find(&self, name: &str) -> Result<Volume> {
+        let (registry, name) = (self.registry.clone(), name.to_owned());
+        Ok(self.interrupt.within(Duration::ZERO, move || registry.find(&name))??)
+    }
+
+    /// Refuses a name that a volume has.
+    pub(super) fn expect_free(&self, name: &str) -> Result {
+        let (registry, wanted) = (self.registry.clone(), name.to_owned());
+        match self.interrupt.within(Duration::ZERO, move || registry.find(&wanted))? {
+            Err(RegistryError::NoSuchName(_)) => Ok(()),
+            found => Err(found.map_or_else(|error| error, |_| RegistryError::NameTaken(name.to_owned())).into()),
+        }
+    }
+
+    /// The home of a volume.
+    pub(super) fn home(&self, volume: VolumeId) -> std::result::Result<FarHome, FarError> {
+        FarHome::connect_until(&self.address, volume, &self.runtime, self.given_up())
+    }
+
+    /// Makes a home of zeros.
+    pub(super) fn create_home(&self, volume: VolumeId, size: u64) -> Result<FarHome> {
+        let made = FarHome::create_until(&self.address, volume, size, &self.runtime, self.given_up());
+        made.map_err(|error| self.may_be_made(error, volume))
+    }
+
+    /// Why a home was not made; with how to look for it, if nobody knows that.
+    pub(super) fn may_be_made(&self, error: FarError, volume: VolumeId) -> crate::Error {
+        match error {
+            FarError::GivenUp | FarError::Lost(_) => {
+                format!("{error}; {}", homes::of_none(volume, &self.address)).into()
+            }
+            error => error.into(),
+        }
+    }
+
+    fn given_up(&self) -> GivenUp {
+        let interrupt = self.interrupt.clone();
+        Arc::new(move || interrupt.has_come_for(GRACE))
+    }
+}
+
+/// A registry in the store at this address, of a party at this place.
+pub(super) fn registry(address: &str, place: String, interrupt: &Interrupt) -> Result<StoreRegistry> {
+    let address = address.to_owned();
+    Ok(interrupt.within(Duration::ZERO, move || StoreRegistry::connect(&address, &place))??)
+}
