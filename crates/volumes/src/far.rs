@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
 use vfs::FileError;
 
@@ -251,13 +251,12 @@ impl FarHome {
     }
 
     /// Writes pieces home, under an epoch, up to a stamp; gives home's mark when all of it is durable there. Each block comes
-    /// once; `is_joined` are installed whole or not at all. A home that is busy with something else is tried again: then the
-    /// pieces are asked for from the first one on.
+    /// once; `is_joined` are installed whole or not at all. A home that is busy with something else is tried again, for as long as
+    /// that takes, since it is there and says so: then the pieces are asked for from the first one on.
     pub(crate) fn write_back(&self, begin: Begin, pieces: Pieces<'_>) -> Result<Stamp, FarError> {
-        let until = Instant::now() + self.line.patience;
         loop {
             match self.write_back_once(begin, pieces) {
-                Err(FarError::Busy(_)) if Instant::now() < until => pause(self.line.given_up())?,
+                Err(FarError::Busy(_)) => pause(self.line.given_up())?,
                 written => return written,
             }
         }

@@ -363,6 +363,8 @@ fn a_home_that_does_something_else_is_waited_for() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
     let homes = Homes::start(&folder.path("homes"));
     let home = FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap();
+    // However long it is busy: the patience is for one that is away.
+    let home = home.with_patience(Duration::from_millis(20));
     let config = AttachConfig { age_max: Duration::from_millis(4), ..config(&folder, "cache") };
     let attached = Arc::new(Attached::attach_far(home, &config).unwrap());
     let rig = Rig::new(attached.clone());
