@@ -1,0 +1,173 @@
+//! The reading of the holders' lists: which are needed, how far they have come, and whether they are enough (**EnoughLists**).
+
+use super::TakeOverConfig;
+use super::holders::{Holder, Holders};
+use crate::lists::{Lists, Source};
+use crate::registry::{HostId, Registered};
+use crate::rule::Rule;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::time::Duration;
+use protocol::volumes::{Entry, Epoch, Listed, PartitionId, Stamp};
+use types::{Broken, Time};
+
+/// The situation that the lists are read in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation<'a> {
+    /// Everything up to here is home.
+    pub(super) mark: Stamp,
+    /// The entry that the claim is a change of.
+    pub(super) before: &'a Registered,
+    /// The holders that stand in the registry now.
+    pub(super) holders: &'a [PartitionId],
+    /// The host that takes over.
+    pub(super) host: HostId,
+}
+
+/// The lists, as far as they have come.
+#[derive(Debug)]
+pub(super) struct Reading {
+    silence: Duration,
+    broken: Broken<Rule>,
+    pub(super) holders: Holders,
+    pub(super) lists: Lists,
+    /// Whether they are not enough, whatever they have: nobody else counted copies.
+    lacks_owner: bool,
+    /// Copies that were asked for, and are none.
+    damaged: BTreeSet<(Stamp, Source)>,
+    /// The own log, and the epoch that it is of.
+    own: Option<(Epoch, Vec<Entry>)>,
+    /// When lists that are missing are spoken of.
+    pub(super) say_at: Option<Time>,
+    accepts_loss: bool,
+    /// The holders whose sessions ended in the middle of their lists when loss was accepted, and that were waited for once more.
+    spared: BTreeSet<PartitionId>,
+}
+
+/// The outcome of a look at the lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Enough {
+    /// They are enough, or are to be.
+    Yes,
+    /// These are missing, which is to be said.
+    Missing(Vec<PartitionId>),
+    /// It is waited for more.
+    Wait,
+}
+
+impl Situation<'_> {
+    /// Whether the host before was taking over, too, and had all at home: it wrote nothing, as it did not come to say so.
+    fn is_home(&self) -> bool {
+        self.before.is_taking && self.mark == Stamp::begin(self.before.epoch)
+    }
+
+    /// Whether another host may have had the volume, and has not detached it. Home hears of the epoch of each one that has.
+    fn had_other_owner(&self) -> bool {
+        let Registered { owner, is_taking, .. } = *self.before;
+        self.mark.epoch > Epoch(0) && owner.is_some_and(|owner| owner != self.host || is_taking)
+    }
+}
+
+impl Reading {
+    pub(super) fn new(config: &TakeOverConfig) -> Self {
+        Self {
+            silence: config.silence,
+            broken: config.broken,
+            holders: Holders::default(),
+            lists: Lists::default(),
+            lacks_owner: false,
+            damaged: BTreeSet::new(),
+            own: None,
+            say_at: None,
+            accepts_loss: false,
+            spared: BTreeSet::new(),
+        }
+    }
+
+    /// The host has the whole log of an epoch of its own.
+    pub(super) fn own(&mut self, epoch: Epoch, entries: Vec<Entry>) {
+        self.own = Some((epoch, entries));
+    }
+
+    /// All lists are read anew: what was accepted as lost was so for those of before.
+    pub(super) fn begin(&mut self, now: Time, situation: Situation<'_>) {
+        self.lists = Lists::default();
+        self.accepts_loss = false;
+        self.spared.clear();
+        self.say_at = Some(now + self.silence);
+        let Situation { mark, before, holders, .. } = situation;
+        let after = if self.broken.is(Rule::PassHome) { Stamp::ZERO } else { mark };
+        self.holders.begin(holders, after);
+        let (is_home, own) = (situation.is_home(), self.own.as_ref().filter(|(epoch, _)| *epoch == mark.epoch));
+        let is_behind = |it: &(Stamp, Source)| it.1 == Source::Own && it.0 > mark;
+        let has_own = own.is_some() && !self.damaged.iter().any(is_behind);
+        if let Some((_, own)) = own {
+            self.lists.add(Source::Own, own, &self.damaged);
+        }
+        self.lacks_owner = !is_home && !has_own && (own.is_some() || situation.had_other_owner()) && before.copies < 2;
+        if is_home || has_own {
+            self.holders.clear();
+        }
+    }
+
+    /// Lists that cannot be had are not waited for any more.
+    pub(super) fn accept_loss(&mut self) {
+        self.accepts_loss = true;
+    }
+
+    /// A copy that was asked for is none.
+    pub(super) fn damaged(&mut self, stamp: Stamp, source: Source) {
+        self.damaged.insert((stamp, source));
+    }
+
+    /// A holder with a damaged copy is there again, and that may have been mended: its list is wanted anew.
+    pub(super) fn mend(&mut self, partition: PartitionId, mark: Stamp) {
+        let of_it = |it: &(Stamp, Source)| it.1 == Source::Holder(partition);
+        if self.damaged.iter().any(of_it) {
+            self.damaged.retain(|it| !of_it(it));
+            self.holders.find(partition).into_iter().for_each(|it| it.list_again(mark));
+        }
+    }
+
+    /// The session with a holder has ended in the middle of its list. It is waited for once more, although loss was accepted: that
+    /// was of a holder that did not answer, and this one does.
+    pub(super) fn spare(&mut self, now: Time, partition: PartitionId) {
+        if self.accepts_loss && self.spared.insert(partition) {
+            (self.accepts_loss, self.say_at) = (false, Some(now + self.silence));
+        }
+    }
+
+    /// A part of a list has come. Says whether the next one is to be asked for.
+    pub(super) fn add(&mut self, partition: PartitionId, listed: &Listed) -> bool {
+        let Some(holder) = self.holders.find(partition).filter(|it| it.is_next(listed)) else { return false };
+        if !self.lists.add(Source::Holder(partition), &listed.copies, &self.damaged) {
+            return false;
+        }
+        holder.list(listed);
+        !holder.is_listed
+    }
+
+    /// Whether the lists are enough for a volume of so many copies.
+    pub(super) fn look(&mut self, now: Time, copies: u8, mark: Stamp) -> Enough {
+        match self.missing(copies, mark) {
+            None => Enough::Yes,
+            Some(_) if self.accepts_loss && self.holders.iter().all(Holder::is_had) => Enough::Yes,
+            Some(missing) if self.say_at.take_if(|at| *at <= now).is_some() => Enough::Missing(missing),
+            Some(_) => Enough::Wait,
+        }
+    }
+
+    /// The lists that are missing, if they are too many. One with a damaged copy that no other has a good one for is none.
+    fn missing(&self, copies: u8, mark: Stamp) -> Option<Vec<PartitionId>> {
+        let is_missing = |it: &&Holder| !it.is_listed || self.has_lost(it.partition, mark);
+        let missing = self.holders.iter().filter(is_missing).map(|it| it.partition).collect::<Vec<_>>();
+        let without = usize::from(copies).saturating_sub(2) + usize::from(self.broken.is(Rule::EnoughLists));
+        (missing.len() > without || self.lacks_owner).then_some(missing)
+    }
+
+    /// Whether a holder has a damaged copy of what no list has.
+    fn has_lost(&self, partition: PartitionId, mark: Stamp) -> bool {
+        let is_lost = |stamp| stamp > mark && !self.lists.has(stamp);
+        self.damaged.iter().any(|&(stamp, source)| source == Source::Holder(partition) && is_lost(stamp))
+    }
+}
