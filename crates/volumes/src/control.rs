@@ -18,14 +18,17 @@
 //! | `serve` | the socket, and the thread that answers there |
 //! | `ask` | the one who asks |
 //! | `volume`, `holder` | what they tell, and what they do |
+//! | `live` | what a volume tells, by names |
 
 mod ask;
 mod holder;
+mod live;
 mod serve;
 mod volume;
 
 pub use ask::{ControlError, ask, order};
 pub use holder::ControlledHolder;
+pub use live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
 pub use serve::Control;
 pub use volume::ControlledVolume;
 
@@ -66,14 +69,23 @@ pub trait Controlled: Send + Sync {
     /// How it stands: an object.
     fn status(&self) -> Value;
 
-    /// Those fields of its status that are figures, and whether they only grow.
-    fn figures(&self) -> &'static [(&'static str, bool)];
+    /// Those fields of its status that are figures.
+    fn figures(&self) -> Figures;
 
     /// Does something, for as long as it takes, or until nobody wants it any more.
     ///
     /// # Errors
     /// Why it is not done, for people.
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String>;
+}
+
+/// Figures by their names, in two objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Those that go up and down.
+    pub gauges: Value,
+    /// Those that only grow.
+    pub counters: Value,
 }
 
 /// Something that an operator wants done with a volume.

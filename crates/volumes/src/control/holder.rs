@@ -1,16 +1,41 @@
 //! A holder, as its operator sees it.
 
-use super::{Action, Controlled};
+use super::{Action, Controlled, Figures};
 use crate::holder::HolderServer;
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A holder that runs.
 #[derive(Debug)]
 pub struct ControlledHolder(pub Arc<HolderServer>);
 
-/// The fields that are figures, and whether they only grow.
-const FIGURES: [(&str, bool); 4] = [("room", false), ("used", false), ("free", false), ("volumes", false)];
+/// How it stands.
+#[derive(Serialize)]
+struct LiveHolder {
+    partition: String,
+    listen: SocketAddr,
+    #[serde(flatten)]
+    gauges: HolderGauges,
+    copies: Vec<Value>,
+}
+
+/// Figures that go up and down.
+#[derive(Serialize)]
+struct HolderGauges {
+    room: u64,
+    used: u64,
+    free: u64,
+    volumes: usize,
+}
+
+impl ControlledHolder {
+    fn gauges(&self) -> HolderGauges {
+        let status = self.0.status();
+        HolderGauges { room: status.room, used: status.used, free: status.free, volumes: status.volumes }
+    }
+}
 
 impl Controlled for ControlledHolder {
     fn kind(&self) -> &'static str {
@@ -22,24 +47,17 @@ impl Controlled for ControlledHolder {
     }
 
     fn status(&self) -> Value {
-        let (status, mut copies) = (self.0.status(), self.0.copies());
+        let mut copies = self.0.copies();
         // The largest first: who looks wants to know what fills it.
         copies.sort_by_key(|&(volume, bytes)| (std::cmp::Reverse(bytes), volume));
         let number = |number: u64| format!("{number:016x}");
         let copies = copies.iter().map(|&(volume, bytes)| json!({"volume": number(volume.0), "bytes": bytes}));
-        json!({
-            "partition": self.identity(),
-            "listen": self.0.address(),
-            "room": status.room,
-            "used": status.used,
-            "free": status.free,
-            "volumes": status.volumes,
-            "copies": copies.collect::<Vec<_>>(),
-        })
+        let (partition, listen, copies) = (self.identity(), self.0.address(), copies.collect());
+        json!(LiveHolder { partition, listen, gauges: self.gauges(), copies })
     }
 
-    fn figures(&self) -> &'static [(&'static str, bool)] {
-        &FIGURES
+    fn figures(&self) -> Figures {
+        Figures { gauges: json!(self.gauges()), counters: json!({}) }
     }
 
     fn carry_out(&self, _: Action, _: &dyn Fn() -> bool) -> Result<(), String> {

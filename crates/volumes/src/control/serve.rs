@@ -1,7 +1,7 @@
 //! The socket, and the thread that answers there. A command has a thread of its own, as it may take long.
 
 use super::{
-    Action, BODY_BYTES_MAX, CONNECTIONS_MAX, CONTROL_NAME, Controlled, HEAD_BYTES_MAX, Order, REQUEST_WITHIN,
+    Action, BODY_BYTES_MAX, CONNECTIONS_MAX, CONTROL_NAME, Controlled, Figures, HEAD_BYTES_MAX, Order, REQUEST_WITHIN,
     by_descriptor,
 };
 use bytes::Bytes;
@@ -219,17 +219,18 @@ fn status(controlled: &dyn Controlled) -> Value {
 }
 
 fn metrics(controlled: &dyn Controlled) -> String {
-    let (kind, status) = (controlled.kind(), controlled.status());
+    let (kind, Figures { gauges, counters }) = (controlled.kind(), controlled.figures());
     let mut text = String::new();
-    for &(name, grows) in controlled.figures() {
-        let value = match &status[name] {
-            Value::Number(number) => number.to_string(),
-            Value::Bool(is) => u8::from(*is).to_string(),
-            _ => continue,
-        };
-        let (end, what) = if grows { ("_total", "counter") } else { ("", "gauge") };
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "# TYPE thorp_{kind}_{name}{end} {what}\nthorp_{kind}_{name}{end} {value}");
+    for (figures, end, what) in [(gauges, "", "gauge"), (counters, "_total", "counter")] {
+        for (name, value) in figures.as_object().into_iter().flatten() {
+            let value = match value {
+                Value::Number(number) => number.to_string(),
+                Value::Bool(is) => u8::from(*is).to_string(),
+                _ => continue,
+            };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "# TYPE thorp_{kind}_{name}{end} {what}\nthorp_{kind}_{name}{end} {value}");
+        }
     }
     text
 }

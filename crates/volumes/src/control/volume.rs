@@ -1,7 +1,8 @@
 //! An attached volume, as its operator sees it.
 
-use super::{Action, Controlled};
-use crate::attached::{Attached, CopiesAt, Reads, Status};
+use super::live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
+use super::{Action, Controlled, Figures};
+use crate::attached::{Attached, CopiesAt};
 use crate::nbd::Watch;
 use serde_json::{Value, json};
 use std::fmt;
@@ -30,32 +31,6 @@ impl fmt::Debug for ControlledVolume {
     }
 }
 
-/// The fields that are figures, and whether they only grow.
-const FIGURES: [(&str, bool); 22] = [
-    ("size", false),
-    ("attachment", false),
-    ("attached_s", false),
-    ("dirty_bytes", false),
-    ("dirty_bytes_max", false),
-    ("dirty_writes", false),
-    ("dirty_age_s", false),
-    ("clean_blocks", false),
-    ("clean_blocks_max", false),
-    ("read_blocks_dirty", true),
-    ("read_blocks_clean", true),
-    ("read_blocks_home", true),
-    ("written_blocks", true),
-    ("write_backs", true),
-    ("connections", false),
-    ("requests", true),
-    ("requests_refused", true),
-    ("requests_failed", true),
-    ("requests_waiting", false),
-    ("copies", false),
-    ("is_degraded", false),
-    ("is_leased", false),
-];
-
 impl Controlled for ControlledVolume {
     fn kind(&self) -> &'static str {
         "volume"
@@ -66,57 +41,12 @@ impl Controlled for ControlledVolume {
     }
 
     fn status(&self) -> Value {
-        let tally = self.server.tally();
-        let status = self.attached.status();
-        let degraded = status.degraded();
-        let Status { reads: Reads { dirty, clean, home }, clean_blocks, .. } = status;
-        let held = |it: &CopiesAt| {
-            let address = it.member.as_ref().map(|(_, address)| address);
-            json!({
-                "name": it.name(), "partition": format!("{:016x}", it.partition.0), "address": address,
-                "state": it.state.name(), "room": it.room,
-            })
-        };
-        let full = status.is_stuck.then_some("the cache's disk is full: writes wait for room");
-        let (read_error, read_error_age) = status.read_error.unzip();
-        json!({
-            "volume": self.name,
-            "listen": self.listen,
-            "home": status.home,
-            "size": status.size,
-            "attachment": status.epoch,
-            "attached_s": self.since.elapsed().as_secs(),
-            "dirty_bytes": status.dirty_bytes,
-            "dirty_bytes_max": self.dirty_bytes_max,
-            "dirty_writes": status.dirty_writes,
-            "dirty_age_s": status.dirty_age.map(seconds),
-            "clean_blocks": clean_blocks.0,
-            "clean_blocks_max": clean_blocks.1,
-            "read_blocks_dirty": dirty,
-            "read_blocks_clean": clean,
-            "read_blocks_home": home,
-            "written_blocks": status.blocks_written,
-            "write_backs": status.write_backs,
-            "connections": self.server.connections(),
-            "requests": tally.requests,
-            "requests_refused": tally.refused,
-            "requests_failed": tally.failed,
-            "requests_waiting": status.waiting,
-            "copies": status.copies,
-            "holders": status.holders.iter().map(held).collect::<Vec<_>>(),
-            "is_degraded": status.is_degraded,
-            "degraded": degraded,
-            "is_leased": status.may_read,
-            "home_trouble": status.home_error,
-            "cache_trouble": full,
-            "read_error": read_error,
-            "read_error_age_s": read_error_age.map(seconds),
-            "failed": status.failed,
-        })
+        json!(self.live())
     }
 
-    fn figures(&self) -> &'static [(&'static str, bool)] {
-        &FIGURES
+    fn figures(&self) -> Figures {
+        let LiveVolume { gauges, counters, .. } = self.live();
+        Figures { gauges: json!(gauges), counters: json!(counters) }
     }
 
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {
@@ -126,6 +56,63 @@ impl Controlled for ControlledVolume {
             Action::Snapshot(file) => self.attached.snapshot_to(&file, is_given_up),
         };
         done.map_err(|error| error.to_string())
+    }
+}
+
+impl ControlledVolume {
+    fn live(&self) -> LiveVolume {
+        let (tally, status) = (self.server.tally(), self.attached.status());
+        let degraded = status.degraded();
+        let full = status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
+        let (read_error, read_error_age) = status.read_error.unzip();
+        LiveVolume {
+            volume: self.name.clone(),
+            listen: self.listen.clone(),
+            home: status.home,
+            gauges: VolumeGauges {
+                size: status.size,
+                attachment: status.epoch,
+                attached_s: self.since.elapsed().as_secs(),
+                dirty_bytes: status.dirty_bytes,
+                dirty_bytes_max: self.dirty_bytes_max,
+                dirty_writes: status.dirty_writes,
+                dirty_age_s: status.dirty_age.map(seconds),
+                clean_blocks: status.clean_blocks.0,
+                clean_blocks_max: status.clean_blocks.1,
+                connections: self.server.connections(),
+                requests_waiting: status.waiting,
+                copies: status.copies,
+                is_degraded: status.is_degraded,
+                is_leased: status.may_read,
+            },
+            counters: VolumeCounters {
+                read_blocks_dirty: status.reads.dirty,
+                read_blocks_clean: status.reads.clean,
+                read_blocks_home: status.reads.home,
+                written_blocks: status.blocks_written,
+                write_backs: status.write_backs,
+                requests: tally.requests,
+                requests_refused: tally.refused,
+                requests_failed: tally.failed,
+            },
+            holders: status.holders.iter().map(copies).collect(),
+            degraded,
+            home_trouble: status.home_error,
+            cache_trouble: full,
+            read_error,
+            read_error_age_s: read_error_age.map(seconds),
+            failed: status.failed,
+        }
+    }
+}
+
+fn copies(it: &CopiesAt) -> LiveCopies {
+    LiveCopies {
+        name: it.name(),
+        partition: format!("{:016x}", it.partition.0),
+        address: it.member.as_ref().map(|(_, address)| address.clone()),
+        state: it.state.name().to_owned(),
+        room: it.room,
     }
 }
 
@@ -152,11 +139,16 @@ mod tests {
         let (name, listen, since) = ("disk".to_owned(), Vec::new(), Instant::now());
         let controlled =
             ControlledVolume { name, attached, server: server.watch(), listen, dirty_bytes_max: 4 << 20, since };
-        let status = controlled.status();
-        for (name, _) in FIGURES {
-            let is = status[name].is_number() || status[name].is_boolean() || name == "dirty_age_s";
-            assert!(is, "{name}: {}", status[name]);
+        let (figures, status) = (controlled.figures(), controlled.status());
+        let all = || [&figures.gauges, &figures.counters].into_iter().flat_map(|it| it.as_object().unwrap());
+        assert_eq!(all().count(), 22);
+        for (name, value) in all() {
+            let is = value.is_number() || value.is_boolean() || name == "dirty_age_s";
+            assert!(is && status[name].is_number() == value.is_number(), "{name}: {value}");
         }
+        // It is read as it was told.
+        let live: LiveVolume = serde_json::from_value(status).unwrap();
+        assert_eq!((live.gauges.size, live.volume.as_str()), (1 << 20, "disk"));
         drop((controlled, server));
         std::fs::remove_dir_all(&dir).unwrap();
     }

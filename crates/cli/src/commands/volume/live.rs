@@ -5,7 +5,7 @@ use crate::output::{Output, number, visible};
 use crate::stopper::Interrupt;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use volumes::control::{self, Action, ControlError, Order};
+use volumes::control::{self, Action, ControlError, LiveCopies, LiveVolume, Order, VolumeCounters};
 use volumes::registry::{Volume, host_name};
 
 /// A volume that is attached.
@@ -145,8 +145,10 @@ pub(super) fn print(mut known: Vec<(&str, Value)>, attachment: Option<&Attachmen
 
 /// The figures of an attached volume, for people.
 pub(super) fn people(live: &Value, output: &mut Output) -> Result {
-    let figure = |name: &str| live[name].as_u64().unwrap_or_default();
-    let [dirty, clean, home] = ["read_blocks_dirty", "read_blocks_clean", "read_blocks_home"].map(figure);
+    let live: LiveVolume = serde_json::from_value(live.clone())
+        .map_err(|error| format!("its process tells what none does ({error}): is it of another version?"))?;
+    let LiveVolume { gauges, counters, .. } = &live;
+    let VolumeCounters { read_blocks_dirty: dirty, read_blocks_clean: clean, read_blocks_home: home, .. } = *counters;
     let reads = match dirty + clean + home {
         0 => "none".to_owned(),
         all => format!(
@@ -154,62 +156,50 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
             100.0 * (dirty + clean) as f64 / all as f64
         ),
     };
-    let age = live["dirty_age_s"].as_f64().map(|age| format!(", the oldest {age:.1} s old")).unwrap_or_default();
-    let not_home = format!(
-        "{} of {} bytes in {} writes{age}",
-        figure("dirty_bytes"),
-        figure("dirty_bytes_max"),
-        figure("dirty_writes")
-    );
+    let age = gauges.dirty_age_s.map(|age| format!(", the oldest {age:.1} s old")).unwrap_or_default();
+    let not_home =
+        format!("{} of {} bytes in {} writes{age}", gauges.dirty_bytes, gauges.dirty_bytes_max, gauges.dirty_writes);
     let requests = format!(
         "{} under way of {} connections; {} since the begin, {} refused, {} failed",
-        figure("requests_waiting"),
-        figure("connections"),
-        figure("requests"),
-        figure("requests_refused"),
-        figure("requests_failed"),
+        gauges.requests_waiting,
+        gauges.connections,
+        counters.requests,
+        counters.requests_refused,
+        counters.requests_failed
     );
     let mut rows = vec![
-        ("served_at", json!(texts(&live["listen"]))),
-        ("home_at", json!(text(&live["home"]))),
-        ("attached_for_s", live["attached_s"].clone()),
+        ("served_at", json!(visible(&live.listen.join(", ")))),
+        ("home_at", json!(visible(&live.home))),
+        ("attached_for_s", json!(gauges.attached_s)),
         ("not_home", json!(not_home)),
-        ("clean_blocks", json!(format!("{} of {}", figure("clean_blocks"), figure("clean_blocks_max")))),
+        ("clean_blocks", json!(format!("{} of {}", gauges.clean_blocks, gauges.clean_blocks_max))),
         ("reads", json!(reads)),
-        ("writes", json!(format!("{} blocks; {} write-backs", figure("written_blocks"), figure("write_backs")))),
+        ("writes", json!(format!("{} blocks; {} write-backs", counters.written_blocks, counters.write_backs))),
         ("requests", json!(requests)),
-        ("copies", live["copies"].clone()),
+        ("copies", json!(gauges.copies)),
     ];
-    for holder in live["holders"].as_array().into_iter().flatten() {
-        let [name, address, state] = ["name", "address", "state"].map(|field| text(&holder[field]));
-        rows.push(("holder", json!(format!("{name} at {address}: {state}"))));
+    for LiveCopies { name, address, state, .. } in &live.holders {
+        let address = address.as_deref().unwrap_or("an address that nobody knows");
+        rows.push(("holder", json!(visible(&format!("{name} at {address}: {state}")))));
     }
     let troubles = [
-        ("degraded", "degraded"),
-        ("home_trouble", "trouble_with_home"),
-        ("cache_trouble", "trouble_with_the_cache"),
-        ("failed", "failed"),
+        ("degraded", &live.degraded),
+        ("trouble_with_home", &live.home_trouble),
+        ("trouble_with_the_cache", &live.cache_trouble),
+        ("failed", &live.failed),
     ];
-    let told = troubles.iter().filter(|(field, _)| live[*field].is_string());
-    let mut told: Vec<_> = told.map(|(field, name)| (*name, json!(text(&live[*field])))).collect();
-    if live["is_leased"] == false {
+    let told = troubles.iter().filter_map(|(name, why)| Some((*name, json!(visible(why.as_deref()?)))));
+    let mut told: Vec<_> = told.collect();
+    if !gauges.is_leased {
         told.push(("requests_wait", json!("the store has not said for too long that the volume is this host's")));
     }
     if told.is_empty() {
         rows.push(("troubles", json!("none")));
     }
     rows.extend(told);
-    if live["read_error"].is_string() {
-        let age = live["read_error_age_s"].as_f64().unwrap_or_default();
-        rows.push(("last_failed_read", json!(format!("{age:.1} s ago: {}", text(&live["read_error"])))));
+    if let Some(why) = &live.read_error {
+        let age = live.read_error_age_s.unwrap_or_default();
+        rows.push(("last_failed_read", json!(format!("{age:.1} s ago: {}", visible(why)))));
     }
     output.table(&rows)
-}
-
-fn texts(values: &Value) -> String {
-    values.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ")
-}
-
-fn text(value: &Value) -> String {
-    visible(&value.as_str().map_or_else(|| value.to_string(), str::to_owned)).into_owned()
 }
