@@ -7,7 +7,7 @@
 //! the two stamps are equal once in 2^32 times.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use types::ClientId;
+use types::{ClientId, splitmix};
 
 /// The number that an object is known by in its slot.
 pub(crate) type Stamp = u32;
@@ -27,10 +27,8 @@ pub(crate) struct Stamps {
 impl Stamps {
     /// The sequence of this client. Ids of clients are drawn at random, but those of simulated ones are not.
     pub(crate) fn of(client: ClientId) -> Self {
-        let mut mixed = client.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let ClientId(mut seed) = client;
+        let mixed = splitmix(&mut seed);
         Self { next: AtomicU32::new(mixed as u32), key: (mixed >> 32) as u32 }
     }
 

@@ -1,5 +1,7 @@
 //! The source of chance: one seed gives one sequence.
 
+use types::splitmix;
+
 /// SplitMix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
@@ -12,11 +14,7 @@ impl Chance {
     }
 
     pub(crate) fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix(&mut self.0)
     }
 
     /// A share above 0, and at most 1.

@@ -1,6 +1,7 @@
 //! The only source of chance in a run: one seed gives one sequence.
 
 use core::time::Duration;
+use types::splitmix;
 
 /// SplitMix64: small, fast, the same on every machine, and good enough to draw faults with.
 #[derive(Clone, Debug)]
@@ -15,11 +16,7 @@ impl Rng {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix(&mut self.0)
     }
 
     /// A number below `bound`, which is not zero.

@@ -5,6 +5,7 @@
 
 extern crate alloc;
 
+mod chance;
 mod delta;
 mod hash;
 mod id;
@@ -18,6 +19,7 @@ mod slots;
 mod time;
 mod version;
 
+pub use chance::splitmix;
 pub use delta::{Delta, SlotChange};
 pub use hash::{Map, MapEntry, Set};
 pub use id::{

@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use protocol::volumes::{PartitionId, VolumeId};
+use types::splitmix;
 
 /// A member: a partition, as it is known of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,12 +114,9 @@ impl PartialOrd for Benefit {
     }
 }
 
-/// SplitMix64's last steps: numbers side by side are far apart on the circle.
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// Numbers side by side are far apart on the circle.
+fn mix(mut number: u64) -> u64 {
+    splitmix(&mut number)
 }
 
 #[cfg(test)]

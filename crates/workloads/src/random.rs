@@ -1,5 +1,7 @@
 //! Random numbers that a seed reproduces, on every machine and in every version: SplitMix64.
 
+use types::splitmix;
+
 /// A generator of pseudo-random numbers, for workloads and nothing that must be secret.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -12,10 +14,7 @@ impl Random {
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix(&mut self.0)
     }
 
     /// A number below `end`, all nearly equally likely.

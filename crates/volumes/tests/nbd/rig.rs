@@ -89,16 +89,12 @@ pub(crate) fn run<'a>(mut program: Command, args: impl IntoIterator<Item = &'a s
     out.into_owned()
 }
 
-/// Numbers that are the same in every run (splitmix64).
+/// Numbers that are the same in every run.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        types::splitmix(&mut self.0)
     }
 
     pub(crate) fn below(&mut self, limit: u64) -> u64 {

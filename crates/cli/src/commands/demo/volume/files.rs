@@ -219,14 +219,11 @@ fn journal_byte(writer: u64, at: u64) -> u8 {
     random(writer, at / 8).to_le_bytes()[at as usize % 8]
 }
 
-/// SplitMix64: the same again and again.
+/// The same again and again.
 pub(super) fn random(seed: u64, number: u64) -> u64 {
-    let mut z = seed
-        .wrapping_mul(0xd134_2543_de82_ef95)
-        .wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    let mut state = seed;
+    state = types::splitmix(&mut state).wrapping_add(number);
+    types::splitmix(&mut state)
 }
 
 #[cfg(test)]
