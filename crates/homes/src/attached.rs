@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use node::{Machine, Output, Port, Waiter};
+use node::{Due, Keepalive, Machine, Output, Port, Waiter};
 use protocol::Parcel;
 use protocol::caches::{
     Attach, Changed, Count, Counted, Describe, Described, Free, FromHome, NotStored, Proof, Store, Stored, Ticket,
@@ -57,7 +57,7 @@ pub enum Answer {
 }
 
 /// A home of another process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Attached {
     last: u64,
     /// The questions that are under way, and the answers that nobody has taken.
@@ -68,17 +68,34 @@ pub struct Attached {
     told: usize,
     told_through: u64,
     is_up: bool,
-    /// When the home is asked next, and when it has been silent for too long.
-    ask_at: Option<Time>,
-    silent_at: Option<Time>,
+    /// The session is there, or is being opened.
+    is_connected: bool,
+    keepalive: Keepalive,
     is_over: bool,
     outputs: VecDeque<Output>,
+}
+
+impl Default for Attached {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Attached {
     /// A home that is not there yet.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            last: 0,
+            questions: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            told: 0,
+            told_through: 0,
+            is_up: false,
+            is_connected: false,
+            keepalive: Keepalive::new(ASK_EVERY, ANSWER_WITHIN),
+            is_over: false,
+            outputs: VecDeque::new(),
+        }
     }
 
     /// Whether there is a session.
@@ -160,17 +177,14 @@ impl Attached {
 
     /// Asks whether the home is there, as long as something is waited for.
     fn watch(&mut self, now: Time) {
-        let waits = !self.changes.is_empty() || self.questions.values().any(Option::is_none);
-        if !self.is_up || !waits {
-            (self.ask_at, self.silent_at) = (None, None);
-        } else if self.ask_at.is_none() {
-            (self.ask_at, self.silent_at) = (Some(now + ASK_EVERY), Some(now + ANSWER_WITHIN));
-        }
+        let waits = !self.is_up || !self.changes.is_empty() || self.questions.values().any(Option::is_none);
+        self.keepalive.watch(now, self.is_connected && waits);
     }
 
     /// The session is over: its questions have no answer.
-    fn lose(&mut self) {
-        (self.is_up, self.ask_at, self.silent_at) = (false, None, None);
+    fn lose(&mut self, now: Time) {
+        (self.is_up, self.is_connected) = (false, false);
+        self.watch(now);
         let of_changes = &self.changes;
         let asked = self.questions.iter().filter(|(id, answer)| answer.is_none() && !of_changes.contains_key(id));
         for id in asked.map(|(&id, _)| id).collect::<Vec<_>>() {
@@ -186,12 +200,13 @@ impl Attached {
 impl Machine for Attached {
     fn connected(&mut self, now: Time, _: Port) {
         (self.told, self.told_through) = (0, 0);
-        self.silent_at = Some(now + ANSWER_WITHIN);
+        self.is_connected = true;
         self.say(Attach { asked: now });
+        self.watch(now);
     }
 
-    fn disconnected(&mut self, _: Time, _: Port) {
-        self.lose();
+    fn disconnected(&mut self, now: Time, _: Port) {
+        self.lose(now);
     }
 
     fn handle(&mut self, now: Time, _: Port, message: Parcel) {
@@ -214,7 +229,7 @@ impl Machine for Attached {
             }
             Ok(FromHome::Goodbye(_)) | Err(_) => {}
         }
-        self.silent_at = self.ask_at.map(|_| now + ANSWER_WITHIN);
+        self.keepalive.heard(now);
         self.watch(now);
     }
 
@@ -233,17 +248,18 @@ impl Machine for Attached {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.ask_at.into_iter().chain(self.silent_at).min()
+        self.keepalive.due_at()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if self.silent_at.is_some_and(|at| at <= now) {
-            self.lose();
-            let text = String::from("nothing was heard of the home");
-            self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
-        } else if self.ask_at.is_some_and(|at| at <= now) {
-            self.ask_at = Some(now + ASK_EVERY);
-            self.say(Attach { asked: now });
+        match self.keepalive.due(now) {
+            Due::Nothing => {}
+            Due::Ask => self.say(Attach { asked: now }),
+            Due::Leave => {
+                self.lose(now);
+                let text = String::from("nothing was heard of the home");
+                self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ extern crate alloc;
 mod driver;
 mod held;
 mod hosted;
+mod keepalive;
 mod machine;
 pub mod metrics;
 mod node;
@@ -30,6 +31,7 @@ mod work;
 
 pub use driver::{Disk, Driver};
 pub use hosted::{Event, Hosted, Local, Said};
+pub use keepalive::{Due, Keepalive};
 pub use machine::{LOCAL, Link, Machine, Note, Output, Port, RoleId, Waiter};
 pub use node::Node;
 pub use wakers::Wakers;

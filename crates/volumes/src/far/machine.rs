@@ -10,7 +10,7 @@
 
 use super::line::Awaited;
 use bytes::Bytes;
-use node::{Machine, Output, Port, Waiter};
+use node::{Due, Keepalive, Machine, Output, Port, Waiter};
 use protocol::Parcel;
 use protocol::volume_home::{
     Answered, Create, Durable, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read, Run, Runs, ToHome, Took,
@@ -99,8 +99,7 @@ pub(super) struct Far {
     unsaid: VecDeque<u64>,
     /// Those that home was asked in this session, and has not answered.
     asked: usize,
-    ask_at: Option<Time>,
-    silent_at: Option<Time>,
+    keepalive: Keepalive,
     is_over: bool,
     outputs: VecDeque<Output>,
 }
@@ -120,8 +119,7 @@ impl Far {
             questions: BTreeMap::new(),
             unsaid: VecDeque::new(),
             asked: 0,
-            ask_at: None,
-            silent_at: None,
+            keepalive: Keepalive::new(ASK_EVERY, SILENCE),
             is_over: false,
             outputs: VecDeque::new(),
         }
@@ -266,16 +264,12 @@ impl Far {
         let waits = self.standing == Standing::Away
             || self.command == Command::UnderWay
             || self.questions.values().any(|asked| asked.answer.is_none());
-        if !self.is_connected || !waits {
-            (self.ask_at, self.silent_at) = (None, None);
-        } else if self.ask_at.is_none() {
-            (self.ask_at, self.silent_at) = (Some(now + ASK_EVERY), Some(now + SILENCE));
-        }
+        self.keepalive.watch(now, self.is_connected && waits);
     }
 
-    fn lose(&mut self) {
+    fn lose(&mut self, now: Time) {
         (self.is_connected, self.sent, self.taken, self.asked) = (false, 0, 0, 0);
-        (self.ask_at, self.silent_at) = (None, None);
+        self.keepalive.watch(now, false);
         let waits = self.questions.iter().filter(|(_, asked)| asked.answer.is_none());
         self.unsaid = waits.map(|(id, _)| *id).collect();
         self.finish(Outcome::Lost);
@@ -302,12 +296,12 @@ impl Machine for Far {
         self.watch(now);
     }
 
-    fn disconnected(&mut self, _: Time, _: Port) {
-        self.lose();
+    fn disconnected(&mut self, now: Time, _: Port) {
+        self.lose(now);
     }
 
     fn heard(&mut self, now: Time, _: Port) {
-        self.silent_at = self.ask_at.map(|_| now + SILENCE);
+        self.keepalive.heard(now);
     }
 
     fn handle(&mut self, now: Time, _: Port, message: Parcel) {
@@ -339,7 +333,7 @@ impl Machine for Far {
             Ok(FromHome::Runs(Runs { id, runs })) => self.answer(id, Answer::Runs(runs)),
             Ok(FromHome::Homes(_) | FromHome::Goodbye(_)) | Err(_) => {}
         }
-        self.silent_at = self.ask_at.map(|_| now + SILENCE);
+        self.keepalive.heard(now);
         self.watch(now);
     }
 
@@ -356,17 +350,18 @@ impl Machine for Far {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.ask_at.into_iter().chain(self.silent_at).min()
+        self.keepalive.due_at()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if self.silent_at.is_some_and(|at| at <= now) {
-            self.lose();
-            let text = String::from("nothing was heard of home");
-            self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
-        } else if self.ask_at.is_some_and(|at| at <= now) {
-            self.ask_at = Some(now + ASK_EVERY);
-            self.say(Open { volume: self.volume });
+        match self.keepalive.due(now) {
+            Due::Nothing => {}
+            Due::Ask => self.say(Open { volume: self.volume }),
+            Due::Leave => {
+                self.lose(now);
+                let text = String::from("nothing was heard of home");
+                self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+            }
         }
     }
 }
