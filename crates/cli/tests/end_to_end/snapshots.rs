@@ -1,7 +1,7 @@
 //! Snapshots where a file system can share blocks: XFS in a file, mounted as root. Elsewhere this is skipped, and said so.
 
 use crate::program::{Folder, command, is_on_path, options, thorp};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -102,6 +102,41 @@ fn a_snapshot_shares_blocks_and_stays_as_it_was() {
     volume(&["snapshot", "monday", "tuesday"]).ok();
     assert!(volume(&["status", "tuesday"]).ok().contains(" 16384"));
     assert_eq!(mark("v"), vec![2; BLOCK]);
+}
+
+/// An export that is killed leaves its snapshot, which says what it is, and is removed like any volume.
+#[test]
+fn the_snapshot_of_a_killed_export_is_known_for_what_it_is() {
+    let folder = Folder::new();
+    let Some(xfs) = Xfs::mount(&folder) else { return };
+    let mut options = options(&folder);
+    options.arguments = vec!["--volumes".into(), xfs.file("homes")];
+    let server = bench::Server::start(&options).unwrap();
+    let store = server.address().to_string();
+    let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat());
+    volume(&["create", "v", "--size", "8M", "--copies", "1"]).ok();
+    let (cache, socket) = (folder.file("cache"), folder.file("nbd"));
+    let mut attached = Attached::new(&["v", "--store", &store, "--cache", &cache], &socket);
+    attached.write(1);
+    let mut export = command();
+    let mut export =
+        export.args(["volume", "export", "v", "-", "--store", &store]).stdout(Stdio::piped()).spawn().unwrap();
+    // It has a snapshot, and its pipe is full.
+    export.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    export.kill().unwrap();
+    export.wait().unwrap();
+    let listed = volume(&["list"]).ok();
+    let left: Vec<_> = listed.lines().filter(|line| line.ends_with("the snapshot of an export")).collect();
+    let [left] = left[..] else { panic!("{listed}") };
+    let name = left.split_whitespace().next().unwrap();
+    assert!(volume(&["list", "--homes"]).ok().contains(&format!("of '{name}'")));
+    let begun = std::time::Instant::now();
+    // Home hears within a moment that the export is gone.
+    while volume(&["remove", name]).code != Some(0) && volume(&["list"]).ok().contains(name) {
+        assert!(begun.elapsed().as_secs() < 60);
+    }
+    assert_eq!(volume(&["list", "--homes"]).ok().lines().count(), 1);
+    attached.write(2);
 }
 
 #[test]

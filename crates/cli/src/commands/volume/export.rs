@@ -8,7 +8,7 @@ use super::store::Store;
 use super::stored;
 use crate::Result;
 use crate::cli::VolumeExportArgs;
-use crate::output::{Output, bar, cannot_write, number};
+use crate::output::{Output, bar, cannot_write};
 use crate::stopper::Interrupt;
 use serde_json::json;
 use std::io::{self, ErrorKind, Write};
@@ -65,7 +65,7 @@ fn export_stored(args: &VolumeExportArgs, store: &Store, sink: &mut Sink<'_>) ->
 
 /// Of a volume that is in use, a snapshot is of one moment.
 fn export_attached(args: &VolumeExportArgs, store: &Store, sink: &mut Sink<'_>) -> Result {
-    let (name, snapshot) = (stored::name(&args.volume)?, format!("export-{}", number(draw_volume()?.0)));
+    let (name, snapshot) = (stored::name(&args.volume)?, homes::exported(draw_volume()?));
     let taken = take_snapshot(store, name, &snapshot, &args.place);
     let image = taken.map_err(|error| {
         format!("'{name}' is attached, so a snapshot of it is exported, and there is none: {error}; or detach it first")

@@ -15,7 +15,21 @@ use volumes::{FarError, FarHomes, FoundHome, VolumeId};
 /// A home of no volume that was written to a shorter time ago may be that of a volume which is being made.
 const UNWRITTEN: Duration = Duration::from_secs(60);
 
-/// The one who looks for a home that may be there knows how.
+/// The begin of the name of a snapshot that is exported; a number is behind it.
+const EXPORTED: &str = "export-";
+
+/// The name of a snapshot that is made to be exported.
+pub(super) fn exported(drawn: VolumeId) -> String {
+    format!("{EXPORTED}{}", number(drawn.0))
+}
+
+/// Whether a volume is such a snapshot: its export is under way, or was killed.
+pub(super) fn is_exported(volume: &str) -> bool {
+    let number = volume.strip_prefix(EXPORTED);
+    number.is_some_and(|number| number.len() == 16 && number.chars().all(|it| it.is_ascii_hexdigit()))
+}
+
+/// Says how to look for a home that may have been made.
 pub(super) fn of_none(id: VolumeId, store: &str) -> String {
     let number = number(id.0);
     format!(

@@ -110,7 +110,8 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
     let width = volumes.iter().map(|it| it.name.len()).max().unwrap_or(0);
     volumes.iter().try_for_each(|volume| {
         let Volume { name, view, .. } = volume;
-        let text = format!("{name:<width$}  {:>16} bytes  {}", view.entry.size, owner(volume));
+        let of = if homes::is_exported(name) { ", the snapshot of an export" } else { "" };
+        let text = format!("{name:<width$}  {:>16} bytes  {}{of}", view.entry.size, owner(volume));
         output.line(&describe(volume, &[]), text)
     })
 }
