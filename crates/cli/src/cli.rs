@@ -241,6 +241,7 @@ fn size(text: &str) -> Result<usize, String> {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
         Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        Some(b'T' | b't') => (&text[..text.len() - 1], 40),
         _ => (text, 0),
     };
     let size = digits.parse::<usize>().ok().and_then(|size| size.checked_mul(1 << shift));

@@ -4,19 +4,24 @@
 //! in no registry, so nobody ever takes it for a volume.
 
 use crate::extents::BLOCK;
-use crate::far::{FarError, FarHome};
+use crate::far::{Asked, FarError, FarHome};
 use crate::home::{Home, HomeError, PIECE_BYTES_MAX, Piece, open_clean};
 use crate::random::random;
 use bytes::Bytes;
 use protocol::volume_home::{Begin, Run};
 use protocol::volumes::{Epoch, Extent, FlushEpoch, Sequence, Stamp};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 
 /// So much is read at a time.
-const READ_BYTES: u64 = 4 << 20;
+const READ_BYTES: u64 = 1 << 20;
+
+/// Bytes that home is asked for at a time, and parts.
+const UNDER_WAY_BYTES: usize = 8 << 20;
+const STEPS_MAX: usize = 128;
 
 /// The epoch under which a volume is filled.
 const FILLED_UNDER: Epoch = Epoch(1);
@@ -94,22 +99,67 @@ impl Image {
     /// It cannot be read, or `give` has failed.
     pub fn each_part(&self, give: &mut dyn FnMut(Part<'_>) -> io::Result<()>) -> Result<(), ImageError> {
         let (mut at, end) = (0, self.size());
-        let mut buffer = vec![0; READ_BYTES as usize];
+        let mut under_way = UnderWay { home: &self.home, steps: VecDeque::new(), bytes: 0, buffer: Vec::new() };
         while at < end {
             let runs = self.home.runs(Extent { offset: at, len: end - at }).map_err(ImageError::Home)?;
             for Run { len, is_hole } in runs {
                 let until = at + len.min(end - at);
                 if is_hole {
-                    give(Part::Hole(until - at)).map_err(ImageError::Put)?;
+                    under_way.steps.push_back(Step::Hole(until - at));
                     at = until;
                 }
                 while at < until {
                     // Runs are of whole blocks, but for the last of a file that is not.
-                    let bytes = &mut buffer[..(until - at).min(READ_BYTES) as usize];
-                    self.home.read((at / BLOCK as u64) as u32, None, bytes).map_err(ImageError::Home)?;
-                    give(Part::Data(bytes)).map_err(ImageError::Put)?;
-                    at += bytes.len() as u64;
+                    let len = (until - at).min(READ_BYTES) as usize;
+                    under_way.ask((at / BLOCK as u64) as u32, len);
+                    at += len as u64;
+                    under_way.give_until(UNDER_WAY_BYTES, STEPS_MAX, give)?;
                 }
+            }
+        }
+        under_way.give_until(0, 0, give)
+    }
+}
+
+/// A part of an image that is to be given.
+enum Step {
+    Hole(u64),
+    /// Bytes from this block on, which home may have been asked for.
+    Data(u32, usize, Option<Asked>),
+}
+
+/// The next parts of an image: home is asked for many at a time, as each takes a way there and back.
+struct UnderWay<'a> {
+    home: &'a Home,
+    steps: VecDeque<Step>,
+    bytes: usize,
+    buffer: Vec<u8>,
+}
+
+impl UnderWay<'_> {
+    fn ask(&mut self, first: u32, len: usize) {
+        let asked = self.home.ask(&(first..first + len.div_ceil(BLOCK) as u32));
+        self.steps.push_back(Step::Data(first, len, asked));
+        self.bytes += len;
+    }
+
+    /// Gives the first parts, until no more than so many bytes in so many steps are left.
+    fn give_until(
+        &mut self,
+        bytes_max: usize,
+        steps_max: usize,
+        give: &mut dyn FnMut(Part<'_>) -> io::Result<()>,
+    ) -> Result<(), ImageError> {
+        while self.bytes > bytes_max || self.steps.len() > steps_max {
+            match self.steps.pop_front() {
+                Some(Step::Data(first, len, asked)) => {
+                    self.bytes -= len;
+                    self.buffer.resize(len, 0);
+                    self.home.read(first, asked, &mut self.buffer).map_err(ImageError::Home)?;
+                    give(Part::Data(&self.buffer)).map_err(ImageError::Put)?;
+                }
+                Some(Step::Hole(len)) => give(Part::Hole(len)).map_err(ImageError::Put)?,
+                None => break,
             }
         }
         Ok(())

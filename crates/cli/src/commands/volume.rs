@@ -110,7 +110,16 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         Export { name: args.export.clone(), description: args.volume.display().to_string(), device: attached.clone() };
     let mut server = ServerConfig::new(args.listen[0].clone());
     (server.listen, server.insecure) = (args.listen.clone(), args.insecure);
-    let server = Server::start(&server, vec![export])?;
+    let server = match Server::start(&server, vec![export]) {
+        Ok(server) => server,
+        Err(error) => {
+            // Nobody has written: the next one is not to wait for this host.
+            if let Err(why) = attached.detach() {
+                eprintln!("the volume stays attached here: {why}");
+            }
+            return Err(error.into());
+        }
+    };
     let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();
     let controlled = ControlledVolume {
         name: args.volume.display().to_string(),

@@ -67,9 +67,13 @@ impl Pieces {
 
 /// A volume whose home and cache are in folders of their own.
 fn attach(home: &str, cache: &str, folder: &Folder) -> Result<(Process, Address), String> {
+    attach_with(home, cache, folder, "8M")
+}
+
+fn attach_with(home: &str, cache: &str, folder: &Folder, dirty: &str) -> Result<(Process, Address), String> {
     let socket = folder.path().join("nbd");
     let listen = format!("unix:{}", socket.display());
-    let words = ["volume", "attach", home, "--cache", cache, "--listen", &listen, "--dirty", "8M", "--clean", "4M"];
+    let words = ["volume", "attach", home, "--cache", cache, "--listen", &listen, "--dirty", dirty, "--clean", "4M"];
     let process = Process::start(&[&words[..], &["--age-s", "1"]].concat())?;
     Ok((process, Address::Unix(socket)))
 }
@@ -98,6 +102,8 @@ fn a_cache_whose_disk_fills_up() {
     thorp(["volume", "create", &home, "--size", "24M"]).ok();
     let refused = attach(&home, &cache, &folder).map(drop).unwrap_err();
     assert!(refused.contains("has no room for 8388608 bytes of writes: make room"), "{refused}");
+    // Less is had as it says: nothing of the attempt is left in the way.
+    attach_with(&home, &cache, &folder, "4M").unwrap().0.end();
     disk.resize(12);
     let mut pieces = Pieces::new(24 << 20);
     let (owner, address) = attach(&home, &cache, &folder).unwrap();

@@ -639,6 +639,10 @@ fn volumes_of_a_store_are_told_of_and_mistakes_with_them() {
     assert!(volume(&["create", "w", "--size", "5000"]).error().contains("whole number of blocks"));
     assert!(volume(&["status", "w"]).error().contains("there is no volume 'w'"));
     assert!(volume(&["list"]).ok().contains("not attached"));
+    // A host that cannot serve it does not keep it.
+    let refused = site.attach("host", &["--listen", "unix:/nowhere/v.nbd"]).map(drop).unwrap_err();
+    assert!(refused.contains("/nowhere/v.nbd"), "{refused}");
+    assert!(volume(&["list"]).ok().contains("not attached"));
     let host = site.attach("host", &[]).unwrap();
     assert!(volume(&["list"]).ok().contains("attached at"));
     assert!(volume(&["remove", "v"]).error().contains("detach it there first"));

@@ -290,6 +290,9 @@ fn mistakes_with_volumes_are_told() {
     assert!(error.contains("whole number of blocks of 4096 bytes"), "{error}");
     let error = thorp(["volume", "status", &home]).error();
     assert!(error.contains("No such file"), "{error}");
+    let large = folder.file("large");
+    let told = thorp(["volume", "create", &large, "--size", "1T"]).ok();
+    assert!(told.contains("1099511627776 bytes"), "{told}");
     thorp(["volume", "create", &home, "--size", "1M"]).ok();
     let error = thorp(["volume", "create", &home, "--size", "1M"]).error();
     assert!(error.contains("File exists"), "{error}");

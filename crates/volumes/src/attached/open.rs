@@ -112,7 +112,8 @@ impl Attached {
     /// Why it cannot be. Nothing was lost or changed that a further attempt would miss.
     pub fn attach_far(home: FarHome, config: &AttachConfig) -> Result<Self, AttachError> {
         std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
-        Self::run(Core::open_far(home, Arc::new(Directory::new(&config.cache)), config)?)
+        let cache_files: Arc<dyn Files> = Arc::new(Directory::new(&config.cache));
+        Self::run(Core::open_far(home, &cache_files, config)?)
     }
 
     pub(super) fn run(core: Core) -> Result<Self, AttachError> {
@@ -207,8 +208,8 @@ impl Core {
         home.own(ownership)?;
         marker.incarnation += 1;
         marker.write(&*cache_files)?;
-        let log = Log::resume(cache_files, LogId(marker.cache), limits, marker.incarnation, &scan)?;
-        make_room(&log, config)?;
+        let log = Log::resume(cache_files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
+        make_room(&log, &*cache_files, config)?;
         let home = Home::File(home);
         Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch: Epoch(epoch), lock }, config))
     }
@@ -224,14 +225,14 @@ impl Core {
     }
 
     /// The same with a home elsewhere, which keeps a mark: what is not home goes there flush by flush.
-    fn open_far(home: FarHome, cache_files: Arc<dyn Files>, config: &AttachConfig) -> Result<Self, AttachError> {
+    fn open_far(home: FarHome, cache_files: &Arc<dyn Files>, config: &AttachConfig) -> Result<Self, AttachError> {
         let limits = limits(config.log_bytes)?;
         let slots = config.clean_bytes / BLOCK as u64;
         if slots > SLOTS_MAX {
             return Err(AttachError::CleanBytes(config.clean_bytes));
         }
-        let lock = lock_cache(&*cache_files)?.ok_or_else(|| AttachError::CacheInUse(config.cache.clone()))?;
-        let found = Marker::read(&*cache_files)?;
+        let lock = lock_cache(&**cache_files)?.ok_or_else(|| AttachError::CacheInUse(config.cache.clone()))?;
+        let found = Marker::read(&**cache_files)?;
         let volume = home.volume().0;
         if found.is_some_and(|marker| marker.volume != volume) {
             return Err(AttachError::OtherVolume(config.cache.clone()));
@@ -243,18 +244,18 @@ impl Core {
         // Of a volume that stands in a registry a take-over has brought home what there was.
         let is_owner = |marker: &Marker| marker.cache == before.owner || config.copies.is_some();
         if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
-            give_up(&cache_files, marker, config)?;
+            give_up(cache_files, marker, config)?;
         }
         let mut marker = match found.filter(is_owner) {
             Some(marker) => marker,
-            None => create_cache(&*cache_files, volume, limits, config)?,
+            None => create_cache(&**cache_files, volume, limits, config)?,
         };
         let own = (before.epoch.next(), marker.cache);
         let (epoch, owner) = config.copies.as_ref().map_or(own, |copies| (copies.view.entry.epoch, copies.host.0));
         let is_same = marker.cache == before.owner;
         if !is_same {
             // Before home is this cache's: the next start could not tell any more that others have had it.
-            CleanFiles::forget(&*cache_files)?;
+            CleanFiles::forget(&**cache_files)?;
         }
         let mark = home.fence(epoch, owner).map_err(HomeError::from)?;
         let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
@@ -262,9 +263,9 @@ impl Core {
         let keeps = |block| is_same && recovered.writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         marker.incarnation += 1;
-        marker.write(&*cache_files)?;
-        let log = Log::resume(cache_files, LogId(marker.cache), limits, marker.incarnation, &scan)?;
-        make_room(&log, config)?;
+        marker.write(&**cache_files)?;
+        let log = Log::resume(cache_files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
+        make_room(&log, &**cache_files, config)?;
         let home = Home::Far(home);
         Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch, lock }, config))
     }
@@ -412,12 +413,18 @@ pub(super) fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
     Ok(Limits { segment_bytes, segments_max, memory_bytes: 1 << 20 })
 }
 
-/// Makes all segments of the log: nobody who has room by the owner's count waits for room on the disk.
-pub(super) fn make_room(log: &Log<Writes>, config: &AttachConfig) -> Result<(), AttachError> {
+/// Makes all segments of the log: nobody who has room by the owner's count waits for room on the disk. If there is no room
+/// for all of them none is left, as fewer are to be made next.
+pub(super) fn make_room(log: &Log<Writes>, files: &dyn Files, config: &AttachConfig) -> Result<(), AttachError> {
+    let mut made: Vec<String> = Vec::new();
     while let Some(name) = log.plan_segment_for(u64::MAX) {
         if log.make_segment(&name)? != Made::Yes {
+            for name in made {
+                files.remove(&name).doing("remove", || files.path(&name))?;
+            }
             return Err(AttachError::NoRoom(config.cache.clone(), config.log_bytes));
         }
+        made.push(name);
     }
     Ok(())
 }

@@ -170,7 +170,7 @@ impl Core {
         let log = Log::resume(files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
 
         // Before anything is anybody's: nothing has to wait for it then, and a disk that is full changes nothing.
-        make_room(&log, config)?;
+        make_room(&log, &*files, config)?;
         let own = attachment.map(|attachment| OwnWrites { attachment, stamps, writes: &writes, log: &log });
         let settings = TakeOverSettings {
             registry: registry.clone(),
