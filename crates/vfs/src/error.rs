@@ -58,7 +58,7 @@ impl fmt::Display for FileError {
                 file.display()
             ),
             Self::Io { doing, file, .. } if self.is_full() => {
-                write!(f, "cannot {doing} {}: the disk is full; make room and start again", file.display())
+                write!(f, "cannot {doing} {}: the disk is full; make room", file.display())
             }
             Self::Io { doing, file, source } => write!(f, "cannot {doing} {}: {source}", file.display()),
             Self::Format { file, expected, got } => write!(

@@ -144,6 +144,8 @@ struct State {
     home_error: Option<String>,
     /// The last error of a read, and when that was.
     read_error: Option<(String, Time)>,
+    /// Why clean blocks are not cached, while that lasts.
+    clean_error: Option<String>,
     /// Why nothing works any more.
     failed: Option<String>,
     /// A write was appended that the keeper is to flush.

@@ -66,6 +66,9 @@ pub trait Controlled: Send + Sync {
     /// Which one it is, as `identity` in its status.
     fn identity(&self) -> String;
 
+    /// Its name among others of its kind, for a label of its figures, if it has one.
+    fn label(&self) -> Option<&str>;
+
     /// How it stands: an object.
     fn status(&self) -> Value;
 

@@ -8,8 +8,9 @@ use vfs::{Doing, FileError, Files, How, read_small};
 
 const BYTES_MAX: u64 = 16 << 10;
 
-/// A block of a file system: none of these files has more.
-const SPARE_BYTES: usize = 4096;
+/// The spare room of a marker is a multiple of this, like the marker that it stands for: if it were more, it could not be had
+/// again on a full disk with blocks of this size, where the old marker's is all that becomes free.
+const SPARE_BYTES: usize = 1024;
 
 /// The kind of a marker.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +83,9 @@ fn replace(files: &dyn Files, name: &str, bytes: &[u8]) -> io::Result<()> {
     files.rename(&spare, name)?;
     files.sync_dir()?;
     // The old one's room is free now. Without a spare one the next is as good, as long as there is room.
-    let _ = files.open(&spare, How::Create).and_then(|file| file.write_at(0, &[0; SPARE_BYTES]));
+    let _ = files
+        .open(&spare, How::Create)
+        .and_then(|file| file.write_at(0, &vec![0; bytes.len().next_multiple_of(SPARE_BYTES)]));
     Ok(())
 }
 

@@ -142,7 +142,7 @@ fn a_volume_tells_how_it_stands() {
     assert_eq!((figure("written_blocks"), figure("connections"), figure("copies")), (1, 1, 1));
     assert!(status["dirty_age_s"].as_f64().unwrap() < 60.0 && status["degraded"].is_null(), "{status}");
     let metrics = rig.say(b"GET /metrics HTTP/1.1\r\nHost: v\r\n\r\n");
-    assert!(metrics.contains("\nthorp_volume_dirty_writes 1\n"), "{metrics}");
+    assert!(metrics.contains("\nthorp_volume_dirty_writes{volume=\"disk\"} 1\n"), "{metrics}");
     assert!(metrics.contains("# TYPE thorp_volume_written_blocks_total counter\n"), "{metrics}");
 }
 

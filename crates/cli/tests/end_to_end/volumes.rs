@@ -282,6 +282,30 @@ fn an_image_is_whole_where_files_have_small_blocks() {
     assert!(same, "the image has other bytes than the volume");
 }
 
+/// A full home is attached again, and again: the room that its files take is kept for them.
+#[test]
+fn a_full_home_with_small_blocks_is_attached_again() {
+    if !can_mount() {
+        return;
+    }
+    let folder = Folder::new();
+    let disk = folder.file("small");
+    std::fs::File::create(&disk).unwrap().set_len(16 << 20).unwrap();
+    run("mkfs.ext4", &["-q", "-F", "-b", "1024", &disk]);
+    let mut mounted = Mounted::new(folder.path(), &disk);
+    let home = mounted.path.join("home");
+    thorp(["volume", "create", home.to_str().unwrap(), "--size", "1M"]).ok();
+    std::os::unix::fs::symlink(&home, folder.path().join("disk")).unwrap();
+    Attached::new(&folder, &[]).detach();
+    let mut fill = std::fs::File::create(mounted.path.join("fill")).unwrap();
+    while fill.write_all(&[1; 1024]).is_ok() {}
+    for _ in 0..5 {
+        Attached::new(&folder, &[]).detach();
+    }
+    drop(fill);
+    mounted.end();
+}
+
 #[test]
 fn mistakes_with_volumes_are_told() {
     let folder = Folder::new();

@@ -18,7 +18,7 @@ use std::sync::PoisonError;
 /// Streams that are followed at a time.
 const STREAMS_MAX: usize = 16;
 
-/// A read may begin so many blocks before or behind the end of its stream.
+/// A read may begin so many blocks before or behind the end of its stream, or four times its own length.
 const NEAR: u32 = 64;
 
 /// Reads that make a stream.
@@ -49,7 +49,8 @@ struct Stream {
 
 impl Stream {
     fn is_near(&self, blocks: &Blocks) -> bool {
-        blocks.start <= self.next.saturating_add(NEAR) && self.next <= blocks.start.saturating_add(NEAR)
+        let near = NEAR.max(4 * blocks.len() as u32);
+        blocks.start <= self.next.saturating_add(near) && self.next <= blocks.start.saturating_add(near)
     }
 
     /// A read that belongs to it: gives the blocks that are to be asked for.

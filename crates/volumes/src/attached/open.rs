@@ -311,6 +311,7 @@ impl Core {
             rooms: 0,
             home_error: None,
             read_error: None,
+            clean_error: None,
             failed: None,
             is_for_keeper: false,
             is_detaching: false,

@@ -314,7 +314,9 @@ impl Core {
         let mut at = 0;
         for run in reserved.chunk_by(|one, next| one + 1 == *next) {
             let part = &bytes[at * BLOCK..(at + run.len()) * BLOCK];
-            let is_written = self.clean.write(run[0], part).map_err(|error| self.note(&error)).is_ok();
+            let trouble = self.clean.write(run[0], part).err().map(|error| error.to_string());
+            let is_written = trouble.is_none();
+            self.state().clean_error = trouble;
             for (slot, block) in run.iter().zip(part.chunks_exact(BLOCK)) {
                 if is_written {
                     put.push((*slot, first + at as u32, crc32c::crc32c(block)));

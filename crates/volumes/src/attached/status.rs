@@ -44,6 +44,8 @@ pub struct Status {
     pub home_error: Option<String>,
     /// The last error of a read, of the cache or of home, and how long ago that was.
     pub read_error: Option<(String, Duration)>,
+    /// Why clean blocks are not cached, while that lasts.
+    pub clean_error: Option<String>,
     /// Why nothing works any more.
     pub failed: Option<String>,
 }
@@ -141,6 +143,7 @@ impl Attached {
             is_degraded: state.owner.is_degraded(),
             may_read: state.owner.may_read(now),
             home_error: state.home_error.clone(),
+            clean_error: state.clean_error.clone(),
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
             failed: state.failed.clone(),
         }

@@ -46,6 +46,10 @@ impl Controlled for ControlledHolder {
         format!("{:016x}", self.0.partition().0)
     }
 
+    fn label(&self) -> Option<&str> {
+        None
+    }
+
     fn status(&self) -> Value {
         let mut copies = self.0.copies();
         // The largest first: who looks wants to know what fills it.

@@ -36,6 +36,7 @@ pub struct LiveVolume {
 }
 
 /// Figures that go up and down.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and a figure")]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeGauges {
@@ -67,6 +68,14 @@ pub struct VolumeGauges {
     pub is_degraded: bool,
     /// Whether requests are answered: with a registry, only while its lease lasts.
     pub is_leased: bool,
+    /// The holders that have all that is not home.
+    pub holders_whole: usize,
+    /// Whether home does not take what goes there.
+    pub has_home_trouble: bool,
+    /// Whether the cache's disk does not take what goes there.
+    pub has_cache_trouble: bool,
+    /// Whether nothing works any more.
+    pub has_failed: bool,
 }
 
 /// Figures that only grow.

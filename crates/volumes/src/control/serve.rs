@@ -220,6 +220,7 @@ fn status(controlled: &dyn Controlled) -> Value {
 
 fn metrics(controlled: &dyn Controlled) -> String {
     let (kind, Figures { gauges, counters }) = (controlled.kind(), controlled.figures());
+    let label = controlled.label().map(|name| format!("{{{kind}=\"{}\"}}", escaped(name))).unwrap_or_default();
     let mut text = String::new();
     for (figures, end, what) in [(gauges, "", "gauge"), (counters, "_total", "counter")] {
         for (name, value) in figures.as_object().into_iter().flatten() {
@@ -229,10 +230,15 @@ fn metrics(controlled: &dyn Controlled) -> String {
                 _ => continue,
             };
             // Writing to a string does not fail.
-            let _ = writeln!(text, "# TYPE thorp_{kind}_{name}{end} {what}\nthorp_{kind}_{name}{end} {value}");
+            let _ = writeln!(text, "# TYPE thorp_{kind}_{name}{end} {what}\nthorp_{kind}_{name}{end}{label} {value}");
         }
     }
     text
+}
+
+/// The value of a label, as Prometheus reads it.
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 fn response(kind: &'static str, text: String) -> Answer {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use volume::HolderState;
 
 /// An attached volume and the server that it is served by.
 pub struct ControlledVolume {
@@ -40,6 +41,10 @@ impl Controlled for ControlledVolume {
         self.attached.identity()
     }
 
+    fn label(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
     fn status(&self) -> Value {
         json!(self.live())
     }
@@ -64,6 +69,8 @@ impl ControlledVolume {
         let (tally, status) = (self.server.tally(), self.attached.status());
         let degraded = status.degraded();
         let full = status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
+        let cache_trouble =
+            full.or_else(|| status.clean_error.map(|why| format!("blocks that are read are not cached: {why}")));
         let (read_error, read_error_age) = status.read_error.unzip();
         LiveVolume {
             volume: self.name.clone(),
@@ -84,6 +91,10 @@ impl ControlledVolume {
                 copies: status.copies,
                 is_degraded: status.is_degraded,
                 is_leased: status.may_read,
+                holders_whole: status.holders.iter().filter(|it| it.state == HolderState::Whole).count(),
+                has_home_trouble: status.home_error.is_some(),
+                has_cache_trouble: cache_trouble.is_some(),
+                has_failed: status.failed.is_some(),
             },
             counters: VolumeCounters {
                 read_blocks_dirty: status.reads.dirty,
@@ -98,7 +109,7 @@ impl ControlledVolume {
             holders: status.holders.iter().map(copies).collect(),
             degraded,
             home_trouble: status.home_error,
-            cache_trouble: full,
+            cache_trouble,
             read_error,
             read_error_age_s: read_error_age.map(seconds),
             failed: status.failed,
@@ -141,7 +152,7 @@ mod tests {
             ControlledVolume { name, attached, server: server.watch(), listen, dirty_bytes_max: 4 << 20, since };
         let (figures, status) = (controlled.figures(), controlled.status());
         let all = || [&figures.gauges, &figures.counters].into_iter().flat_map(|it| it.as_object().unwrap());
-        assert_eq!(all().count(), 22);
+        assert_eq!(all().count(), 26);
         for (name, value) in all() {
             let is = value.is_number() || value.is_boolean() || name == "dirty_age_s";
             assert!(is && status[name].is_number() == value.is_number(), "{name}: {value}");
