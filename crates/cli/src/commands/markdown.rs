@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory};
 pub(super) fn run(output: &mut Output) -> Result {
     let mut cli = Cli::command().term_width(100);
     cli.build();
-    output.raw("# The command line\n\nGenerated from `crates/cli/src/cli.rs`; a test keeps it fresh.")?;
+    output.raw("# The command line\n\nGenerated from `crates/cli/src/cli.rs` and the files below `cli`; a test keeps it fresh.")?;
     output.raw(format_args!("\n```text\n{}\n```", tidy(&cli.render_long_help().to_string())))?;
     commands_of(&mut cli, "thorp", output)
 }

@@ -1,0 +1,407 @@
+//! The commands that measure and try it: benchmarks, experiments, demos, torture.
+
+use crate::job::JobName;
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// `thorp bench`.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_HELP)]
+pub(crate) struct BenchArgs {
+    /// The measurement to make.
+    #[arg(required_unless_present = "all")]
+    pub(crate) case: Option<BenchCase>,
+    /// Measures everything.
+    #[arg(long, conflicts_with = "case", requires = "out")]
+    pub(crate) all: bool,
+    /// Writes all lines to `bench.jsonl` in this folder, and plots of them beside it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Clients that run at the same time. Only for `commit`, `oo7` and `contend`; without it 1, and 8 for `contend`.
+    #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: Option<u32>,
+    /// One-way delay of the emulated link, in milliseconds. Only for `oo7`; 20 without it.
+    #[arg(long, value_name = "MS", conflicts_with = "all")]
+    pub(crate) delay_ms: Option<u64>,
+    /// How much to fill the log with, or to insert. Only for `recover` and `load`; 1 without it.
+    #[arg(long, value_name = "GIB", conflicts_with = "all")]
+    pub(crate) gib: Option<f64>,
+    /// Where the programs run: the file that describes a lab, of two sites for `leased-writers`. Only for `first` and
+    /// `leased-writers`, which need it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "all",
+        required_if_eq_any = [("case", "first"), ("case", "leased-writers")]
+    )]
+    pub(crate) lab: Option<PathBuf>,
+    /// The caches to measure beside, if they are installed. Only for `web`; both without it.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "all")]
+    pub(crate) beside: Option<Vec<BenchRival>>,
+    /// Looks up in the table of a home that is another process, over TCP. Only for `look-up`.
+    #[arg(long, conflicts_with_all = ["all", "fabric"])]
+    pub(crate) tcp: bool,
+    /// Does so by libfabric, with the provider of this name, such as `tcp;ofi_rxm`. Only for `look-up`.
+    #[arg(long, value_name = "PROVIDER", conflicts_with = "all")]
+    pub(crate) fabric: Option<String>,
+    /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
+    /// at the end.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+}
+
+const BENCH_HELP: &str = "\
+Cases and what their ratios compare with, measured in the same run:
+  floor     the machine: fdatasync of 4 KiB, a loopback round trip, a HashMap lookup
+  read      a cached read; over_hashmap: a lookup in a std HashMap of as many keys
+  commit    one client: over_floor: an fdatasync and a round trip
+            many clients: over_fdatasync: commits per fdatasync of one thread alone
+  fetch     a page that is not cached; over_ping: a bare ping-pong of 8 KiB
+  oo7       OO7 medium behind a slow link: seconds, aborts, fetches, bytes, round trips
+  first     a new client's first transaction (OO7, one part) in a lab, from its first packet on; over_on_demand: the
+            same with single pages, when they are needed; emulated_over_lab: the same over an emulated line
+  slow-line 24 MiB committed, and read, over a line of 1 MB/s, to a store and by a redirector; over_line: the time that
+            the line needs for it; small transactions of the same client and of another meanwhile, and whether
+            all is within bounds
+  recover   reading the log after a crash; over_read: the same files read from one end to the other
+  load      documents of 1 KiB from several threads; over_sequential: a writer of as many bytes and syncs
+  churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds
+  contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait
+  look-up   the version of a stored web response, idle and while every processor marks updates; loaded_over_idle: of p99
+            with --tcp: in the table of another process, by 64 clients at a time, and alone; over_ping: a bare ping-pong
+            with --fabric: the same without the other process's answer; over_tcp: the same look-ups over TCP
+  web       hits of `thorp proxy`, with 64 connections, beside nginx and Varnish where they are installed, each with half of
+            the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
+  entries   memory that `thorp proxy` takes for a million small responses, in memory and on disk; above_bytes: for each, above
+            what it has there of body, fields and key
+  leased-writers
+            commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
+            leased-writers --lab {lab}; p50 and p99 over the line's round trip";
+
+/// The measurements of `thorp bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchCase {
+    /// The machine itself.
+    Floor,
+    /// Cached reads.
+    Read,
+    /// Commits.
+    Commit,
+    /// Pages that are not cached.
+    Fetch,
+    /// The OO7 benchmark's medium module.
+    Oo7,
+    /// A new client's first transaction.
+    First,
+    /// A large object over a slow line.
+    SlowLine,
+    /// Recovery after a crash.
+    Recover,
+    /// Inserts without end.
+    Load,
+    /// Objects that are created and deleted without end.
+    Churn,
+    /// One counter that everybody increments.
+    Contend,
+    /// Look-ups of stored web responses in their home's version table.
+    LookUp,
+    /// Hits of the caching proxy.
+    Web,
+    /// Memory that the caching proxy takes for small stored responses.
+    Entries,
+    /// Commits of two sites on a leased space, in a lab.
+    LeasedWriters,
+}
+
+/// A cache that `thorp bench web` measures beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchRival {
+    /// nginx with `proxy_cache`.
+    Nginx,
+    /// Varnish.
+    Varnish,
+}
+
+/// `thorp experiment`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPERIMENT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(crate) struct ExperimentArgs {
+    /// The paper.
+    pub(crate) paper: Paper,
+    /// A figure of the paper: 7 to 12 of BuddyCache, 6 to 12 of ActiveCache, 2 of CoopReplica.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=12))]
+    pub(crate) figure: Option<u32>,
+    /// A table of the paper, 1 or 2. Of BuddyCache.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=2))]
+    pub(crate) table: Option<u32>,
+    /// How long a group does without its redirector. Of BuddyCache.
+    #[arg(long)]
+    pub(crate) failover: bool,
+    /// How long dirty data of a volume lasts, by the number of its copies. Of CoopReplica.
+    #[arg(long)]
+    pub(crate) reliability: bool,
+    /// How long it takes to bring home what a dead host has left of a volume. Of CoopReplica.
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    /// The simulated cycles of failure and mending for each kind of failure. Of CoopReplica.
+    #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
+    pub(crate) cycles: u32,
+    /// All of these.
+    #[arg(
+        long,
+        conflicts_with_all = ["figure", "table", "failover", "reliability", "take_over"],
+        required_unless_present_any = ["figure", "table", "failover", "reliability", "take_over"]
+    )]
+    pub(crate) all: bool,
+    /// How long each case is measured, in seconds. Of ActiveCache.
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) case_s: u32,
+    /// Writes the rows to `PAPER.jsonl` in this folder, and each figure as SVG and PNG beside it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Where the holder's copies are, on a disk of its own, as on another host; else they share the disk of `--dir`. Of
+    /// CoopReplica's figure 2.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) holder_dir: Option<PathBuf>,
+    /// Where stores and databases are made; a temporary folder inside it is removed at the end.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+}
+
+const EXPERIMENT_HELP: &str = "\
+Experiments of the ActiveCache paper, on an auction shop with RUBiS' interactions (PostgreSQL has to be installed): five
+proxies, two applications, a database and a watcher of it, on one half of the processors and on the other:
+  figure 6, 7    a look-up of a version that needs the home's processor, and one that does not; while all compute
+  figure 8, 9    pages a second, and misses, without a cache, when every update invalidates everything, and with
+                 dependency lists; traces 1 (reads alone) to 5 (the most updates)
+  figure 10      the same of less and less room for pages, by Zipf's popularity (trace 6)
+  figure 11      more and more dependencies of a page
+  figure 12      while the back end has more and more other work to do
+
+Experiments of the BuddyCache paper, on the OO7 benchmark's medium module with somewhat larger objects:
+  table 1        what fetches and commits take without a distance, with and without a redirector
+  table 2        what a page from a neighbour takes
+  figure 7, 8    time of a transaction with cold caches, 40 and 80 ms from the store
+  figure 9       what a group saves of it, over the distance
+  figure 10, 11  time of a reader's transaction with hot caches while others write, 40 and 80 ms from the store
+  figure 12      what a group saves of it, over the distance
+  failover       how long members are without a session, and without a commit, when their redirector is killed or hangs,
+                 40 ms from the store; in virtual time
+
+Experiments of the CoopReplica paper, which planned the first and could not do it:
+  reliability    the mean time until dirty data of a volume is lost, f(t) and R(t), bytes lost a year, by the number of its
+                 copies: a Monte Carlo run with the machines that place copies and take volumes over, beside a Markov chain
+                 where that is exact, by published failure rates, and beside RAIDs
+  figure 2       throughput of writes without copies, with asynchronous and with synchronous ones: 128 MiB sequential, and
+                 4 KiB random; and what a synchronous one takes over an fdatasync and a round trip; on a store with homes, a
+                 holder and an owner, processes of their own on one disk
+  take-over      the time from the death of a host that has 1 GiB that is not home until all of it is home and the volume
+                 attached elsewhere, without that which it takes to find out, beside a sequential writer on home's disk
+
+The columns: what the paper says, what its model says with the costs of this machine, what we measure. Costs are
+measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on
+sockets as well, over an emulated distance. Behind them stand the objects that a transaction reads, r, the pages that it
+fetches, and how many of those were missing because others had changed them. docs/experiments.md says why the experiments
+are what they are, and what came out.";
+
+/// A paper whose experiments can be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Paper {
+    /// BuddyCache: transactional caching for groups far from their store.
+    Buddycache,
+    /// ActiveCache: coherent caching of web responses with many dependencies.
+    Activecache,
+    /// CoopReplica: write-back caches whose dirty data has copies in the caches of others.
+    Coopreplica,
+}
+
+/// `thorp torture`.
+#[derive(Debug, Args)]
+#[command(after_help = TORTURE_HELP)]
+pub(crate) struct TortureArgs {
+    /// How often to break something.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rounds: u32,
+    /// Clients that commit meanwhile; with groups, of each.
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) clients: u32,
+    /// Groups that the clients are in; with 0 they speak to the store.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub(crate) groups: u32,
+    /// The store grants groups leases on what they hold: reads are validated in the group. In a lab it is drawn otherwise.
+    #[arg(long, requires = "groups")]
+    pub(crate) leased: bool,
+    /// Where the processes run, if not on loopback: the file that describes a lab.
+    #[arg(long, value_name = "FILE", requires = "groups")]
+    pub(crate) lab: Option<PathBuf>,
+    /// The seed from which everything in a lab is drawn; another one each time if there is none. The same seed draws
+    /// the same.
+    #[arg(long, value_name = "SEED", requires = "lab")]
+    pub(crate) seed: Option<u64>,
+    /// The store's directory, which must not exist yet or be empty; a temporary one if there is none.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const TORTURE_HELP: &str = "\
+Faults, one a round:
+  without groups   the store is killed, and started again over what is left
+  with groups      that; a member is stopped for longer than it may be silent; a redirector is killed and replaced at
+                   once; is killed, and a member takes over; hangs, and a member takes over; a member is killed
+  with a lab       that, in an order and for times that are drawn; all traffic of a group's line vanishes, in one
+                   direction or both. Also drawn: how much each line loses (up to 3 %) and carries (1 to 100 Mbit/s),
+                   leases, which clients pause, and which read and write large values (up to 48 MiB, as the lines allow)
+
+Checks:
+  history          every acknowledged commit is there, once; all reads are such as a strictly serializable store can
+                   show; large values are whole
+  progress         members are in their group again 10 s after their redirector, its store and the line are there; a
+                   client that is not cut off has a commit acknowledged every so often, as the lines and its own values
+                   allow; no call outlasts the client's patience (8 s in a lab) by more than 1 s
+
+  cargo xtask lab --sites 2 --one-way-ms 20 -- thorp torture --groups 2 --clients 3 --lab {lab}
+
+docs/lab.md describes a lab's file. The course of the rounds is left beside the store as rounds.jsonl, and the history
+as history.jsonl.";
+
+/// `thorp newcomer`.
+#[derive(Debug, Args)]
+pub(crate) struct NewcomerArgs {
+    /// The store.
+    pub(crate) server: SocketAddr,
+    /// Which part it traverses.
+    pub(crate) seed: u64,
+    /// Fetches single pages, when they are needed.
+    #[arg(long)]
+    pub(crate) on_demand: bool,
+}
+
+/// `thorp member`.
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    /// The job that the store was prepared for.
+    #[arg(long)]
+    pub(crate) job: JobName,
+    /// The client's number, which no other has.
+    #[arg(long)]
+    pub(crate) number: u32,
+    /// The servers to connect to: one or several addresses.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) server: String,
+    /// The group that it is to be a member of.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+    /// Where it listens when it takes over as the group's redirector.
+    #[arg(long, value_name = "ADDR", requires_all = ["group", "store"])]
+    pub(crate) eligible: Option<SocketAddr>,
+    /// The store's address, for when it takes over.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: Option<SocketAddr>,
+    /// Fetches single pages, when they are needed.
+    #[arg(long)]
+    pub(crate) on_demand: bool,
+    /// How long it waits for an answer, in milliseconds, if not as long as usual.
+    #[arg(long, value_name = "MS")]
+    pub(crate) patience_ms: Option<u64>,
+    /// May listen on other addresses than loopback.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
+/// `thorp demo`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct DemoArgs {
+    /// Another demo than that of the store.
+    #[command(subcommand)]
+    pub(crate) scene: Option<DemoScene>,
+    /// A design (IFC, STEP) to run on instead of OO7.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// The store's directory, which must not exist yet or be empty; a new one in the temporary folder if there is none.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Transactions of each client in each part of the comparison.
+    #[arg(long, value_name = "COUNT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) visits: u32,
+}
+
+/// The demos that are not of the store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DemoScene {
+    /// Shows the web door: a shop on PostgreSQL, a watcher of its database, two proxies, readers and writers, beside nginx
+    /// and Varnish with a time to live of one second. Then everything is killed and stopped in turn; every response is
+    /// checked.
+    Web(DemoWebArgs),
+    /// Shows the block door: a volume with two copies, ext4 on it, programs that fsync. Then its host is killed and its disk is
+    /// gone; attached on another host, the file system is whole and everything acknowledged is there. In the end, what copies
+    /// cost.
+    Volume(DemoVolumeArgs),
+}
+
+/// `thorp demo volume`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_VOLUME_HELP)]
+pub(crate) struct DemoVolumeArgs {
+    /// How long programs write before the host is killed, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) work_s: u32,
+    /// The MiB that each kind of volume is written in the comparison; 0 leaves it out.
+    #[arg(long, value_name = "COUNT", default_value_t = 48, value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) table_mib: u32,
+    /// Writes raw blocks even where a file system could be mounted.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// The directory of all of it, which must not exist yet or be empty, and stays; without it one in the temporary folder, which
+    /// is removed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const DEMO_VOLUME_HELP: &str = "\
+ext4 is mounted by nbdfuse and a loop device, which takes root, FUSE and loop devices, and nbdfuse (libnbd-bin) and e2fsprogs
+installed. Where something of that is missing it says so, and writes raw blocks. Ctrl-C undoes everything.";
+
+/// `thorp demo web`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_WEB_HELP)]
+pub(crate) struct DemoWebArgs {
+    /// How long each cache has its turn in the comparison, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) turn_s: u32,
+    /// How many things break; without it each kind of fault comes once.
+    #[arg(long, value_name = "COUNT", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub(crate) faults: Option<u32>,
+    /// Breaks things, in turn, for so long.
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    pub(crate) minutes: Option<f64>,
+    /// Leaves nginx and Varnish out.
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Nobody watches the database, and the proxies keep pages for a second: the check has to find stale ones, and the
+    /// command fails.
+    #[arg(long, conflicts_with_all = ["faults", "minutes", "alone"])]
+    pub(crate) unwatched: bool,
+    /// Where the database and all the rest are made; a temporary folder without it. Removed in the end unless it is named.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const DEMO_WEB_HELP: &str = "\
+Faults, in this order, again and again:
+  killed     a proxy with its home; the watcher with the hub; the database; the application; all are started again
+  stopped    the same, for 3 s, which is longer than a lease (SIGSTOP)
+  restarted  the database
+
+Checks, of every response:
+  told       it has everything that a writer had been told is done when it was asked for
+  seen       it has everything that anybody had been shown when it was asked for, by whichever proxy
+
+It fails if a page is stale, or if hits on both proxies and updates do not go on within 40 s of a fault.";
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse::<f64>().ok().filter(|minutes| (0.01..=1440.0).contains(minutes));
+    minutes.ok_or_else(|| "expected minutes, 0.01 to 1440".into())
+}
