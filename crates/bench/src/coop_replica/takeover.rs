@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use volumes::nbd::client::{Client, Command as Ask};
 use volumes::nbd::{Address, Export, Server, ServerConfig};
 use volumes::registry::{StoreRegistry, domain};
-use volumes::{AttachConfig, Attached, StoredVolume, TakeOverWord};
+use volumes::{AttachConfig, Attached, Degraded, StoredVolume, TakeOverWord};
 
 const TURNS: usize = 3;
 
@@ -82,6 +82,7 @@ fn take_over(house: &House, turn: usize) -> Result<Took> {
         domain: domain("another"),
         spare_holders: 0,
         more_copies_after: 0,
+        degraded: Degraded::WriteThrough,
         replace_after: Duration::from_secs(30),
         lease_patience: Duration::from_secs(60),
     };

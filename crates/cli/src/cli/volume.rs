@@ -170,6 +170,9 @@ pub(crate) struct VolumeAttachArgs {
     /// written since it was home, as far as there are holders for it (`--spare`). Never with 0.
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 0)]
     pub(crate) more_copies_after: u8,
+    /// The way to go on while fewer copies are to be had than there are to be.
+    #[arg(long, value_enum, requires = "store", default_value_t = VolumeDegraded::WriteThrough)]
+    pub(crate) degraded: VolumeDegraded,
     /// The directory of the cache, on a fast disk. It is made if it is not there, and serves this volume only.
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: PathBuf,
@@ -253,6 +256,15 @@ pub(crate) enum VolumeAck {
     Write,
     /// At once; a flush, or a write with FUA, when everything before it is on the cache's disk. As disks do.
     Flush,
+}
+
+/// A way to go on with fewer copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VolumeDegraded {
+    /// Everything goes home at once, and is answered when it is there.
+    WriteThrough,
+    /// Writes are refused, with EIO; reads go on.
+    Refuse,
 }
 
 /// `thorp volume status`.

@@ -280,6 +280,30 @@ fn requests_wait_for_a_store_that_is_started_again() {
     assert_eq!(version(&host.read(), 2), 2);
 }
 
+/// Where writes are not to be promised with fewer copies, not even at home, they are refused while there are fewer.
+#[test]
+fn writes_are_refused_without_copies_if_they_are_to_be() {
+    let mut site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host", &["--degraded", "refuse"]).unwrap();
+    let mut client = host.connect();
+    // It was attached when there were copies to be had.
+    write(&mut client, 1, 1);
+    site.holders.remove(0).kill();
+    let data = [9; BLOCK];
+    let put = Command::Write { offset: 0, data: &data, fua: true };
+    let begun = Instant::now();
+    while client.call(&put).unwrap().error == 0 {
+        assert!(begun.elapsed() < LONG, "nobody has a copy, and writes go on");
+    }
+    assert_eq!(version(&host.read(), 1), 1);
+    let _holder = site.holder(0);
+    while client.call(&put).unwrap().error != 0 {
+        assert!(begun.elapsed() < LONG, "there are copies again, and writes are refused");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A host that was cut off from all others, here by being stopped, finds when it comes back that another one has its
 /// volume; and later its cache says what it had.
 #[test]

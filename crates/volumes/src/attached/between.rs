@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use volume::{Ack, Change, Epoch, HostId, Registered, View};
+use volume::{Ack, Change, Degraded, Epoch, HostId, Registered, View};
 
 const VOLUME: VolumeId = VolumeId(7);
 const SIZE: u64 = 64 << 20;
@@ -141,6 +141,7 @@ impl World {
             view: self.claim(1),
             spare_holders: 0,
             more_copies_after: 0,
+            degraded: Degraded::WriteThrough,
             replace_after: Duration::from_millis(700),
             lease_patience,
         };

@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use types::GoodbyeReason;
 use vfs::{FileError, contain};
-use volume::{Change, Circle, Found, HostId, Read, View};
+use volume::{Change, Circle, Degraded, Found, HostId, Read, View};
 
 /// How often the registry is looked at, unless it says that something has changed.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
@@ -51,6 +51,8 @@ pub struct CopiesConfig {
     /// A write gets another copy for each so many times that one of its blocks was written before since it was home, as far as
     /// there are holders for it; never with 0.
     pub more_copies_after: u8,
+    /// The way to go on with fewer copies than there are to be.
+    pub degraded: Degraded,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
     /// So long a request waits while the registry does not say that the volume is this host's: it is refused then.

@@ -28,10 +28,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use types::Time;
 use vfs::{Directory, Doing, FileError, Files, Lock};
-use volume::{Ack, Owner, OwnerConfig, Recovered};
+use volume::{Ack, Degraded, Owner, OwnerConfig, Recovered};
 
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
 const MARKER_NAME: &str = "thorp-volume-cache";
@@ -39,6 +39,12 @@ const LOCK_NAME: &str = "lock";
 
 /// The registry is waited for so long.
 const LEASE_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long holders may take until they are live, where writes are refused until then.
+const COPIES_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often to look whether they are.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The directories that a volume is attached from.
 pub(super) struct Places {
@@ -128,6 +134,7 @@ impl Attached {
             attached.start("volume-change", |core| core.change_registry())?;
             attached.start("volume-watch", |core| core.watch_registry())?;
             attached.core.await_lease()?;
+            attached.core.await_copies();
         }
         Ok(attached)
     }
@@ -222,6 +229,16 @@ impl Core {
         let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         let is_leased = !timeout.timed_out() && state.failed.is_none();
         if is_leased { Ok(()) } else { Err(AttachError::NoLease(LEASE_WITHIN)) }
+    }
+
+    /// Waits until there are as many copies as there are to be, if writes are refused while there are not. Without the holders
+    /// for that it is attached all the same, for its readers.
+    fn await_copies(&self) {
+        let refuses = self.copies.as_ref().is_some_and(|copies| copies.degraded == Degraded::Refuse);
+        let begun = Instant::now();
+        while refuses && begun.elapsed() < COPIES_WITHIN && self.state().owner.is_degraded() {
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// The same with a home elsewhere, which keeps a mark: what is not home goes there flush by flush.
@@ -345,9 +362,10 @@ impl Core {
 
 /// The owner of a volume that stands in a registry.
 fn owner_of(copies: &CopiesConfig, config: OwnerConfig) -> Owner {
-    let CopiesConfig { volume, host, domain, ref view, spare_holders, replace_after, .. } = *copies;
+    let CopiesConfig { volume, host, domain, ref view, spare_holders, degraded, replace_after, .. } = *copies;
     let holders = view.entry.copies.saturating_sub(1).saturating_add(spare_holders);
-    Owner::attach(Time::ZERO, OwnerConfig { holders, replace_after, ..config }, volume, host, domain, view.clone())
+    let config = OwnerConfig { holders, degraded, replace_after, ..config };
+    Owner::attach(Time::ZERO, config, volume, host, domain, view.clone())
 }
 
 /// The parts of a volume that is attached.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use vfs::{Directory, Doing, FileError, Files};
-use volume::{Content, Entry, Epoch, Extent, HostId, Kept, Sequence, Stamp, VolumeId};
+use volume::{Content, Degraded, Entry, Epoch, Extent, HostId, Kept, Sequence, Stamp, VolumeId};
 
 /// A volume of a store, as a host is to attach it.
 #[derive(Clone, Debug)]
@@ -49,6 +49,8 @@ pub struct StoredVolume {
     pub spare_holders: u8,
     /// A block that is written so often before it is home has another copy; see [`CopiesConfig`].
     pub more_copies_after: u8,
+    /// The way to go on with fewer copies than there are to be.
+    pub degraded: Degraded,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
     /// So long a request waits while the store does not say that the volume is this host's.
@@ -207,6 +209,7 @@ impl Core {
             view,
             spare_holders: *spare_holders,
             more_copies_after: *more_copies_after,
+            degraded: stored.degraded,
             replace_after: stored.replace_after,
             lease_patience: stored.lease_patience,
         };

@@ -4,7 +4,9 @@ use super::homes;
 use super::live::{self, Attachment};
 use super::store::{self, GRACE, Store};
 use crate::Result;
-use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs};
+use crate::cli::{
+    VolumeAttachArgs, VolumeCreateArgs, VolumeDegraded, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs,
+};
 use crate::error::usage;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
@@ -17,8 +19,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use volumes::registry::{Registrant, Registry, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use volumes::{
-    AttachConfig, AttachError, Attached, FarError, PATIENCE, Registered, StoredVolume, TakeOverError, TakeOverWord,
-    VolumeId, bring_home,
+    AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, Registered, StoredVolume, TakeOverError,
+    TakeOverWord, VolumeId, bring_home,
 };
 
 /// Whether home has removed what was made there.
@@ -151,6 +153,10 @@ pub(super) fn attach(
         domain: domain(args.domain.as_ref().unwrap_or(&here)),
         spare_holders: args.spare,
         more_copies_after: args.more_copies_after,
+        degraded: match args.degraded {
+            VolumeDegraded::WriteThrough => Degraded::WriteThrough,
+            VolumeDegraded::Refuse => Degraded::Refuse,
+        },
         replace_after: REPLACE_AFTER,
         lease_patience: PATIENCE,
     };
@@ -180,6 +186,7 @@ pub(super) fn attach_briefly(
         domain: domain(&host_name()),
         spare_holders: 0,
         more_copies_after: 0,
+        degraded: Degraded::WriteThrough,
         replace_after: REPLACE_AFTER,
         lease_patience: PATIENCE,
     };
