@@ -306,9 +306,10 @@ impl Core {
     /// Writes blocks to slots, which are to be published or released, with their block and checksum. Where there is no
     /// room they are not cached.
     pub(super) fn put_clean(&self, first: u32, bytes: &[u8]) -> Vec<(u32, u32, u32)> {
-        let reserved: Vec<_> = {
+        let (reserved, mut has_trouble): (Vec<_>, bool) = {
             let mut state = self.state();
-            (0..bytes.len() / BLOCK).map_while(|_| state.clean.reserve()).collect()
+            let reserved = (0..bytes.len() / BLOCK).map_while(|_| state.clean.reserve()).collect();
+            (reserved, state.clean_error.is_some())
         };
         let mut put = Vec::with_capacity(reserved.len());
         let mut at = 0;
@@ -316,7 +317,11 @@ impl Core {
             let part = &bytes[at * BLOCK..(at + run.len()) * BLOCK];
             let trouble = self.clean.write(run[0], part).err().map(|error| error.to_string());
             let is_written = trouble.is_none();
-            self.state().clean_error = trouble;
+            // Without trouble the lock is not taken for it.
+            if has_trouble || !is_written {
+                has_trouble = !is_written;
+                self.state().clean_error = trouble;
+            }
             for (slot, block) in run.iter().zip(part.chunks_exact(BLOCK)) {
                 if is_written {
                     put.push((*slot, first + at as u32, crc32c::crc32c(block)));
