@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use thorp::{Builder, Db};
+use vfs::make_directory;
 
 /// The environment's words for `--server` and `--dir`.
 const SERVER_VARIABLE: &str = "THORP_SERVER";
@@ -104,31 +105,6 @@ impl StoreTarget {
 pub(crate) fn server(given: Option<&str>) -> String {
     let variable = || std::env::var(SERVER_VARIABLE).ok().filter(|value| !value.is_empty());
     given.map(str::to_owned).or_else(variable).unwrap_or_else(|| DEFAULT_SERVER.into())
-}
-
-/// Makes a directory for a store where there is none. Not those above it: a path that is wrong further up would leave
-/// directories behind that nobody asked for.
-pub(crate) fn make_directory(dir: &Path) -> Result {
-    match std::fs::create_dir(dir) {
-        Ok(()) => Ok(()),
-        // The directory's owner is seen when it is opened.
-        Err(_) if dir.is_dir() => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(format!("{} is a file, and a store needs a directory: name another", dir.display()).into())
-        }
-        Err(_) if dir.parent().is_some_and(|above| !is_directory(above)) => {
-            let above = dir.parent().unwrap_or(dir).display();
-            let dir = dir.display();
-            Err(format!("cannot make a store in {dir}: there is no directory '{above}'; make it, or check the path")
-                .into())
-        }
-        Err(error) => Err(format!("cannot create {}: {error}", dir.display()).into()),
-    }
-}
-
-/// Whether it is one; nothing is the working directory, above a path of one name.
-fn is_directory(path: &Path) -> bool {
-    path.as_os_str().is_empty() || path.is_dir()
 }
 
 /// Whether there is nothing at all.

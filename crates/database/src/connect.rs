@@ -13,7 +13,11 @@ use net::{Host, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig}
 use node::RoleId;
 use redirector::Redirector;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use types::limits::GROUP_NAME_BYTES_MAX;
+
+/// Trying for so long is worth a word.
+const TOLD_FROM: Duration = Duration::from_secs(2);
 
 impl Database {
     /// Connects to a server, or to the redirector of a group: of several addresses, the first that answers is taken.
@@ -22,10 +26,10 @@ impl Database {
     /// [`Error::Open`] with a line that says what is wrong and what to do.
     pub fn connect(addresses: &str, config: &Config) -> Result<Arc<Self>> {
         let remote = config.begin_to_connect(uplink(addresses)?, runtime()?)?;
-        let wait = || remote.host.wait_connected(remote.role, config.connect_within);
+        let (begun, wait) = (Instant::now(), || remote.host.wait_connected(remote.role, config.connect_within));
         // A thread of its own may wait, also when this one runs asynchronous tasks.
         let waiting = std::thread::scope(|scope| scope.spawn(wait).join());
-        waiting.expect("waiting does not panic").map_err(|error| open_error(&error))?;
+        waiting.expect("waiting does not panic").map_err(|error| open_error(&error, begun.elapsed()))?;
         Ok(remote.open(config))
     }
 
@@ -68,8 +72,9 @@ impl Config {
     }
 
     async fn come_up(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Remote> {
-        let remote = self.begin_to_connect(uplink, runtime)?;
-        remote.host.connected(remote.role, self.connect_within).await.map_err(|error| open_error(&error))?;
+        let (begun, remote) = (Instant::now(), self.begin_to_connect(uplink, runtime)?);
+        let connected = remote.host.connected(remote.role, self.connect_within).await;
+        connected.map_err(|error| open_error(&error, begun.elapsed()))?;
         Ok(remote)
     }
 
@@ -135,25 +140,28 @@ fn uplink(addresses: &str) -> Result<UplinkConfig> {
     UplinkConfig::parse(addresses).map_err(|error| Error::Open(error.to_string()))
 }
 
-fn open_error(error: &net::ConnectError) -> Error {
-    Error::Open(describe(error))
+fn open_error(error: &net::ConnectError, tried: Duration) -> Error {
+    // One attempt says itself how long it has taken.
+    let tried = if tried < TOLD_FROM { String::new() } else { format!(" (tried for {} s)", tried.as_secs()) };
+    Error::Open(describe(error, &tried))
 }
 
-/// The remedy for an uplink that did not come up, behind what is wrong with it.
-fn describe(error: &net::ConnectError) -> String {
+/// The remedy for an uplink that did not come up, behind what is wrong with it and how long it was tried.
+fn describe(error: &net::ConnectError, tried: &str) -> String {
     match error {
         net::ConnectError::NoServer { address, .. } if !address.contains(',') => {
-            format!("{error}; start one with 'thorp serve --dir DIR --listen {address}', or check the address")
+            format!("{error}{tried}; start one with 'thorp serve --dir DIR --listen {address}', or check the address")
         }
         net::ConnectError::NoServer { .. } => {
-            format!("{error}; start one with 'thorp serve --dir DIR', or check the addresses")
+            format!("{error}{tried}; start one with 'thorp serve --dir DIR', or check the addresses")
         }
         net::ConnectError::Silent { .. } => {
             format!(
-                "{error}; it may be stopped, or too busy, or no Thorp store: look at its process, or check the address"
+                "{error}{tried}; it may be stopped, or too busy, or no Thorp store: look at its process, or check the \
+                 address"
             )
         }
         net::ConnectError::NotThorp { .. } => format!("{error}; check the address and the port"),
-        _ => error.to_string(),
+        _ => format!("{error}{tried}"),
     }
 }

@@ -1,6 +1,7 @@
 //! The files of a directory of the operating system.
 
 use crate::aligned::{Aligned, BLOCK};
+use crate::error::{Doing, FileError};
 use crate::files::{File, Files, How, Lock, write_zeros};
 use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -11,6 +12,28 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Makes a directory where there is none. Not those above it: a path that is wrong further up would leave directories behind
+/// that nobody asked for, and one below a file system that is not mounted would fill up the disk that is there instead.
+///
+/// # Errors
+/// It cannot be made; if the one above it is missing the error names that.
+pub fn make_directory(dir: &Path) -> Result<(), FileError> {
+    let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+    let made = fs::create_dir(dir).or_else(|error| match above {
+        // The directory's owner is seen when it is opened.
+        _ if dir.is_dir() => Ok(()),
+        _ if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(io::Error::other("it is a file, and a directory is needed: name another"))
+        }
+        Some(above) if !above.is_dir() => {
+            let text = format!("there is no directory '{}'; make it, mount it, or check the path", above.display());
+            Err(io::Error::other(text))
+        }
+        _ => Err(error),
+    });
+    made.doing("create", || dir.to_owned())
+}
 
 /// A directory of the operating system.
 #[derive(Debug)]

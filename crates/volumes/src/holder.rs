@@ -20,9 +20,9 @@ mod rescue;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::holder::disk::HolderDisk;
 use crate::registry::{Registry, RegistryError};
-use folder::Folder;
+use disk::{HolderDisk, Size, disk_free};
+use folder::{Folder, limits};
 use machine::HolderMachine;
 use membership::Membership;
 use net::{Host, HostEnd, ListenConfig, ListenError, Machines, Runtime, Shared};
@@ -111,6 +111,20 @@ pub struct HolderStatus {
     pub volumes: usize,
     /// The bytes that its files may take.
     pub room: u64,
+    /// The bytes that they take.
+    pub file_bytes: u64,
+    /// The bytes that are free on its disk, if that says so.
+    pub disk_free: Option<u64>,
+    /// Whether its disk has no room for what its files may take: it takes no more copies than they have room for.
+    pub is_disk_full: bool,
+}
+
+impl HolderStatus {
+    /// The bytes that its disk has not, of those that its files may yet take.
+    pub fn lacks(&self) -> Option<u64> {
+        let lacks = (self.room - self.file_bytes.min(self.room)).saturating_sub(self.disk_free?);
+        (lacks > 0).then_some(lacks)
+    }
 }
 
 /// A holder in this process. When it is dropped it stops at once; everything that it has counted is on its disk.
@@ -132,6 +146,7 @@ struct HostedHolder {
     /// Since when the registry has taken each of this one's pulses.
     registry_since: Mutex<Option<Instant>>,
     room: u64,
+    dir: PathBuf,
 }
 
 impl HolderServer {
@@ -147,7 +162,9 @@ impl HolderServer {
         let Folder { holder, places, log, partition, window, lock } = folder;
         // Twice what two owners may send at once, each copy of which may take up to two blocks for one.
         let free_wanted = (4 * window).min(settings.room / 2);
-        let disk = Arc::new(HolderDisk::start(log, free_wanted, settings.room, lock)?);
+        let segment_bytes = limits(settings.room).segment_bytes as u64;
+        let size = Size { free_wanted, bytes_max: settings.room, segment_bytes };
+        let disk = Arc::new(HolderDisk::start(log, lock, size, &settings.dir)?);
         let mut machines = Machines::new();
         let machine = HolderMachine::new(holder, places, disk.room());
         let (role, machine) = machines.add_with_disk(machine, disk.clone());
@@ -170,6 +187,7 @@ impl HolderServer {
             address,
             registry_since: Mutex::default(),
             room: settings.room,
+            dir: settings.dir.clone(),
         });
         Ok(Self { hosted, membership: Mutex::default(), rescue: Mutex::default() })
     }
@@ -255,6 +273,9 @@ impl HostedHolder {
             free: holder.free_room(),
             volumes: holder.volumes().count(),
             room: self.room,
+            file_bytes: self.disk.bytes(),
+            disk_free: disk_free(&self.dir),
+            is_disk_full: self.disk.is_full(),
         })
     }
 

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use types::limits::VOLUME_SESSIONS_MAX;
-use vfs::{Directory, Doing, FileError, Files, Lock, lock_holder};
+use vfs::{Directory, Doing, FileError, Files, Lock, lock_holder, make_directory};
 
 const LOCK_NAME: &str = "lock";
 
@@ -78,7 +78,7 @@ impl HomeServer {
     /// # Errors
     /// Why it cannot be.
     pub fn start(dir: &Path, runtime: &Runtime) -> Result<Self, HomesError> {
-        std::fs::create_dir_all(dir).doing("create", || dir.to_owned())?;
+        make_directory(dir)?;
         let files: Arc<dyn Files> = Arc::new(Directory::new(dir));
         let lock = files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))?;
         let lock = lock.ok_or_else(|| HomesError::InUse(dir.to_owned(), lock_holder(&dir.join(LOCK_NAME))))?;

@@ -87,6 +87,8 @@ pub struct Registrant {
     pub address: String,
     /// Its name, for people.
     pub name: String,
+    /// Whether its disk has no room for what it was told to take; for people, as its free room says what it takes.
+    pub is_disk_full: bool,
 }
 
 impl Registrant {

@@ -58,7 +58,8 @@ fn claim(view: &View, host: u64) -> Change {
 
 fn member(number: u64, free: u64) -> Registrant {
     let member = Member { partition: PartitionId(number), domain: number, free, copies: 0 };
-    Registrant { member, address: format!("127.0.0.1:{number}"), name: format!("peer-{number}") }
+    let (address, name) = (format!("127.0.0.1:{number}"), format!("peer-{number}"));
+    Registrant { member, address, name, is_disk_full: false }
 }
 
 #[test]

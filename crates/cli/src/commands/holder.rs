@@ -8,12 +8,13 @@ use net::Runtime;
 use serde_json::json;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use volumes::control::{Control, ControlledHolder};
 use volumes::registry::{self, StoreRegistry, host_name};
-use volumes::{HolderNames, HolderServer, HolderSettings, RescueSettings, RescueWord, TakeOverWord};
+use volumes::{HolderNames, HolderServer, HolderSettings, HolderStatus, RescueSettings, RescueWord, TakeOverWord};
 
 /// How often to look whether it has failed, or is empty.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -54,8 +55,11 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
         format_args!("ready: holder {partition} on {address}{found}"),
     )?;
     output.flush()?;
+    let mut disk = DiskWords { dir, room: *room as u64, is_full: false };
+    disk.begin(&status);
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
         look(&holder, Duration::ZERO)?;
+        disk.look(&holder.status());
     }
     if args.leave {
         holder.leave();
@@ -66,6 +70,49 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     holder.stop();
     let used = holder.status().used;
     output.line(&json!({"stopped": partition, "used": used}), format_args!("stopped: it keeps {used} bytes"))
+}
+
+/// Words on standard error about a disk that has less room than the holder was told to take.
+struct DiskWords<'a> {
+    dir: &'a Path,
+    room: u64,
+    /// It was said that it is full.
+    is_full: bool,
+}
+
+impl DiskWords<'_> {
+    fn begin(&self, status: &HolderStatus) {
+        let (Some(lacks), Some(free)) = (status.lacks(), status.disk_free) else { return };
+        say(&format!(
+            "the disk of {} has {free} bytes free, which are {lacks} fewer than --room {} may yet take: when it is full this \
+             holder takes no more copies than its files have room for",
+            self.dir.display(),
+            self.room
+        ));
+    }
+
+    /// Says once that the disk is full, and that it has room again.
+    fn look(&mut self, status: &HolderStatus) {
+        if status.is_disk_full == self.is_full {
+            return;
+        }
+        self.is_full = status.is_disk_full;
+        let dir = self.dir.display();
+        if !self.is_full {
+            return say(&format!("the disk of {dir} has room again"));
+        }
+        say(&format!(
+            "the disk of {dir} is full: this holder has {} of the {} bytes of --room, and takes no more copies than fit in them; \
+             owners bring home what does not. Make room there, or start it with less --room",
+            status.file_bytes, self.room
+        ));
+    }
+}
+
+/// A word on standard error.
+fn say(text: &str) {
+    // Nobody may listen there any more.
+    let _ = writeln!(io::stderr(), "{}", visible(text));
 }
 
 fn registry(args: &HolderArgs) -> Result<Arc<StoreRegistry>> {
@@ -101,8 +148,7 @@ fn rescue(args: &HolderArgs, holder: &HolderServer, runtime: Runtime) -> Result 
             RescueWord::Home => format!("all of '{name}' is home"),
             RescueWord::GivenUp(why) => format!("'{name}' was not brought home: {why}; it is tried again later"),
         };
-        // Nobody may listen there any more.
-        let _ = writeln!(io::stderr(), "{}", visible(&text));
+        say(&text);
     })?;
     Ok(())
 }

@@ -3,7 +3,6 @@
 use crate::cli::{ServeArgs, StoreArgs};
 use crate::output::{self, Output};
 use crate::stopper::{close_on_signal, close_with_stdin};
-use crate::target::make_directory;
 use crate::{Error, Result, descriptors};
 use database::{LocalStore, Recovered};
 use disk::Progress;
@@ -13,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vfs::make_directory;
 use volumes::HomeServer;
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {

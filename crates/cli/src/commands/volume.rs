@@ -7,6 +7,7 @@ mod holders;
 mod homes;
 mod import;
 mod live;
+mod registry;
 mod store;
 mod stored;
 

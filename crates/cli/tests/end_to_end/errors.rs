@@ -2,6 +2,7 @@
 
 use crate::program::{Folder, command, ran, serve, thorp, thorp_reading};
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 /// Checks that a command fails with a line that has all of these words.
 #[track_caller]
@@ -26,6 +27,18 @@ fn says(line: &str, words: &[&str]) {
 fn no_server() {
     let hint = "'thorp serve --dir DIR --listen 127.0.0.1:1'";
     check(&["get", "a", "--server", "127.0.0.1:1"], &["no server at 127.0.0.1:1", hint]);
+}
+
+/// A command that only asks says soon that nobody is there: one that does more waits for longer, as the store may be starting.
+#[test]
+fn no_store_of_volumes() {
+    for words in [&["list"][..], &["status", "v"], &["holders"], &["list", "--homes"]] {
+        let begun = Instant::now();
+        let command = [&["volume"], words, &["--store", "127.0.0.1:1"]].concat();
+        check(&command, &["no server at 127.0.0.1:1: connection refused", "start one with"]);
+        assert!(begun.elapsed() < Duration::from_secs(6), "{words:?} took {:?}", begun.elapsed());
+    }
+    check(&["volume", "remove", "v", "--store", "127.0.0.1:1"], &["connection refused (tried for 1"]);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 use crate::full_disk::{SmallDisk, fill, is_inside};
 use crate::program::{Folder, thorp};
 use crate::stored_volumes::{Process, Site};
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::process::ChildStderr;
 use std::thread;
 use std::time::{Duration, Instant};
 use volumes::nbd::Address;
@@ -168,8 +170,27 @@ fn a_home_whose_disk_fills_up() {
     assert!(bytes.chunks(8).all(|part| part == 2_u64.to_le_bytes()), "all of it is home");
 }
 
+fn words_of(process: &mut Process) -> BufReader<ChildStderr> {
+    BufReader::new(process.child.stderr.take().unwrap())
+}
+
+/// Waits until a holder tells its operator, and the registry everybody, whether its disk is full.
+fn wait_for_full(site: &Site, dir: &str, is_full: bool) {
+    let begun = Instant::now();
+    let said = |words: &[&str]| {
+        let said = thorp([&["volume", "holders", "--json"], words].concat()).ok();
+        let status: Value = serde_json::from_str(&said).unwrap();
+        status["is_disk_full"] == is_full
+    };
+    while !(said(&["--dir", dir]) && said(&["--store", &site.address()])) {
+        assert!(begun.elapsed() < LONG, "it does not say that its disk is full: {is_full}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// The disk of a holder fills up: it promises no more than it has, so everything goes home instead of waiting for it. It is
-/// killed, and starts on the full disk. The owner dies with its cache, and nothing is lost; with room it goes on.
+/// killed, and starts on the full disk. The owner dies with its cache, and nothing is lost; with room it goes on. It says how its disk
+/// stands: when it starts, when that is full, and when it has room.
 #[test]
 fn a_holder_whose_disk_fills_up() {
     if !is_inside("full_volumes::a_holder_whose_disk_fills_up") {
@@ -179,6 +200,8 @@ fn a_holder_whose_disk_fills_up() {
     let mut site = Site::new(0);
     let dir = disk.0.file("copies");
     site.holders.push(site.holder_in(&dir, 0, &[]));
+    let mut errors = words_of(&mut site.holders[0]);
+    wait_for_line(&mut errors, "fewer than --room 67108864 may yet take");
     site.create_with("2", "16M");
     let mut pieces = Pieces::new(16 << 20);
     let begun = Instant::now();
@@ -195,11 +218,20 @@ fn a_holder_whose_disk_fills_up() {
                 assert!(pieces.write(&mut client, 10));
                 let again = site.holder_in(&dir, 0, &[]);
                 site.holders.push(again);
+                errors = words_of(&mut site.holders[0]);
             }
-            _ => disk.resize(100),
+            _ => {
+                disk.resize(100);
+                wait_for_line(&mut errors, "has room again");
+                wait_for_full(&site, &dir, false);
+            }
         }
         for version in 1..=2 {
             assert!(pieces.write(&mut client, 20 * life + version));
+        }
+        if life < 3 {
+            wait_for_line(&mut errors, "is full: this holder has");
+            wait_for_full(&site, &dir, true);
         }
         thread::scope(|scope| {
             let writer = scope.spawn(|| while pieces.write(&mut client, 20 * life + 3) {});

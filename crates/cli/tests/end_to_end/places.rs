@@ -40,6 +40,17 @@ fn a_writing_command_makes_the_directory_and_not_those_above() {
         let line = thorp(words).error();
         assert!(line.contains(&format!("there is no directory '{}'", folder.file("no"))), "{line}");
     }
+    let (home, listen) = (folder.file("disk"), folder.file("nbd"));
+    thorp(["volume", "create", &home, "--size", "1M"]).ok();
+    let listen = format!("unix:{listen}");
+    for words in [
+        &["volume", "attach", &home, "--listen", &listen, "--dirty", "4M", "--cache", &deep][..],
+        &["holder", "--store", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--room", "64M", "--dir", &deep],
+        &["serve", "--listen", "127.0.0.1:0", "--dir", &folder.file("served"), "--volumes", &deep],
+    ] {
+        let line = thorp(words).error();
+        assert!(line.contains(&format!("there is no directory '{}'", folder.file("no"))), "{words:?}: {line}");
+    }
     assert!(!is_there(&folder, "no"));
     for words in [&["put", "a", "not JSON"][..], &["put", "a//b", "1"], &["put", &"a".repeat(1100), "1"]] {
         let dir = folder.file("wrong");

@@ -662,6 +662,12 @@ fn volumes_of_a_store_are_told_of_and_mistakes_with_them() {
     assert!(volume(&["create", "a/b", "--size", SIZE]).error().contains("no name of a volume"));
     assert!(volume(&["create", "w", "--size", "5000"]).error().contains("whole number of blocks"));
     assert!(volume(&["status", "w"]).error().contains("there is no volume 'w'"));
+    // A holder is no store.
+    let holder = site.holders[0].ready["listen"].as_str().unwrap().to_owned();
+    for words in [&["list"][..], &["status", "v"], &["holders"], &["list", "--homes"]] {
+        let line = thorp([&["volume"], words, &["--store", &holder]].concat()).error();
+        assert!(line.contains(&format!("{holder} is no Thorp store")) && line.contains("`thorp holder`"), "{line}");
+    }
     assert!(volume(&["list"]).ok().contains("not attached"));
     // A host that cannot serve it does not keep it.
     let refused = site.attach("host", &["--listen", "unix:/nowhere/v.nbd"]).map(drop).unwrap_err();

@@ -403,6 +403,10 @@ fn explain(address: &str, ended: &Ended, said: Option<(GoodbyeReason, String)>, 
     match (ended, said) {
         (_, Some((reason, text))) => ConnectError::Refused { address: address.to_owned(), reason, text },
         (Ended::Malformed(error @ WireError::Magic { .. }), None) => not_thorp(error.to_string()),
+        // It begins with a message of another family.
+        (Ended::Malformed(WireError::First { .. } | WireError::Kind { .. }), None) if !was_up => not_thorp(
+            "it answers like another process of Thorp's, such as a holder of copies (`thorp holder`) or a hub".into(),
+        ),
         (Ended::Malformed(error), None) => lost(address, &error.to_string()),
         (Ended::Refused("silent", _, text), None) => {
             ConnectError::Silent { address: address.to_owned(), why: text.clone() }

@@ -96,6 +96,7 @@ impl World {
 
     fn holder_at(&self, name: &str, room: u64, listen: &str) -> Peer {
         let dir = self.scratch.0.join(name);
+        std::fs::create_dir_all(&dir).unwrap();
         let begun = Instant::now();
         let server = loop {
             let listen = listen.parse().unwrap();

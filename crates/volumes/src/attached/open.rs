@@ -30,7 +30,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use types::Time;
-use vfs::{Directory, Doing, FileError, Files, Lock};
+use vfs::{Directory, Doing, FileError, Files, Lock, make_directory};
 use volume::{Ack, Degraded, Owner, OwnerConfig, Recovered};
 
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
@@ -96,7 +96,7 @@ impl Attached {
         let home = config.home.canonicalize().doing("open", || config.home.clone())?;
         let (above, name) = split(&home)?;
         let beside = beside(&home, config.beside.as_deref())?;
-        std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
+        make_directory(&config.cache)?;
         let cache = config.cache.canonicalize().unwrap_or_else(|_| config.cache.clone());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let places = Places {
@@ -117,7 +117,7 @@ impl Attached {
     /// # Errors
     /// Why it cannot be. Nothing was lost or changed that a further attempt would miss.
     pub fn attach_far(home: FarHome, config: &AttachConfig) -> Result<Self, AttachError> {
-        std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
+        make_directory(&config.cache)?;
         let cache_files: Arc<dyn Files> = Arc::new(Directory::new(&config.cache));
         Self::run(Core::open_far(home, &cache_files, config)?)
     }

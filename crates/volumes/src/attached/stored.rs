@@ -29,7 +29,7 @@ use net::Runtime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
-use vfs::{Directory, Doing, FileError, Files};
+use vfs::{Directory, FileError, Files, make_directory};
 use volume::{Content, Degraded, Entry, Epoch, Extent, HostId, Kept, Sequence, Stamp, VolumeId};
 
 /// A volume of a store, as a host is to attach it.
@@ -136,7 +136,7 @@ impl Attached {
         stop: &AtomicBool,
         say: &mut dyn FnMut(TakeOverWord),
     ) -> Result<Self, AttachError> {
-        std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
+        make_directory(&config.cache)?;
         Self::run(Core::open_stored(stored, config, stop, say)?)
     }
 }

@@ -1,7 +1,7 @@
 //! A holder, as its operator sees it.
 
 use super::{Action, Controlled, Figures};
-use crate::holder::HolderServer;
+use crate::holder::{HolderServer, HolderStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -28,12 +28,15 @@ struct HolderGauges {
     used: u64,
     free: u64,
     volumes: usize,
+    file_bytes: u64,
+    disk_free: Option<u64>,
+    is_disk_full: bool,
 }
 
 impl ControlledHolder {
     fn gauges(&self) -> HolderGauges {
-        let status = self.0.status();
-        HolderGauges { room: status.room, used: status.used, free: status.free, volumes: status.volumes }
+        let HolderStatus { used, free, volumes, room, file_bytes, disk_free, is_disk_full } = self.0.status();
+        HolderGauges { room, used, free, volumes, file_bytes, disk_free, is_disk_full }
     }
 }
 

@@ -5,7 +5,8 @@ use super::record::{Entries, read_copy};
 use log::{Durable, Log, Made};
 use node::Disk;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -22,6 +23,23 @@ pub(super) struct HolderDisk {
     keeping: Option<Sender<Keeping>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     _lock: Lock,
+}
+
+/// How large a log is to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// So many bytes are to be free, if it may have as many.
+    pub(super) free_wanted: u64,
+    /// The most bytes that it may have.
+    pub(super) bytes_max: u64,
+    /// The bytes of each of its files.
+    pub(super) segment_bytes: u64,
+}
+
+/// The bytes that the file system of a directory has for files, if it says so.
+pub(super) fn disk_free(dir: &Path) -> Option<u64> {
+    let of = rustix::fs::statvfs(dir).ok()?;
+    Some(of.f_bavail.saturating_mul(of.f_frsize))
 }
 
 /// The keeper's tasks.
@@ -43,6 +61,11 @@ struct Shared {
     /// The most bytes that it may have, and that it has.
     bytes_max: u64,
     bytes: AtomicU64,
+    /// Where its files are, and the bytes of each.
+    dir: PathBuf,
+    segment_bytes: u64,
+    /// The disk has had no room for what it may have.
+    is_full: AtomicBool,
     /// Everything through this position is known to be durable.
     through: AtomicU64,
     done: OnceLock<OnDone>,
@@ -51,11 +74,23 @@ struct Shared {
 }
 
 impl HolderDisk {
-    /// Starts the threads. The log is to have so many bytes free while it has no more than `bytes_max`.
-    pub(super) fn start(log: Log<Entries>, free_wanted: u64, bytes_max: u64, lock: Lock) -> Result<Self, FileError> {
+    /// Starts the threads.
+    pub(super) fn start(log: Log<Entries>, lock: Lock, size: Size, dir: &Path) -> Result<Self, FileError> {
+        let Size { free_wanted, bytes_max, segment_bytes } = size;
         let (bytes, through) = (AtomicU64::new(log.bytes()), AtomicU64::new(log.durable()));
-        let (done, failed, end) = (OnceLock::new(), OnceLock::new(), Once::new());
-        let shared = Arc::new(Shared { log, free_wanted, bytes_max, bytes, through, done, failed, end });
+        let shared = Arc::new(Shared {
+            log,
+            free_wanted,
+            bytes_max,
+            bytes,
+            dir: dir.to_owned(),
+            segment_bytes,
+            is_full: AtomicBool::new(false),
+            through,
+            done: OnceLock::new(),
+            failed: OnceLock::new(),
+            end: Once::new(),
+        });
         let (reads, to_read) = channel();
         let (keeping, to_keep) = channel();
         let disk = Self {
@@ -81,6 +116,16 @@ impl HolderDisk {
     /// The room that there is.
     pub(super) fn room(&self) -> Room {
         self.shared.room(self.shared.log.bytes_free())
+    }
+
+    /// The bytes that its files have.
+    pub(super) fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Relaxed)
+    }
+
+    /// Whether the file system has no room for what they may have.
+    pub(super) fn is_full(&self) -> bool {
+        self.shared.is_full.load(Relaxed)
     }
 
     /// Leaves a mark behind the last entry, so that a later damage to it cannot pass for a torn tail. Without this it is
@@ -275,12 +320,17 @@ impl Shared {
     fn grow(&self) -> Result<bool, FileError> {
         while self.bytes.load(Relaxed) < self.bytes_max {
             let Some(name) = self.log.plan_segment_for(self.free_wanted) else { break };
-            if self.log.make_segment(&name)? != Made::Yes {
+            let made = self.log.make_segment(&name)?;
+            self.is_full.store(made == Made::NoRoom, Relaxed);
+            if made != Made::Yes {
                 return Ok(false);
             }
             self.bytes.store(self.log.bytes(), Relaxed);
             self.tell(WorkDone::Room(self.room(self.log.bytes_free())));
         }
-        Ok(true)
+        // Nothing is to be made now, so the file system alone tells whether that is over.
+        let is_full = self.is_full.load(Relaxed) && disk_free(&self.dir).is_some_and(|free| free < self.segment_bytes);
+        self.is_full.store(is_full, Relaxed);
+        Ok(!is_full)
     }
 }

@@ -10,7 +10,7 @@ use log::{Limits, Log, LogId, Scan, is_segment};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{Directory, Doing, FileError, Files, Lock};
+use vfs::{Directory, Doing, FileError, Files, Lock, make_directory};
 use volume::{Holder, HolderConfig, PartitionId};
 
 use super::places::Places;
@@ -82,7 +82,7 @@ impl Folder {
         if !(HOLDER_ROOM_MIN..=HOLDER_ROOM_MAX).contains(&room) {
             return Err(FolderError::Room(room));
         }
-        std::fs::create_dir_all(dir).doing("create", || dir.to_owned())?;
+        make_directory(dir)?;
         Self::open_in(Arc::new(Directory::new(dir)), dir, room)
     }
 
@@ -153,7 +153,8 @@ fn create(files: &dyn Files, dir: &Path, limits: Limits, unfinished: Option<Mark
     Ok(marker)
 }
 
-fn limits(room: u64) -> Limits {
+/// The files of a log with this room.
+pub(super) fn limits(room: u64) -> Limits {
     let segment_bytes = (room / 32).clamp(1 << 20, 64 << 20).next_multiple_of(BLOCK as u64);
     let segments_max = (room / segment_bytes).max(2) as usize;
     Limits { segment_bytes: segment_bytes as usize, segments_max, memory_bytes: 1 << 20 }

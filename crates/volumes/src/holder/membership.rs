@@ -65,7 +65,8 @@ fn registrant(holder: &HostedHolder, names: &HolderNames) -> Registrant {
     let status = holder.status();
     let (free, copies) = (status.free, status.volumes as u64);
     let member = Member { partition: holder.partition, domain: names.domain, free, copies };
-    Registrant { member, address: names.address.clone(), name: names.name.clone() }
+    let HolderNames { name, address, .. } = names.clone();
+    Registrant { member, address, name, is_disk_full: status.is_disk_full }
 }
 
 fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, ends: &AtomicBool) {

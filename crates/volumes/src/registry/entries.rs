@@ -171,14 +171,18 @@ pub(super) struct MemberEntry {
     copies: u64,
     address: String,
     name: String,
+    /// Whether its disk has no room for what it was told to take. Entries of before do not say it.
+    #[serde(default)]
+    is_disk_full: bool,
     /// Counts its words, from a number that is drawn when it joins.
     pub(super) pulse: u64,
 }
 
 impl MemberEntry {
     pub(super) fn new(registrant: &Registrant, pulse: u64) -> Self {
-        let Registrant { member: Member { partition, domain, free, copies }, address, name } = registrant.clone();
-        Self { format: FORMAT, partition: partition.0, domain, free, copies, address, name, pulse }
+        let Registrant { member, address, name, is_disk_full } = registrant.clone();
+        let Member { partition, domain, free, copies } = member;
+        Self { format: FORMAT, partition: partition.0, domain, free, copies, address, name, is_disk_full, pulse }
     }
 
     pub(super) fn partition(&self) -> PartitionId {
@@ -186,9 +190,9 @@ impl MemberEntry {
     }
 
     pub(super) fn registrant(self) -> Registrant {
-        let Self { partition, domain, free, copies, address, name, .. } = self;
+        let Self { partition, domain, free, copies, address, name, is_disk_full, .. } = self;
         let member = Member { partition: PartitionId(partition), domain, free, copies };
-        Registrant { member, address, name }
+        Registrant { member, address, name, is_disk_full }
     }
 }
 
@@ -222,6 +226,19 @@ mod tests {
         assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), golden);
         let read = VolumeEntry::from_bytes(golden.as_bytes()).unwrap();
         assert_eq!((&read, read.view().revision), (&volume(), 12));
+    }
+
+    #[test]
+    fn the_bytes_of_a_member_are_the_documented_ones() {
+        let member = Member { partition: PartitionId(7), domain: u64::MAX, free: 1 << 30, copies: 2 };
+        let (address, name) = ("10.0.0.7:7421".to_owned(), "host17".to_owned());
+        let entry = MemberEntry::new(&Registrant { member, address, name, is_disk_full: true }, 9);
+        let golden = r#"{"format":1,"partition":7,"domain":18446744073709551615,"free":1073741824,"copies":2,"address":"10.0.0.7:7421","name":"host17","is_disk_full":true,"pulse":9}"#;
+        assert_eq!(String::from_utf8(entry.to_bytes()).unwrap(), golden);
+        assert_eq!(MemberEntry::from_bytes(golden.as_bytes()), Ok(entry.clone()));
+        // As an earlier version wrote it.
+        let read = MemberEntry::from_bytes(golden.replace(r#""is_disk_full":true,"#, "").as_bytes());
+        assert_eq!(read, Ok(MemberEntry { is_disk_full: false, ..entry }));
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
     fn members_enter_and_leave() {
         let registry = registry();
         let member = Member { partition: PartitionId(3), domain: super::super::domain("rack 1"), free: 9, copies: 0 };
-        let member = Registrant { member, address: "127.0.0.1:9".into(), name: "peer".into() };
+        let member = Registrant { member, address: "127.0.0.1:9".into(), name: "peer".into(), is_disk_full: false };
         registry.enter(&member).unwrap();
         let renewed = Registrant { member: Member { free: 5, ..member.member }, ..member.clone() };
         registry.enter(&renewed).unwrap();

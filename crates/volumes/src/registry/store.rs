@@ -67,7 +67,15 @@ impl StoreRegistry {
     /// # Errors
     /// [`RegistryError::Unreachable`].
     pub fn connect(addresses: &str, place: &str) -> Result<Self, RegistryError> {
-        let mut config = database::Config { connect_within: CONNECT_WITHIN, ..database::Config::default() };
+        Self::connect_within(addresses, place, CONNECT_WITHIN)
+    }
+
+    /// The same; each address is tried once, and then again for so long.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unreachable`].
+    pub fn connect_within(addresses: &str, place: &str, within: Duration) -> Result<Self, RegistryError> {
+        let mut config = database::Config { connect_within: within, ..database::Config::default() };
         config.client = client::Config { cache_bytes_limit: CACHE_BYTES, patience: PATIENCE, ..config.client };
         Self::over(Database::connect(addresses, &config).map_err(|error| unreachable(&error))?, place)
     }

@@ -40,6 +40,7 @@ impl Rig {
         let number = COUNT.fetch_add(1, SeqCst);
         let folder = std::env::temp_dir().join(format!("thorp-takeover-{}-{number}", std::process::id()));
         let runtime = Runtime::start().unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
         let homes = HomeServer::start(&folder.join("homes"), &runtime).unwrap();
         let address = homes.listen(([127, 0, 0, 1], 0).into(), false).unwrap().to_string();
         let home = Arc::new(FarHome::create(&address, VOLUME, SIZE, &runtime).unwrap());

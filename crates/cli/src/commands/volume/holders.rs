@@ -1,5 +1,6 @@
 //! `thorp volume holders`: those of a store, or the one in a folder of this host.
 
+use super::registry;
 use crate::Result;
 use crate::cli::VolumeHoldersArgs;
 use crate::error::usage;
@@ -7,10 +8,10 @@ use crate::output::{Output, number, visible};
 use serde_json::{Value, json};
 use std::path::Path;
 use volumes::control;
-use volumes::registry::{Registrant, Registry, StoreRegistry, Volume, host_name};
+use volumes::registry::{Registrant, Registry, StoreRegistry, Volume};
 
 pub(super) fn holders(args: &VolumeHoldersArgs, output: &mut Output) -> Result {
-    let registry = args.store.as_ref().map(|store| StoreRegistry::connect(store, &host_name())).transpose()?;
+    let registry = args.store.as_deref().map(registry::to_ask).transpose()?;
     let volumes = registry.as_ref().map(StoreRegistry::list).transpose()?.unwrap_or_default();
     match (&args.dir, registry) {
         (Some(dir), _) => in_folder(dir, &volumes, output),
@@ -22,7 +23,7 @@ pub(super) fn holders(args: &VolumeHoldersArgs, output: &mut Output) -> Result {
 /// The holders that the registry knows, with the volumes that count on them.
 fn of_store(members: &[Registrant], volumes: &[Volume], output: &mut Output) -> Result {
     members.iter().try_for_each(|it| {
-        let Registrant { member, address, name } = it;
+        let Registrant { member, address, name, is_disk_full } = it;
         let counts = |volume: &&Volume| volume.view.entry.holders.contains(&member.partition);
         let held: Vec<_> = volumes.iter().filter(counts).map(|volume| volume.name.as_str()).collect();
         let json = json!({
@@ -32,11 +33,13 @@ fn of_store(members: &[Registrant], volumes: &[Volume], output: &mut Output) -> 
             "domain": number(member.domain),
             "free": member.free,
             "volumes": member.copies,
+            "is_disk_full": is_disk_full,
             "holds": held,
         });
         let (partition, free) = (number(member.partition.0), member.free);
         let held = if held.is_empty() { "no volume".to_owned() } else { held.join(", ") };
-        let text = format!("{name}  {partition} at {address}: {free} bytes free, holds copies of {held}");
+        let full = if *is_disk_full { ", as its disk is full" } else { "" };
+        let text = format!("{name}  {partition} at {address}: {free} bytes free{full}, holds copies of {held}");
         output.line(&json, visible(&text))
     })
 }
@@ -57,7 +60,7 @@ fn in_folder(dir: &Path, volumes: &[Volume], output: &mut Output) -> Result {
         return output.raw(status);
     }
     let text = |value: &Value| visible(&value.as_str().map_or_else(|| value.to_string(), str::to_owned)).into_owned();
-    let mut rows: Vec<_> = ["partition", "listen", "room", "used", "free"]
+    let mut rows: Vec<_> = ["partition", "listen", "room", "used", "free", "file_bytes", "disk_free", "is_disk_full"]
         .iter()
         .map(|name| (*name, json!(text(&status[*name]))))
         .collect();

@@ -3,13 +3,14 @@
 //! A home is made before its volume is registered, so one that belongs to none may be about to. Its maker has it open, which home
 //! knows; between a snapshot and its being opened, or where a line was cut, its age alone tells.
 
+use super::registry;
 use crate::Result;
 use crate::cli::{VolumeListArgs, VolumeRemoveArgs};
 use crate::output::{Output, number};
 use net::Runtime;
 use serde_json::json;
 use std::time::Duration;
-use volumes::registry::{StoreRegistry, Volume, host_name};
+use volumes::registry::Volume;
 use volumes::{FarError, FarHomes, FoundHome, VolumeId};
 
 /// A home of no volume that was written to a shorter time ago may be that of a volume which is being made.
@@ -39,9 +40,10 @@ pub(super) fn of_none(id: VolumeId, store: &str) -> String {
 }
 
 pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
+    let registry = registry::to_ask(&args.store)?;
     let homes = FarHomes::connect(&args.store, &Runtime::start()?)?;
     // Behind the homes: none of a volume that was registered in between passes for one of no volume.
-    let volumes = StoreRegistry::connect(&args.store, &host_name())?.list()?;
+    let volumes = registry.list()?;
     homes.list().iter().try_for_each(|home| {
         let FoundHome { volume, size, disk_bytes, unwritten_s, is_whole } = *home;
         let (number, name) = (number(volume.0), owner(&volumes, volume));
@@ -62,7 +64,7 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
 
 pub(super) fn remove(home: VolumeId, args: &VolumeRemoveArgs, output: &mut Output) -> Result {
     let (store, shown) = (&args.store, number(home.0));
-    let volumes = StoreRegistry::connect(store, &host_name())?.list()?;
+    let volumes = registry::to_ask(store)?.list()?;
     if let Some(name) = owner(&volumes, home) {
         let text = format!("home {shown} is that of the volume '{name}': `thorp volume remove {name} --store {store}`");
         return Err(format!("{text} removes both").into());

@@ -178,9 +178,10 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
         ("requests", json!(requests)),
         ("copies", json!(gauges.copies)),
     ];
-    for LiveCopies { name, address, state, .. } in &live.holders {
+    for LiveCopies { name, address, state, room, .. } in &live.holders {
         let address = address.as_deref().unwrap_or("an address that nobody knows");
-        rows.push(("holder", json!(visible(&format!("{name} at {address}: {state}")))));
+        let room = if state == "filling" { format!(", and takes {room} bytes more") } else { String::new() };
+        rows.push(("holder", json!(visible(&format!("{name} at {address}: {state}{room}")))));
     }
     let troubles = [
         ("degraded", &live.degraded),

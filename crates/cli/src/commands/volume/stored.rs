@@ -2,6 +2,7 @@
 
 use super::homes;
 use super::live::{self, Attachment};
+use super::registry;
 use super::store::{self, GRACE, Store};
 use crate::Result;
 use crate::cli::{
@@ -108,7 +109,7 @@ fn remove_volume(volume: &str, store: &str, output: &mut Output) -> Result {
 }
 
 pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
-    let volumes = StoreRegistry::connect(&args.store, &host_name())?.list()?;
+    let volumes = registry::to_ask(&args.store)?.list()?;
     let width = volumes.iter().map(|it| it.name.len()).max().unwrap_or(0);
     volumes.iter().try_for_each(|volume| {
         let Volume { name, view, .. } = volume;
@@ -120,7 +121,7 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
 
 pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &mut Output) -> Result {
     let name = name(volume)?;
-    let registry = match (StoreRegistry::connect(store, &host_name()), cache) {
+    let registry = match (registry::to_ask(store), cache) {
         (Ok(registry), _) => registry,
         // The process that has it says how it stands all the same.
         (Err(error), Some(cache)) => return live::print_without_store(name, &error.into(), cache, output),
