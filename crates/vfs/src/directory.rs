@@ -24,7 +24,7 @@ pub fn make_directory(dir: &Path) -> Result<(), FileError> {
         // The directory's owner is seen when it is opened.
         _ if dir.is_dir() => Ok(()),
         _ if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(io::Error::other("it is a file, and a directory is needed: name another"))
+            Err(io::Error::other("that is a file, and a directory is needed: name another"))
         }
         Some(above) if !above.is_dir() => {
             let text = format!("there is no directory '{}'; make it, mount it, or check the path", above.display());

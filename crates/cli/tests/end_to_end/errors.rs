@@ -85,7 +85,7 @@ fn a_directory_that_is_no_store() {
     let dir = folder.path().to_str().unwrap();
     check(&["get", "a", "--dir", dir], &["is not a store", "letter.txt"]);
     check(&["put", "a", "1", "--dir", dir], &["is not a store", "letter.txt"]);
-    check(&["put", "a", "1", "--dir", &folder.file("letter.txt")], &["letter.txt is a file"]);
+    check(&["put", "a", "1", "--dir", &folder.file("letter.txt")], &["letter.txt: that is a file"]);
     check(&["doctor", "--dir", &folder.file("nowhere")], &["there is no store in"]);
     let file = folder.file("letter.txt");
     check(&["get", "a", "--dir", &file], &["letter.txt"]);
