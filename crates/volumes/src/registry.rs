@@ -3,7 +3,7 @@
 //! | to change | see |
 //! |---|---|
 //! | a registry in this process | `memory.rs` |
-//! | a registry in a store; its objects | `store.rs`; `entries.rs` |
+//! | a registry in a store; its objects | `store.rs`, `step.rs`; `entries.rs` |
 //! | which members live | `pulses.rs` |
 //!
 //! A member's *pulse* is a word to the registry now and then. One that is silent for [`SILENCE`] is no member any more, by
@@ -12,14 +12,15 @@
 mod entries;
 mod memory;
 mod pulses;
+mod step;
 mod store;
 
 pub use memory::MemoryRegistry;
-pub use store::{StoreRegistry, Volume};
+pub use store::StoreRegistry;
 
 use crate::random::random;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use vfs::FileError;
 use volume::{Change, Member, PartitionId, View, VolumeId};
 
@@ -56,6 +57,12 @@ pub trait Registry: Send + Sync + fmt::Debug {
     /// The entry as it stands otherwise; or `None` if the registry could not be asked, and nobody knows.
     fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>>;
 
+    /// The holders of a volume by their names, as they were known last, also those that are no members any more.
+    ///
+    /// # Errors
+    /// [`RegistryError::NoSuchVolume`], or why it could not be asked.
+    fn holders(&self, volume: VolumeId) -> Result<Vec<HolderName>, RegistryError>;
+
     /// The members that have had a pulse lately.
     ///
     /// # Errors
@@ -91,15 +98,68 @@ pub struct Registrant {
     pub is_disk_full: bool,
 }
 
+/// A holder's name and address, as they were known last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderName {
+    /// Its partition.
+    pub partition: PartitionId,
+    /// Its name, for people.
+    pub name: String,
+    /// Where owners reached it.
+    pub address: String,
+}
+
+impl From<&Registrant> for HolderName {
+    fn from(it: &Registrant) -> Self {
+        Self { partition: it.member.partition, name: it.name.clone(), address: it.address.clone() }
+    }
+}
+
+impl fmt::Display for HolderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:016x}), last at {}", self.name, self.partition.0, self.address)
+    }
+}
+
+/// A volume of a store, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its number.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Its entry.
+    pub view: View,
+    /// Where its owner is, for people; empty if it has none.
+    pub place: String,
+    /// Its holders, as they were known last.
+    pub holders: Vec<HolderName>,
+    /// When its owner gave its last sign of life, by the clock there; for people.
+    pub said_at: Option<SystemTime>,
+}
+
+/// A member of a store's registry, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enlisted {
+    /// The member, which may be silent.
+    pub registrant: Registrant,
+    /// Counts its words.
+    pub pulse: u64,
+    /// When it gave the last one, by its clock; for people.
+    pub said_at: Option<SystemTime>,
+}
+
+/// Whether a member may have this name, or this address.
+fn is_text(text: &str, bytes_max: usize) -> bool {
+    !text.is_empty() && text.len() <= bytes_max && !text.chars().any(|it| it.is_control() || it.is_whitespace())
+}
+
 impl Registrant {
     /// Refuses what cannot stand in a registry.
     ///
     /// # Errors
     /// [`RegistryError::Registrant`].
     pub fn check(&self) -> Result<(), RegistryError> {
-        let is_text = |text: &str, bytes_max| {
-            !text.is_empty() && text.len() <= bytes_max && !text.chars().any(|it| it.is_control() || it.is_whitespace())
-        };
         if is_text(&self.address, ADDRESS_BYTES_MAX) && is_text(&self.name, NAME_BYTES_MAX) {
             return Ok(());
         }

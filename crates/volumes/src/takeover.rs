@@ -24,7 +24,7 @@ mod tests;
 use crate::clock::Clock;
 use crate::far::FarHome;
 use crate::random::random;
-use crate::registry::{Registrant, Registry};
+use crate::registry::{HolderName, Registrant, Registry};
 use holders::Holders;
 use homeward::{Call, Part, Told, go_home};
 use net::Runtime;
@@ -113,6 +113,7 @@ pub enum TakeOverWord {
 enum Event {
     Registered(View),
     Members(Vec<Registrant>),
+    Names(Vec<HolderName>),
     Changed(Result<View, Option<View>>),
     Home(u64, Told),
     News(PartitionId),
@@ -215,6 +216,9 @@ fn watch(registry: &dyn Registry, volume: VolumeId, told: &Sender<Event>, is_ove
         if let Ok(members) = registry.members() {
             let _ = told.send(Event::Members(members));
         }
+        if let Ok(names) = registry.holders(volume) {
+            let _ = told.send(Event::Names(names));
+        }
         if let Ok(view) = registry.view(volume) {
             let _ = told.send(Event::Registered(view));
         }
@@ -306,6 +310,7 @@ impl<'a> Driver<'a> {
                 self.hear(view)?;
             }
             Event::Members(members) => self.holders.has_members(members),
+            Event::Names(names) => self.holders.has_names(names),
             Event::Changed(outcome) => {
                 let heard = match &outcome {
                     Ok(view) | Err(Some(view)) => Some(view.clone()),

@@ -208,6 +208,16 @@ fn a_full_registry_says_so() {
         registry.enter(&Registrant { name, address, ..member(number, 1) }).unwrap();
     }
     assert_eq!(registry.enter(&member(u64::MAX, 1)), Err(RegistryError::TooManyMembers));
+    // Volumes whose holders have the longest names: where a page has no room for these, the rest is there.
+    let mut named = 0;
+    for number in 0..VOLUMES_MAX as u64 {
+        let view = owner.view(VolumeId(number)).unwrap();
+        let holders = (0..8).map(PartitionId).collect();
+        let entry = Registered { holders, ..claim(&view, u64::MAX).entry };
+        owner.change(VolumeId(number), Change { expects: view.revision, entry }).unwrap();
+        named += owner.holders(VolumeId(number)).unwrap().len();
+    }
+    assert!((8..8 * VOLUMES_MAX).contains(&named), "{named} names");
     let reader = store.registry("reader");
     assert_eq!((reader.list().unwrap().len(), reader.members().unwrap().len()), (VOLUMES_MAX, MEMBERS_MAX));
 }

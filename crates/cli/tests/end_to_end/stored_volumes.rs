@@ -621,6 +621,63 @@ fn a_volume_of_a_dead_host_is_brought_home() {
     detach().ok();
 }
 
+/// A host is killed, and its holder stopped: everybody says since when nothing is heard, and which machine is to be started again.
+#[test]
+fn a_host_and_a_holder_that_are_gone_are_named() {
+    let mut site = Site::new(1);
+    site.create("2");
+    let host = site.attach("one", &["--age-s", "600"]).unwrap();
+    site.wait_for_holders(1);
+    write(&mut host.connect(), 5, 55);
+    let store = site.address();
+    let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat()).ok();
+    assert!(!volume(&["list"]).contains("silent") && site.status()["silent_s"].is_null());
+    assert_eq!(site.status()["holders_away"], serde_json::json!([]));
+    host.process.kill();
+    let holder = site.holders.remove(0);
+    let last_at = format!("last at {}", holder.ready["listen"].as_str().unwrap());
+    // In good order, so that the registry has no such member any more.
+    holder.end();
+    site.wait_until("the host is silent", |it| it["silent_s"].as_u64().is_some_and(|it| it >= LEASE.as_secs()));
+    assert!(volume(&["list"]).contains(", silent for "));
+    let status = site.status();
+    let (away, name) = (status["holders_away"][0].as_str().unwrap(), status["holders"][0].as_str().unwrap());
+    assert!(away.starts_with(name) && away.contains(&last_at) && away.contains("has left the registry"), "{status}");
+    let (cache, socket) = (site.folder.file("two"), site.folder.file("two.nbd"));
+    let listen = format!("unix:{socket}");
+    let words = ["volume", "attach", "v", "--store", &store, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
+    let mut waits = command().args(words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(waits.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told = told.find(|line| line.contains("no answer of"));
+    waits.kill().unwrap();
+    waits.wait().unwrap();
+    assert!(told.as_ref().is_some_and(|it| it.contains(&last_at)), "{told:?}");
+}
+
+/// A holder is killed: its owner says where it was, and whoever asks for holders for how long it has been silent.
+#[test]
+fn a_holder_that_is_silent_is_named() {
+    let mut site = Site::new(1);
+    site.create("2");
+    let _host = site.attach("one", &[]).unwrap();
+    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    let holder = site.holders.remove(0);
+    let at = holder.ready["listen"].as_str().unwrap().to_owned();
+    holder.kill();
+    site.wait_until("the owner has no member of that name", |it| it["live"]["degraded"].is_string());
+    let begun = Instant::now();
+    let said = || thorp(["volume", "holders", "--store", &site.address()]).ok();
+    while !said().contains("silent for ") {
+        assert!(begun.elapsed() < LONG, "{}", said());
+        thread::sleep(Duration::from_millis(100));
+    }
+    let status = site.status();
+    let live = &status["live"];
+    assert_eq!(live["holders"][0]["address"], at.as_str(), "{live}");
+    assert!(live["degraded"].as_str().unwrap().contains(&format!("was at {at} last")), "{live}");
+    assert!(status["holders_away"][0].as_str().unwrap().contains("silent for "), "{status}");
+}
+
 /// Nobody attaches the volume or asks for it: and then the holder may be lost, too.
 #[test]
 fn a_holder_brings_home_what_a_dead_host_has_left() {

@@ -76,6 +76,8 @@ pub(super) struct Sessions {
     links: BTreeMap<PartitionId, Arc<Link>>,
     wanted: BTreeSet<PartitionId>,
     members: Vec<Registrant>,
+    /// Those that are wanted by name and address, as they were known last: a member that is silent is none any more.
+    names: BTreeMap<PartitionId, (String, String)>,
     /// Those to which something was pushed.
     pushed: Vec<Arc<Link>>,
     tasks: VecDeque<Task>,
@@ -90,6 +92,7 @@ impl Sessions {
 
     pub(super) fn disconnect(&mut self, partition: PartitionId) {
         self.wanted.remove(&partition);
+        self.names.remove(&partition);
         self.close(partition);
     }
 
@@ -143,10 +146,10 @@ impl Sessions {
         self.tasks.extend(self.links.remove(&partition).map(Task::Close));
     }
 
-    /// The name and the address of a holder.
+    /// The name and the address of a holder, as they were known last.
     pub(super) fn member(&self, partition: PartitionId) -> Option<(String, String)> {
-        let member = self.members.iter().find(|it| it.member.partition == partition)?;
-        Some((member.name.clone(), member.address.clone()))
+        let member = self.members.iter().find(|it| it.member.partition == partition);
+        member.map(name).or_else(|| self.names.get(&partition).cloned())
     }
 
     fn address(&self, partition: PartitionId) -> Option<String> {
@@ -156,6 +159,8 @@ impl Sessions {
     /// The members are these now: links that are missing are opened, and those to another address are opened anew.
     fn has_members(&mut self, members: Vec<Registrant>) {
         self.members = members;
+        let wanted = self.members.iter().filter(|it| self.wanted.contains(&it.member.partition));
+        self.names.extend(wanted.map(|it| (it.member.partition, name(it))));
         for partition in self.wanted.clone() {
             let Some(address) = self.address(partition) else { continue };
             if self.links.get(&partition).is_some_and(|link| link.address() != address) {
@@ -166,6 +171,11 @@ impl Sessions {
             }
         }
     }
+}
+
+/// A member's name and address.
+fn name(of: &Registrant) -> (String, String) {
+    (of.name.clone(), of.address.clone())
 }
 
 /// Sends what was pushed. The caller holds no lock.

@@ -66,7 +66,7 @@ pub struct Reads {
 pub struct CopiesAt {
     /// Its partition.
     pub partition: PartitionId,
-    /// Its name and address, if the registry has them.
+    /// Its name and address, as the registry had them last.
     pub member: Option<(String, String)>,
     /// How it stands.
     pub state: HolderState,
@@ -99,6 +99,9 @@ impl Status {
             _ if known < wanted => format!(
                 "it has {known} of the {wanted} holders that it takes: none is in another failure domain and has room"
             ),
+            Some(CopiesAt { member: Some((name, address)), .. }) => {
+                format!("holder {name} is away, which was at {address} last")
+            }
             Some(away) => format!("holder {} is away", away.name()),
             None => "its holders are being sent what they lack".to_owned(),
         };
@@ -107,7 +110,7 @@ impl Status {
 }
 
 impl CopiesAt {
-    /// Its name, or its number if the registry does not have it any more.
+    /// Its name, or its number if nobody knows it.
     pub fn name(&self) -> String {
         self.member.as_ref().map_or_else(|| format!("{:016x}", self.partition.0), |(name, _)| name.clone())
     }

@@ -6,11 +6,14 @@
 //! ```
 //! A volume's object changes with each pulse of its owner, a member's with each of its own; what says where they are changes
 //! only when one comes or goes. All of it comes from outside: any client of the store can write there.
+//!
+//! Some fields are for people alone, and entries of earlier versions have none of them: when somebody gave a sign of life, by the
+//! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full.
 
-use super::{MEMBERS_MAX, Registrant, VOLUMES_MAX};
+use super::{ADDRESS_BYTES_MAX, Enlisted, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
 use types::{ObjectId, PageId};
 use volume::{Epoch, HostId, Member, PartitionId, Registered, View};
@@ -26,6 +29,9 @@ const FORMAT: u32 = 1;
 /// The holders that one volume may have at a time: those that it wants, and those that are lost and may have what no other
 /// one has yet.
 const HOLDERS_MAX: usize = 256;
+
+/// The holders of a volume whose names are kept.
+const NAMES_MAX: usize = 8;
 
 /// A place's text, in bytes.
 pub(super) const PLACE_BYTES_MAX: usize = 1024;
@@ -113,10 +119,33 @@ pub(super) struct VolumeEntry {
     copies: u8,
     size: u64,
     holders: Vec<u64>,
+    /// The owner's last sign of life, by its clock: milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said_at_ms: Option<u64>,
+    /// The holders, as they were known last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    names: Vec<Named>,
+}
+
+/// A holder's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Named {
+    partition: u64,
+    name: String,
+    address: String,
+}
+
+fn to_ms(time: SystemTime) -> Option<u64> {
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+fn from_ms(ms: Option<u64>) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(ms?))
 }
 
 impl VolumeEntry {
-    pub(super) fn new(view: &View, place: &str) -> Self {
+    pub(super) fn new(view: &View, place: &str, now: SystemTime) -> Self {
         let View { revision, entry: Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders } } =
             view;
         Self {
@@ -131,7 +160,34 @@ impl VolumeEntry {
             copies: *copies,
             size: *size,
             holders: holders.iter().map(|partition| partition.0).collect(),
+            said_at_ms: owner.and_then(|_| to_ms(now)),
+            names: Vec::new(),
         }
+    }
+
+    /// With the names of its holders: as these members have them, or else as they stood before.
+    pub(super) fn with_holders(mut self, members: &[MemberEntry], before: &Self) -> Self {
+        let name = |&partition: &u64| {
+            let member = members.iter().find(|it| it.partition == partition);
+            let named = |it: &MemberEntry| Named { partition, name: it.name.clone(), address: it.address.clone() };
+            member.map(named).or_else(|| before.names.iter().find(|it| it.partition == partition).cloned())
+        };
+        self.names = self.holders.iter().filter_map(name).take(NAMES_MAX).collect();
+        self
+    }
+
+    /// The holders that have names.
+    pub(super) fn holders(&self) -> Vec<HolderName> {
+        let named = |it: &Named| {
+            let Named { partition, name, address } = it.clone();
+            HolderName { partition: PartitionId(partition), name, address }
+        };
+        self.names.iter().map(named).collect()
+    }
+
+    /// When its owner gave its last sign of life, by the clock there.
+    pub(super) fn said_at(&self) -> Option<SystemTime> {
+        from_ms(self.said_at_ms)
     }
 
     pub(super) fn view(&self) -> View {
@@ -157,7 +213,9 @@ impl Entry for VolumeEntry {
         // Numbers that only grow, one by one, are far from their end.
         let grows = [self.revision, self.epoch, self.pulse].iter().all(|&number| number < u64::MAX / 2);
         let is_copied = (1..=VOLUME_COPIES_MAX).contains(&self.copies) && self.holders.len() <= HOLDERS_MAX;
-        is_of_time && grows && is_copied && self.place.len() <= PLACE_BYTES_MAX
+        let is_name = |it: &Named| is_text(&it.name, NAME_BYTES_MAX) && is_text(&it.address, ADDRESS_BYTES_MAX);
+        let is_named = self.names.len() <= NAMES_MAX && self.names.iter().all(is_name);
+        is_of_time && grows && is_copied && is_named && self.place.len() <= PLACE_BYTES_MAX
     }
 }
 
@@ -176,13 +234,32 @@ pub(super) struct MemberEntry {
     is_disk_full: bool,
     /// Counts its words, from a number that is drawn when it joins.
     pub(super) pulse: u64,
+    /// When it gave the last one, by its clock: milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said_at_ms: Option<u64>,
 }
 
 impl MemberEntry {
-    pub(super) fn new(registrant: &Registrant, pulse: u64) -> Self {
-        let Registrant { member, address, name, is_disk_full } = registrant.clone();
-        let Member { partition, domain, free, copies } = member;
-        Self { format: FORMAT, partition: partition.0, domain, free, copies, address, name, is_disk_full, pulse }
+    pub(super) fn new(registrant: &Registrant, pulse: u64, now: SystemTime) -> Self {
+        let Registrant { member: Member { partition, domain, free, copies }, address, name, is_disk_full } =
+            registrant.clone();
+        Self {
+            format: FORMAT,
+            partition: partition.0,
+            domain,
+            free,
+            copies,
+            address,
+            name,
+            is_disk_full,
+            pulse,
+            said_at_ms: to_ms(now),
+        }
+    }
+
+    pub(super) fn enlisted(self) -> Enlisted {
+        let (pulse, said_at) = (self.pulse, from_ms(self.said_at_ms));
+        Enlisted { registrant: self.registrant(), pulse, said_at }
     }
 
     pub(super) fn partition(&self) -> PartitionId {
@@ -209,7 +286,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn volume() -> VolumeEntry {
+    fn at() -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(1_900_000_000_123)
+    }
+
+    fn member(name: &str) -> MemberEntry {
+        let member = Member { partition: PartitionId(7), domain: u64::MAX, free: 1 << 30, copies: 2 };
+        let (address, name) = ("10.0.0.7:7421".to_owned(), name.to_owned());
+        MemberEntry::new(&Registrant { member, address, name, is_disk_full: true }, 9, at())
+    }
+
+    fn nameless() -> VolumeEntry {
         let entry = Registered {
             epoch: Epoch(3),
             owner: Some(HostId(u64::MAX)),
@@ -217,34 +304,55 @@ mod tests {
             pulse: 9,
             ..Registered::new(1 << 40, 3, Duration::from_secs(10))
         };
-        VolumeEntry::new(&View { revision: 12, entry }, "host17:/ssd/v")
+        VolumeEntry::new(&View { revision: 12, entry }, "host17:/ssd/v", at())
+    }
+
+    fn volume() -> VolumeEntry {
+        nameless().with_holders(&[member("host18")], &nameless())
     }
 
     #[test]
     fn the_bytes_of_a_volume_are_the_documented_ones() {
-        let golden = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"pulse":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]}"#;
-        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), golden);
-        let read = VolumeEntry::from_bytes(golden.as_bytes()).unwrap();
-        assert_eq!((&read, read.view().revision), (&volume(), 12));
+        let before = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"pulse":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]"#;
+        let names =
+            r#","said_at_ms":1900000000123,"names":[{"partition":7,"name":"host18","address":"10.0.0.7:7421"}]}"#;
+        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{names}"));
+        let read = VolumeEntry::from_bytes(&volume().to_bytes()).unwrap();
+        assert_eq!((&read, read.view().revision, read.said_at()), (&volume(), 12, Some(at())));
+        // As an earlier version wrote it.
+        let read = VolumeEntry::from_bytes(format!("{before}}}").as_bytes()).unwrap();
+        assert_eq!((read.view(), read.said_at(), read.holders()), (volume().view(), None, vec![]));
     }
 
     #[test]
     fn the_bytes_of_a_member_are_the_documented_ones() {
-        let member = Member { partition: PartitionId(7), domain: u64::MAX, free: 1 << 30, copies: 2 };
-        let (address, name) = ("10.0.0.7:7421".to_owned(), "host17".to_owned());
-        let entry = MemberEntry::new(&Registrant { member, address, name, is_disk_full: true }, 9);
-        let golden = r#"{"format":1,"partition":7,"domain":18446744073709551615,"free":1073741824,"copies":2,"address":"10.0.0.7:7421","name":"host17","is_disk_full":true,"pulse":9}"#;
+        let entry = member("host17");
+        let before = r#"{"format":1,"partition":7,"domain":18446744073709551615,"free":1073741824,"copies":2,"address":"10.0.0.7:7421","name":"host17""#;
+        let golden = before.to_owned() + r#","is_disk_full":true,"pulse":9,"said_at_ms":1900000000123}"#;
         assert_eq!(String::from_utf8(entry.to_bytes()).unwrap(), golden);
         assert_eq!(MemberEntry::from_bytes(golden.as_bytes()), Ok(entry.clone()));
         // As an earlier version wrote it.
-        let read = MemberEntry::from_bytes(golden.replace(r#""is_disk_full":true,"#, "").as_bytes());
-        assert_eq!(read, Ok(MemberEntry { is_disk_full: false, ..entry }));
+        let read = MemberEntry::from_bytes((before.to_owned() + r#","pulse":9}"#).as_bytes());
+        assert_eq!(read, Ok(MemberEntry { is_disk_full: false, said_at_ms: None, ..entry }));
+    }
+
+    #[test]
+    fn the_name_of_a_holder_outlasts_its_membership() {
+        let of = |entry: &VolumeEntry| entry.holders().into_iter().map(|it| it.name).collect::<Vec<_>>();
+        let named = volume();
+        let later = nameless().with_holders(&[], &named);
+        assert_eq!((of(&named), of(&later)), (vec!["host18".to_owned()], vec!["host18".to_owned()]));
+        assert_eq!(of(&nameless().with_holders(&[member("host19")], &later)), ["host19"], "it has another one now");
+        // It is no holder any more.
+        let others = VolumeEntry { holders: vec![8], ..nameless() };
+        assert_eq!(of(&others.with_holders(&[member("host19")], &later)), Vec::<String>::new());
     }
 
     #[test]
     fn an_entry_that_nobody_would_write_is_refused_by_name() {
         let text = String::from_utf8(volume().to_bytes()).unwrap();
         let too_many = "\"holders\":[7".to_owned() + &",1".repeat(HOLDERS_MAX);
+        let names = "\"names\":[".to_owned() + &r#"{"partition":7,"name":"a","address":"b"},"#.repeat(NAMES_MAX);
         for (good, bad, why) in [
             ("\"format\":1", "\"format\":2", "in format 2"),
             ("\"copies\":3", "\"copies\":0", "never written"),
@@ -252,6 +360,8 @@ mod tests {
             ("\"revision\":12", "\"revision\":18446744073709551615", "never written"),
             ("\"holders\":[7", &too_many, "never written"),
             ("\"epoch\":3", "\"epoch\":-3", "never written"),
+            ("\"names\":[", &names, "never written"),
+            ("host18", "a\\nb", "never written"),
         ] {
             let bad = text.replace(good, bad);
             let refused = VolumeEntry::from_bytes(bad.as_bytes()).unwrap_err();

@@ -1,6 +1,6 @@
 //! A registry in this process, which several hosts share: each has a clone of it.
 
-use super::{MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE};
+use super::{HolderName, MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -27,6 +27,8 @@ struct State {
     volumes: BTreeMap<VolumeId, View>,
     /// Members, and when they had their last pulse.
     members: BTreeMap<PartitionId, (Registrant, Instant)>,
+    /// Members, also those that are none any more.
+    names: BTreeMap<PartitionId, HolderName>,
     /// Counts all changes.
     changes: u64,
 }
@@ -88,6 +90,12 @@ impl Registry for MemoryRegistry {
         })
     }
 
+    fn holders(&self, volume: VolumeId) -> Result<Vec<HolderName>, RegistryError> {
+        let holders = self.view(volume)?.entry.holders;
+        let state = self.state();
+        Ok(holders.iter().filter_map(|it| state.names.get(it).cloned()).collect())
+    }
+
     fn members(&self) -> Result<Vec<Registrant>, RegistryError> {
         self.check()?;
         let state = self.state();
@@ -105,6 +113,7 @@ impl Registry for MemoryRegistry {
                 return Err(RegistryError::TooManyMembers);
             }
             state.members.insert(partition, (member.clone(), Instant::now()));
+            state.names.insert(partition, HolderName::from(member));
             Ok(())
         })
     }

@@ -7,15 +7,16 @@
 
 use super::entries::{Directory, Entry, Listed, MEMBERS, MemberEntry, PLACE_BYTES_MAX, VOLUMES, VolumeEntry};
 use super::pulses::Pulses;
-use super::{MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX};
+use super::step::{Failed, Step};
+use super::{
+    Enlisted, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX, Volume,
+};
 use bytes::Bytes;
-use client::{Created, Read, TxnError, TxnHandle, Write};
 use database::{Cure, Database, Error, Transaction, Tries, block_on};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use types::ObjectId;
 use volume::{Change, PartitionId, Registered, View, VolumeId};
 
@@ -27,19 +28,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The registry's objects are few.
 const CACHE_BYTES: usize = 4 << 20;
-
-/// A volume of a store, as a list shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volume {
-    /// Its number.
-    pub id: VolumeId,
-    /// Its name.
-    pub name: String,
-    /// Its entry.
-    pub view: View,
-    /// Where its owner is, for people; empty if it has none.
-    pub place: String,
-}
 
 /// A registry in a store. Each party has one of its own.
 pub struct StoreRegistry {
@@ -113,7 +101,7 @@ impl StoreRegistry {
                 return Err(RegistryError::TooManyVolumes.into());
             }
             let view = View { revision: 1, entry: entry.clone() };
-            let object = step.create(self.volumes, &VolumeEntry::new(&view, ""))?;
+            let object = step.create(self.volumes, &VolumeEntry::new(&view, "", SystemTime::now()))?;
             directory.entries.push(Listed::new(volume.0, name, object));
             step.write(root, &directory)
         })
@@ -140,6 +128,15 @@ impl StoreRegistry {
             let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
             directory.entries.iter().map(|it| step.volume(it)).collect()
         })
+    }
+
+    /// All members, those that are silent among them.
+    ///
+    /// # Errors
+    /// Why the store has not said.
+    pub fn enlisted(&self) -> Result<Vec<Enlisted>, RegistryError> {
+        let members = self.transact(|step| self.member_entries(step, |_| true))?;
+        Ok(members.into_iter().map(MemberEntry::enlisted).collect())
     }
 
     /// Removes a volume that nobody has attached, and whose copies are all home.
@@ -178,6 +175,12 @@ impl StoreRegistry {
         let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
         let listed = directory.entries.iter().find(|it| it.id == volume.0);
         Ok(listed.ok_or(RegistryError::NoSuchVolume(volume))?.object())
+    }
+
+    /// The entries of some members.
+    fn member_entries(&self, step: &Step<'_>, of: impl Fn(u64) -> bool) -> Result<Vec<MemberEntry>, Failed> {
+        let directory = step.read_or_default::<Directory>(ObjectId::root(self.members))?;
+        directory.entries.iter().filter(|it| of(it.id)).map(|it| step.expect(it.object())).collect()
     }
 
     /// Does `steps` in a transaction that takes effect as a whole, as often as it takes.
@@ -249,17 +252,24 @@ impl Registry for StoreRegistry {
     fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>> {
         let Change { expects, entry } = change;
         let made = View { revision: expects + 1, entry };
-        let written = VolumeEntry::new(&made, &self.place);
+        let written = VolumeEntry::new(&made, &self.place, SystemTime::now());
         if !written.is_sound() {
             return Err(None);
         }
+        let is_holder = |id| made.entry.holders.iter().any(|it| it.0 == id);
+        // From the cache: with what members say all the time the change would be refused as often.
+        let members = self.look(|step| self.member_entries(step, is_holder)).map_err(|_| None)?;
         let standing = self.transact(|step| {
             let object = self.place_of(step, volume)?;
-            let standing = step.expect::<VolumeEntry>(object)?.view();
-            if standing.revision != expects {
-                return Ok(Some(standing));
+            let standing = step.expect::<VolumeEntry>(object)?;
+            if standing.view().revision != expects {
+                return Ok(Some(standing.view()));
             }
-            step.write(object, &written)?;
+            // Names are for people: a page without room for them has it for the rest.
+            let named = written.clone().with_holders(&members, &standing);
+            if !step.write_if_room(object, &named)? {
+                step.write(object, &written)?;
+            }
             Ok(None)
         });
         match standing {
@@ -270,11 +280,12 @@ impl Registry for StoreRegistry {
         }
     }
 
+    fn holders(&self, volume: VolumeId) -> Result<Vec<HolderName>, RegistryError> {
+        self.look(|step| Ok(step.expect::<VolumeEntry>(self.place_of(step, volume)?)?.holders()))
+    }
+
     fn members(&self) -> Result<Vec<Registrant>, RegistryError> {
-        let members: Vec<MemberEntry> = self.look(|step| {
-            let directory = step.read_or_default::<Directory>(ObjectId::root(self.members))?;
-            directory.entries.iter().map(|it| step.expect(it.object())).collect()
-        })?;
+        let members = self.look(|step| self.member_entries(step, |_| true))?;
         let mut seen = self.seen();
         let pulses = members.iter().map(|it| (it.partition(), it.pulse));
         let alive = seen.pulses.hear(Instant::now(), pulses);
@@ -289,12 +300,12 @@ impl Registry for StoreRegistry {
             let mut directory = step.read_or_default::<Directory>(root)?;
             if let Some(listed) = directory.entries.iter().find(|it| it.id == partition.0) {
                 let pulse = step.expect::<MemberEntry>(listed.object())?.pulse.wrapping_add(1);
-                return step.write(listed.object(), &MemberEntry::new(member, pulse));
+                return step.write(listed.object(), &MemberEntry::new(member, pulse, SystemTime::now()));
             }
             if directory.entries.len() >= MEMBERS_MAX {
                 return Err(RegistryError::TooManyMembers.into());
             }
-            let object = step.create(self.members, &MemberEntry::new(member, 0))?;
+            let object = step.create(self.members, &MemberEntry::new(member, 0, SystemTime::now()))?;
             directory.entries.push(Listed::new(partition.0, &member.name, object));
             step.write(root, &directory)
         })?;
@@ -356,97 +367,4 @@ fn check_name(name: &str) -> Result<(), RegistryError> {
 
 fn unreachable(error: &Error) -> RegistryError {
     RegistryError::Unreachable(error.to_string())
-}
-
-/// Why a step was not done.
-enum Failed {
-    /// To try again may help, as the database says.
-    Store(Error),
-    Final(RegistryError),
-}
-
-impl From<RegistryError> for Failed {
-    fn from(error: RegistryError) -> Self {
-        Self::Final(error)
-    }
-}
-
-/// The steps of a running transaction.
-struct Step<'a> {
-    database: &'a Database,
-    txn: TxnHandle,
-}
-
-impl Step<'_> {
-    fn call<R>(
-        &self,
-        mut call: impl FnMut(&mut client::Client, types::Time, TxnHandle) -> Result<Poll<R>, TxnError>,
-    ) -> Result<R, Failed> {
-        block_on(self.database.wait(self.txn, |client, now| call(client, now, self.txn))).map_err(Failed::Store)
-    }
-
-    fn is_read_only(&self) -> Result<bool, Error> {
-        self.database.look(|client| client.is_read_only(self.txn)).map_err(|error| self.database.error(error))
-    }
-
-    fn bytes(&self, object: ObjectId) -> Result<Option<Bytes>, Failed> {
-        self.call(|client, now, txn| {
-            Ok(match client.read(now, txn, object)? {
-                Read::Value(bytes) => Poll::Ready(Some(Bytes::copy_from_slice(bytes))),
-                Read::Absent => Poll::Ready(None),
-                Read::Wait => Poll::Pending,
-            })
-        })
-    }
-
-    fn read_or_default<E: Entry + Default>(&self, object: ObjectId) -> Result<E, Failed> {
-        self.bytes(object)?.map_or_else(|| Ok(E::default()), |bytes| decode(&bytes))
-    }
-
-    fn expect<E: Entry>(&self, object: ObjectId) -> Result<E, Failed> {
-        decode(&self.bytes(object)?.unwrap_or_default())
-    }
-
-    fn volume(&self, listed: &Listed) -> Result<Volume, Failed> {
-        let entry = self.expect::<VolumeEntry>(listed.object())?;
-        Ok(Volume { id: VolumeId(listed.id), name: listed.name.clone(), view: entry.view(), place: entry.place })
-    }
-
-    fn write<E: Entry>(&self, object: ObjectId, entry: &E) -> Result<(), Failed> {
-        let bytes = Bytes::from(entry.to_bytes());
-        self.change(|client, now, txn| client.write(now, txn, object, bytes.clone()))
-    }
-
-    fn delete(&self, object: ObjectId) -> Result<(), Failed> {
-        self.change(|client, now, txn| client.delete(now, txn, object))
-    }
-
-    fn change(
-        &self,
-        mut change: impl FnMut(&mut client::Client, types::Time, TxnHandle) -> Result<Write, TxnError>,
-    ) -> Result<(), Failed> {
-        let done = self.call(|client, now, txn| {
-            Ok(match change(client, now, txn)? {
-                Write::Done => Poll::Ready(true),
-                Write::Full => Poll::Ready(false),
-                Write::Wait => Poll::Pending,
-            })
-        });
-        let full = || RegistryError::Damaged("a page of the registry has no room for it".to_owned());
-        if done? { Ok(()) } else { Err(full().into()) }
-    }
-
-    fn create<E: Entry>(&self, space: u32, entry: &E) -> Result<ObjectId, Failed> {
-        let bytes = Bytes::from(entry.to_bytes());
-        self.call(|client, now, txn| {
-            Ok(match client.create(now, txn, space, None, bytes.clone())? {
-                Created::Object(object) => Poll::Ready(object),
-                Created::Wait => Poll::Pending,
-            })
-        })
-    }
-}
-
-fn decode<E: Entry>(bytes: &[u8]) -> Result<E, Failed> {
-    E::from_bytes(bytes).map_err(|what| Failed::Final(RegistryError::Damaged(what)))
 }

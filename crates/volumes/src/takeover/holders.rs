@@ -1,7 +1,7 @@
 //! The sessions of a take-over with holders.
 
 use crate::links::{Link, Listener, News};
-use crate::registry::Registrant;
+use crate::registry::{HolderName, Registrant};
 use net::Runtime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -13,6 +13,7 @@ pub(super) struct Holders {
     runtime: Runtime,
     listener: Arc<Tells>,
     members: Vec<Registrant>,
+    names: Vec<HolderName>,
     wanted: BTreeSet<PartitionId>,
     links: BTreeMap<PartitionId, Arc<Link>>,
 }
@@ -29,7 +30,13 @@ impl Listener for Tells {
 impl Holders {
     pub(super) fn new(runtime: Runtime, tell: impl Fn(PartitionId) + Send + Sync + 'static) -> Self {
         let listener = Arc::new(Tells(Box::new(tell)));
-        Self { runtime, listener, members: Vec::new(), wanted: BTreeSet::new(), links: BTreeMap::new() }
+        let (members, names, wanted, links) = (Vec::new(), Vec::new(), BTreeSet::new(), BTreeMap::new());
+        Self { runtime, listener, members, names, wanted, links }
+    }
+
+    /// The volume's holders have these names, as they were known last.
+    pub(super) fn has_names(&mut self, names: Vec<HolderName>) {
+        self.names = names;
     }
 
     /// The members are these now: links that are missing are opened, and those to another address are opened anew.
@@ -79,8 +86,9 @@ impl Holders {
     /// A holder for people.
     pub(super) fn name(&self, partition: PartitionId) -> String {
         let number = format!("{:016x}", partition.0);
-        let named = |it: &Registrant| format!("{} ({number}) at {}", it.name, it.address);
-        self.find(partition).map_or(number.clone(), named)
+        let member = self.find(partition).map(|it| format!("{} ({number}) at {}", it.name, it.address));
+        let known = || self.names.iter().find(|it| it.partition == partition).map(ToString::to_string);
+        member.or_else(known).unwrap_or(number)
     }
 
     fn find(&self, partition: PartitionId) -> Option<&Registrant> {

@@ -6,24 +6,30 @@ use crate::cli::VolumeHoldersArgs;
 use crate::error::usage;
 use crate::output::{Output, number, visible};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use volumes::control;
-use volumes::registry::{Registrant, Registry, StoreRegistry, Volume};
+use volumes::registry::{Enlisted, Registrant, StoreRegistry, Volume};
 
 pub(super) fn holders(args: &VolumeHoldersArgs, output: &mut Output) -> Result {
     let registry = args.store.as_deref().map(registry::to_ask).transpose()?;
     let volumes = registry.as_ref().map(StoreRegistry::list).transpose()?.unwrap_or_default();
     match (&args.dir, registry) {
         (Some(dir), _) => in_folder(dir, &volumes, output),
-        (None, Some(registry)) => of_store(&registry.members()?, &volumes, output),
+        (None, Some(registry)) => {
+            let silent = registry::silent_members(&registry, |_| true)?;
+            of_store(&registry.enlisted()?, &silent, &volumes, output)
+        }
         (None, None) => Err(usage("say which holders: --store, or --dir with the folder of one")),
     }
 }
 
 /// The holders that the registry knows, with the volumes that count on them.
-fn of_store(members: &[Registrant], volumes: &[Volume], output: &mut Output) -> Result {
+fn of_store(members: &[Enlisted], silent: &BTreeMap<u64, Duration>, volumes: &[Volume], output: &mut Output) -> Result {
     members.iter().try_for_each(|it| {
-        let Registrant { member, address, name, is_disk_full } = it;
+        let Registrant { member, address, name, is_disk_full } = &it.registrant;
+        let silence = silent.get(&member.partition.0).map(Duration::as_secs);
         let counts = |volume: &&Volume| volume.view.entry.holders.contains(&member.partition);
         let held: Vec<_> = volumes.iter().filter(counts).map(|volume| volume.name.as_str()).collect();
         let json = json!({
@@ -34,12 +40,14 @@ fn of_store(members: &[Registrant], volumes: &[Volume], output: &mut Output) -> 
             "free": member.free,
             "volumes": member.copies,
             "is_disk_full": is_disk_full,
+            "silent_s": silence,
             "holds": held,
         });
         let (partition, free) = (number(member.partition.0), member.free);
         let held = if held.is_empty() { "no volume".to_owned() } else { held.join(", ") };
         let full = if *is_disk_full { ", as its disk is full" } else { "" };
-        let text = format!("{name}  {partition} at {address}: {free} bytes free{full}, holds copies of {held}");
+        let silent = silence.map(|it| format!("silent for {it} s, ")).unwrap_or_default();
+        let text = format!("{name}  {partition} at {address}: {silent}{free} bytes free{full}, holds copies of {held}");
         output.line(&json, visible(&text))
     })
 }

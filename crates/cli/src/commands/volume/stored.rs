@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use volumes::registry::{Registrant, Registry, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
+use volumes::registry::{RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use volumes::{
     AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, Registered, StoredVolume, TakeOverError,
     TakeOverWord, VolumeId, bring_home,
@@ -109,13 +109,15 @@ fn remove_volume(volume: &str, store: &str, output: &mut Output) -> Result {
 }
 
 pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
-    let volumes = registry::to_ask(&args.store)?.list()?;
+    let registry = registry::to_ask(&args.store)?;
+    let (volumes, silent) = (registry.list()?, registry::silent_owners(&registry, |_| true)?);
     let width = volumes.iter().map(|it| it.name.len()).max().unwrap_or(0);
     volumes.iter().try_for_each(|volume| {
         let Volume { name, view, .. } = volume;
         let of = if homes::is_exported(name) { ", the snapshot of an export" } else { "" };
-        let text = format!("{name:<width$}  {:>16} bytes  {}{of}", view.entry.size, owner(volume));
-        output.line(&describe(volume, &[]), text)
+        let silence = silent.get(&volume.id.0).copied();
+        let text = format!("{name:<width$}  {:>16} bytes  {}{of}", view.entry.size, owner(volume, silence));
+        output.line(&Value::Object(describe(volume, silence)), text)
     })
 }
 
@@ -130,7 +132,9 @@ pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &
         }
     };
     let volume = registry.find(name)?;
-    let Value::Object(fields) = describe(&volume, &registry.members()?) else { unreachable!("an object is described") };
+    let silent = registry::silent_owners(&registry, |it| it.id == volume.id)?;
+    let mut fields = describe(&volume, silent.get(&volume.id.0).copied());
+    fields.insert("holders_away".to_owned(), json!(registry::away(&registry, &volume)?));
     let rows: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     live::print(rows, Attachment::of_store(&volume, cache).as_ref(), output)
 }
@@ -276,32 +280,36 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
     }
 }
 
-/// A volume for programs; its holders by name, as far as there are such members.
-fn describe(volume: &Volume, members: &[Registrant]) -> Value {
+/// A volume for programs; its holders by name, as far as these are known; and for how long its host has been silent, if it is.
+fn describe(volume: &Volume, silence: Option<Duration>) -> serde_json::Map<String, Value> {
     let entry = &volume.view.entry;
     let holder = |partition: &volumes::PartitionId| {
-        let member = members.iter().find(|it| it.member.partition == *partition);
-        member.map_or_else(|| number(partition.0), |it| it.name.clone())
+        let known = volume.holders.iter().find(|it| it.partition == *partition);
+        known.map_or_else(|| number(partition.0), |it| it.name.clone())
     };
-    json!({
+    let fields = json!({
         "name": volume.name,
         "volume": number(volume.id.0),
         "size": entry.size,
         "copies": entry.copies,
         "attachments": entry.epoch.0,
         "attached_at": entry.owner.map(|_| visible(&volume.place).into_owned()),
+        "silent_s": silence.map(|it| it.as_secs()),
         "is_taken_over": entry.is_taking,
         "holders": entry.holders.iter().map(holder).collect::<Vec<_>>(),
         "lease_s": entry.lease.as_secs_f64(),
-    })
+    });
+    let Value::Object(fields) = fields else { unreachable!("an object is described") };
+    fields
 }
 
 /// Where a volume is, for people.
-fn owner(volume: &Volume) -> String {
-    let entry = &volume.view.entry;
+fn owner(volume: &Volume, silence: Option<Duration>) -> String {
+    let (entry, silent) = (&volume.view.entry, silence.map(|it| format!(", silent for {} s", it.as_secs())));
+    let (place, silent) = (visible(&volume.place), silent.unwrap_or_default());
     match entry.owner {
-        Some(_) if entry.is_taking => format!("is taken over by {}", visible(&volume.place)),
-        Some(_) => format!("attached at {}", visible(&volume.place)),
+        Some(_) if entry.is_taking => format!("is taken over by {place}{silent}"),
+        Some(_) => format!("attached at {place}{silent}"),
         None => "not attached".to_owned(),
     }
 }
