@@ -82,6 +82,9 @@ pub struct TakeOver {
     reading: Reading,
     parts: vec::IntoIter<Part>,
     under_way: Option<Way>,
+    /// The copies of all parts, and those of them that home has taken.
+    copies: usize,
+    taken: usize,
     retry_at: Option<Time>,
     effects: VecDeque<TakeOverEffect>,
 }
@@ -101,6 +104,8 @@ impl TakeOver {
             reading: Reading::new(&config),
             parts: Vec::new().into_iter(),
             under_way: None,
+            copies: 0,
+            taken: 0,
             retry_at: None,
             effects: VecDeque::new(),
         };
@@ -124,6 +129,11 @@ impl TakeOver {
     /// Whether it has done nothing yet, as the volume has an owner.
     pub fn is_watching(&self) -> bool {
         self.phase == Phase::Watch
+    }
+
+    /// How many copies home has taken, and of how many, while they go there: from the last reading of the lists on.
+    pub fn progress(&self) -> Option<(usize, usize)> {
+        (self.phase == Phase::WriteHome).then_some((self.taken.min(self.copies), self.copies))
     }
 
     /// Whether nothing more comes of it.
@@ -197,6 +207,7 @@ impl TakeOver {
     pub fn home_took(&mut self, now: Time, writes: usize) {
         if let Some(under_way) = &mut self.under_way {
             under_way.took(writes);
+            self.taken += writes;
             self.go_on(now);
         }
     }
@@ -431,7 +442,9 @@ impl TakeOver {
         self.phase = Phase::WriteHome;
         let TakeOverConfig { join_bytes, broken, .. } = self.config;
         let join_bytes = if broken.is(Rule::FlushOrder) { u64::MAX } else { join_bytes };
-        self.parts = self.reading.lists.plan(self.mark, join_bytes, broken).into_iter();
+        let parts = self.reading.lists.plan(self.mark, join_bytes, broken);
+        (self.copies, self.taken) = (parts.iter().map(|it| it.copies.len()).sum(), 0);
+        self.parts = parts.into_iter();
         self.next_part(now);
     }
 

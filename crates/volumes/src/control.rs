@@ -18,15 +18,18 @@
 //! | `serve` | the socket, and the thread that answers there |
 //! | `ask` | the one who asks |
 //! | `volume`, `holder` | what they tell, and what they do |
+//! | `attaching` | a volume until it is attached |
 //! | `live` | what a volume tells, by names |
 
 mod ask;
+mod attaching;
 mod holder;
 mod live;
 mod serve;
 mod volume;
 
 pub use ask::{ControlError, ask, order};
+pub use attaching::AttachingVolume;
 pub use holder::ControlledHolder;
 pub use live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
 pub use serve::Control;

@@ -177,6 +177,11 @@ impl FarHome {
         self.line.call(|machine| machine.stop("the volume is closed"));
     }
 
+    /// The bytes of write-backs that were sent, and that home has not taken.
+    pub(crate) fn under_way_bytes(&self) -> u64 {
+        self.line.call(|machine| machine.under_way_bytes())
+    }
+
     /// How home stands: its epoch and its mark, when the session was opened or it was last asked.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use types::Time;
 use vfs::FileError;
 use volume::{
@@ -44,6 +44,9 @@ pub use error::TakeOverError;
 
 /// How often the registry is looked at, unless it says that something has changed.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// How often it is said how far it has come.
+const SAY_EVERY: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether this is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -101,6 +104,15 @@ pub enum TakeOverWord {
     /// These holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they
     /// have is given up. If none is named, the only copy that counts is in the cache of another host, or is damaged.
     Missing(Vec<String>),
+    /// It is on its way home. Said every few seconds.
+    Progress {
+        /// The writes that were sent,
+        sent: usize,
+        /// of so many,
+        of: usize,
+        /// and the bytes of them that have not arrived.
+        under_way_bytes: u64,
+    },
     /// Home has not done what it was to do, and is asked again.
     Home(String),
     /// Other hosts have had the volume since this one: so many writes that its log has, and that it did not know to be home,
@@ -157,6 +169,7 @@ pub(crate) fn take_over(
         let mut driver = Driver::new(settings, own, view, tell, changes, calls);
         loop {
             driver.speak_of_rescue(say);
+            driver.speak_of_progress(say);
             if let Some(view) = driver.carry_out(say)? {
                 return Ok(Taken { view, found: driver.found });
             }
@@ -245,6 +258,8 @@ struct Driver<'a> {
     is_lacking: bool,
     /// It was said that another host brings it home.
     has_said_rescue: bool,
+    /// When it was said how far it has come, or that was worth a word.
+    spoken_at: Option<Instant>,
     /// Home's mark when it was fenced.
     found: Stamp,
 }
@@ -282,6 +297,7 @@ impl<'a> Driver<'a> {
             home_trouble: None,
             is_lacking: false,
             has_said_rescue: false,
+            spoken_at: None,
             found: Stamp::ZERO,
         }
     }
@@ -358,6 +374,15 @@ impl<'a> Driver<'a> {
         if self.takeover.is_watching() && is_other && entry.is_taking && !self.has_said_rescue {
             self.has_said_rescue = true;
             say(TakeOverWord::WatchesRescue);
+        }
+    }
+
+    /// Says now and then how far it has come.
+    fn speak_of_progress(&mut self, say: &mut dyn FnMut(TakeOverWord)) {
+        let Some((sent, of)) = self.takeover.progress() else { return };
+        if self.spoken_at.get_or_insert_with(Instant::now).elapsed() >= SAY_EVERY {
+            self.spoken_at = None;
+            say(TakeOverWord::Progress { sent, of, under_way_bytes: self.settings.home.under_way_bytes() });
         }
     }
 

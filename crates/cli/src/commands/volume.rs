@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use stored::Begun;
 use volumes::control::{Control, ControlledVolume};
 use volumes::nbd::{Export, Server, ServerConfig};
 use volumes::{AttachConfig, Attached, create_home, home_status};
@@ -103,10 +104,11 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(tell(stop));
     }
-    let attached = Arc::new(match &args.store {
-        Some(store) => stored::attach(args, &config(args), store, &is_told)?,
-        None => Attached::attach(&config(args))?,
-    });
+    let (attached, begun) = match &args.store {
+        Some(store) => stored::attach(args, &config(args), store, &is_told).map(|(it, begun)| (it, Some(begun)))?,
+        None => (Attached::attach(&config(args))?, None),
+    };
+    let attached = Arc::new(attached);
     let export =
         Export { name: args.export.clone(), description: args.volume.display().to_string(), device: attached.clone() };
     let mut server = ServerConfig::new(args.listen[0].clone());
@@ -130,7 +132,13 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         dirty_bytes_max: args.dirty as u64,
         since: Instant::now(),
     };
-    let control = Control::start(&args.cache, Arc::new(controlled));
+    let control = match begun {
+        Some(Begun { volume, control: Some(control) }) => {
+            volume.attached(controlled);
+            control
+        }
+        _ => Control::start(&args.cache, Arc::new(controlled)),
+    };
     if let Err(error) = &control {
         eprintln!("{error}: the volume is attached, and `thorp volume` cannot ask it or change it");
     }

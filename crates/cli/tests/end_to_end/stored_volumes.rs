@@ -599,6 +599,44 @@ fn a_host_goes_on_with_its_own_log() {
     check(&mut versions, &host.read());
 }
 
+/// A host comes back with much in its log, over a line that is slow: it says how far it is, also by the socket in its cache, and can be
+/// interrupted. The next attachment goes on.
+#[test]
+fn a_long_way_home_is_told_of_and_can_be_interrupted() {
+    const BLOCKS: u64 = 1000;
+    let site = Site::new(0);
+    site.create("1");
+    let host = site.attach("host", &["--age-s", "600"]).unwrap();
+    let mut client = host.connect();
+    for block in 0..BLOCKS {
+        let data = (block + 1).to_le_bytes().repeat(BLOCK / 8);
+        let command = Command::Write { offset: block * BLOCK as u64, data: &data, fua: false };
+        assert_eq!(client.call(&command).unwrap().error, 0);
+    }
+    assert_eq!(client.call(&Command::Flush).unwrap().error, 0);
+    drop(client);
+    host.process.kill();
+    let line = net::Emulator::start(site.store.address(), Duration::from_millis(1), Some(300_000)).unwrap();
+    let (cache, store, socket) = (site.folder.file("host"), line.address().to_string(), site.folder.file("host.nbd"));
+    let listen = format!("unix:{socket}");
+    let words = ["volume", "attach", "v", "--store", &store, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
+    let mut comes = command().args(words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(comes.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let word = told.find(|line| line.contains("goes home: ")).expect("a word on how far it is");
+    assert!(word.contains(&format!(" of {BLOCKS} writes were sent, and ")), "{word}");
+    let status = thorp(["volume", "status", "--cache", &cache]).ok();
+    assert!(status.contains("being attached") && status.contains(" bytes of them are on their way"), "{status}");
+    let begun = Instant::now();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&comes), rustix::process::Signal::INT).unwrap();
+    let said = told.last().unwrap_or_default();
+    assert_eq!(comes.wait().unwrap().code(), Some(1));
+    assert!(begun.elapsed() < Duration::from_secs(8), "it took {:?}", begun.elapsed());
+    assert!(said.contains("the next attachment goes on with it"), "{said}");
+    let host = site.attach("host", &[]).unwrap();
+    let bytes = host.read();
+    assert!((0..BLOCKS).all(|block| version(&bytes, block as usize) == block + 1));
+}
+
 /// Nobody attaches it: what the host has left is brought home all the same, and it is nobody's then.
 #[test]
 fn a_volume_of_a_dead_host_is_brought_home() {

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveVolume {
+    /// Why it is not attached yet, and how far that has come. There are no figures then.
+    pub attaching: Option<String>,
     /// Its name or its home's, for people.
     pub volume: String,
     /// Where clients come.

@@ -73,6 +73,7 @@ impl ControlledVolume {
             full.or_else(|| status.clean_error.map(|why| format!("blocks that are read are not cached: {why}")));
         let (read_error, read_error_age) = status.read_error.unzip();
         LiveVolume {
+            attaching: None,
             volume: self.name.clone(),
             listen: self.listen.clone(),
             home: status.home,

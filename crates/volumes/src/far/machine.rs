@@ -205,6 +205,11 @@ impl Far {
         }
     }
 
+    /// The bytes of parts that were sent, and that home has not taken.
+    pub(super) fn under_way_bytes(&self) -> u64 {
+        self.sent - self.taken
+    }
+
     fn finish(&mut self, outcome: Outcome) {
         if self.command == Command::UnderWay {
             self.command = Command::Over(outcome);

@@ -147,6 +147,9 @@ pub(super) fn print(mut known: Vec<(&str, Value)>, attachment: Option<&Attachmen
 pub(super) fn people(live: &Value, output: &mut Output) -> Result {
     let live: LiveVolume = serde_json::from_value(live.clone())
         .map_err(|error| format!("its process tells what none does ({error}): is it of another version?"))?;
+    if let Some(said) = &live.attaching {
+        return output.table(&[("being_attached", json!(visible(said)))]);
+    }
     let LiveVolume { gauges, counters, .. } = &live;
     let VolumeCounters { read_blocks_dirty: dirty, read_blocks_clean: clean, read_blocks_home: home, .. } = *counters;
     let reads = match dirty + clean + home {

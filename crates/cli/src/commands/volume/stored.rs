@@ -12,12 +12,13 @@ use crate::error::usage;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
-use net::Runtime;
+use net::{ListenError, Runtime};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use volumes::control::{AttachingVolume, Control};
 use volumes::registry::{RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use volumes::{
     AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, Registered, StoredVolume, TakeOverError,
@@ -139,13 +140,29 @@ pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &
     live::print(rows, Attachment::of_store(&volume, cache).as_ref(), output)
 }
 
+/// An attachment that has begun, in words for its operator, who asks at a socket in its cache.
+pub(super) struct Begun {
+    /// The one who answers there.
+    pub(super) volume: Arc<AttachingVolume>,
+    /// The socket. It is made when the cache is known to be this process's.
+    pub(super) control: Option<std::result::Result<Control, ListenError>>,
+}
+
+impl Begun {
+    fn say(&mut self, text: &str, cache: &Path) {
+        eprintln!("{text}");
+        self.volume.say(text);
+        self.control.get_or_insert_with(|| Control::start(cache, self.volume.clone()));
+    }
+}
+
 /// Attaches a volume, which is taken over if the host that had it is silent.
 pub(super) fn attach(
     args: &VolumeAttachArgs,
     config: &AttachConfig,
     store: &str,
     stop: &AtomicBool,
-) -> Result<Attached> {
+) -> Result<(Attached, Begun)> {
     let (name, here) = (name(&args.volume)?, host_name());
     let cache = std::path::absolute(&args.cache).unwrap_or_else(|_| args.cache.clone());
     let registry = Arc::new(StoreRegistry::connect(store, &format!("{here}:{}", cache.display()))?);
@@ -165,11 +182,16 @@ pub(super) fn attach(
         replace_after: REPLACE_AFTER,
         lease_patience: PATIENCE,
     };
-    let attached = Attached::attach_stored(&stored, config, stop, &mut |word| eprintln!("{}", say(&found, &word)));
-    attached.map_err(|error| match error {
+    let volume = Arc::new(AttachingVolume::new(name.to_owned(), number(found.id.0)));
+    let mut begun = Begun { volume, control: None };
+    // With its first word its cache is locked, and nobody else answers there.
+    let mut say = |word: TakeOverWord| begun.say(&say(&found, &word), &args.cache);
+    let attached = Attached::attach_stored(&stored, config, stop, &mut say);
+    let attached = attached.map_err(|error| match error {
         AttachError::TakeOver(error) => refused(&registry, name, error),
         error => error.into(),
-    })
+    })?;
+    Ok((attached, begun))
 }
 
 /// Attaches a volume that nobody has, with a small cache that goes with this call, and detaches it again.
@@ -267,6 +289,9 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
             "no answer of {}, or a damaged copy there, and they may have what nobody else has: start them again; or end \
              this, and give --force to lose that",
             visible(&holders.join(", "))
+        ),
+        TakeOverWord::Progress { sent, of, under_way_bytes } => format!(
+            "'{name}' goes home: {sent} of {of} writes were sent, and {under_way_bytes} bytes of them are on their way"
         ),
         TakeOverWord::Home(why) => format!("home: {}; it is tried again", visible(why)),
         TakeOverWord::Dropped(writes) if volume.view.entry.copies < 2 => format!(
