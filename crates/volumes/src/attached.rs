@@ -24,6 +24,7 @@
 //! | how requests become reads and writes | `device.rs` |
 //! | what a read finds where | `read.rs` |
 //! | what is read ahead | `ahead.rs` |
+//! | what is known of home's runs of data and holes | `runs.rs` |
 //! | what is appended, and blocks that are written in part | `write.rs` |
 //! | who flushes, and who is answered | `flush.rs` |
 //! | how dirty data goes home | `write_back.rs` |
@@ -46,6 +47,7 @@ mod open;
 mod operate;
 mod read;
 mod requests;
+mod runs;
 mod status;
 mod stored;
 #[cfg(test)]
@@ -60,6 +62,7 @@ use ahead::Ahead;
 use copies::Sessions;
 use log::Log;
 use requests::Requests;
+use runs::KnownRuns;
 use status::Counts;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -132,6 +135,8 @@ struct State {
     recovered: u64,
     /// How many write-backs have ended.
     write_backs: u64,
+    /// The runs that home has told of.
+    runs: KnownRuns,
     /// The bytes of appended writes that no flush has taken, and when the first of them came.
     unflushed: Option<(u64, Instant)>,
     /// A flush is worth its while although nobody waits for it.

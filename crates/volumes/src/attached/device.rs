@@ -11,7 +11,6 @@ use super::{Attached, Core, State};
 use crate::cache::Kept;
 use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Replies, Request, Ticket};
 use crate::extents::BLOCK;
-use protocol::volume_home::Run;
 use protocol::volumes::Content;
 use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
@@ -175,11 +174,9 @@ impl Core {
                 continue;
             }
             while at < end && !extents.is_enough(one) {
-                let runs = self.home.runs(protocol::volumes::Extent { offset: at, len: end - at });
-                for Run { len, is_hole } in runs.map_err(|error| self.note(&error))? {
-                    at += len;
-                    extents.add(at, is_hole, is_hole);
-                }
+                let (until, is_hole) = self.run_at_home(at, end).map_err(|error| self.note(&error))?;
+                at = until;
+                extents.add(at, is_hole, is_hole);
             }
         }
         // It may have taken longer than the lease.

@@ -12,6 +12,7 @@ use super::config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 use super::copies::{CopiesConfig, Sessions};
 use super::error::AttachError;
 use super::requests::Requests;
+use super::runs::KnownRuns;
 use super::status::Counts;
 use super::{Attached, Core, State};
 use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
@@ -322,6 +323,7 @@ impl Core {
             to_home: None,
             recovered: if recovered.is_joined { durable } else { 0 },
             write_backs: 0,
+            runs: KnownRuns::default(),
             unflushed: None,
             wants_flush: true,
             counts: Counts::default(),

@@ -147,9 +147,13 @@ impl Core {
             Ok(())
         })?;
         self.size.store(size, Relaxed);
+        self.state().runs.forget();
         if size < self.home.size() {
             self.bring_home(is_given_up)?;
-            self.home.resize(epoch, size, is_given_up)?;
+            let resized = self.home.resize(epoch, size, is_given_up);
+            // Also if it was given up: home may do it all the same.
+            self.state().runs.forget();
+            resized?;
         }
         Ok(())
     }

@@ -9,4 +9,5 @@ mod fuzz;
 mod handshake;
 mod requests;
 mod rig;
+mod runs;
 mod threads;
