@@ -232,6 +232,12 @@ fn a_holder_whose_disk_fills_up() {
         if life < 3 {
             wait_for_line(&mut errors, "is full: this holder has");
             wait_for_full(&site, &dir, true);
+            let words = ["volume", "status", "v", "--store", &site.address()];
+            let begun = Instant::now();
+            while !thorp(words).ok().contains("its disk is full") {
+                assert!(begun.elapsed() < LONG, "its owner does not say that a holder's disk is full");
+                thread::sleep(Duration::from_millis(50));
+            }
         }
         thread::scope(|scope| {
             let writer = scope.spawn(|| while pieces.write(&mut client, 20 * life + 3) {});

@@ -152,6 +152,11 @@ impl Sessions {
         member.map(name).or_else(|| self.names.get(&partition).cloned())
     }
 
+    /// Whether a holder says that its disk is full.
+    pub(super) fn is_disk_full(&self, partition: PartitionId) -> bool {
+        self.members.iter().any(|it| it.member.partition == partition && it.is_disk_full)
+    }
+
     fn address(&self, partition: PartitionId) -> Option<String> {
         self.members.iter().find(|it| it.member.partition == partition).map(|it| it.address.clone())
     }

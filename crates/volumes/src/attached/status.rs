@@ -72,6 +72,8 @@ pub struct CopiesAt {
     pub state: HolderState,
     /// The bytes of copies that it takes beyond those that it was sent.
     pub room: u64,
+    /// Whether its disk is full, as it says.
+    pub is_disk_full: bool,
 }
 
 /// Blocks since the volume was attached.
@@ -103,6 +105,10 @@ impl Status {
                 format!("holder {name} is away, which was at {address} last")
             }
             Some(away) => format!("holder {} is away", away.name()),
+            None if self.holders.iter().any(|it| it.is_disk_full) => {
+                let full: Vec<_> = self.holders.iter().filter(|it| it.is_disk_full).map(CopiesAt::name).collect();
+                format!("the disk of holder {} is full", full.join(", "))
+            }
             None => "its holders are being sent what they lack".to_owned(),
         };
         self.is_degraded.then(why)
@@ -127,6 +133,7 @@ impl Attached {
             member: state.sessions.member(partition),
             state: standing,
             room,
+            is_disk_full: state.sessions.is_disk_full(partition),
         };
         Status {
             size: core.size.load(Relaxed),

@@ -116,4 +116,6 @@ pub struct LiveCopies {
     pub state: String,
     /// The bytes of copies that it takes beyond those that it was sent.
     pub room: u64,
+    /// Whether its disk is full, as it says.
+    pub is_disk_full: bool,
 }

@@ -125,6 +125,7 @@ fn copies(it: &CopiesAt) -> LiveCopies {
         address: it.member.as_ref().map(|(_, address)| address.clone()),
         state: it.state.name().to_owned(),
         room: it.room,
+        is_disk_full: it.is_disk_full,
     }
 }
 

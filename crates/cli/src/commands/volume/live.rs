@@ -181,10 +181,11 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
         ("requests", json!(requests)),
         ("copies", json!(gauges.copies)),
     ];
-    for LiveCopies { name, address, state, room, .. } in &live.holders {
+    for LiveCopies { name, address, state, room, is_disk_full, .. } in &live.holders {
         let address = address.as_deref().unwrap_or("an address that nobody knows");
         let room = if state == "filling" { format!(", and takes {room} bytes more") } else { String::new() };
-        rows.push(("holder", json!(visible(&format!("{name} at {address}: {state}{room}")))));
+        let full = if *is_disk_full { ", and its disk is full" } else { "" };
+        rows.push(("holder", json!(visible(&format!("{name} at {address}: {state}{room}{full}")))));
     }
     let troubles = [
         ("degraded", &live.degraded),
