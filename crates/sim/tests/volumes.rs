@@ -13,27 +13,28 @@ fn five_hundred_seeds_find_nothing() {
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
-const KEPT: [(u64, VolumeRule); 22] = [
-    (1600, VolumeRule::CountStable),
+const KEPT: [(u64, VolumeRule); 23] = [
+    (4943, VolumeRule::CountStable),
     (9, VolumeRule::AckAtW),
-    (8571, VolumeRule::HoldersKnown),
+    (419, VolumeRule::LostLogUncounted),
+    (1683, VolumeRule::HoldersKnown),
     (3319, VolumeRule::ReplaceThenForget),
-    (414, VolumeRule::SamePartition),
+    (36, VolumeRule::SamePartition),
     (359, VolumeRule::HoldersRefuse),
-    (2, VolumeRule::CreditFirst),
-    (2, VolumeRule::FlushOrder),
+    (3, VolumeRule::CreditFirst),
+    (3, VolumeRule::FlushOrder),
     (73, VolumeRule::FenceHome),
-    (2, VolumeRule::JournalWhole),
-    (2, VolumeRule::MarkDurable),
+    (3, VolumeRule::JournalWhole),
+    (3, VolumeRule::MarkDurable),
     (2954, VolumeRule::FreeAfterHome),
-    (8, VolumeRule::TrimInOrder),
-    (5, VolumeRule::TrimTail),
+    (21, VolumeRule::TrimInOrder),
+    (7, VolumeRule::TrimTail),
     (4, VolumeRule::ReadWithinLease),
     (4, VolumeRule::LeaseFromAsking),
-    (2, VolumeRule::WaitOwnerLease),
+    (3, VolumeRule::WaitOwnerLease),
     (0, VolumeRule::EpochFirst),
     (21, VolumeRule::EnoughLists),
-    (715, VolumeRule::PassHome),
+    (99, VolumeRule::PassHome),
     (21, VolumeRule::NewestWins),
     (3173, VolumeRule::StopAtGap),
 ];
@@ -53,11 +54,12 @@ fn each_rule_is_noticed_when_it_is_gone() {
 }
 
 /// Days on which a fault was found, and what it was.
-const MENDED: [(u64, &str); 4] = [
+const MENDED: [(u64, &str); 5] = [
     (5151, "a holder that was to be forgotten, and was not, never counted again"),
     (13_690, "so did another one"),
     (29_316, "a host heard of an owner's sign of life by an answer that came late, and had waited from before that"),
     (47_802, "a holder that was replaced while it was down kept its copies for good"),
+    (131_019_011, "the registry's answer to a change that was given up was taken for that to the next one"),
 ];
 
 #[test]

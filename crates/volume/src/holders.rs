@@ -126,6 +126,8 @@ pub(crate) struct Holders {
     /// Through here W copies have been counted at some time, or home has it: all that was answered is among it.
     safe: Sequence,
     home: Stamp,
+    /// The own log takes nothing any more.
+    is_log_lost: bool,
     reads: u64,
     /// When timeouts were looked at last: what was due then is not due again.
     looked_at: Time,
@@ -147,6 +149,7 @@ impl Holders {
             last,
             safe: home.sequence,
             home,
+            is_log_lost: false,
             reads: 0,
             looked_at: Time::ZERO,
         }
@@ -163,9 +166,22 @@ impl Holders {
         self.counts.own_through().max(self.home.sequence)
     }
 
+    /// The write through which everything may go home where W copies cannot be had: what the own log has, or all that there
+    /// is if that takes nothing any more.
+    pub(crate) fn at_hand(&self) -> Sequence {
+        if self.is_log_lost { self.last } else { self.appended() }
+    }
+
     /// The own log is durable through here.
     pub(crate) fn append(&mut self, through: Sequence) {
-        self.counts.own(through.min(self.last));
+        if !self.is_log_lost {
+            self.counts.own(through.min(self.last));
+        }
+    }
+
+    /// The own log takes nothing any more.
+    pub(crate) fn lose_log(&mut self) {
+        self.is_log_lost = true;
     }
 
     /// Takes down what is counted now.
@@ -188,9 +204,10 @@ impl Holders {
         self.targets.iter().filter(|it| it.is_live(self.last)).count() as u8
     }
 
-    /// Whether fewer than W - 1 are, and so W copies cannot be had.
+    /// Whether fewer than W - 1 are, or the own log is lost, and so W copies cannot be had.
     pub(crate) fn is_degraded(&self) -> bool {
-        self.live() + 1 < self.config.copies
+        let is_alone = self.is_log_lost && !self.config.broken.is(Rule::LostLogUncounted);
+        is_alone || self.live() + 1 < self.config.copies
     }
 
     /// Whether W - 1 of them have room for a copy of this size; or would not have it if they were empty.
@@ -352,6 +369,9 @@ impl Holders {
     pub(crate) fn write(&mut self, now: Time, record: &Record, effects: &mut Effects) {
         let before = self.last;
         self.last = record.stamp.sequence;
+        if self.is_log_lost && self.config.broken.is(Rule::LostLogUncounted) {
+            self.counts.own(self.last);
+        }
         let bytes = record.content.copy_bytes();
         for target in self.targets.iter_mut().filter(|it| it.is_live(before)) {
             if target.room() >= bytes || self.config.broken.is(Rule::CreditFirst) {

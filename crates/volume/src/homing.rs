@@ -53,15 +53,29 @@ impl Homing {
         self.waiting.drain(..).map(|(_, request)| request)
     }
 
-    /// The next command, of flush epochs that are closed and end at or before `ready`.
-    pub(crate) fn next(&mut self, config: &OwnerConfig, dirty: &Dirty, ready: Sequence) -> Option<WriteBack> {
-        if self.under_way.is_some() || self.has_failed {
+    /// Whether a command may go there now.
+    pub(crate) fn is_free(&self) -> bool {
+        self.under_way.is_none() && !self.has_failed
+    }
+
+    /// The next command, of flush epochs that are closed and end at or before `ready`. Those that the own log has, through
+    /// `logged`, are not joined with later ones: a start after a crash brings home what the log has, and nothing else.
+    pub(crate) fn next(
+        &mut self,
+        config: &OwnerConfig,
+        dirty: &Dirty,
+        ready: Sequence,
+        logged: Sequence,
+    ) -> Option<WriteBack> {
+        if !self.is_free() {
             return None;
         }
         let (mut taken, mut bytes, mut through) = (0, 0, None);
+        let has_logged = self.through.sequence < logged;
         for it in dirty.closed().take_while(|it| it.last.sequence <= ready) {
             bytes += it.bytes;
-            if taken > 0 && bytes > config.join_bytes {
+            let is_joinable = bytes <= config.join_bytes && !(has_logged && it.last.sequence > logged);
+            if taken > 0 && !is_joinable {
                 break;
             }
             taken += 1;

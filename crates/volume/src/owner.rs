@@ -23,7 +23,8 @@
 //!    home installs them whole or not at all (**FlushOrder**). Only what W copies count goes home, so that a host that
 //!    takes over finds all that home has a part of; but with fewer holders than that, all of the own log does.
 //! 4. With fewer than W - 1 holders an owner is *degraded*: everything goes home at once, and a write is answered when it
-//!    is there; or no write is taken. With as many again it is as before.
+//!    is there; or no write is taken. With as many again it is as before. An owner whose own log has failed is degraded from
+//!    then on: the log's copies count as far as it got, and none of what comes later does (**LostLogUncounted**).
 //! 5. With a registry, the owner has a lease on its epoch. When it is over, reads are not answered (**ReadWithinLease**)
 //!    and no write is taken. Writes that were taken are answered all the same: they are fenced by those who count them.
 
@@ -290,6 +291,13 @@ impl Owner {
         self.settle(now);
     }
 
+    /// The own log takes nothing any more, as its device has failed; what it has can be read, maybe. The driver keeps
+    /// in memory what is written from now on, and what was not durable there, until it is home.
+    pub fn lose_log(&mut self, now: Time) {
+        self.holders.lose_log();
+        self.settle(now);
+    }
+
     /// Home has everything up to here, durably. The own log is free up to here.
     pub fn home_durable(&mut self, now: Time, through: Stamp) {
         if !self.homing.done(through) {
@@ -491,12 +499,13 @@ impl Owner {
         if !is_due || self.dirty.is_empty() {
             return;
         }
-        // Where nothing is closed, or somebody waits for the rest, the boundary is the owner's own.
-        if !self.dirty.has_closed() || is_degraded || self.is_draining {
+        // Where nothing is closed, or somebody waits for the rest, the boundary is the owner's own: of all that has come while
+        // home was busy.
+        if self.homing.is_free() && (!self.dirty.has_closed() || is_degraded || self.is_draining) {
             self.dirty.close();
         }
-        let ready = if is_degraded { self.holders.appended() } else { self.holders.counted(self.config.copies) };
-        if let Some(back) = self.homing.next(&self.config, &self.dirty, ready) {
+        let ready = if is_degraded { self.holders.at_hand() } else { self.holders.counted(self.config.copies) };
+        if let Some(back) = self.homing.next(&self.config, &self.dirty, ready, self.holders.appended()) {
             self.effects.push_back(Effect::WriteHome(back));
             if self.config.broken.is(Rule::FreeAfterHome) {
                 self.holders.free(back.through, &mut self.effects);

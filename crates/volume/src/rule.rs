@@ -7,6 +7,9 @@ pub enum Rule {
     CountStable,
     /// A write is answered when W copies of it are counted, the owner's own among them, or when it is home.
     AckAtW,
+    /// An owner whose log has failed counts no copy of its own of what is written from then on: that is answered when it is
+    /// home.
+    LostLogUncounted,
     /// An owner counts copies of holders that stand in the registry: the registry learns of a holder before its copies
     /// count.
     HoldersKnown,
@@ -57,9 +60,10 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::CountStable,
         Self::AckAtW,
+        Self::LostLogUncounted,
         Self::HoldersKnown,
         Self::ReplaceThenForget,
         Self::SamePartition,

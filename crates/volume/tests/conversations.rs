@@ -42,9 +42,10 @@ fn homes_say_what_is_written() {
 }
 
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 24] = [
+const NOTICED_BY: [(Rule, &str); 25] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
+    (Rule::LostLogUncounted, "volume-owner-lost-log"),
     (Rule::HoldersKnown, "volume-owner-replaces"),
     (Rule::ReplaceThenForget, "volume-owner-replaces"),
     (Rule::SamePartition, "volume-takeover-lost-device"),

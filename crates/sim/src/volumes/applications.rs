@@ -140,7 +140,7 @@ impl World {
     pub(super) fn append(&mut self, host: usize) {
         let Some(log) = &mut self.hosts[host].log else { return };
         let (durable, last) = (log.durable.0, log.last().0);
-        if durable == last {
+        if durable == last || log.failed_at.is_some() {
             return;
         }
         log.durable.0 = self.rng.between(durable + 1, last);

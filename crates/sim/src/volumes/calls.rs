@@ -131,7 +131,11 @@ impl World {
         let outcome = match it.outcomes.pop_front() {
             Some(outcome) if !is_cut_off => outcome,
             Some(_) if gives_up => Err(None),
-            None if gives_up && it.changes.iter().any(|(life, _)| *life == it.life) => Err(None),
+            None if gives_up && it.changes.iter().any(|(life, _)| *life == it.life) => {
+                // It may be made yet, and nobody hears of that.
+                it.changes.iter_mut().for_each(|(life, _)| *life = u64::MAX);
+                Err(None)
+            }
             Some(outcome) => return it.outcomes.push_front(outcome),
             None => return,
         };

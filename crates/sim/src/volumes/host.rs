@@ -33,6 +33,8 @@ pub(crate) struct OwnLog {
     pub(crate) records: BTreeMap<Sequence, Record>,
     /// Everything through here is on stable media.
     pub(crate) durable: Sequence,
+    /// Its device has failed, and has nothing behind this write: later ones are in memory.
+    pub(crate) failed_at: Option<Sequence>,
 }
 
 impl OwnLog {

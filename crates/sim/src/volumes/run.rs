@@ -126,17 +126,17 @@ impl World {
         self.note(&[98], || "calm");
     }
 
-    /// Everything is answered and home, and the volume has its copies.
+    /// Everything is answered and home, and the volume has its copies, if its owner has a log.
     fn rests(&mut self) -> bool {
         let now = self.now;
         let owners = self.hosts.iter_mut().filter_map(|host| match &mut host.role {
-            Role::Owner(owner) => Some((host.drift, owner)),
+            Role::Owner(owner) => Some((host.drift, host.log.as_ref().is_some_and(|it| it.failed_at.is_some()), owner)),
             _ => None,
         });
         let mut count = 0;
-        for (drift, owner) in owners {
+        for (drift, is_lost, owner) in owners {
             owner.drain(Time(now.0 / 1000 * (1000 + drift) as u64));
-            count += usize::from(owner.over().is_none() && owner.is_clean() && !owner.is_degraded());
+            count += usize::from(owner.over().is_none() && owner.is_clean() && (is_lost || !owner.is_degraded()));
         }
         let is_waiting = |host: &&Host| match &host.role {
             Role::Idle => true,

@@ -9,6 +9,7 @@ use volume::{Ack, Degraded};
 pub(crate) struct Troubles {
     pub(crate) kill_host: u64,
     pub(crate) lose_log: u64,
+    pub(crate) fail_log: u64,
     pub(crate) cut_host: u64,
     pub(crate) sleep: u64,
     pub(crate) crash_peer: u64,
@@ -22,6 +23,9 @@ pub(crate) struct Troubles {
 
 /// On so many days of a thousand the only copy that an answer waits for is the owner's own.
 const ONE_COPY_PERMILLE: u32 = 120;
+
+/// On so many days of a thousand the devices of owners' logs fail.
+const FAILED_LOG_PERMILLE: u32 = 200;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -60,6 +64,9 @@ impl Scenario {
             scenario.copies = 1;
             scenario.holders = own.pick(&[0, 1]);
         }
+        if own.chance(FAILED_LOG_PERMILLE) {
+            scenario.troubles.fail_log = 1;
+        }
         scenario
     }
 
@@ -90,6 +97,7 @@ impl Scenario {
             troubles: Troubles {
                 kill_host: t(rng, &[0, 1, 2]),
                 lose_log: t(rng, &[0, 1]),
+                fail_log: 0,
                 cut_host: t(rng, &[0, 1, 3]),
                 sleep: t(rng, &[0, 1, 3]),
                 crash_peer: t(rng, &[0, 1, 3]),
@@ -108,6 +116,7 @@ impl Scenario {
         self.troubles = Troubles {
             kill_host: 0,
             lose_log: 0,
+            fail_log: 0,
             cut_host: 0,
             sleep: 0,
             crash_peer: 0,

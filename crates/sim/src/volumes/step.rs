@@ -43,6 +43,7 @@ enum Act {
     StartPeer,
     KillHost,
     LoseLog,
+    FailLog,
     CutHost,
     Sleep,
     CrashPeer,
@@ -106,6 +107,7 @@ impl World {
             (Act::Detach, troubles.detach),
             (Act::KillHost, troubles.kill_host),
             (Act::LoseLog, troubles.lose_log),
+            (Act::FailLog, troubles.fail_log),
             (Act::CutHost, troubles.cut_host),
             (Act::Sleep, troubles.sleep),
             (Act::CrashPeer, troubles.crash_peer),
@@ -157,6 +159,7 @@ impl World {
             Act::StartPeer => self.start_peer(peer),
             Act::KillHost => self.kill_host(host, false),
             Act::LoseLog => self.kill_host(host, true),
+            Act::FailLog if is_awake => self.fail_log(host),
             Act::CutHost => {
                 let is_apart = self.rng.chance(500);
                 (self.hosts[host].is_cut, self.hosts[host].is_apart) = (!is_apart, is_apart);

@@ -17,7 +17,8 @@ impl World {
         self.end_role(host);
         let it = &mut self.hosts[host];
         if let Some(log) = &mut it.log {
-            let kept = self.rng.between(log.durable.0, log.last().0);
+            let last = log.failed_at.take().unwrap_or_else(|| log.last());
+            let kept = self.rng.between(log.durable.0, last.0);
             log.records.retain(|sequence, _| sequence.0 <= kept);
             log.durable.0 = kept;
         }
@@ -27,6 +28,19 @@ impl World {
         }
         let requests = mem::take(&mut it.requests);
         self.truth.forget(&requests);
+    }
+
+    /// The device of an owner's log takes nothing any more, and can be read.
+    pub(super) fn fail_log(&mut self, host: usize) {
+        let it = &mut self.hosts[host];
+        let clock = it.clock(self.now);
+        let (Role::Owner(owner), Some(log)) = (&mut it.role, &mut it.log) else { return };
+        if log.failed_at.is_none() {
+            log.failed_at = Some(log.last());
+            owner.lose_log(clock);
+            self.note(&[33, host as u64], || format!("the device of h{host}'s log fails"));
+            self.drain(host);
+        }
     }
 
     pub(super) fn crash_peer(&mut self, peer: usize) {

@@ -220,6 +220,7 @@ impl Player for OwnerScript {
             ["holders"] => self.holders(),
             ["resize", request, size] => self.resize(request, size)?,
             ["appended", through] => self.owner.appended(self.now, Sequence(number(through)?)),
+            ["log", "lost"] => self.owner.lose_log(self.now),
             ["home", "durable"] => {
                 let Some(WriteBack { through, .. }) = self.back.take() else {
                     self.nothing();
