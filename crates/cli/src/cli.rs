@@ -19,9 +19,9 @@ pub(crate) use trials::{
     NewcomerArgs, Paper, TortureArgs,
 };
 pub(crate) use volume::{
-    HolderArgs, VolumeAck, VolumeAttachArgs, VolumeCommand, VolumeCreateArgs, VolumeDegraded, VolumeDetachArgs,
-    VolumeExportArgs, VolumeHoldersArgs, VolumeImportArgs, VolumeListArgs, VolumePlace, VolumeRemoveArgs,
-    VolumeResizeArgs, VolumeSnapshotArgs, VolumeStatusArgs,
+    HolderArgs, VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumeCreateArgs, VolumeDegraded,
+    VolumeDetachArgs, VolumeExportArgs, VolumeHoldersArgs, VolumeImportArgs, VolumeListArgs, VolumePlace,
+    VolumeRemoveArgs, VolumeResizeArgs, VolumeSnapshotArgs, VolumeStatusArgs,
 };
 pub(crate) use web::{
     HomeArgs, InvalidateArgs, PolicyArgs, ProxyArgs, ShopArgs, Source, VerifyArgs, WatchArgs, WatchTask, WhoArgs,

@@ -111,9 +111,12 @@ impl<R: Records> Log<R> {
         })
     }
 
-    /// Queues a record, at the position behind the last one.
+    /// Queues a record, at the position behind the last one. Where nothing is written any more it is dropped.
     pub fn append(&self, position: u64, record: R::Record) {
-        self.queue().records.push((position, record));
+        let mut queue = self.queue();
+        if !queue.failed {
+            queue.records.push((position, record));
+        }
     }
 
     /// The next flush writes a mark if there are no records: behind it, damage to the last one cannot pass for a torn tail.
@@ -214,7 +217,8 @@ impl<R: Records> Log<R> {
 
     /// Whether a flush waits to be retried.
     pub fn is_stuck(&self) -> bool {
-        self.queue().flush == Flush::Stuck
+        let queue = self.queue();
+        queue.flush == Flush::Stuck && !queue.failed
     }
 
     /// Whether a flush waits to be retried, and nobody has been told so by this yet.
@@ -224,7 +228,9 @@ impl<R: Records> Log<R> {
 
     /// Nothing is written any more.
     pub fn fail(&self) {
-        self.queue().failed = true;
+        let mut queue = self.queue();
+        queue.failed = true;
+        queue.records = Vec::new();
     }
 
     /// Whether nothing is written any more.

@@ -23,6 +23,8 @@ pub enum Fault {
     Error(u64, Errno, u64),
     /// Nothing happens from then on.
     Crash(u64),
+    /// Nothing can be changed or synced from then on; what is there can be read.
+    ReadOnly(u64),
     /// The caller of that one panics.
     Panic(u64),
 }
@@ -135,6 +137,15 @@ fn apply(bytes: &mut Blocks, change: &Change) {
 impl Memory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
+    }
+
+    /// The same for an operation that changes something, or syncs it.
+    fn changing(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.operation()?;
+        match state.fault {
+            Some(Fault::ReadOnly(at)) if state.operations > at => Err(Errno::IO.into()),
+            _ => Ok(state),
+        }
     }
 
     /// Counts an operation, and lets happen to it what was planned.
@@ -276,7 +287,7 @@ impl MemoryFile {
     }
 
     fn change(&self, change: Change) -> io::Result<()> {
-        let mut state = self.memory.operation()?;
+        let mut state = self.memory.changing()?;
         let inode = state.inode(self.inode);
         apply(&mut inode.current, &change);
         inode.pending.push(change);
@@ -315,7 +326,7 @@ impl File for MemoryFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.memory.operation() {
+        match self.memory.changing() {
             Ok(mut state) => {
                 let inode = state.inode(self.inode);
                 inode.durable = inode.current.clone();
@@ -353,7 +364,7 @@ impl Files for Memory {
     }
 
     fn open(&self, name: &str, how: How) -> io::Result<Arc<dyn File>> {
-        let mut state = self.operation()?;
+        let mut state = if how == How::Create { self.changing()? } else { self.operation()? };
         let inode = match (how, state.names.get(name)) {
             (How::Create, _) => {
                 state.inodes.push(Arc::default());
@@ -370,7 +381,7 @@ impl Files for Memory {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.operation()?;
+        let mut state = self.changing()?;
         let inode = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
         state.names.insert(to.to_owned(), inode);
         // One change: a rename is atomic. A remainder of the old name does no harm.
@@ -381,7 +392,7 @@ impl Files for Memory {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut state = self.operation()?;
+        let mut state = self.changing()?;
         state.names.remove(name).ok_or(io::ErrorKind::NotFound)?;
         state.pending_names.push(NameChange::Gone(name.to_owned()));
         state.changed();
@@ -389,7 +400,7 @@ impl Files for Memory {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        let mut state = self.operation()?;
+        let mut state = self.changing()?;
         state.durable_names = state.names.clone();
         state.pending_names.clear();
         state.changed();

@@ -28,6 +28,7 @@
 //! | what is appended, and blocks that are written in part | `write.rs` |
 //! | who flushes, and who is answered | `flush.rs` |
 //! | how dirty data goes home | `write_back.rs` |
+//! | what happens when the cache's device fails | `lost_cache.rs` |
 //! | copies at holders, and the registry | `copies.rs` |
 //! | what an operator wants done: another size, everything home | `operate.rs` |
 //! | what an operator is told | `status.rs` |
@@ -43,6 +44,7 @@ mod crashes;
 mod device;
 mod error;
 mod flush;
+mod lost_cache;
 mod open;
 mod operate;
 mod read;
@@ -72,7 +74,7 @@ use types::Time;
 use vfs::Lock;
 use volume::{Effect, Owner, WriteBack};
 
-pub use config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
+pub use config::{AttachConfig, CacheFailure, LOG_BYTES_MAX, LOG_BYTES_MIN};
 pub use copies::CopiesConfig;
 pub use error::AttachError;
 pub use operate::OperateError;
@@ -108,6 +110,8 @@ struct Core {
     waits_for_log: bool,
     /// The write with sequence 0 would have this position: those before it are of other epochs.
     base: u64,
+    /// When the device of the cache fails.
+    cache_failure: CacheFailure,
     /// Its copies, if it has any.
     copies: Option<CopiesConfig>,
     /// There is something to do for sessions with holders.
@@ -151,6 +155,8 @@ struct State {
     read_error: Option<(String, Time)>,
     /// Why clean blocks are not cached, while that lasts.
     clean_error: Option<String>,
+    /// Why the cache takes nothing any more.
+    lost_cache: Option<String>,
     /// Why nothing works any more.
     failed: Option<String>,
     /// A write was appended that the keeper is to flush.

@@ -46,8 +46,8 @@ pub mod registry;
 mod takeover;
 
 pub use attached::{
-    AttachConfig, AttachError, Attached, CopiesAt, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN, OperateError, Reads,
-    Status, StoredVolume,
+    AttachConfig, AttachError, Attached, CacheFailure, CopiesAt, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN,
+    OperateError, Reads, Status, StoredVolume,
 };
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use extents::BLOCK;

@@ -195,6 +195,9 @@ pub(crate) struct VolumeAttachArgs {
     /// When a write is answered.
     #[arg(long, value_enum, default_value_t = VolumeAck::Flush)]
     pub(crate) ack: VolumeAck,
+    /// The way to go on when the cache's disk takes no more writes. Nothing that was promised is given up for it.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = VolumeCacheFailure::WriteThrough)]
+    pub(crate) on_cache_failure: VolumeCacheFailure,
     /// A write is home before it is so old.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) age_s: u32,
@@ -265,6 +268,15 @@ pub(crate) enum VolumeDegraded {
     WriteThrough,
     /// Writes are refused, with EIO; reads go on.
     Refuse,
+}
+
+/// A way to go on when the cache's disk fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VolumeCacheFailure {
+    /// Dirty data goes home, and then everything does at once: writes and flushes are answered when they are home.
+    WriteThrough,
+    /// Every request is refused, with EIO, and the command ends.
+    Stop,
 }
 
 /// `thorp volume status`.

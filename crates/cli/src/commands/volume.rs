@@ -11,7 +11,7 @@ mod registry;
 mod store;
 mod stored;
 
-use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCommand, VolumePlace};
+use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace};
 use crate::error::usage;
 use crate::output::{Output, bar, visible};
 use crate::stopper::{when_stdin_closes, when_told};
@@ -162,6 +162,7 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
             );
         }
     }
+    trouble.look(&attached.status());
     if !server.stop(STOP_WITHIN) {
         eprintln!("clients still wait for answers after {} s: their requests fail", STOP_WITHIN.as_secs());
     }
@@ -173,17 +174,26 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     output.line(&json!({"detached": args.volume}), text)
 }
 
-/// A trouble that lasts: it is said once, on standard error, and when it is over.
+/// A trouble that lasts: it is said once, on standard error, and when it is over, as a lost cache never is.
 #[derive(Default)]
-struct Trouble(Option<String>);
+struct Trouble {
+    now: Option<String>,
+    has_lost_cache: bool,
+}
 
 impl Trouble {
     fn look(&mut self, status: &volumes::Status) {
+        if let Some(why) = status.lost_cache.as_ref().filter(|_| !self.has_lost_cache) {
+            eprintln!(
+                "cache: {why}; everything goes home at once from now on: detach the volume, and attach it with another"
+            );
+            self.has_lost_cache = true;
+        }
         let full = || status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
         let now = status.home_error.as_ref().map(|why| format!("home: {why}; it is tried again")).or_else(full);
-        if now != self.0 {
+        if now != self.now {
             eprintln!("{}", now.as_deref().unwrap_or("it is well again"));
-            self.0 = now;
+            self.now = now;
         }
     }
 }
@@ -198,6 +208,10 @@ fn config(args: &VolumeAttachArgs) -> AttachConfig {
         },
         age_max: Duration::from_secs(args.age_s.into()),
         beside: args.beside.clone(),
+        cache_failure: match args.on_cache_failure {
+            VolumeCacheFailure::WriteThrough => volumes::CacheFailure::WriteThrough,
+            VolumeCacheFailure::Stop => volumes::CacheFailure::Stop,
+        },
         is_forced: args.force,
         ..AttachConfig::new(args.volume.clone(), args.cache.clone())
     }

@@ -21,18 +21,18 @@ const PIECE: usize = 64 << 10;
 const DIRTY: usize = 8 << 20;
 
 /// A volume that is written piece by piece, each full of its version.
-struct Pieces {
+pub(crate) struct Pieces {
     written: Vec<u64>,
     promised: Vec<u64>,
 }
 
 impl Pieces {
-    fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         Self { written: vec![0; bytes / PIECE], promised: vec![0; bytes / PIECE] }
     }
 
     /// Writes all of it, with a flush now and then and at the end; `false` if the server is gone.
-    fn write(&mut self, client: &mut Client, version: u64) -> bool {
+    pub(crate) fn write(&mut self, client: &mut Client, version: u64) -> bool {
         for piece in 0..self.written.len() {
             self.written[piece] = version;
             let data = version.to_le_bytes().repeat(PIECE / 8);
@@ -49,7 +49,7 @@ impl Pieces {
     }
 
     /// Each block is of a version that was written, and none is older than what was promised. After that it is promised as it was read.
-    fn check(&mut self, client: &mut Client) {
+    pub(crate) fn check(&mut self, client: &mut Client) {
         for piece in 0..self.written.len() {
             let offset = (piece * PIECE) as u64;
             let read = client.call(&Command::Read { offset, len: PIECE as u32, whole: true }).unwrap();
@@ -73,19 +73,24 @@ fn attach(home: &str, cache: &str, folder: &Folder) -> Result<(Process, Address)
 }
 
 fn attach_with(home: &str, cache: &str, folder: &Folder, dirty: &str) -> Result<(Process, Address), String> {
+    attach_by(home, cache, folder, &["--dirty", dirty, "--age-s", "1"])
+}
+
+/// The same with these options.
+pub(crate) fn attach_by(home: &str, cache: &str, folder: &Folder, more: &[&str]) -> Result<(Process, Address), String> {
     let socket = folder.path().join("nbd");
     let listen = format!("unix:{}", socket.display());
-    let words = ["volume", "attach", home, "--cache", cache, "--listen", &listen, "--dirty", dirty, "--clean", "4M"];
-    let process = Process::start(&[&words[..], &["--age-s", "1"]].concat())?;
+    let words = ["volume", "attach", home, "--cache", cache, "--listen", &listen, "--clean", "4M"];
+    let process = Process::start(&[&words[..], more].concat())?;
     Ok((process, Address::Unix(socket)))
 }
 
-fn connect(address: &Address) -> Client {
+pub(crate) fn connect(address: &Address) -> Client {
     Client::connect(address, "").unwrap()
 }
 
 /// Waits for a line on standard error.
-fn wait_for_line(errors: &mut impl BufRead, part: &str) {
+pub(crate) fn wait_for_line(errors: &mut impl BufRead, part: &str) {
     let mut line = String::new();
     while !line.contains(part) {
         line.clear();

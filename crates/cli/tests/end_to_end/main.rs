@@ -9,6 +9,7 @@ mod designs;
 mod distance;
 mod errors;
 mod experiments;
+mod failing_cache;
 mod fio_volumes;
 mod full_disk;
 mod full_volumes;

@@ -157,10 +157,19 @@ impl Site {
     }
 
     fn attach_volume(&self, name: &str, host: &str, more: &[&str]) -> Result<Host, String> {
-        let (cache, socket) = (self.folder.file(host), self.folder.path().join(format!("{host}.nbd")));
+        self.attach_by(name, host, &[&["--cache", &self.folder.file(host), "--clean", "2M"], more].concat())
+    }
+
+    /// The same with a cache somewhere else, which has so much room for clean blocks.
+    pub(crate) fn attach_with_cache(&self, host: &str, cache: &str, clean: &str) -> Result<Host, String> {
+        self.attach_by("v", host, &["--cache", cache, "--clean", clean])
+    }
+
+    fn attach_by(&self, name: &str, host: &str, more: &[&str]) -> Result<Host, String> {
+        let socket = self.folder.path().join(format!("{host}.nbd"));
         let listen = format!("unix:{}", socket.display());
-        let words = ["volume", "attach", name, "--store", &self.address(), "--cache", &cache, "--listen", &listen];
-        let sizes = ["--dirty", "8M", "--clean", "2M", "--domain", host, "--spare", "0"];
+        let words = ["volume", "attach", name, "--store", &self.address(), "--listen", &listen];
+        let sizes = ["--dirty", "8M", "--domain", host, "--spare", "0"];
         let process = Process::start(&[&words[..], &sizes[..], more].concat())?;
         Ok(Host { process, socket })
     }

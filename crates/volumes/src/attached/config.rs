@@ -11,6 +11,15 @@ pub const LOG_BYTES_MIN: u64 = 4 << 20;
 /// The most.
 pub const LOG_BYTES_MAX: u64 = 1 << 40;
 
+/// A way to go on when the device of the cache fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheFailure {
+    /// Dirty data goes home, and from then on everything does at once.
+    WriteThrough,
+    /// Requests are refused, and the attachment ends.
+    Stop,
+}
+
 /// How a volume is attached.
 #[derive(Clone, Debug)]
 pub struct AttachConfig {
@@ -30,6 +39,8 @@ pub struct AttachConfig {
     pub age_max: Duration,
     /// Its copies, if it is a volume of several hosts.
     pub copies: Option<CopiesConfig>,
+    /// When the device of the cache fails.
+    pub cache_failure: CacheFailure,
     /// Attach although writes of another cache, or of this one, are lost by it.
     pub is_forced: bool,
 }
@@ -48,6 +59,7 @@ impl AttachConfig {
             ack: Ack::Flush,
             age_max,
             copies: None,
+            cache_failure: CacheFailure::WriteThrough,
             is_forced: false,
         }
     }

@@ -35,6 +35,8 @@ pub enum AttachError {
     DirtyElsewhere(String),
     /// The volume was attached elsewhere since, and this cache has so many writes that never went home.
     Superseded(usize),
+    /// The volume went on without its cache, and this one has so many writes of before.
+    Lost(usize),
     /// The registry has the volume larger than its home is: so many bytes, and so many.
     Size(u64, u64),
     /// The registry has not said within this time that the volume is this host's.
@@ -93,6 +95,11 @@ impl fmt::Display for AttachError {
                 f,
                 "the volume was attached elsewhere since this cache was used, and {writes} of its writes never went \
                  home: give --force to drop them, or another cache to keep them aside"
+            ),
+            Self::Lost(writes) => write!(
+                f,
+                "the device of the volume's cache failed, and the volume went on without it: all of it is home. This \
+                 cache has {writes} writes of before: give --force to drop them, or another cache"
             ),
             Self::Size(registered, home) => {
                 write!(f, "the registry says that the volume has {registered} bytes, and its home has {home}")

@@ -55,7 +55,7 @@ impl Core {
                 state.owner.appended(now, Sequence(through.saturating_sub(self.base)));
                 self.carry_out(state, own);
             }
-            Err(error) => self.fail(error.to_string()),
+            Err(error) => self.cache_failed(&error),
         }
     }
 
@@ -78,7 +78,7 @@ impl Core {
         let (mut pause, mut stuck_until) = (Pause::FIRST, None);
         loop {
             if let Err(error) = self.grow() {
-                return self.fail(error.to_string());
+                self.cache_failed(&error);
             }
             let state = self.state();
             // A leader that finds it stuck later says so under this lock.
@@ -132,7 +132,9 @@ impl Core {
 
     /// Makes a segment ahead of need. That there is no room for it is no failure.
     fn grow(&self) -> Result<(), FileError> {
-        while let Some(name) = self.log.plan_segment() {
+        while !self.log.has_failed()
+            && let Some(name) = self.log.plan_segment()
+        {
             if self.log.make_segment(&name)? != Made::Yes {
                 break;
             }

@@ -187,7 +187,9 @@ impl Core {
             return Err(AttachError::DirtyElsewhere(home.ownership().place.clone()));
         }
         if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
-            give_up(&cache_files, marker, config)?;
+            let was_lost = home.ownership().cache == 0;
+            let refused = if was_lost { AttachError::Lost } else { AttachError::Superseded };
+            give_up(&cache_files, marker, config, refused)?;
         }
         let is_own = found.as_ref().is_some_and(|marker| marker.cache == home.ownership().cache);
         if !is_own || config.copies.is_some() {
@@ -262,7 +264,7 @@ impl Core {
         // Of a volume that stands in a registry a take-over has brought home what there was.
         let is_owner = |marker: &Marker| marker.cache == before.owner || config.copies.is_some();
         if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
-            give_up(cache_files, marker, config)?;
+            give_up(cache_files, marker, config, AttachError::Superseded)?;
         }
         let mut marker = match found.filter(is_owner) {
             Some(marker) => marker,
@@ -278,7 +280,9 @@ impl Core {
         let mark = home.fence(epoch, owner).map_err(HomeError::from)?;
         let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
         let recovered = recover(&mut scan, mark)?;
-        let keeps = |block| is_same && recovered.writes.newest(block).is_none();
+        // One that was lost lacks what went home without it (**ForgetLostCache**).
+        let lacks_some = mark.sequence.0 >= scan.next_position();
+        let keeps = |block| is_same && !lacks_some && recovered.writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         marker.incarnation += 1;
         marker.write(&**cache_files)?;
@@ -331,6 +335,7 @@ impl Core {
             home_error: None,
             read_error: None,
             clean_error: None,
+            lost_cache: None,
             failed: None,
             is_for_keeper: false,
             is_detaching: false,
@@ -348,6 +353,7 @@ impl Core {
             write_back: Condvar::new(),
             drained: Condvar::new(),
             base: if config.copies.is_some() { durable } else { 0 },
+            cache_failure: config.cache_failure,
             copies: config.copies.clone(),
             size,
             operated: Mutex::new(()),
@@ -454,13 +460,18 @@ pub(super) fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
     files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))
 }
 
-/// Gives up what a cache has, whose volume was attached elsewhere since: a new one is made in its place, under a number of
+/// Gives up what a cache has, whose volume was attached elsewhere since, or went on without it: a new one is made in its place, under a number of
 /// its own, so that nothing of this one ever comes back.
-fn give_up(files: &Arc<dyn Files>, marker: Marker, config: &AttachConfig) -> Result<(), AttachError> {
+fn give_up(
+    files: &Arc<dyn Files>,
+    marker: Marker,
+    config: &AttachConfig,
+    refused: fn(usize) -> AttachError,
+) -> Result<(), AttachError> {
     let mut scan = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)?;
     let writes = recover(&mut scan, Stamp::ZERO)?.writes.len();
     if writes > 0 && !config.is_forced {
-        return Err(AttachError::Superseded(writes));
+        return Err(refused(writes));
     }
     files.remove(MARKER_NAME).doing("remove", || files.path(MARKER_NAME))?;
     Ok(files.sync_dir().doing("sync", || files.path(""))?)

@@ -171,7 +171,8 @@ impl Core {
         let (blocks, position) = (at(extent.offset)..at(extent.offset + extent.len), self.base + stamp.sequence.0);
         state.dirty.push(position, stamp.flush, blocks.clone(), content.clone());
         state.clean.drop_blocks(blocks.clone());
-        self.log.append(position, Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content });
+        // The caller makes the log durable.
+        self.log_write(state, position, Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content });
     }
 
     /// Asks the owner for something, makes the log durable for it, and waits for the answer until it is given up.

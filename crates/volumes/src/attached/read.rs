@@ -308,6 +308,9 @@ impl Core {
     pub(super) fn put_clean(&self, first: u32, bytes: &[u8]) -> Vec<(u32, u32, u32)> {
         let (reserved, mut has_trouble): (Vec<_>, bool) = {
             let mut state = self.state();
+            if state.lost_cache.is_some() {
+                return Vec::new();
+            }
             let reserved = (0..bytes.len() / BLOCK).map_while(|_| state.clean.reserve()).collect();
             (reserved, state.clean_error.is_some())
         };

@@ -46,6 +46,8 @@ pub struct Status {
     pub read_error: Option<(String, Duration)>,
     /// Why clean blocks are not cached, while that lasts.
     pub clean_error: Option<String>,
+    /// Why the cache takes nothing any more: everything goes home at once.
+    pub lost_cache: Option<String>,
     /// Why nothing works any more.
     pub failed: Option<String>,
 }
@@ -97,6 +99,9 @@ impl Status {
     pub fn degraded(&self) -> Option<String> {
         let wanted = usize::from(self.copies).saturating_sub(1);
         let known = self.holders.len();
+        if self.lost_cache.is_some() {
+            return Some("the cache has failed, and with it the copy of this host".to_owned());
+        }
         let why = || match self.holders.iter().find(|it| it.state == HolderState::Away) {
             _ if known < wanted => format!(
                 "it has {known} of the {wanted} holders that it takes: none is in another failure domain and has room"
@@ -155,6 +160,7 @@ impl Attached {
             home_error: state.home_error.clone(),
             clean_error: state.clean_error.clone(),
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
+            lost_cache: state.lost_cache.clone(),
             failed: state.failed.clone(),
         }
     }

@@ -160,6 +160,7 @@ impl Core {
             return Err(AttachError::OtherVolume(config.cache.clone()));
         }
         let home = FarHome::connect(&stored.home, *volume, runtime).map_err(HomeError::from)?;
+        let mark = home.opened().map_err(HomeError::from)?.mark;
         let mut marker = match found {
             Some(marker) => marker,
             None => create_cache(&*files, volume.0, limits, config)?,
@@ -195,7 +196,8 @@ impl Core {
             return Err(AttachError::Size(view.entry.size, home.size()));
         }
         let epoch = view.entry.epoch;
-        let is_same = attachment.is_some_and(|it| it.epoch.next() == epoch);
+        let lacks_some = |it: Attachment| mark.epoch == it.epoch && it.base + mark.sequence.0 > log.durable();
+        let is_same = attachment.is_some_and(|it| it.epoch.next() == epoch && !lacks_some(it));
         // Its own writes are home now, and the clean blocks have older ones in their place.
         let keeps = |block| is_same && writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(files.clone(), marker.cache, slots as usize, keeps)?;

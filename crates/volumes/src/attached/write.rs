@@ -190,8 +190,8 @@ impl Core {
         state.dirty.push_rewrite(position, stamp.flush, blocks.clone(), content.clone(), rewrites);
         state.clean.drop_blocks(blocks.clone());
         state.counts.written += blocks.len() as u64;
-        state.is_for_keeper |= Self::count_unflushed(state, content.len() + BLOCK as u64);
-        self.log.append(position, Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content });
+        let write = Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content };
+        state.is_for_keeper |= self.log_write(state, position, write);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::{Core, State};
 use crate::cache::Kept;
 use crate::extents::{BLOCK, Blocks, ExtentMap};
 use crate::home::{HomeError, PIECE_BYTES_MAX, Piece};
+use bytes::Bytes;
 use std::sync::{MutexGuard, PoisonError};
 use vfs::{FileError, contain};
 use volume::WriteBack;
@@ -18,6 +19,8 @@ struct Plan {
 
 /// Where the bytes of a run of blocks are.
 enum Source {
+    /// In memory: the log has not got them, and never will.
+    Memory(Bytes),
     /// In the log, in the record of a write of these blocks.
     Log(u64, Blocks),
     /// Zeros; whether the range may become a hole.
@@ -42,14 +45,17 @@ impl Core {
     pub(super) fn write_back_once(&self) {
         let Some(plan) = self.plan() else { return };
         let mut clean = NowClean { put: Vec::new(), room: self.state().clean.len().1 / 4 };
-        let installed = contain(|| Ok(self.install(&plan, &mut clean))).unwrap_or_else(|panic| Err(panic.into()));
-        if let Err(error) = installed {
+        let mut unread = None;
+        let installed = contain(|| Ok(self.install(&plan, &mut clean, &mut unread)));
+        if let Err(error) = installed.unwrap_or_else(|panic| Err(panic.into())) {
             clean.release(&mut self.state());
-            return self.is_not_home(&error);
+            let is_lost = self.state().lost_cache.is_some();
+            return match unread {
+                Some(why) if is_lost => self.fail(format!("the cache can be neither written nor read: {why}")),
+                _ => self.is_not_home(&error),
+            };
         }
-        if let Err(error) = self.is_home(plan.back, clean) {
-            self.fail(error.to_string());
-        }
+        self.is_home(plan.back, clean);
     }
 
     fn plan(&self) -> Option<Plan> {
@@ -61,54 +67,86 @@ impl Core {
         Some(Plan { back, is_joined, newest: state.dirty.newest_through(through) })
     }
 
-    fn install(&self, plan: &Plan, clean: &mut NowClean) -> Result<(), HomeError> {
+    /// Writes home. `unread` is why the cache could not be read for it, if that was so.
+    fn install(&self, plan: &Plan, clean: &mut NowClean, unread: &mut Option<String>) -> Result<(), HomeError> {
         let epoch = self.state().owner.epoch();
+        self.forget_cache(plan.back.after)?;
         self.home.install(epoch, plan.back, plan.is_joined, &mut |put| {
             clean.begin_anew(self);
             let mut gathered = Gathered { clean: &mut *clean, first: 0, bytes: Vec::new() };
             for (blocks, position) in plan.newest.iter() {
-                match self.source(position) {
+                match self.source(position, &blocks) {
                     Source::Zeros(is_hole) => {
                         gathered.put(put)?;
                         put(Piece::Zeros { blocks, is_hole })?;
                     }
-                    Source::Log(position, record) => gathered.add(self, position, &record, blocks, put)?,
+                    Source::Memory(bytes) => {
+                        let into = gathered.add(blocks.clone(), put)?;
+                        into.copy_from_slice(&bytes);
+                        gathered.added(self, position, blocks);
+                    }
+                    Source::Log(position, record) => {
+                        let into = gathered.add(blocks.clone(), put)?;
+                        let read = self.read_for_home(position, &record, &blocks, into);
+                        read.inspect_err(|error| *unread = Some(error.to_string()))?;
+                        gathered.added(self, position, blocks);
+                    }
                 }
             }
             gathered.put(put)
-        })
+        })?;
+        self.forget_cache(plan.back.through)
     }
 
-    fn source(&self, position: u64) -> Source {
+    fn source(&self, position: u64, blocks: &Blocks) -> Source {
         let state = self.state();
         let write = state.dirty.write(position);
-        match write.kept {
-            Kept::Zeros { is_hole } => Source::Zeros(is_hole),
-            // Only what is counted goes home, so the log has it.
+        match &write.kept {
+            Kept::Zeros { is_hole } => Source::Zeros(*is_hole),
+            // Only what is counted goes home, so the log has it, unless it is lost.
+            Kept::Memory(_) if state.lost_cache.is_some() => {
+                Source::Memory(write.in_memory(blocks).expect("it is in memory"))
+            }
             Kept::Log | Kept::Memory(_) => Source::Log(position, write.blocks.clone()),
         }
     }
 
+    fn read_for_home(&self, position: u64, record: &Blocks, blocks: &Blocks, into: &mut [u8]) -> Result<(), FileError> {
+        if self.read_log(position, record, blocks, into)? {
+            return Ok(());
+        }
+        let what = format!("write {position} is not home, and the log has freed it");
+        Err(FileError::Corrupt { file: "the log".into(), offset: 0, what })
+    }
+
     /// Everything through there is home, durably.
-    fn is_home(&self, back: WriteBack, clean: NowClean) -> Result<(), FileError> {
+    fn is_home(&self, back: WriteBack, clean: NowClean) {
         let through = self.base + back.through.sequence.0;
-        let dropped = {
+        let (dropped, is_lost) = {
             let mut state = self.state();
+            let was_far_behind = Self::is_far_behind(&state);
             clean.publish(&mut state);
             state.dirty.home(through);
             state.write_backs += 1;
             state.home_error = None;
-            state.clean.take_dropped(&self.clean)
+            if was_far_behind {
+                self.room.notify_all();
+            }
+            (state.clean.take_dropped(&self.clean), state.lost_cache.is_some())
         };
-        self.clean.write_pages(dropped)?;
-        let frees = self.log.free_before(through + 1);
+        let mut frees = false;
+        if !is_lost {
+            match self.clean.write_pages(dropped) {
+                Ok(()) => frees = self.log.free_before(through + 1),
+                Err(error) => self.cache_failed(&error),
+            }
+        }
         let mut state = self.state();
         state.wants_flush |= frees;
         let now = self.now();
         state.owner.home_durable(now, back.through);
         self.keep.notify_one();
         self.carry_out(state, None);
-        Ok(())
     }
 
     /// Home has refused: the owner tries again after a while, and the log keeps everything.
@@ -140,14 +178,18 @@ impl Core {
                 return Err("a write came meanwhile".to_owned());
             }
             state.owner.stop();
-            state.clean.take_changed(&self.clean)
+            if state.lost_cache.is_none() { Some(state.clean.take_changed(&self.clean)) } else { None }
         };
-        self.clean.write_pages(changed).map_err(|error| error.to_string())?;
-        self.log.mark();
-        self.lead(None);
-        // Home must not be free before the log is: a start would write home what somebody has changed there since.
-        if self.log.has_failed() || self.log.is_stuck() {
-            return Err("the log could not be closed".to_owned());
+        if let Some(changed) = changed {
+            self.clean.write_pages(changed).map_err(|error| error.to_string())?;
+            self.log.mark();
+            self.lead(None);
+            // Home must not be free before the log is: a start would write home what somebody has changed there since.
+            if self.log.has_failed() || self.log.is_stuck() {
+                return Err("the log could not be closed".to_owned());
+            }
+        } else {
+            self.home.forget_cache().map_err(|error| error.to_string())?;
         }
         self.home.release().map_err(|error| error.to_string())?;
         self.cache_lock.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -170,9 +212,9 @@ impl Core {
         self.carry_out(state, None);
         self.lead(None);
         let is_done = |state: &State| state.owner.is_clean() && (self.copies.is_none() || state.is_released);
-        let waits = |state: &mut State| {
-            !is_done(state) && state.failed.is_none() && state.home_error.is_none() && !self.log.is_stuck()
-        };
+        // Writes that are in memory alone wait for home as long as that takes.
+        let is_vain = |state: &State| state.home_error.is_some() && state.lost_cache.is_none() || self.log.is_stuck();
+        let waits = |state: &mut State| !is_done(state) && state.failed.is_none() && !is_vain(state);
         let state: MutexGuard<'_, State> =
             self.drained.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
         match state.failed.as_ref().or(state.home_error.as_ref()) {
@@ -231,15 +273,13 @@ struct Gathered<'a> {
 }
 
 impl Gathered<'_> {
-    /// Adds blocks of a write, and lets go of what is gathered when it is enough or not followed by them.
+    /// Makes room for blocks of a write, which are to be filled in; lets go of what is gathered before when it is enough or
+    /// not followed by them.
     fn add(
         &mut self,
-        core: &Core,
-        position: u64,
-        record: &Blocks,
         blocks: Blocks,
         put: &mut dyn FnMut(Piece) -> Result<(), FileError>,
-    ) -> Result<(), FileError> {
+    ) -> Result<&mut [u8], FileError> {
         let is_next = self.first as usize + self.bytes.len() / BLOCK == blocks.start as usize;
         if !is_next || self.bytes.len() + blocks.len() * BLOCK > PIECE_BYTES_MAX {
             self.put(put)?;
@@ -247,12 +287,13 @@ impl Gathered<'_> {
         }
         let before = self.bytes.len();
         self.bytes.resize(before + blocks.len() * BLOCK, 0);
-        if !core.read_log(position, record, &blocks, &mut self.bytes[before..])? {
-            let what = format!("write {position} is not home, and the log has freed it");
-            return Err(FileError::Corrupt { file: "the log".into(), offset: 0, what });
-        }
-        self.clean.add(core, position, blocks.start, &self.bytes[before..]);
-        Ok(())
+        Ok(&mut self.bytes[before..])
+    }
+
+    /// They are filled in.
+    fn added(&mut self, core: &Core, position: u64, blocks: Blocks) {
+        let bytes = &self.bytes[self.bytes.len() - blocks.len() * BLOCK..];
+        self.clean.add(core, position, blocks.start, bytes);
     }
 
     fn put(&mut self, put: &mut dyn FnMut(Piece) -> Result<(), FileError>) -> Result<(), FileError> {

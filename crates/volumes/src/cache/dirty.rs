@@ -109,6 +109,9 @@ impl DirtyWrites {
     pub(crate) fn home(&mut self, through: u64) {
         while self.first <= through {
             let Some(write) = self.writes.pop_front() else { break };
+            if let Kept::Memory(bytes) = &write.kept {
+                self.memory_bytes -= bytes.len() as u64;
+            }
             self.newest.remove_if(write.blocks, |position| position <= through);
             self.first += 1;
         }
@@ -179,6 +182,17 @@ mod tests {
         assert_eq!(dirty.newest_through(6).iter().collect::<Vec<_>>(), [(0..2, 5), (2..3, 6), (3..4, 5)]);
         dirty.home(6);
         assert_eq!((dirty.newest(2), dirty.newest(3), dirty.len()), (None, Some(7), 1));
+    }
+
+    #[test]
+    fn what_goes_home_out_of_memory_is_in_memory_no_more() {
+        let mut dirty = DirtyWrites::new(1);
+        dirty.push(1, FLUSH, 0..4, data(1, 4));
+        dirty.push(2, FLUSH, 2..4, data(2, 2));
+        dirty.durable(1);
+        assert_eq!(dirty.memory_bytes(), 2 * BLOCK as u64);
+        dirty.home(2);
+        assert_eq!((dirty.memory_bytes(), dirty.len()), (0, 0));
     }
 
     #[test]

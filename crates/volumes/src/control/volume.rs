@@ -69,8 +69,10 @@ impl ControlledVolume {
         let (tally, status) = (self.server.tally(), self.attached.status());
         let degraded = status.degraded();
         let full = status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
-        let cache_trouble =
-            full.or_else(|| status.clean_error.map(|why| format!("blocks that are read are not cached: {why}")));
+        let lost = status.lost_cache.map(|why| format!("it has failed, and everything goes home at once: {why}"));
+        let cache_trouble = lost
+            .or(full)
+            .or_else(|| status.clean_error.map(|why| format!("blocks that are read are not cached: {why}")));
         let (read_error, read_error_age) = status.read_error.unzip();
         LiveVolume {
             attaching: None,

@@ -110,6 +110,15 @@ impl Home {
         }
     }
 
+    /// The cache which it is attached with is to be no part of it any more, whatever that has.
+    pub(crate) fn forget_cache(&self) -> Result<(), HomeError> {
+        match self {
+            Self::File(home) => Ok(home.forget_cache()?),
+            // Its mark says what that lacks.
+            Self::Far(_) => Ok(()),
+        }
+    }
+
     /// The cache which it is attached with has nothing that is not here.
     pub(crate) fn release(&self) -> Result<(), HomeError> {
         match self {

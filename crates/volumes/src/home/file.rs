@@ -28,6 +28,8 @@ pub(crate) struct FileHome {
     file: Arc<dyn File>,
     size: AtomicU64,
     ownership: Ownership,
+    /// The cache is no part of it any more.
+    has_forgotten: AtomicBool,
     journal: Journal,
     /// A journal is durable that is not wholly installed.
     is_unfinished: AtomicBool,
@@ -63,6 +65,7 @@ impl FileHome {
             file,
             size: AtomicU64::new(size),
             ownership,
+            has_forgotten: AtomicBool::new(false),
             journal,
             is_unfinished: AtomicBool::new(true),
             writing: Mutex::new(()),
@@ -111,8 +114,19 @@ impl FileHome {
     pub(crate) fn release(&self) -> Result<(), FileError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let modified = self.modified()?;
-        self.write_ownership(&Ownership { is_dirty: false, modified, ..self.ownership.clone() })?;
+        let cache = if self.has_forgotten.load(Relaxed) { 0 } else { self.ownership.cache };
+        self.write_ownership(&Ownership { cache, is_dirty: false, modified, ..self.ownership.clone() })?;
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(())
+    }
+
+    /// Says, durably, that the cache which it is attached with has nothing that is not here, and is no part of it from now on.
+    pub(crate) fn forget_cache(&self) -> Result<(), FileError> {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.has_forgotten.load(Relaxed) {
+            self.write_ownership(&Ownership { cache: 0, is_dirty: false, ..self.ownership.clone() })?;
+            self.has_forgotten.store(true, Relaxed);
+        }
         Ok(())
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Ownership {
     pub(crate) volume: u64,
     /// The number of its attachments so far.
     pub(crate) epoch: u64,
-    /// The cache that it is, or was, attached with last; 0 if it never was.
+    /// The cache that it is, or was, attached with last; 0 if it never was, or went on without one.
     pub(crate) cache: u64,
     /// Whether that cache may have writes that are not home.
     pub(crate) is_dirty: bool,

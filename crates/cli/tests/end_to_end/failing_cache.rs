@@ -1,0 +1,208 @@
+//! A cache whose disk fails: writes to it are EIO from some moment on, as those of an SSD that is worn out, and it can be read.
+//! The disk is an image behind nbdkit's error filter, with ext4 on it.
+
+use crate::full_volumes::{Pieces, attach_by, connect, wait_for_line};
+use crate::mounts::{Fuse, Mounted, can_mount, run};
+use crate::program::{Folder, thorp};
+use crate::stored_volumes::Site;
+use std::io::{BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SIZE: usize = 4 << 20;
+
+/// A disk that fails while there is a file that says so.
+struct Disk {
+    folder: Folder,
+    server: Child,
+    fuse: Fuse,
+    mounted: Option<Mounted>,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let (image, socket, fails) = (folder.file("image"), folder.file("disk.nbd"), folder.file("fails"));
+        std::fs::File::create(&image).unwrap().set_len(96 << 20).unwrap();
+        let mut words: Vec<String> =
+            ["-f", "-U", &socket, "--filter=error", "file", &image].map(str::to_owned).to_vec();
+        words.push(format!("error-file={fails}"));
+        for call in ["pwrite", "zero", "trim"] {
+            words.extend([format!("error-{call}=EIO"), format!("error-{call}-rate=100%")]);
+        }
+        let server = Command::new("nbdkit").args(words).stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        while !PathBuf::from(&socket).exists() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nbdkit does not start");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let fuse = Fuse::new(folder.path(), &PathBuf::from(socket));
+        run("mkfs.ext4", &["-q", "-F", &fuse.file]);
+        let mounted = Some(Mounted::new(folder.path(), &fuse.file));
+        Self { folder, server, fuse, mounted }
+    }
+
+    fn cache(&self) -> String {
+        self.mounted.as_ref().unwrap().path.join("cache").to_str().unwrap().to_owned()
+    }
+
+    fn fail(&self) {
+        self.folder.write("fails", "");
+    }
+
+    /// It works again, and its file system is mended.
+    fn work(&mut self) {
+        self.mounted = None;
+        std::fs::remove_file(self.folder.path().join("fails")).unwrap();
+        let mended = Command::new("e2fsck").args(["-f", "-y", &self.fuse.file]).output().unwrap();
+        assert!(mended.status.code().is_some_and(|code| code < 4), "{mended:?}");
+        self.mounted = Some(Mounted::new(self.folder.path(), &self.fuse.file));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.mounted = None;
+        self.fuse.end();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// A volume of one host goes on without its cache. It is killed then, and the disk works again: what the cache has is older
+/// than home, and is not taken for the newest. A volume that is detached without its cache is home.
+#[test]
+fn a_volume_goes_on_without_its_cache() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, mut disk) = (Folder::new(), Disk::new());
+    let home = folder.file("disk");
+    thorp(["volume", "create", &home, "--size", "4M"]).ok();
+    let mut pieces = Pieces::new(SIZE);
+    for (life, ack) in [(1, "flush"), (2, "write"), (3, "flush")] {
+        // Everything of before is home by now.
+        let (mut owner, address) =
+            attach_by(&home, &disk.cache(), &folder, &["--dirty", "8M", "--age-s", "1", "--ack", ack, "--force"])
+                .unwrap();
+        let mut errors = BufReader::new(owner.child.stderr.take().unwrap());
+        let mut client = connect(&address);
+        pieces.check(&mut client);
+        assert!(pieces.write(&mut client, 10 * life));
+        disk.fail();
+        for version in 1..=3 {
+            assert!(pieces.write(&mut client, 10 * life + version));
+        }
+        wait_for_line(&mut errors, "everything goes home at once from now on");
+        let said = thorp(["volume", "status", "--cache", &disk.cache()]).ok();
+        assert!(said.contains("it has failed, and everything goes home at once"), "{said}");
+        pieces.check(&mut client);
+        if life < 3 {
+            owner.kill();
+            disk.work();
+            let (owner, address) = attach_by(&home, &disk.cache(), &folder, &["--dirty", "8M", "--force"]).unwrap();
+            pieces.check(&mut connect(&address));
+            owner.end();
+        } else {
+            assert!(owner.end_reading(errors).contains("detached"));
+            let bytes = std::fs::read(&home).unwrap();
+            assert!(bytes.chunks(8).all(|part| part == (10 * life + 3).to_le_bytes()), "all of it is home");
+        }
+    }
+}
+
+/// A cache that was left behind is refused, by that reason, if it has writes; and a volume may be told to stop.
+#[test]
+fn a_volume_stops_when_it_is_told_to_and_a_lost_cache_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, mut disk) = (Folder::new(), Disk::new());
+    let home = folder.file("disk");
+    thorp(["volume", "create", &home, "--size", "4M"]).ok();
+    let mut pieces = Pieces::new(SIZE);
+    let stop = ["--dirty", "8M", "--age-s", "3600", "--on-cache-failure", "stop"];
+    let (mut owner, address) = attach_by(&home, &disk.cache(), &folder, &stop).unwrap();
+    assert!(pieces.write(&mut connect(&address), 1));
+    disk.fail();
+    let written = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut client = connect(&address);
+            let data = vec![2; 4096];
+            (0..1024)
+                .map_while(|at| {
+                    let write = volumes::nbd::client::Command::Write { offset: at * 4096, data: &data, fua: true };
+                    client.call(&write).ok().map(|reply| reply.error)
+                })
+                .find(|error| *error != 0)
+        });
+        writer.join().unwrap()
+    });
+    assert_eq!(written, Some(5), "EIO");
+    let mut said = String::new();
+    owner.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("Input/output error") && said.contains("nothing that was promised is lost"), "{said}");
+    assert!(!owner.child.wait().unwrap().success());
+    disk.work();
+    // Where it was told to stop, the cache has what was promised.
+    let more = ["--dirty", "8M", "--age-s", "3600"];
+    let (owner, address) = attach_by(&home, &disk.cache(), &folder, &more).unwrap();
+    let mut client = connect(&address);
+    assert!(pieces.write(&mut client, 3));
+    disk.fail();
+    assert!(pieces.write(&mut client, 4));
+    owner.kill();
+    disk.work();
+    let refused = attach_by(&home, &disk.cache(), &folder, &more).map(drop).unwrap_err();
+    assert!(refused.contains("went on without it: all of it is home"), "{refused}");
+    let (owner, address) = attach_by(&home, &folder.file("another"), &folder, &more).unwrap();
+    pieces.check(&mut connect(&address));
+    owner.end();
+}
+
+/// The same of a volume with copies: what a clean block has is older than home when the host comes back with its cache.
+#[test]
+fn a_volume_of_a_store_goes_on_without_its_cache() {
+    if !can_mount() {
+        return;
+    }
+    let mut disk = Disk::new();
+    let site = Site::new(1);
+    site.create_with("2", "4M");
+    let mut pieces = Pieces::new(SIZE);
+    let attach = |disk: &Disk| site.attach_with_cache("host", &disk.cache(), "8M").unwrap();
+    for (life, has_dirty, is_detached) in [(1, true, false), (2, false, false), (3, true, true), (4, false, true)] {
+        // Leaves the blocks in the cache, clean.
+        let host = attach(&disk);
+        assert!(pieces.write(&mut host.connect(), 10 * life));
+        host.process.end();
+        let host = attach(&disk);
+        pieces.check(&mut host.connect());
+        host.process.end();
+        run("sync", &["-f", &disk.cache()]);
+        let host = attach(&disk);
+        let mut client = host.connect();
+        site.wait_for_holders(1);
+        pieces.check(&mut client);
+        if has_dirty {
+            assert!(pieces.write(&mut client, 10 * life + 1));
+        }
+        disk.fail();
+        for version in 2..=4 {
+            assert!(pieces.write(&mut client, 10 * life + version));
+        }
+        pieces.check(&mut client);
+        if is_detached {
+            let (errors, said) = host.process.end();
+            assert!(errors.contains("everything goes home at once from now on") && said.contains("detached"), "{said}");
+        } else {
+            host.process.kill();
+        }
+        disk.work();
+        let host = attach(&disk);
+        pieces.check(&mut host.connect());
+        host.process.end();
+    }
+}
