@@ -7,8 +7,8 @@
 //!                           the failure
 //! ```
 //! 1. The owner counts nothing more of the log (**LostLogUncounted**): a write, or a flush, is answered when it is home.
-//! 2. The log's writes go home out of the log. If it cannot be read either, nothing can go on, and all of it ends: another
-//!    attachment finds it at the holders, if there are any.
+//! 2. The log's writes go home out of the log. If it cannot be read either, nothing can go on, and all of it ends: a holder
+//!    brings home what it has copies of.
 //! 3. **ForgetLostCache**: a start that finds the cache again, as its device works again, must not take what that has for
 //!    the newest. When home has all that the log had, and before a later flush epoch is written there, a home of this host forgets
 //!    the cache. A home elsewhere has a mark, and that is then behind the log's last write.

@@ -423,6 +423,26 @@ fn a_lost_cache_that_has_nothing_more_is_forgotten_before_anything_newer_is_home
     }
 }
 
+/// A disk that cannot be read has writes which are not home: the volume ends by that reason, and the cache has them.
+#[test]
+fn a_cache_that_cannot_be_read_ends_the_volume() {
+    for cache_failure in [CacheFailure::Stop, CacheFailure::WriteThrough] {
+        let mut world = World::with(&AttachConfig { cache_failure, ..forced(Ack::Flush) });
+        world.submit(vec![Operation::Write { offset: 0, data: Bytes::from(vec![7; BLOCK]), fua: true }]);
+        world.hear();
+        let mut state = world.core.state();
+        state.owner.drain(Time::ZERO);
+        world.core.carry_out(state, None);
+        world.cache.plan(Some(Fault::Error(0, rustix::io::Errno::IO, u64::MAX)));
+        world.core.write_back_once();
+        let failed = world.core.state().failed.clone().unwrap();
+        assert!(failed.contains("has writes that are not home, and cannot be read"), "{failed}");
+        let (home, cache) = (world.home.after_kill(), world.cache.after_kill());
+        let mut world = World::over(home, cache, Ack::Flush, History::default(), 0);
+        assert_eq!(world.read_all().unwrap()[0], 7);
+    }
+}
+
 /// A start with the cache that home is of goes on when home has no room for the rest of its journal: its log has all of it. A
 /// start with another cache reads home itself, so it installs the journal first, or is none.
 #[test]

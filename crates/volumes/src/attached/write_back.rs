@@ -49,10 +49,10 @@ impl Core {
         let installed = contain(|| Ok(self.install(&plan, &mut clean, &mut unread)));
         if let Err(error) = installed.unwrap_or_else(|panic| Err(panic.into())) {
             clean.release(&mut self.state());
-            let is_lost = self.state().lost_cache.is_some();
             return match unread {
-                Some(why) if is_lost => self.fail(format!("the cache can be neither written nor read: {why}")),
-                _ => self.is_not_home(&error),
+                // To ask a disk again is in vain. Where there are copies, holders bring them home when this host is silent.
+                Some(why) => self.fail(format!("the cache has writes that are not home, and cannot be read: {why}")),
+                None => self.is_not_home(&error),
             };
         }
         self.is_home(plan.back, clean);
@@ -67,7 +67,7 @@ impl Core {
         Some(Plan { back, is_joined, newest: state.dirty.newest_through(through) })
     }
 
-    /// Writes home. `unread` is why the cache could not be read for it, if that was so.
+    /// Writes home. `unread` is why the cache's disk could not be read for it, if that was so.
     fn install(&self, plan: &Plan, clean: &mut NowClean, unread: &mut Option<String>) -> Result<(), HomeError> {
         let epoch = self.state().owner.epoch();
         self.forget_cache(plan.back.after)?;
@@ -88,7 +88,7 @@ impl Core {
                     Source::Log(position, record) => {
                         let into = gathered.add(blocks.clone(), put)?;
                         let read = self.read_for_home(position, &record, &blocks, into);
-                        read.inspect_err(|error| *unread = Some(error.to_string()))?;
+                        read.inspect_err(|error| *unread = self.is_over(error).then(|| error.to_string()))?;
                         gathered.added(self, position, blocks);
                     }
                 }
@@ -117,6 +117,12 @@ impl Core {
         }
         let what = format!("write {position} is not home, and the log has freed it");
         Err(FileError::Corrupt { file: "the log".into(), offset: 0, what })
+    }
+
+    /// Whether nothing can go on when this keeps writes from home. A damaged one may be mended on the disk, as long as
+    /// nobody waits for home.
+    fn is_over(&self, error: &FileError) -> bool {
+        matches!(error, FileError::Io { .. }) || self.state().lost_cache.is_some()
     }
 
     /// Everything through there is home, durably.
