@@ -36,6 +36,8 @@ macro_rules! ordered_messages {
         }
 
         impl $crate::Message for $direction {
+            const IS_ORDERED: bool = true;
+
             fn pace(&self) -> $crate::order::Pace {
                 $crate::order::Pace::Ordered
             }

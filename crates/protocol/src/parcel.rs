@@ -8,6 +8,9 @@ use core::fmt;
 
 /// The messages of a family in one direction, with all that their carrier may ask of one.
 pub trait Message: fmt::Debug + PartialEq + From<Goodbye> + Send + 'static {
+    /// Whether all messages of this direction keep their order, whatever they are: nothing ever passes anything.
+    const IS_ORDERED: bool = false;
+
     /// The rule by which it passes, or lets pass, those that were said before it.
     fn pace(&self) -> Pace;
 

@@ -101,6 +101,14 @@ impl Batch {
         self.chunks.push_back(part.clone());
     }
 
+    /// Appends what another batch holds.
+    pub(crate) fn append_batch(&mut self, mut other: Self) {
+        self.finish_tail();
+        self.chunks.append(&mut other.chunks);
+        self.tail = other.tail;
+        self.bytes += other.bytes;
+    }
+
     fn finish_tail(&mut self) {
         if !self.tail.is_empty() {
             self.chunks.push_back(self.tail.split().freeze());

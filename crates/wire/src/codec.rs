@@ -57,6 +57,9 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// The messages that may be heard first, as an error names them.
     fn opening(&self) -> &'static str;
 
+    /// Whether nothing that is said here passes anything that was said before it.
+    fn is_ordered(&self) -> bool;
+
     /// The family's kind with this number.
     fn known(&self, number: u8) -> Option<Known>;
 
@@ -101,6 +104,10 @@ impl<Hears: Direction, Says: Direction> Codec for End<Hears, Says> {
 
     fn opening(&self) -> &'static str {
         Hears::OPENING
+    }
+
+    fn is_ordered(&self) -> bool {
+        Says::IS_ORDERED
     }
 
     fn known(&self, number: u8) -> Option<Known> {

@@ -9,6 +9,8 @@
 //! 1. The rules of which message may pass which stand in [`protocol::order`], and nowhere else.
 //! 2. A large message yields after every quantum, so nothing that may pass it waits for more than one.
 //! 3. Small messages without end do not hold a large one up for good: after some quanta of them one of its pieces leaves.
+//! 4. Of a family in which nothing passes anything, more leaves together: there is nobody whom that keeps waiting, and each
+//!    write to a socket costs its way through the system.
 
 use crate::batch::Batch;
 use crate::codec::Codec;
@@ -24,6 +26,9 @@ use types::limits::{FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, PIECE_BYTES_MAX, PIECED_
 const TURNS_MAX: usize = PIECED_MESSAGES_MAX - 1;
 const TURNS_BYTES_MAX: usize = PIECED_BYTES_MAX - MESSAGE_BYTES_MAX;
 
+/// The bytes that leave together where nothing passes anything.
+const ORDERED_BYTES_MAX: usize = 16 * PIECE_BYTES_MAX;
+
 /// The bytes of other messages that may leave before a piece of one that yields to them.
 const YIELD_BYTES_MAX: usize = 4 * PIECE_BYTES_MAX;
 
@@ -31,6 +36,8 @@ const YIELD_BYTES_MAX: usize = 4 * PIECE_BYTES_MAX;
 #[derive(Debug)]
 pub struct Outbox {
     codec: &'static dyn Codec,
+    /// So many bytes leave together, or a little more.
+    quantum: usize,
     urgent: Batch,
     /// The first batch, and those behind it.
     prompt: Batch,
@@ -82,6 +89,7 @@ impl Outbox {
     pub fn new(codec: &'static dyn Codec) -> Self {
         Self {
             codec,
+            quantum: if codec.is_ordered() { ORDERED_BYTES_MAX } else { PIECE_BYTES_MAX },
             urgent: Batch::default(),
             prompt: Batch::default(),
             prompt_behind: VecDeque::new(),
@@ -118,7 +126,7 @@ impl Outbox {
     }
 
     fn push_prompt(&mut self, message: &Parcel, pace: Pace) -> Result<(), WireError> {
-        if self.last_prompt().bytes() >= PIECE_BYTES_MAX {
+        if self.last_prompt().bytes() >= self.quantum {
             self.prompt_behind.push_back(Batch::default());
         }
         let codec = self.codec;
@@ -138,9 +146,20 @@ impl Outbox {
             return Ok(());
         }
         while !frame.is_empty() {
-            self.prompt_behind.push_back(frame.cut(number, PIECE_BYTES_MAX));
+            self.push_piece(frame.cut(number, PIECE_BYTES_MAX));
         }
         Ok(())
+    }
+
+    /// Adds a piece of a large message to the last batch, if they may leave together.
+    fn push_piece(&mut self, piece: Batch) {
+        let quantum = self.quantum;
+        let last = self.last_prompt();
+        if last.bytes() + piece.bytes() <= quantum {
+            last.append_batch(piece);
+        } else {
+            self.prompt_behind.push_back(piece);
+        }
     }
 
     fn push_trailing(&mut self, message: &Parcel) -> Result<(), WireError> {

@@ -4,11 +4,13 @@ mod common;
 
 use bytes::Bytes;
 use common::{drain, encode, in_pieces, to_client, to_server};
+use protocol::volumes::{Content, Copy, Epoch, Extent, FlushEpoch, Record, Sequence, Stamp, Stream, ToHolder};
 use protocol::*;
 use std::collections::VecDeque;
 use types::limits::{FRAME_BYTES_MAX, PIECE_BYTES_MAX};
 use types::*;
 use wire::store::{CLIENT, Kind, SERVER};
+use wire::volumes::{HOLDER, OWNER};
 use wire::{Batch, Codec, Inbox, Outbox};
 
 /// Both ends of a connection, with nothing between them.
@@ -104,6 +106,42 @@ fn a_message_that_fits_a_frame_leaves_as_one() {
         out.push(message).unwrap();
     }
     assert_eq!(drain(&mut out), messages.iter().flat_map(encode).collect::<Vec<_>>());
+}
+
+/// A copy of a write; nothing in its family passes anything.
+fn copy(sequence: u64, bytes: usize) -> Parcel {
+    let stamp = Stamp { epoch: Epoch(1), sequence: Sequence(sequence), flush: FlushEpoch(1) };
+    let content = Content::Data(Bytes::from(vec![sequence as u8; bytes]));
+    let record = Record { stamp, extent: Extent { offset: 0, len: bytes as u64 }, content };
+    Parcel::new(ToHolder::from(Copy { stream: Stream::Live, record }))
+}
+
+#[test]
+fn where_nothing_passes_anything_much_leaves_together() {
+    let mut wire = Wire::between(OWNER, HOLDER);
+    let copies: Vec<Parcel> = (1..=40).map(|at| copy(at, [4096, 200_000, 70_000, 100][at as usize % 4])).collect();
+    for copy in &copies {
+        wire.push(copy);
+    }
+    let (all, mut batches) = (wire.out.bytes(), 0);
+    while !wire.out.is_empty() {
+        let before = wire.out.bytes();
+        wire.pass();
+        batches += 1;
+        // A message that is one frame may exceed what is together already.
+        assert!(before - wire.out.bytes() <= 17 * PIECE_BYTES_MAX + FRAME_BYTES_MAX);
+    }
+    assert_eq!(wire.arrived, copies);
+    assert!(batches <= 1 + all / (15 * PIECE_BYTES_MAX), "{batches} batches of {all} bytes");
+    // Of a family with messages that pass others, no more leaves than keeps one of those waiting for a piece.
+    let mut wire = Wire::to_client();
+    for at in 0..100 {
+        wire.push(&left_out(at));
+    }
+    wire.push(&members());
+    let before = wire.out.bytes();
+    wire.pass();
+    assert!(before - wire.out.bytes() <= 2 * PIECE_BYTES_MAX);
 }
 
 #[test]

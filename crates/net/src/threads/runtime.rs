@@ -87,7 +87,7 @@ impl Runtime {
         silence: Option<Duration>,
     ) -> io::Result<Serving> {
         let reactor = self.reactor();
-        let socket = Socket::new(stream.into(), reactor.map(|reactor| reactor.poller()))?;
+        let socket = Socket::new(stream.into(), reactor.map(|reactor| reactor.poller()), codec.is_ordered())?;
         silence.map_or(Ok(()), |silence| socket.give_up_after(silence))?;
         Ok(Serving::new(Link::new(core, id, codec, socket, filter), reactor.cloned()))
     }

@@ -15,6 +15,7 @@ use crate::lock::{Guard, Lock, Rank};
 use crate::transport::counters::Counters;
 use crate::transport::socket::Socket;
 use protocol::{Goodbye, Parcel};
+use smallvec::SmallVec;
 use std::io::{self, IoSlice};
 use std::mem;
 use std::sync::Arc;
@@ -23,8 +24,11 @@ use tokio::sync::Notify;
 use types::limits::SEND_QUEUE_BYTES_MAX;
 use wire::{Batch, Codec, Outbox};
 
-/// Chunks that one vectored write takes at most.
-const SLICES_MAX: usize = 64;
+/// Chunks that one vectored write takes at most; Linux takes no more.
+const SLICES_MAX: usize = 1024;
+
+/// Chunks of most writes.
+const SLICES: usize = 64;
 
 /// The sending side of one connection.
 #[derive(Debug)]
@@ -237,12 +241,8 @@ impl Writer {
     }
 
     fn write_some(&self, socket: &Socket) -> io::Result<usize> {
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let mut count = 0;
-        for (slice, chunk) in slices.iter_mut().zip(self.current.chunks()) {
-            *slice = IoSlice::new(chunk);
-            count += 1;
-        }
-        socket.write(&slices[..count])
+        let slices: SmallVec<[IoSlice<'_>; SLICES]> =
+            self.current.chunks().take(SLICES_MAX).map(IoSlice::new).collect();
+        socket.write(&slices)
     }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The bytes that the system takes beyond those on the line already. It would take megabytes, and what is urgent would
-/// wait behind them.
+/// The bytes that the system takes beyond those on the line already. It would take megabytes, and what may pass others would
+/// wait behind them. Where nothing does it is to take them: to hear from it of each little room costs more than the room.
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A connected socket, of TCP or to a process of this machine. Nothing that it does waits.
@@ -43,12 +43,15 @@ struct Wanted {
 }
 
 impl Socket {
-    /// Takes a connected stream, to be watched by a poller, or by a task if there is none.
-    pub(crate) fn new(stream: socket2::Socket, poller: Option<&Arc<Poller>>) -> io::Result<Self> {
+    /// Takes a connected stream, to be watched by a poller, or by a task if there is none. `is_ordered` says that nothing
+    /// which is sent is to pass anything.
+    pub(crate) fn new(stream: socket2::Socket, poller: Option<&Arc<Poller>>, is_ordered: bool) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         if stream.domain()? != Domain::UNIX {
             stream.set_tcp_nodelay(true)?;
-            stream.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+            if !is_ordered {
+                stream.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+            }
         }
         let watcher = match poller {
             Some(poller) => Watcher::Poller(Arc::clone(poller), poller.next_id()),
