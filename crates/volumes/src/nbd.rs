@@ -8,6 +8,7 @@
 //! | `requests` | the second phase, from bytes to requests: pure |
 //! | `replies` | from answers to bytes: pure |
 //! | `outbox` | replies on their way out, with their payloads in place |
+//! | `buffers` | the memory that requests are received into, again and again |
 //! | `connection` | the threads of a connection: who reads, who waits for a disk, who waits for the client |
 //! | `listen` | addresses, and who may connect |
 //! | `shared` | exports and connections, as all threads know them |
@@ -17,6 +18,7 @@
 //!
 //! The specification is `doc/proto.md` of the NBD project.
 
+mod buffers;
 pub mod client;
 mod connection;
 mod counters;

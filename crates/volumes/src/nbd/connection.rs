@@ -18,14 +18,13 @@
 
 use super::counters::Ended;
 use super::handshake::Session;
-use super::limits::{CREW_MAX, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX, READ_BYTES, SPARE_BYTES_MAX};
+use super::limits::{BUFFER_BYTES, CREW_MAX, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX, READ_BYTES};
 use super::outbox::{Full, Load, Outbox, Sent};
 use super::replies;
 use super::requests::{Item, Requests};
 use super::shared::Shared;
 use crate::device::{Answer, Device, Errno, Form, Geometry, Replies, Request, Ticket};
 use bytes::Bytes;
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno as SystemError;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use std::os::fd::{AsFd, OwnedFd};
@@ -56,8 +55,6 @@ struct Input {
     requests: Requests,
     /// Those that are not parsed yet.
     unparsed: Bytes,
-    /// Memory to receive into.
-    spare: Vec<u8>,
     /// Why nothing more is read, once the requests before it are submitted.
     ended: Option<Ended>,
 }
@@ -89,8 +86,7 @@ impl Connection {
     /// Serves a session on this thread, and on those that it starts, until it ends.
     pub(super) fn serve(shared: Arc<Shared>, number: u64, socket: Arc<OwnedFd>, session: Session, received: Vec<u8>) {
         let device = shared.device(session.export);
-        let input =
-            Input { requests: Requests::new(session), unparsed: received.into(), spare: Vec::new(), ended: None };
+        let input = Input { requests: Requests::new(session), unparsed: received.into(), ended: None };
         let connection = Arc::new_cyclic(|me| Self {
             socket,
             device,
@@ -134,38 +130,29 @@ impl Connection {
 
     /// Receives requests, has them carried out and sends the replies that are there. Says whether to go on.
     fn serve_batch(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) -> bool {
-        let received = match self.receive(batch) {
-            Ok(received) => received,
-            Err(why) => {
-                self.finish(why);
-                return false;
-            }
-        };
+        if let Err(why) = self.receive(batch) {
+            self.finish(why);
+            return false;
+        }
         if !batch.is_empty() {
             self.device.submit(batch, replies);
             debug_assert!(batch.is_empty(), "the device took every request");
         }
         let is_in_seat = lock(&self.seat).reader == Some(thread::current().id());
-        if is_in_seat {
-            lock(&self.input).recover(received);
-        }
         self.leave(Full::Wait);
         is_in_seat
     }
 
-    /// Fills the batch with requests that have arrived, waiting for the first. The result is the memory that they were
-    /// received in, which is used again if the device is done with it.
-    fn receive(&self, batch: &mut Vec<Request>) -> Result<Bytes, Ended> {
+    /// Fills the batch with requests that have arrived, waiting for the first.
+    fn receive(&self, batch: &mut Vec<Request>) -> Result<(), Ended> {
         let geometry = self.device.geometry();
         let mut input = lock(&self.input);
         loop {
-            let received = input.unparsed.clone();
             let (taken, stopped) = self.parse(&mut input, &geometry, batch);
             if taken > 0 {
                 self.shared.counters.requests.fetch_add(batch.len() as u64, Relaxed);
-                return Ok(received);
+                return Ok(());
             }
-            drop(received);
             match stopped {
                 Stopped::Missing(bytes) => self.receive_bytes(&mut input, &geometry, bytes)?,
                 Stopped::Loaded => self.wait_for_room(),
@@ -218,21 +205,26 @@ impl Connection {
     /// Receives at least so many bytes, and on to the end of a request that has begun. So a large payload lies where it
     /// was received, not where a second buffer has the rest of it.
     fn receive_bytes(&self, input: &mut Input, geometry: &Geometry, mut missing: usize) -> Result<(), Ended> {
-        let mut buffer = input.refill();
+        let unparsed = std::mem::take(&mut input.unparsed);
+        // With room for the end of the last small request.
+        let mut buffer = self.shared.buffers.take((unparsed.len() + missing).max(READ_BYTES + BUFFER_BYTES));
+        buffer.put(&unparsed);
+        drop(unparsed);
         while missing > 0 {
-            let enough = buffer.len() + missing;
-            buffer.reserve(missing.max(READ_BYTES.saturating_sub(buffer.len())));
-            while buffer.len() < enough {
-                match recv(&self.socket, spare_capacity(&mut buffer), RecvFlags::empty()) {
-                    Ok((_, 0)) | Err(_) if self.shared.is_stopping() => return Err(Ended::Stopped),
-                    Ok((_, 0)) => return Err(Ended::Closed),
-                    Ok(_) | Err(SystemError::INTR) => {}
+            let enough = buffer.bytes().len() + missing;
+            buffer.reserve(enough);
+            while buffer.bytes().len() < enough {
+                match recv(&self.socket, buffer.room(enough.max(READ_BYTES + BUFFER_BYTES)), RecvFlags::empty()) {
+                    Ok((0, _)) | Err(_) if self.shared.is_stopping() => return Err(Ended::Stopped),
+                    Ok((0, _)) => return Err(Ended::Closed),
+                    Ok((bytes, _)) => buffer.fill(bytes),
+                    Err(SystemError::INTR) => {}
                     Err(_) => return Err(Ended::Closed),
                 }
             }
-            missing = input.requests.missing(geometry, &buffer);
+            missing = input.requests.missing(geometry, buffer.bytes());
         }
-        input.unparsed = buffer.into();
+        input.unparsed = buffer.freeze();
         if self.shared.is_stopping() { Err(Ended::Stopped) } else { Ok(()) }
     }
 
@@ -359,34 +351,6 @@ impl Drop for EndOnPanic<'_> {
             self.0.hang_up();
             self.0.abandon();
             self.0.dismiss();
-        }
-    }
-}
-
-impl Input {
-    /// Memory with what is not parsed yet.
-    fn refill(&mut self) -> Vec<u8> {
-        let mut buffer = std::mem::take(&mut self.spare);
-        buffer.clear();
-        buffer.extend_from_slice(&self.unparsed);
-        let unparsed = std::mem::take(&mut self.unparsed);
-        self.recover(unparsed);
-        buffer
-    }
-
-    /// Keeps memory for the next time, unless somebody still uses it.
-    fn recover(&mut self, received: Bytes) {
-        if self.unparsed.is_empty() {
-            // An empty rest is a user, too.
-            self.unparsed = Bytes::new();
-        }
-        if let Ok(mut memory) = received.try_into_mut() {
-            // Bytes that are still in it would be moved to its front.
-            memory.clear();
-            let memory = Vec::from(memory);
-            if memory.capacity() <= SPARE_BYTES_MAX && memory.capacity() > self.spare.capacity() {
-                self.spare = memory;
-            }
         }
     }
 }

@@ -36,8 +36,11 @@ pub const CREW_MAX: usize = 16;
 /// Bytes that are read from a socket at a time.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 
-/// Memory that a connection keeps to receive into.
-pub(super) const SPARE_BYTES_MAX: usize = 1024 * 1024;
+/// Memory that is received into comes in multiples of this.
+pub(super) const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Memory that a server keeps to receive into while nobody uses it.
+pub(super) const BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Replies that leave before those behind them in the same batch are there.
 pub(super) const SEND_BYTES: usize = 256 * 1024;

@@ -1,5 +1,6 @@
 //! The state that all threads of a server share: its exports, its connections, whether it is being stopped.
 
+use super::buffers::Buffers;
 use super::counters::{Counters, Ended};
 use super::handshake::Catalog;
 use crate::device::{Device, Geometry};
@@ -25,6 +26,7 @@ pub struct Export {
 pub(super) struct Shared {
     exports: Vec<Export>,
     pub(super) counters: Counters,
+    pub(super) buffers: Arc<Buffers>,
     is_stopping: AtomicBool,
     connections: Mutex<Connections>,
     /// Told when a connection is gone.
@@ -42,6 +44,7 @@ impl Shared {
         Self {
             exports,
             counters: Counters::default(),
+            buffers: Arc::default(),
             is_stopping: AtomicBool::new(false),
             connections: Mutex::default(),
             gone: Condvar::new(),
