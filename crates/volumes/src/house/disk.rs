@@ -173,8 +173,10 @@ impl Disk for HomeDisk {
         match work {
             Work::Ordered(volume, work) => {
                 queue.lines.entry(volume).or_default().push_back(work);
-                queue.offer(volume);
-                self.shared.write.notify_one();
+                // A writer that is at it finds this, too: the others are not to be woken for that.
+                if queue.offer(volume) {
+                    self.shared.write.notify_one();
+                }
             }
             read @ (Work::Read(..) | Work::Map(..) | Work::List(..)) => {
                 queue.reads.push_back(read);
@@ -220,12 +222,14 @@ impl Open {
 }
 
 impl Queue {
-    /// Lets a writer have a volume, if none is at it and there is something to do.
-    fn offer(&mut self, volume: VolumeId) {
+    /// Lets a writer have a volume, if none is at it and there is something to do. Says whether a writer is needed for that.
+    fn offer(&mut self, volume: VolumeId) -> bool {
         let waits = self.lines.get(&volume).is_some_and(|line| !line.is_empty());
-        if waits && !self.taken.contains(&volume) && !self.ready.contains(&volume) {
+        let is_new = waits && !self.taken.contains(&volume) && !self.ready.contains(&volume);
+        if is_new {
             self.ready.push_back(volume);
         }
+        is_new
     }
 }
 
@@ -259,6 +263,7 @@ impl Shared {
             if queue.lines.get(&volume).is_some_and(VecDeque::is_empty) {
                 queue.lines.remove(&volume);
             }
+            // For this thread, which looks next.
             queue.offer(volume);
         }
     }
