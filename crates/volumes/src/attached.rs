@@ -264,7 +264,9 @@ impl Core {
     /// Does what the owner wants done. Answers leave without the lock; those to the connection whose thread this is leave
     /// when it returns from its submission, and those to others at once.
     fn carry_out(&self, mut state: MutexGuard<'_, State>, own: Option<&requests::Own<'_>>) {
+        let mut says = false;
         while let Some(effect) = state.owner.poll_effect() {
+            says |= matches!(effect, Effect::Send(..) | Effect::Reconnect(..));
             match effect {
                 Effect::Answer(request, outcome) => state.requests.finish(request, outcome.map_err(requests::errno)),
                 Effect::WriteHome(back) => {
@@ -302,10 +304,16 @@ impl Core {
             self.drained.notify_all();
         }
         let answered = state.requests.take_answered();
-        // A batch's copies leave together, before its thread flushes: a holder then makes them durable together, too.
-        let pushed = if own.is_none() { state.sessions.take_pushed() } else { Vec::new() };
+        // A batch's copies leave together, before its thread flushes: a holder then makes them durable together, too. And so do
+        // those of many batches that nobody waits for, until they are much.
+        let leaves = own.is_none() && says || state.sessions.is_much();
+        let pushed = if leaves { state.sessions.take_pushed() } else { Vec::new() };
         drop(state);
-        copies::settle(pushed);
         requests::deliver(answered, own);
+        if let (false, Some(requests::Own(replies))) = (pushed.is_empty(), own) {
+            // Nobody's answer waits for the line.
+            replies.send();
+        }
+        copies::settle(pushed);
     }
 }

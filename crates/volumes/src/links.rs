@@ -5,7 +5,8 @@
 //!   owner, under its lock --push--> [ Line ] --settle--> the machine --> socket     (the thread of the write)
 //!   owner, under its lock <--take-- [ Line ] <---------- the machine <-- socket     (the thread that has read it)
 //! ```
-//! 1. Messages leave in the order in which they were pushed, whichever thread settles, by the thread that does.
+//! 1. Messages leave in the order in which they were pushed, whichever thread settles, by the thread that does; and not before,
+//!    whatever is heard meanwhile: each time that some leave costs a way through the system, here and at the holder.
 //! 2. A message for a session that is gone is dropped: a line counts sessions, and a message is for that one whose
 //!    beginning its sender had taken.
 //! 3. No lock of the owner's is held when the machine's is taken, nor the other way: a line's own is held for a push.
@@ -53,6 +54,8 @@ pub(crate) struct Line(Mutex<Queues>);
 #[derive(Debug, Default)]
 struct Queues {
     out: VecDeque<(u64, ToHolder)>,
+    /// So many of them are to leave now.
+    settled: usize,
     news: VecDeque<News>,
     /// The sessions that have begun, and those of them that the owner knows of.
     begun: u64,
@@ -84,6 +87,12 @@ impl Line {
         }
     }
 
+    /// All that was pushed is to leave.
+    fn settle(&self) {
+        let mut queues = self.queues();
+        queues.settled = queues.out.len();
+    }
+
     /// The news that there are.
     pub(crate) fn take(&self) -> VecDeque<News> {
         let mut queues = self.queues();
@@ -107,7 +116,7 @@ impl LinkMachine {
             News::Up => (queues.begun, queues.is_up) = (queues.begun + 1, true),
             News::Down => {
                 queues.is_up = false;
-                queues.ends = None;
+                (queues.ends, queues.settled) = (None, 0);
                 queues.out.clear();
             }
             News::Heard(_) => {}
@@ -139,12 +148,15 @@ impl Machine for LinkMachine {
     fn poll_output(&mut self) -> Option<Output> {
         let mut queues = self.line.queues();
         let begun = queues.begun;
-        while let Some((session, message)) = queues.out.pop_front() {
+        while queues.settled > 0
+            && let Some((session, message)) = queues.out.pop_front()
+        {
+            queues.settled -= 1;
             if session == begun {
                 return Some(Output::Send(Port::Server, Parcel::new(message), None));
             }
         }
-        let ends = queues.ends.take();
+        let ends = if queues.out.is_empty() { queues.ends.take() } else { None };
         drop(queues);
         let end = ends.map(|reason| Output::End(Port::Server, reason, "another session is begun".to_owned()));
         end.or_else(|| self.outputs.pop_front())
@@ -203,6 +215,7 @@ impl Link {
 
     /// Sends what was pushed. The caller holds no lock that a listener takes.
     pub(crate) fn settle(&self) {
+        self.line.settle();
         self.driver.settle();
     }
 
@@ -242,5 +255,35 @@ impl Wake for Tells {
             }
             self.is_told.store(false, SeqCst);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::volumes::Forget;
+
+    #[test]
+    fn messages_leave_when_they_are_settled_and_the_session_ends_behind_them() {
+        let line = Arc::new(Line::default());
+        let mut machine = LinkMachine { line: line.clone(), outputs: VecDeque::new() };
+        machine.connected(Time::ZERO, Port::Server);
+        assert!(matches!(machine.poll_output(), Some(Output::Wake(NEWS))));
+        line.take();
+        line.push(Forget.into());
+        line.settle();
+        line.push(Forget.into());
+        line.end(GoodbyeReason::Silent);
+        assert!(matches!(machine.poll_output(), Some(Output::Send(..))));
+        // The machine may be called for other things meanwhile.
+        assert!(machine.poll_output().is_none());
+        line.settle();
+        assert!(matches!(machine.poll_output(), Some(Output::Send(..))));
+        assert!(matches!(machine.poll_output(), Some(Output::End(..))));
+        line.push(Forget.into());
+        line.settle();
+        machine.disconnected(Time::ZERO, Port::Server);
+        assert!(matches!(machine.poll_output(), Some(Output::Wake(NEWS))));
+        assert!(machine.poll_output().is_none());
     }
 }

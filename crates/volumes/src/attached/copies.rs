@@ -2,7 +2,7 @@
 //! which the owner asks by threads of their own, as its calls block.
 //!
 //! ```text
-//!   write --> state: Owner --Send--> Line --settle--> holder              (the thread that is to flush it, before it does)
+//!   write --> state: Owner --Send--> Line --settle--> holder              (the thread of the write, or the one that flushes it)
 //!                 ^   |                                  |
 //!                 |   +--Read, Connect--> volume-links   |
 //!                 |   +--Change --------> volume-change  +--Counted--> news --> answers   (the thread that reads it)
@@ -27,6 +27,10 @@ use volume::{Change, Circle, Degraded, Found, HostId, Read, View};
 
 /// How often the registry is looked at, unless it says that something has changed.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// Copies of so many bytes leave by the thread that has taken their writes, whoever waits for them: the keeper would send them
+/// before it flushes, and the log's disk would wait for the line.
+const MUCH_BYTES: u64 = 1 << 20;
 
 /// The wait before the own log is read again where it could not be.
 const READ_AGAIN: Duration = Duration::from_millis(500);
@@ -80,6 +84,8 @@ pub(super) struct Sessions {
     names: BTreeMap<PartitionId, (String, String)>,
     /// Those to which something was pushed.
     pushed: Vec<Arc<Link>>,
+    /// The bytes of copies among that.
+    pushed_bytes: u64,
     tasks: VecDeque<Task>,
     changes: VecDeque<Change>,
 }
@@ -109,6 +115,9 @@ impl Sessions {
 
     pub(super) fn send(&mut self, partition: PartitionId, message: ToHolder) {
         if let Some(link) = self.links.get(&partition) {
+            if let ToHolder::Copy(copy) = &message {
+                self.pushed_bytes += copy.record.content.len();
+            }
             link.line().push(message);
             if !self.pushed.iter().any(|pushed| Arc::ptr_eq(pushed, link)) {
                 self.pushed.push(link.clone());
@@ -128,7 +137,13 @@ impl Sessions {
         !self.tasks.is_empty()
     }
 
+    /// Whether there is so much that it is to leave now.
+    pub(super) fn is_much(&self) -> bool {
+        self.pushed_bytes >= MUCH_BYTES
+    }
+
     pub(super) fn take_pushed(&mut self) -> Vec<Arc<Link>> {
+        self.pushed_bytes = 0;
         std::mem::take(&mut self.pushed)
     }
 

@@ -65,7 +65,7 @@ impl Core {
         if waits {
             self.send_copies();
         } else if later.is_empty() {
-            // Copies that nobody waits for leave with the keeper's next flush, many at a time.
+            // Copies that nobody waits for leave with the keeper's next flush, or when they are much.
             return;
         }
         replies.stalls();
