@@ -1,7 +1,7 @@
 //! The flush epochs that are not home: their ends, sizes and ages, and nothing of each write.
 
 use alloc::collections::VecDeque;
-use protocol::volumes::{FlushEpoch, Stamp};
+use protocol::volumes::{FlushEpoch, Sequence, Stamp};
 use types::Time;
 
 /// A flush epoch in which something was written.
@@ -69,6 +69,17 @@ impl Dirty {
             self.closed.push_back(open);
             self.flush = FlushEpoch(self.flush.0 + 1);
         }
+    }
+
+    /// Of the flush epoch that goes on behind this write, the part through it goes home by itself. Everything through
+    /// `home` is home.
+    pub(crate) fn cut(&mut self, home: Sequence, at: Sequence) {
+        let ends_before = |it: &Written| it.last.sequence <= at;
+        let index = self.closed.partition_point(ends_before);
+        let before = index.checked_sub(1).map_or(home, |it| self.closed[it].last.sequence);
+        let Some(&it) = self.closed.get(index).or(self.open.as_ref()).filter(|_| before < at) else { return };
+        // Its room is given back with the rest.
+        self.closed.insert(index, Written { last: Stamp { sequence: at, ..it.last }, bytes: 0, ..it });
     }
 
     /// The closed flush epochs, oldest first.

@@ -126,8 +126,8 @@ pub(crate) struct Holders {
     /// Through here W copies have been counted at some time, or home has it: all that was answered is among it.
     safe: Sequence,
     home: Stamp,
-    /// The own log takes nothing any more.
-    is_log_lost: bool,
+    /// The own log takes nothing any more: what it counted when that was so.
+    log_lost_at: Option<Sequence>,
     reads: u64,
     /// When timeouts were looked at last: what was due then is not due again.
     looked_at: Time,
@@ -149,7 +149,7 @@ impl Holders {
             last,
             safe: home.sequence,
             home,
-            is_log_lost: false,
+            log_lost_at: None,
             reads: 0,
             looked_at: Time::ZERO,
         }
@@ -169,19 +169,30 @@ impl Holders {
     /// The write through which everything may go home where W copies cannot be had: what the own log has, or all that there
     /// is if that takes nothing any more.
     pub(crate) fn at_hand(&self) -> Sequence {
-        if self.is_log_lost { self.last } else { self.appended() }
+        if self.log_lost_at.is_some() { self.last } else { self.appended() }
     }
 
     /// The own log is durable through here.
     pub(crate) fn append(&mut self, through: Sequence) {
-        if !self.is_log_lost {
+        if self.log_lost_at.is_none() {
             self.counts.own(through.min(self.last));
         }
     }
 
-    /// The own log takes nothing any more.
-    pub(crate) fn lose_log(&mut self) {
-        self.is_log_lost = true;
+    /// The own log takes nothing any more. Gives what it counts, or home has.
+    pub(crate) fn lose_log(&mut self) -> Sequence {
+        let appended = self.appended();
+        *self.log_lost_at.get_or_insert(appended)
+    }
+
+    /// The last write that the own log counted when it was lost, if it was.
+    pub(crate) fn log_lost_at(&self) -> Option<Sequence> {
+        self.log_lost_at
+    }
+
+    /// Home has everything through here.
+    pub(crate) fn home(&self) -> Sequence {
+        self.home.sequence
     }
 
     /// Takes down what is counted now.
@@ -206,7 +217,7 @@ impl Holders {
 
     /// Whether fewer than W - 1 are, or the own log is lost, and so W copies cannot be had.
     pub(crate) fn is_degraded(&self) -> bool {
-        let is_alone = self.is_log_lost && !self.config.broken.is(Rule::LostLogUncounted);
+        let is_alone = self.log_lost_at.is_some() && !self.config.broken.is(Rule::LostLogUncounted);
         is_alone || self.live() + 1 < self.config.copies
     }
 
@@ -369,7 +380,7 @@ impl Holders {
     pub(crate) fn write(&mut self, now: Time, record: &Record, effects: &mut Effects) {
         let before = self.last;
         self.last = record.stamp.sequence;
-        if self.is_log_lost && self.config.broken.is(Rule::LostLogUncounted) {
+        if self.log_lost_at.is_some() && self.config.broken.is(Rule::LostLogUncounted) {
             self.counts.own(self.last);
         }
         let bytes = record.content.copy_bytes();

@@ -58,30 +58,34 @@ impl Homing {
         self.under_way.is_none() && !self.has_failed
     }
 
-    /// The next command, of flush epochs that are closed and end at or before `ready`. Those that the own log has, through
-    /// `logged`, are not joined with later ones: a start after a crash brings home what the log has, and nothing else.
+    /// The next command, of flush epochs that are closed and end at or before `ready`. Where the own log was lost, those that
+    /// it has are not joined with later ones: a start that finds it again brings home what it has, and nothing else. The first
+    /// command of later ones is installed whole or not at all, so that home's mark says that the log is not all there is as soon
+    /// as home has anything of them.
     pub(crate) fn next(
         &mut self,
         config: &OwnerConfig,
         dirty: &Dirty,
         ready: Sequence,
-        logged: Sequence,
+        log_lost_at: Option<Sequence>,
     ) -> Option<WriteBack> {
         if !self.is_free() {
             return None;
         }
         let (mut taken, mut bytes, mut through) = (0, 0, None);
-        let has_logged = self.through.sequence < logged;
+        let is_later = |it: Sequence| log_lost_at.is_some_and(|logged| it > logged);
         for it in dirty.closed().take_while(|it| it.last.sequence <= ready) {
             bytes += it.bytes;
-            let is_joinable = bytes <= config.join_bytes && !(has_logged && it.last.sequence > logged);
+            let is_same = through.is_none_or(|last: Stamp| is_later(last.sequence) == is_later(it.last.sequence));
+            let is_joinable = bytes <= config.join_bytes && is_same;
             if taken > 0 && !is_joinable {
                 break;
             }
             taken += 1;
             through = Some(it.last);
         }
-        let is_joined = taken > 1 && !config.broken.is(Rule::FlushOrder);
+        let is_first_later = through.is_some_and(|it| is_later(it.sequence)) && !is_later(self.through.sequence);
+        let is_joined = taken > 1 && !config.broken.is(Rule::FlushOrder) || is_first_later;
         self.under_way = through.map(|through| WriteBack { after: self.through, through, is_joined });
         self.under_way
     }

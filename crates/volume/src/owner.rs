@@ -293,9 +293,13 @@ impl Owner {
 
     /// The own log takes nothing any more, as its device has failed; what it has can be read, maybe. The driver keeps
     /// in memory what is written from now on, and what was not durable there, until it is home.
-    pub fn lose_log(&mut self, now: Time) {
-        self.holders.lose_log();
+    ///
+    /// Gives the last write that the log counts for: everything through it goes home before anything later does.
+    pub fn lose_log(&mut self, now: Time) -> Sequence {
+        let logged = self.holders.lose_log();
+        self.dirty.cut(self.holders.home(), logged);
         self.settle(now);
+        logged
     }
 
     /// Home has everything up to here, durably. The own log is free up to here.
@@ -505,7 +509,7 @@ impl Owner {
             self.dirty.close();
         }
         let ready = if is_degraded { self.holders.at_hand() } else { self.holders.counted(self.config.copies) };
-        if let Some(back) = self.homing.next(&self.config, &self.dirty, ready, self.holders.appended()) {
+        if let Some(back) = self.homing.next(&self.config, &self.dirty, ready, self.holders.log_lost_at()) {
             self.effects.push_back(Effect::WriteHome(back));
             if self.config.broken.is(Rule::FreeAfterHome) {
                 self.holders.free(back.through, &mut self.effects);

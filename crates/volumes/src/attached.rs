@@ -63,6 +63,7 @@ use crate::home::Home;
 use ahead::Ahead;
 use copies::Sessions;
 use log::Log;
+use lost_cache::LostCache;
 use requests::Requests;
 use runs::KnownRuns;
 use status::Counts;
@@ -155,8 +156,8 @@ struct State {
     read_error: Option<(String, Time)>,
     /// Why clean blocks are not cached, while that lasts.
     clean_error: Option<String>,
-    /// Why the cache takes nothing any more.
-    lost_cache: Option<String>,
+    /// The cache takes nothing any more.
+    lost_cache: Option<LostCache>,
     /// Why nothing works any more.
     failed: Option<String>,
     /// A write was appended that the keeper is to flush.

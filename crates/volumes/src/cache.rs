@@ -5,6 +5,6 @@ mod dirty;
 mod record;
 mod slots;
 
-pub(crate) use clean::{Clean, CleanFiles, SLOTS_MAX};
+pub(crate) use clean::{Clean, CleanFiles, Pages, SLOTS_MAX};
 pub(crate) use dirty::{DirtyWrites, Kept};
 pub(crate) use record::{BLOCKS_MAX, Write, Writes, places_in_body};

@@ -184,9 +184,7 @@ struct Trouble {
 impl Trouble {
     fn look(&mut self, status: &volumes::Status) {
         if let Some(why) = status.lost_cache.as_ref().filter(|_| !self.has_lost_cache) {
-            eprintln!(
-                "cache: {why}; everything goes home at once from now on: detach the volume, and attach it with another"
-            );
+            eprintln!("cache: {why}; the volume goes on without it: detach it, and attach it with another");
             self.has_lost_cache = true;
         }
         let full = || status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
@@ -231,7 +229,9 @@ fn detach(attached: &Attached, control: impl Sized) -> Result {
     });
     progress.finish_and_clear();
     drop(control);
-    detached
-        .and_then(|()| attached.release())
-        .map_err(|why| format!("not everything is home: {why}; the cache has it: attach the volume again").into())
+    detached.and_then(|()| attached.release()).map_err(|why| {
+        let is_lost = attached.status().lost_cache.is_some();
+        let rest = if is_lost { "" } else { "; the cache has it: attach the volume again" };
+        format!("not everything is home: {why}{rest}").into()
+    })
 }

@@ -220,7 +220,10 @@ impl Player for OwnerScript {
             ["holders"] => self.holders(),
             ["resize", request, size] => self.resize(request, size)?,
             ["appended", through] => self.owner.appended(self.now, Sequence(number(through)?)),
-            ["log", "lost"] => self.owner.lose_log(self.now),
+            ["log", "lost"] => {
+                let Sequence(logged) = self.owner.lose_log(self.now);
+                writeln!(self.said, "= through {logged}").unwrap();
+            }
             ["home", "durable"] => {
                 let Some(WriteBack { through, .. }) = self.back.take() else {
                     self.nothing();

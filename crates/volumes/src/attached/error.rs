@@ -33,7 +33,7 @@ pub enum AttachError {
     NotEmpty(PathBuf),
     /// Another cache has writes that are not home, at this place.
     DirtyElsewhere(String),
-    /// The volume was attached elsewhere since, and this cache has so many writes that never went home.
+    /// The volume was attached elsewhere since, and this cache has so many writes that are not known to be home.
     Superseded(usize),
     /// The volume went on without its cache, and this one has so many writes of before.
     Lost(usize),
@@ -93,8 +93,8 @@ impl fmt::Display for AttachError {
             ),
             Self::Superseded(writes) => write!(
                 f,
-                "the volume was attached elsewhere since this cache was used, and {writes} of its writes never went \
-                 home: give --force to drop them, or another cache to keep them aside"
+                "the volume was attached elsewhere since this cache was used, and {writes} of its writes are not known to \
+                 be home: give --force to drop them, or another cache to keep them aside"
             ),
             Self::Lost(writes) => write!(
                 f,

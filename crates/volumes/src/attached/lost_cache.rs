@@ -10,14 +10,24 @@
 //! 2. The log's writes go home out of the log. If it cannot be read either, nothing can go on, and all of it ends: a holder
 //!    brings home what it has copies of.
 //! 3. **ForgetLostCache**: a start that finds the cache again, as its device works again, must not take what that has for
-//!    the newest. When home has all that the log had, and before a later flush epoch is written there, a home of this host forgets
-//!    the cache. A home elsewhere has a mark, and that is then behind the log's last write.
+//!    the newest. When home has all that the log counted for, and before anything later is written there, a home of this host
+//!    forgets the cache. A home elsewhere has a mark: the first write-back of anything later is installed whole or not at all, and
+//!    the mark is past the log's last write from then on.
 
 use super::{CacheFailure, Core, State};
 use crate::cache::Write;
+use crate::extents::BLOCK;
 use crate::home::HomeError;
-use protocol::volumes::Stamp;
+use protocol::volumes::{Sequence, Stamp};
 use vfs::FileError;
+
+/// A cache that takes nothing any more.
+#[derive(Clone, Debug)]
+pub(super) struct LostCache {
+    pub(super) why: String,
+    /// The last write that its log counts for. It may have others behind that.
+    logged: Sequence,
+}
 
 impl Core {
     /// A file of the cache could not be written.
@@ -29,29 +39,28 @@ impl Core {
         self.log.fail();
         let mut state = self.state();
         if state.lost_cache.is_none() {
-            state.lost_cache = Some(error.to_string());
             let now = self.now();
-            state.owner.lose_log(now);
+            let logged = state.owner.lose_log(now);
+            state.lost_cache = Some(LostCache { why: error.to_string(), logged });
         }
         self.carry_out(state, None);
         self.wake_all();
     }
 
     /// A write that the owner has numbered goes to the log, if there is one. Says whether the keeper has to know of it, if
-    /// nobody waits for it.
+    /// nobody waits for it: for the log, and for the copies that leave with that.
     pub(super) fn log_write(&self, state: &mut State, position: u64, write: Write) -> bool {
-        if state.lost_cache.is_some() {
-            return false;
+        let bytes = write.content.len() + BLOCK as u64;
+        if state.lost_cache.is_none() {
+            self.log.append(position, write);
         }
-        let bytes = write.content.len() + crate::extents::BLOCK as u64;
-        self.log.append(position, write);
         Self::count_unflushed(state, bytes)
     }
 
-    /// Everything up to here is home, durably: home forgets a lost cache that has nothing behind it.
+    /// Everything up to here is home, durably: home forgets a lost cache whose log counts for nothing behind it.
     pub(super) fn forget_cache(&self, through: Stamp) -> Result<(), HomeError> {
-        let is_lost = self.state().lost_cache.is_some();
-        if is_lost && self.base + through.sequence.0 >= self.log.durable() {
+        let is_over = self.state().lost_cache.as_ref().is_some_and(|lost| through.sequence >= lost.logged);
+        if is_over {
             self.home.forget_cache()?;
         }
         Ok(())

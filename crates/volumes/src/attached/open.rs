@@ -18,7 +18,7 @@ use super::{Attached, Core, State};
 use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
 use crate::clock::Clock;
 use crate::control::CONTROL_NAME;
-use crate::extents::BLOCK;
+use crate::extents::{BLOCK, ExtentMap};
 use crate::far::FarHome;
 use crate::home::{FileHome, Home, HomeError, Ownership, beside, check_size, is_device, leave_word, split};
 use crate::marker::Kind;
@@ -181,13 +181,13 @@ impl Core {
             return Err(AttachError::OtherVolume(config.cache.clone()));
         }
         let is_owner = |marker: &Marker| is_first || marker.cache == home.ownership().cache;
-        let is_elsewhere = home.ownership().is_dirty && !found.as_ref().is_some_and(is_owner);
+        let was_lost = home.ownership().cache == 0 && !is_first;
+        let is_elsewhere = home.ownership().is_dirty && !was_lost && !found.as_ref().is_some_and(is_owner);
         // A take-over has brought home what was not, where there are copies.
         if is_elsewhere && !config.is_forced && config.copies.is_none() {
             return Err(AttachError::DirtyElsewhere(home.ownership().place.clone()));
         }
         if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
-            let was_lost = home.ownership().cache == 0;
             let refused = if was_lost { AttachError::Lost } else { AttachError::Superseded };
             give_up(&cache_files, marker, config, refused)?;
         }
@@ -282,7 +282,8 @@ impl Core {
         let recovered = recover(&mut scan, mark)?;
         // One that was lost lacks what went home without it (**ForgetLostCache**).
         let lacks_some = mark.sequence.0 >= scan.next_position();
-        let keeps = |block| is_same && !lacks_some && recovered.writes.newest(block).is_none();
+        let in_log = |block| recovered.writes.newest(block).or(recovered.passed.get(block)).is_some();
+        let keeps = |block| is_same && !lacks_some && !in_log(block);
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         marker.incarnation += 1;
         marker.write(&**cache_files)?;
@@ -394,11 +395,13 @@ pub(super) struct Recovery {
     flushes: Vec<Recovered>,
     /// They go home as one.
     is_joined: bool,
+    /// The blocks of writes that the log has, and home too: clean ones may be of before.
+    passed: ExtentMap<u64>,
 }
 
 impl Recovery {
     pub(super) fn new(first: u64) -> Self {
-        Self { writes: DirtyWrites::new(first), flushes: Vec::new(), is_joined: false }
+        Self { writes: DirtyWrites::new(first), flushes: Vec::new(), is_joined: false, passed: ExtentMap::default() }
     }
 
     /// One flush epoch of all: where nobody knows what of it is home, it goes there as one.
@@ -411,10 +414,11 @@ impl Recovery {
 
 /// The writes behind a mark.
 fn recover(scan: &mut Scan<Writes>, mark: Stamp) -> Result<Recovery, FileError> {
-    let mut recovery: Option<Recovery> = None;
+    let (mut recovery, mut passed): (Option<Recovery>, _) = (None, ExtentMap::default());
     while let Some((position, Write { epoch, flush, blocks, content })) = scan.next_record()? {
         let last = Stamp { epoch, sequence: Sequence(position), flush };
         if last <= mark {
+            passed.insert(blocks, position);
             continue;
         }
         let found = recovery.get_or_insert_with(|| Recovery::new(position));
@@ -427,7 +431,7 @@ fn recover(scan: &mut Scan<Writes>, mark: Stamp) -> Result<Recovery, FileError> 
         // The log has it: it need not be in memory, too.
         found.writes.durable(position);
     }
-    Ok(recovery.unwrap_or_else(|| Recovery::new(scan.next_position())))
+    Ok(Recovery { passed, ..recovery.unwrap_or_else(|| Recovery::new(scan.next_position())) })
 }
 
 pub(super) fn limits(log_bytes: u64) -> Result<Limits, AttachError> {

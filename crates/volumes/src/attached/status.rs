@@ -46,7 +46,7 @@ pub struct Status {
     pub read_error: Option<(String, Duration)>,
     /// Why clean blocks are not cached, while that lasts.
     pub clean_error: Option<String>,
-    /// Why the cache takes nothing any more: everything goes home at once.
+    /// Why the cache takes nothing any more, if the volume goes on without it.
     pub lost_cache: Option<String>,
     /// Why nothing works any more.
     pub failed: Option<String>,
@@ -160,7 +160,7 @@ impl Attached {
             home_error: state.home_error.clone(),
             clean_error: state.clean_error.clone(),
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
-            lost_cache: state.lost_cache.clone(),
+            lost_cache: state.lost_cache.as_ref().map(|lost| lost.why.clone()),
             failed: state.failed.clone(),
         }
     }

@@ -196,7 +196,10 @@ impl Core {
             return Err(AttachError::Size(view.entry.size, home.size()));
         }
         let epoch = view.entry.epoch;
-        let lacks_some = |it: Attachment| mark.epoch == it.epoch && it.base + mark.sequence.0 > log.durable();
+        // Writes that went home without a lost cache are not in its log (**ForgetLostCache**).
+        let is_behind =
+            |it: Attachment, mark: Stamp| mark.epoch == it.epoch && it.base + mark.sequence.0 > log.durable();
+        let lacks_some = |it| is_behind(it, mark) || is_behind(it, found);
         let is_same = attachment.is_some_and(|it| it.epoch.next() == epoch && !lacks_some(it));
         // Its own writes are home now, and the clean blocks have older ones in their place.
         let keeps = |block| is_same && writes.newest(block).is_none();

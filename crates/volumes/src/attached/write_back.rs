@@ -1,7 +1,7 @@
 //! The way home: the newest version of each block in the flush epochs that the owner names, in large pieces.
 
 use super::{Core, State};
-use crate::cache::Kept;
+use crate::cache::{Kept, Pages};
 use crate::extents::{BLOCK, Blocks, ExtentMap};
 use crate::home::{HomeError, PIECE_BYTES_MAX, Piece};
 use bytes::Bytes;
@@ -94,8 +94,7 @@ impl Core {
                 }
             }
             gathered.put(put)
-        })?;
-        self.forget_cache(plan.back.through)
+        })
     }
 
     fn source(&self, position: u64, blocks: &Blocks) -> Source {
@@ -184,23 +183,36 @@ impl Core {
                 return Err("a write came meanwhile".to_owned());
             }
             state.owner.stop();
-            if state.lost_cache.is_none() { Some(state.clean.take_changed(&self.clean)) } else { None }
+            state.clean.take_changed(&self.clean)
         };
-        if let Some(changed) = changed {
-            self.clean.write_pages(changed).map_err(|error| error.to_string())?;
-            self.log.mark();
-            self.lead(None);
-            // Home must not be free before the log is: a start would write home what somebody has changed there since.
-            if self.log.has_failed() || self.log.is_stuck() {
-                return Err("the log could not be closed".to_owned());
-            }
-        } else {
+        if !self.is_cache_lost() {
+            self.close_cache(changed)?;
+        }
+        if self.is_cache_lost() {
             self.home.forget_cache().map_err(|error| error.to_string())?;
         }
         self.home.release().map_err(|error| error.to_string())?;
         self.cache_lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.state().is_detached = true;
         Ok(())
+    }
+
+    /// Leaves a cache that has nothing which is not home, for the next attachment. It may be lost by that.
+    fn close_cache(&self, changed: Pages) -> Result<(), String> {
+        match self.clean.write_pages(changed) {
+            Ok(()) => {
+                self.log.mark();
+                self.lead(None);
+            }
+            Err(error) => self.cache_failed(&error),
+        }
+        // Home must not be free before the log is: a start would write home what somebody has changed there since.
+        let is_open = !self.is_cache_lost() && (self.log.has_failed() || self.log.is_stuck());
+        if is_open { Err("the log could not be closed".to_owned()) } else { Ok(()) }
+    }
+
+    fn is_cache_lost(&self) -> bool {
+        self.state().lost_cache.is_some()
     }
 
     /// Waits until everything is home, and the registry knows it if there is one.

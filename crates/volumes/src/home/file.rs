@@ -120,11 +120,12 @@ impl FileHome {
         Ok(())
     }
 
-    /// Says, durably, that the cache which it is attached with has nothing that is not here, and is no part of it from now on.
+    /// Says, durably, that the cache which it is attached with is no part of it from now on: there is nothing that is not here, or
+    /// in the journal.
     pub(crate) fn forget_cache(&self) -> Result<(), FileError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.has_forgotten.load(Relaxed) {
-            self.write_ownership(&Ownership { cache: 0, is_dirty: false, ..self.ownership.clone() })?;
+            self.write_ownership(&Ownership { cache: 0, ..self.ownership.clone() })?;
             self.has_forgotten.store(true, Relaxed);
         }
         Ok(())

@@ -85,7 +85,8 @@ pub(crate) fn open_clean(path: &Path, beside: Option<&Path>) -> Result<FileHome,
     let (above, name) = split(&path)?;
     let beside = Arc::new(Directory::new(&super::beside(&path, beside)?));
     let home = FileHome::open(Arc::new(Directory::new(above)), &name, beside, 0)?;
-    if home.ownership().is_dirty {
+    // One that went on without its cache has everything here, or in its journal.
+    if home.ownership().is_dirty && home.ownership().cache != 0 {
         return Err(HomeError::Dirty(path, home.ownership().place.clone()));
     }
     // A start whose log has all of the journal goes on when that finds no room: here nobody has that log.
