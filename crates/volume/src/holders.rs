@@ -97,9 +97,9 @@ impl Target {
         self.counted_back.max(home) >= self.first.before()
     }
 
-    /// Whether everything that it was sent is counted.
-    fn is_quiet(&self) -> bool {
-        self.counted >= self.next.before() && self.counted_back >= self.next_back.before()
+    /// Whether everything that it was sent is counted, or home: it is never sent what is home, and has no more to say of it.
+    fn is_quiet(&self, home: Sequence) -> bool {
+        self.counted.max(home) >= self.next.before() && self.counted_back.max(home) >= self.next_back.before()
     }
 }
 
@@ -366,11 +366,12 @@ impl Holders {
 
     /// A holder counts so much.
     fn count(&mut self, now: Time, partition: PartitionId, live: Sequence, back: Sequence) {
+        let home = self.home.sequence;
         let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) else { return };
         let (live, back) = (live.min(target.next.before()), back.min(target.next_back.before()));
         target.counted = target.counted.max(live);
         target.counted_back = target.counted_back.max(back);
-        target.waits_since = (!target.is_quiet()).then_some(now);
+        target.waits_since = (!target.is_quiet(home)).then_some(now);
         if target.over_at.is_none() {
             self.counts.counted(partition, live);
         }
