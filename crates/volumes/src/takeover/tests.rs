@@ -36,6 +36,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::with_lease(LEASE)
+    }
+
+    fn with_lease(lease: Duration) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, SeqCst);
         let folder = std::env::temp_dir().join(format!("thorp-takeover-{}-{number}", std::process::id()));
@@ -53,7 +57,7 @@ impl Rig {
             epoch: Epoch(1),
             owner: Some(OLD),
             holders: vec![holder.partition()],
-            ..Registered::new(SIZE, 2, LEASE)
+            ..Registered::new(SIZE, 2, lease)
         };
         registry.create(VOLUME, entry);
         let names = HolderNames { address: holder.address().to_string(), name: "peer".into(), domain: 1 };
@@ -202,7 +206,7 @@ fn of_two_hosts_one_takes_over() {
 
 #[test]
 fn an_owner_that_lives_keeps_its_volume() {
-    let rig = Rig::new();
+    let rig = Rig::with_lease(LONG);
     let is_over = AtomicBool::new(false);
     let refused = thread::scope(|scope| {
         scope.spawn(|| {
@@ -269,12 +273,13 @@ fn a_holder_brings_home_by_itself_what_a_silent_host_has_left() {
 
 #[test]
 fn a_holder_lets_a_host_alone_that_lives() {
-    let rig = Rig::new();
+    // Long for a pulse on a busy machine. A host that did not live would be gone before the end.
+    let rig = Rig::with_lease(3 * LEASE);
     rig.leave_copies(&[(1, 0, data(1, 1))]);
     let words = Arc::new(Mutex::new(Vec::new()));
     let heard = words.clone();
     rig.holder.rescue(rig.rescue(), move |_, word| heard.lock().unwrap().push(word)).unwrap();
-    for _ in 0..30 {
+    for _ in 0..36 {
         let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
         let entry = Registered { pulse: entry.pulse + 1, ..entry };
         rig.registry.change(VOLUME, Change { expects: revision, entry }).unwrap();
@@ -287,14 +292,15 @@ fn a_holder_lets_a_host_alone_that_lives() {
 
 #[test]
 fn a_host_waits_for_one_that_brings_the_volume_home_and_has_it_then() {
-    let rig = Rig::new();
+    // However long a busy machine lets the one that brings it home wait for its processor.
+    let rig = Rig::with_lease(LONG);
     rig.leave_copies(&[(1, 0, data(3, 4))]);
     let ((claimed, has_claimed), (watched, is_watched)) = (channel(), channel());
     let (taken, words) = thread::scope(|scope| {
         scope.spawn(|| {
             let is_watched = is_watched;
-            let settings = TakeOverSettings { keeps: false, ..rig.settings(2) };
-            // It takes its time: the other host sees it at work.
+            // The owner of before need not wait for its own lease. It takes its time: the other host sees it at work.
+            let settings = TakeOverSettings { keeps: false, ..rig.settings(OLD.0) };
             let brought = take_over(&settings, None, &|| false, &mut |word| {
                 if matches!(word, TakeOverWord::Claimed(_)) {
                     claimed.send(()).unwrap();
