@@ -27,6 +27,12 @@ pub struct Durable {
     pub bytes_free: u64,
 }
 
+impl Durable {
+    fn of<R: Records>(ring: &Ring<R>) -> Self {
+        Self { through: ring.durable(), bytes_free: ring.bytes_free() }
+    }
+}
+
 /// Whether a segment was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
@@ -172,7 +178,7 @@ impl<R: Records> Log<R> {
         let result = contain(|| {
             let mut ring = self.ring();
             let is_done = flush(&mut ring)?;
-            Ok(is_done.then(|| Durable { through: ring.durable(), bytes_free: ring.bytes_free() }))
+            Ok(is_done.then(|| Durable::of(&ring)))
         });
         let is_stuck = matches!(result, Ok(None));
         if result.is_err() {
@@ -241,6 +247,11 @@ impl<R: Records> Log<R> {
     /// The last record that is durable.
     pub fn durable(&self) -> u64 {
         self.ring().durable()
+    }
+
+    /// The last record that is durable, and the room that there is behind it.
+    pub fn stands(&self) -> Durable {
+        Durable::of(&self.ring())
     }
 
     /// Room for records, in bytes.

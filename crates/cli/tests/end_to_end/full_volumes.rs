@@ -193,8 +193,8 @@ fn wait_for_full(site: &Site, dir: &str, is_full: bool) {
     }
 }
 
-/// The disk of a holder fills up: it promises no more than it has, so everything goes home instead of waiting for it. It is
-/// killed, and starts on the full disk. The owner dies with its cache, and nothing is lost; with room it goes on. It says how its disk
+/// The disk of a holder fills up: it promises no more than it has, so everything else goes home instead of waiting for it, and
+/// it uses its files again. It is killed, and starts on the full disk. The owner dies with its cache, and nothing is lost; with room it goes on. It says how its disk
 /// stands: when it starts, when that is full, and when it has room.
 #[test]
 fn a_holder_whose_disk_fills_up() {
@@ -243,6 +243,8 @@ fn a_holder_whose_disk_fills_up() {
                 assert!(begun.elapsed() < LONG, "its owner does not say that a holder's disk is full");
                 thread::sleep(Duration::from_millis(50));
             }
+            // Its copies are home by now, and its files are used again.
+            site.wait_until("it takes copies again", |status| status["live"]["is_degraded"] == false);
         }
         thread::scope(|scope| {
             let writer = scope.spawn(|| while pieces.write(&mut client, 20 * life + 3) {});

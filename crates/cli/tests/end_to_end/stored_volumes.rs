@@ -180,7 +180,7 @@ impl Site {
     }
 
     /// Waits until the volume stands so.
-    fn wait_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
         let begun = Instant::now();
         loop {
             let status = self.status();

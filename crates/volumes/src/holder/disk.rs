@@ -208,7 +208,7 @@ impl Disk for HolderDisk {
 impl Shared {
     fn room(&self, free: u64) -> Room {
         let total = self.bytes.load(Relaxed);
-        Room { free, total, may_grow: total < self.bytes_max }
+        Room { free, total, may_grow: total < self.bytes_max && !self.is_full.load(Relaxed) }
     }
 
     /// Reports a flush. Says whether less is free than there is to be.
@@ -218,7 +218,7 @@ impl Shared {
                 let room = self.room(bytes_free);
                 // A flush without entries has freed something. Nobody would hear of it as one that is durable already.
                 let is_new = self.through.fetch_max(through, Relaxed) < through;
-                done(if is_new { WorkDone::Durable(through, room) } else { WorkDone::Room(room) });
+                done(if is_new { WorkDone::Durable(through, room) } else { WorkDone::Room(through, room) });
                 bytes_free < self.free_wanted && room.may_grow
             }
             Err(error) => {
@@ -298,7 +298,13 @@ impl Shared {
         if self.log.free_before(position) {
             while self.flush() {}
         }
-        self.tell(WorkDone::Room(self.room(self.log.bytes_free())));
+        self.tell_room();
+    }
+
+    /// With the position behind which there is so much: a flush that ends meanwhile may be told of first.
+    fn tell_room(&self) {
+        let Durable { through, bytes_free } = self.log.stands();
+        self.tell(WorkDone::Room(through, self.room(bytes_free)));
     }
 
     fn retry(&self) {
@@ -321,16 +327,23 @@ impl Shared {
         while self.bytes.load(Relaxed) < self.bytes_max {
             let Some(name) = self.log.plan_segment_for(self.free_wanted) else { break };
             let made = self.log.make_segment(&name)?;
-            self.is_full.store(made == Made::NoRoom, Relaxed);
+            self.has_disk_full(made == Made::NoRoom);
             if made != Made::Yes {
                 return Ok(false);
             }
             self.bytes.store(self.log.bytes(), Relaxed);
-            self.tell(WorkDone::Room(self.room(self.log.bytes_free())));
+            self.tell_room();
         }
         // Nothing is to be made now, so the file system alone tells whether that is over.
         let is_full = self.is_full.load(Relaxed) && disk_free(&self.dir).is_some_and(|free| free < self.segment_bytes);
-        self.is_full.store(is_full, Relaxed);
+        self.has_disk_full(is_full);
         Ok(!is_full)
+    }
+
+    /// The disk is full, or is it no more: a log that cannot become larger has to make do with what it has.
+    fn has_disk_full(&self, is_full: bool) {
+        if self.is_full.swap(is_full, Relaxed) != is_full {
+            self.tell_room();
+        }
     }
 }

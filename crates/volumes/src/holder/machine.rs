@@ -48,8 +48,8 @@ pub(super) enum Whose {
 pub(super) enum WorkDone {
     /// Everything through this position is durable.
     Durable(u64, Room),
-    /// The log has become larger, or something in it free.
-    Room(Room),
+    /// The log has become larger, or something in it free: behind the entry at this position, which is durable, it has so much.
+    Room(u64, Room),
     /// A copy, if it is there and sound.
     Read(Whose, Option<HolderEntry>),
 }
@@ -139,7 +139,7 @@ impl HolderMachine {
             freed: 0,
             outputs: VecDeque::new(),
         };
-        machine.has_room(room);
+        machine.has_room(durable, room);
         machine
     }
 
@@ -196,9 +196,13 @@ impl HolderMachine {
         }
     }
 
-    /// The log has so much room: half of what is free is promised, as a copy that is flushed alone takes up to two blocks
-    /// for one, and none of what the cleaning takes.
-    fn has_room(&mut self, room: Room) {
+    /// Behind this position, which is durable, the log has so much room: half of what is free is promised, as a copy that is
+    /// flushed alone takes up to two blocks for one, and none of what the cleaning takes. The room of an earlier end of the log
+    /// is there no more: the disk's threads do not wait for each other's word.
+    fn has_room(&mut self, through: u64, room: Room) {
+        if through < self.durable {
+            return;
+        }
         self.room = room;
         self.holder.limit(room.free.saturating_sub(room.moved_max()) / 2);
     }
@@ -281,11 +285,12 @@ impl Machine for HolderMachine {
     fn disk(&mut self, now: Time, done: node::DiskDone) {
         match done.open() {
             Ok(WorkDone::Durable(through, room)) => {
+                // The room first: those that count what is durable are promised more at once, of what is there now.
+                self.has_room(through, room);
                 self.durable(through);
-                self.has_room(room);
             }
-            Ok(WorkDone::Room(room)) => {
-                self.has_room(room);
+            Ok(WorkDone::Room(through, room)) => {
+                self.has_room(through, room);
                 if matches!(self.cleaning, Cleaning::Freeing) {
                     self.cleaning = Cleaning::Idle;
                 }
@@ -343,15 +348,21 @@ impl Machine for HolderMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::volumes::{Content, Epoch, Extent, FlushEpoch, PartitionId, Record, Sequence, Stream};
+    use protocol::volumes::{
+        Content, Copy, Epoch, Extent, FlushEpoch, FromHolder, Open, PartitionId, Record, Sequence, Stream,
+    };
     use volume::HolderConfig;
 
     const VOLUME: VolumeId = VolumeId(1);
     const FULL: Room = Room { free: 4096, total: 1 << 20, may_grow: false };
 
     fn copy(sequence: u64) -> HolderEntry {
+        copy_of(sequence, 4096)
+    }
+
+    fn copy_of(sequence: u64, bytes: usize) -> HolderEntry {
         let stamp = Stamp { epoch: Epoch(1), sequence: Sequence(sequence), flush: FlushEpoch(1) };
-        let (extent, content) = (Extent { offset: 0, len: 4096 }, Content::Data(vec![0; 4096].into()));
+        let (extent, content) = (Extent { offset: 0, len: bytes as u64 }, Content::Data(vec![0; bytes].into()));
         HolderEntry::Copy(VOLUME, Stream::Live, Record { stamp, extent, content })
     }
 
@@ -371,11 +382,61 @@ mod tests {
                     WorkDone::Read(whose, (position != damaged).then(|| copy(stamp.sequence.0)))
                 }
                 Work::Read(Whose::Session(..), _) => panic!("nobody takes over"),
-                Work::Free(..) => WorkDone::Room(FULL),
+                Work::Free(..) => WorkDone::Room(machine.durable, FULL),
             };
             machine.disk(now, node::DiskDone::new(done));
         }
         (appended, read)
+    }
+
+    /// An owner that sends all that it may, as soon as it may, to a holder whose log cannot become larger.
+    #[test]
+    fn no_more_is_promised_than_the_log_has_room_for() {
+        let (total, bytes, port) = (8 << 20, 64 << 10, Port::Session(SessionId(1)));
+        let room = |free| Room { free, total, may_grow: false };
+        let holder = Holder::new(HolderConfig::new(PartitionId(1), 64 << 20));
+        let mut machine = HolderMachine::new(holder, Places::new(1), room(total));
+        let open = Open { volume: VOLUME, epoch: Epoch(1), revision: 1, home: Stamp::begin(Epoch(1)) };
+        machine.handle(Time(0), port, Parcel::new(ToHolder::Open(open)));
+        let (mut free, mut sent, mut credit) = (total, 0, 0);
+        loop {
+            let mut through = 0;
+            while let Some(output) = machine.poll_output() {
+                match output {
+                    Output::Disk(work) => {
+                        if let Ok(Work::Append(position, entry)) = work.open() {
+                            let bytes =
+                                if let HolderEntry::Copy(_, _, record) = entry { record.content.len() } else { 0 };
+                            let left = free.checked_sub(bytes + 4096);
+                            (through, free) = (position, left.expect("a copy that was promised room has none"));
+                        }
+                    }
+                    Output::Send(_, message, _) => match message.open() {
+                        Ok(FromHolder::Opened(opened)) => credit = opened.credit,
+                        Ok(FromHolder::Counted(counted)) => credit = counted.credit,
+                        other => panic!("{other:?}"),
+                    },
+                    other => panic!("{other:?}"),
+                }
+            }
+            if through > 0 {
+                // A word of before comes late.
+                for done in [WorkDone::Durable(through, room(free)), WorkDone::Room(through - 1, room(total))] {
+                    machine.disk(Time(0), node::DiskDone::new(done));
+                }
+                continue;
+            }
+            let before = sent;
+            while (sent + 1) * (bytes + 512) <= credit {
+                sent += 1;
+                let HolderEntry::Copy(_, stream, record) = copy_of(sent, bytes as usize) else { unreachable!() };
+                machine.handle(Time(0), port, Parcel::new(ToHolder::Copy(Copy { stream, record })));
+            }
+            if sent == before {
+                break;
+            }
+        }
+        assert!(sent * bytes > total / 2, "{sent} copies are few for {total} bytes");
     }
 
     #[test]
