@@ -1,5 +1,9 @@
 //! Invalidation by unsafe requests (RFC 9111, section 4.4): of the target, and of the resources that the response
 //! names, if they are of the same origin: no response makes the URIs of another origin invalid.
+//!
+//! A response that is an error makes no URI invalid, by that section. `Cache-Group-Invalidation` counts in every response to an
+//! unsafe request, as section 3 of RFC 9875 tells responses apart by the method of their request alone: an application that
+//! sends it with an error has changed something before it failed.
 
 use crate::dependencies::Dependencies;
 use crate::key::{Key, KeyRef};
@@ -25,7 +29,14 @@ pub enum InvalidGroups {
     All,
 }
 
-/// Decides what a request and its response make invalid; `None` if the method is safe, or the response is an error.
+impl InvalidGroups {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Named(names) if names.is_empty())
+    }
+}
+
+/// Decides what a request and its response make invalid; `None` if the method is safe, or the response is an error that names
+/// no groups.
 pub fn invalidation(
     policy: &Policy,
     method: &Method,
@@ -33,8 +44,13 @@ pub fn invalidation(
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Invalidation> {
-    if method.is_safe() || !(status.is_success() || status.is_redirection()) {
+    if method.is_safe() {
         return None;
+    }
+    let groups = Dependencies::read_invalidation(policy, headers);
+    let groups = groups.map_or(InvalidGroups::All, InvalidGroups::Named);
+    if !(status.is_success() || status.is_redirection()) {
+        return (!groups.is_empty()).then(|| Invalidation { keys: Vec::new(), groups });
     }
     let mut keys = vec![target.to_key()];
     for name in [header::LOCATION, header::CONTENT_LOCATION] {
@@ -43,8 +59,7 @@ pub fn invalidation(
     }
     keys.sort_unstable();
     keys.dedup();
-    let groups = Dependencies::read_invalidation(policy, headers);
-    Some(Invalidation { keys, groups: groups.map_or(InvalidGroups::All, InvalidGroups::Named) })
+    Some(Invalidation { keys, groups })
 }
 
 /// The key that a reference in a response resolves to, if it is of the same origin (RFC 3986, section 5.2).

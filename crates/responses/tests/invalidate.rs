@@ -27,9 +27,23 @@ fn a_successful_unsafe_request_invalidates_its_target() {
     for (method, status) in [("POST", 200), ("PUT", 204), ("DELETE", 200), ("M-SEARCH", 200), ("POST", 303)] {
         assert_eq!(decision(method, status, "").0, [TARGET], "{method} {status}");
     }
-    for (method, status) in [("GET", 200), ("HEAD", 200), ("OPTIONS", 200), ("TRACE", 200), ("POST", 404), ("PUT", 500)]
-    {
+    for (method, status) in [("GET", 200), ("HEAD", 200), ("OPTIONS", 200), ("TRACE", 200), ("GET", 500)] {
         assert_eq!(decision(method, status, "Cache-Group-Invalidation: \"a\"").1, "none", "{method} {status}");
+    }
+}
+
+/// RFC 9111, section 4.4, leaves the target of a request that has failed as it is; RFC 9875, section 3, has groups in each
+/// response to an unsafe request.
+#[test]
+fn a_failed_unsafe_request_invalidates_the_groups_that_it_names_and_no_target() {
+    for (method, status) in [("POST", 400), ("POST", 404), ("PUT", 500), ("DELETE", 503)] {
+        let fields = "Cache-Group-Invalidation: \"b\", \"a\"\nLocation: /x";
+        assert_eq!(decision(method, status, fields), (Vec::new(), "a b".to_owned()), "{method} {status}");
+        let unreadable = decision(method, status, "Cache-Group-Invalidation: \"open");
+        assert_eq!(unreadable, (Vec::new(), "all".to_owned()), "{method} {status}");
+        for nothing in ["", "Location: /x", "Cache-Group-Invalidation:"] {
+            assert_eq!(decision(method, status, nothing).1, "none", "{method} {status} {nothing}");
+        }
     }
 }
 

@@ -38,6 +38,35 @@ fn an_update_lapses_the_responses_that_depend_on_it_and_no_others() {
     }
 }
 
+/// A request that fails after it has changed something says what: nobody gets what was before, and the target itself stays.
+#[test]
+fn an_error_that_names_groups_lapses_what_depends_on_them() {
+    let value = AtomicUsize::new(0);
+    let origin = Origin::start(move |request| match request.method().as_str() {
+        "POST" => {
+            value.fetch_add(1, Ordering::SeqCst);
+            let status = if request.uri() == "/refused" { 409 } else { 500 };
+            response(status, &[("cache-group-invalidation", "\"item\"")], "")
+        }
+        _ => {
+            let group = if request.uri() == "/page" { "\"item\"" } else { "\"other\"" };
+            let fields = [("cache-control", "max-age=60"), ("cache-groups", group)];
+            response(200, &fields, value.load(Ordering::SeqCst).to_string())
+        }
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    for (number, target) in ["/failed", "/refused"].into_iter().enumerate() {
+        for path in ["/page", target] {
+            client.get(path);
+            assert!(client.get(path).is_hit(), "{path}");
+        }
+        assert!(client.ask("POST", target, "Content-Length: 0\r\n").status >= 400);
+        assert_eq!(client.get("/page").text(), (number + 1).to_string(), "{target}");
+        assert!(client.get(target).is_hit(), "a target that was not changed stays");
+    }
+}
+
 /// Rules StoreIfUntouched and JoinersNeedStored: a response that was on its way while an update was made goes to the
 /// request that started it, is not stored, and is not given to a request that came after the update.
 #[test]
