@@ -46,21 +46,22 @@ pub struct Freshened {
     pub stored: Stored,
     /// The same for the request that was validating it alone: with the cookies that the 304 sets.
     pub answer: Stored,
-    /// Its dependencies: the 304's where it names some, or else those that it had. None if they are refused.
+    /// Its dependencies, as the 304 names them. None if they are refused.
     pub dependencies: Dependencies,
     /// Why it must not stay stored, if it must not.
     pub not_stored: Option<NotStored>,
 }
 
 /// Freshens a stored response with the 304 that validates it. `None` if the 304 is about another response, by its
-/// entity tag (section 4.3.4): the origin then has to be asked for the whole.
+/// entity tag (section 4.3.4), or does not name the dependencies of one that had some: the origin then has to be asked for the
+/// whole.
 pub fn freshen(
     policy: &Policy,
     request: &Request<'_>,
     stored: &Stored,
     not_modified: &Response<'_>,
 ) -> Option<Freshened> {
-    if !is_about(stored, not_modified.headers) {
+    if !is_about(stored, not_modified.headers) || hides_dependencies(policy, stored, not_modified.headers) {
         return None;
     }
     // The stored response is one to a GET, also when it is a HEAD that validates it.
@@ -119,6 +120,15 @@ pub fn freshen_by_head(
 fn is_about(stored: &Stored, not_modified: &HeaderMap) -> bool {
     let Some(tag) = not_modified.get(header::ETAG) else { return true };
     stored.etag().is_none_or(|own| same_weakly(own, tag.as_bytes()))
+}
+
+/// Whether a 304 leaves out a field that has named dependencies. The same content may come from other rows than before, and
+/// what is between the application and here may drop the field from a 304, as middleware for conditional requests does. With
+/// the dependencies of before, the response would be stale when one of the others changes.
+fn hides_dependencies(policy: &Policy, stored: &Stored, not_modified: &HeaderMap) -> bool {
+    let had = |name: &HeaderName| stored.fields().get(name.as_str()).is_some();
+    let mut names = policy.dependency_fields.iter().map(|field| &field.name);
+    names.any(|name| had(name) && !not_modified.contains_key(name))
 }
 
 /// The stored fields, with those of the 304 instead of their namesakes (section 3.2).

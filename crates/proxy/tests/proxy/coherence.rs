@@ -38,6 +38,39 @@ fn an_update_lapses_the_responses_that_depend_on_it_and_no_others() {
     }
 }
 
+/// The page shows one item and then another one with the same text; what answers conditional requests there drops the field
+/// from its 304s. It is asked once more, for the whole, and what the page shows now invalidates it.
+#[test]
+fn a_304_that_names_no_dependencies_is_asked_for_whole_once() {
+    let (item, value) = (AtomicUsize::new(1), AtomicUsize::new(0));
+    let origin = Origin::start(move |request| {
+        if request.method() == "POST" {
+            let (what, to, changed) =
+                if request.uri() == "/other-item" { (&item, 2, "\"1\"") } else { (&value, 1, "\"2\"") };
+            what.store(to, Ordering::SeqCst);
+            return response(204, &[("cache-group-invalidation", changed)], "");
+        }
+        let value = value.load(Ordering::SeqCst);
+        let tag = format!("\"{value}\"");
+        if request.headers().get("if-none-match").is_some_and(|asked| *asked == *tag) {
+            return response(304, &[("etag", &tag)], "");
+        }
+        let group = format!("\"{}\"", item.load(Ordering::SeqCst));
+        let fields = [("cache-control", "max-age=60"), ("cache-groups", &*group), ("etag", &tag)];
+        response(200, &fields, value.to_string())
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    client.get("/page");
+    client.ask("POST", "/other-item", "Content-Length: 0\r\n");
+    let before = origin.received().len();
+    assert_eq!(client.get("/page").text(), "0");
+    assert_eq!(origin.received().len(), before + 2, "a validation, and the whole");
+    assert!(client.get("/page").is_hit());
+    client.ask("POST", "/change", "Content-Length: 0\r\n");
+    assert_eq!(client.get("/page").text(), "1", "it depends on the other item now");
+}
+
 /// A request that fails after it has changed something says what: nobody gets what was before, and the target itself stays.
 #[test]
 fn an_error_that_names_groups_lapses_what_depends_on_them() {
