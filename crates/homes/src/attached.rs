@@ -21,7 +21,7 @@ use protocol::caches::{
     ToHome,
 };
 use protocol::homes::{Dependency, Released};
-use types::limits::{CHANGES_PER_CACHE_MAX, DEPENDENCIES_PER_RESPONSE_MAX, DEPENDENCIES_PER_UPDATE_MAX};
+use types::limits::{CHANGES_PER_CACHE_MAX, DEPENDENCIES_KEPT_MAX, DEPENDENCIES_PER_UPDATE_MAX};
 use types::{GoodbyeReason, Time};
 
 /// How often a home is asked whether it is there while something is waited for, and how long it may be silent then.
@@ -117,7 +117,7 @@ impl Attached {
                 self.tell();
             }
             _ if !self.is_up => self.answer(id, Answer::Away),
-            Question::Store(_, dependencies) if dependencies.len() > DEPENDENCIES_PER_RESPONSE_MAX => {
+            Question::Store(_, dependencies) if dependencies.len() > DEPENDENCIES_KEPT_MAX => {
                 self.answer(id, Answer::Stored(Err(NotStored::TooMany)));
             }
             Question::Store(ticket, dependencies) => self.say(Store { id, ticket, dependencies }),

@@ -27,7 +27,7 @@ use node::{Machine, Output, Port};
 use protocol::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
 use protocol::homes::{Dependency, FromHub, Join, Lease, Mark, Marked, Renew, ToHub, Unmark};
 use protocol::{Cell, Parcel};
-use types::limits::DEPENDENCIES_PER_RESPONSE_MAX;
+use types::limits::DEPENDENCIES_KEPT_MAX;
 use types::{Broken, GoodbyeReason, Time};
 
 /// The settings of a home.
@@ -140,7 +140,7 @@ impl<M: Memory> Home<M> {
         if ticket.life != self.config.life {
             return Err(NotStored::TicketVoid);
         }
-        if dependencies.len() > DEPENDENCIES_PER_RESPONSE_MAX {
+        if dependencies.len() > DEPENDENCIES_KEPT_MAX {
             return Err(NotStored::TooMany);
         }
         self.marks.allow(ticket.clock, dependencies)?;

@@ -6,7 +6,7 @@ use node::{Machine, Output, Port};
 use protocol::caches::{Attach, Describe, ToHome};
 use protocol::homes::{FromHub, Join, Lease, ToHub};
 use protocol::{Message, Parcel};
-use types::limits::{DEPENDENCIES_PER_RESPONSE_MAX, MARKED_BYTES_MAX, UPDATES_PER_UPDATER_MAX};
+use types::limits::{DEPENDENCIES_KEPT_MAX, MARKED_BYTES_MAX, UPDATES_PER_UPDATER_MAX};
 use types::{GoodbyeReason, SessionId, Time};
 
 fn said<M: Machine, D: Message>(machine: &mut M) -> Vec<D> {
@@ -65,10 +65,10 @@ fn leased_home() -> Home {
     home
 }
 
-/// As many names as a response has, of the longest, which no other response has.
+/// As many names as a home keeps of a response, of the longest, which no other response has.
 fn longest(response: usize) -> Vec<Dependency> {
     let name = |number| Dependency::new(format!("{response}.{number}.").into_bytes().repeat(256)[..256].to_vec());
-    (0..DEPENDENCIES_PER_RESPONSE_MAX).map(|number| name(number).unwrap()).collect()
+    (0..DEPENDENCIES_KEPT_MAX).map(|number| name(number).unwrap()).collect()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_home_has_room_for_so_many_names() {
     let ticket = home.ticket(Time::ZERO).unwrap();
     let store = |home: &mut Home, response| home.store(Time::ZERO, ticket, &longest(response));
     let stored: Vec<_> = (0..1000).map_while(|response| store(&mut home, response).ok()).collect();
-    let bytes = stored.len() * DEPENDENCIES_PER_RESPONSE_MAX * 256;
+    let bytes = stored.len() * DEPENDENCIES_KEPT_MAX * 256;
     assert!((8 << 20..16 << 20).contains(&bytes), "{bytes} bytes of names");
     assert_eq!(store(&mut home, 1000).unwrap_err(), NotStored::Full);
     // There is room again when one leaves, and for everything when all do.

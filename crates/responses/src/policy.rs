@@ -3,6 +3,7 @@
 use crate::token::Token;
 use http::HeaderName;
 use std::str::FromStr;
+use types::limits::{DEPENDENCIES_PER_RESPONSE_MAX, DEPENDENCY_BYTES_MAX};
 
 /// The operator's decisions for one origin. The default is a shared cache by the letter of RFC 9111.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +45,8 @@ impl Default for Policy {
             request_directives: RequestDirectives::Honour,
             codings: ["br", "gzip", "zstd"].map(token).into(),
             rewritten_fields: ["forwarded", "x-forwarded-for", "x-real-ip"].map(HeaderName::from_static).into(),
-            dependencies_max: 256,
-            dependency_bytes_max: 256,
+            dependencies_max: DEPENDENCIES_PER_RESPONSE_MAX,
+            dependency_bytes_max: DEPENDENCY_BYTES_MAX,
         }
     }
 }

@@ -142,8 +142,12 @@ pub const LEASE_DRIFT_PERMILLE: u32 = 20;
 /// The name of a dependency of a web response, in bytes.
 pub const DEPENDENCY_BYTES_MAX: usize = 256;
 
-/// The dependencies of one response; one that has more is not stored.
+/// The dependencies that a response may name; one that names more is not stored.
 pub const DEPENDENCIES_PER_RESPONSE_MAX: usize = 1024;
+
+/// The dependencies that a home keeps of a response: those that it names, and its key, under which the caches of an origin tell
+/// each other that it has changed.
+pub const DEPENDENCIES_KEPT_MAX: usize = DEPENDENCIES_PER_RESPONSE_MAX + 1;
 
 /// The dependencies that one update names; one of more is an update of everything.
 pub const DEPENDENCIES_PER_UPDATE_MAX: usize = 1024;

@@ -236,7 +236,7 @@ mod tests {
     use protocol::Parcel;
     use protocol::homes::Dependency;
     use types::GoodbyeReason;
-    use types::limits::{DEPENDENCIES_PER_RESPONSE_MAX, DEPENDENCY_BYTES_MAX};
+    use types::limits::{DEPENDENCIES_KEPT_MAX, DEPENDENCY_BYTES_MAX};
 
     fn pass<M: Direction + Clone>(says: &'static dyn Codec, hears: &'static dyn Codec, messages: &[M]) {
         let mut inbox = Inbox::within_session(hears);
@@ -258,7 +258,7 @@ mod tests {
         let ticket = Ticket { life: 5, clock: u64::MAX };
         let to: Vec<ToHome> = vec![
             Attach { asked: Time(1) }.into(),
-            Store { id: 1, ticket, dependencies: names(DEPENDENCIES_PER_RESPONSE_MAX) }.into(),
+            Store { id: 1, ticket, dependencies: names(DEPENDENCIES_KEPT_MAX) }.into(),
             Store { id: 2, ticket, dependencies: vec![] }.into(),
             Free { proof: PROOF }.into(),
             Describe { id: 3, proof: PROOF }.into(),

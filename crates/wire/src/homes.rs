@@ -18,7 +18,7 @@ use protocol::homes::{
     Unmark, Update, UpdateId, Visible,
 };
 use types::Time;
-use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, DEPENDENCY_BYTES_MAX, SOURCE_NAME_BYTES_MAX};
+use types::limits::{DEPENDENCIES_KEPT_MAX, DEPENDENCY_BYTES_MAX, SOURCE_NAME_BYTES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -157,12 +157,13 @@ impl Layout for Lease {
     }
 }
 
-/// Names behind a number: each its length and its bytes, to the end of the meta.
+/// Names behind a number: each its length and its bytes, to the end of the meta. A response has the most of them; an update of as
+/// many is one of everything.
 pub(crate) const NAMED: Limits =
-    Limits::fields::<U64>().and_up_to(DEPENDENCIES_PER_UPDATE_MAX * (size_of::<U16>() + DEPENDENCY_BYTES_MAX));
+    Limits::fields::<U64>().and_up_to(DEPENDENCIES_KEPT_MAX * (size_of::<U16>() + DEPENDENCY_BYTES_MAX));
 
 pub(crate) fn put_named(meta: &mut Meta<'_>, number: u64, dependencies: &[Dependency]) -> Result<(), WireError> {
-    check_count("dependencies", dependencies.len(), DEPENDENCIES_PER_UPDATE_MAX)?;
+    check_count("dependencies", dependencies.len(), DEPENDENCIES_KEPT_MAX)?;
     meta.put(&U64::new(number));
     for dependency in dependencies {
         meta.put(&U16::new(dependency.name().len() as u16));
@@ -175,7 +176,7 @@ pub(crate) fn get_named(reader: &mut Reader<'_>) -> Result<(u64, Vec<Dependency>
     let number = reader.get::<U64>()?.get();
     let mut dependencies = Vec::new();
     while !reader.is_at_end() {
-        check_count("dependencies", dependencies.len() + 1, DEPENDENCIES_PER_UPDATE_MAX)?;
+        check_count("dependencies", dependencies.len() + 1, DEPENDENCIES_KEPT_MAX)?;
         let len = usize::from(reader.get::<U16>()?.get());
         let name = Bytes::copy_from_slice(reader.many::<u8>(len)?);
         let code = WireError::Code { what: "length of a dependency", got: len as u64 };
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_update_of_too_many_names_is_not_sent() {
-        let dependencies = vec![Dependency::ALL; DEPENDENCIES_PER_UPDATE_MAX + 1];
+        let dependencies = vec![Dependency::ALL; DEPENDENCIES_KEPT_MAX + 1];
         let update = ToHub::from(Update { id: 1, dependencies });
         assert!(matches!(update.encode(&mut Batch::default()), Err(WireError::Count { .. })));
     }

@@ -4,7 +4,7 @@ use super::{listen_address, size};
 use clap::{ArgGroup, Args};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use types::limits::{SOURCE_NAME_BYTES_MAX, TABLE_SLOTS_MAX};
+use types::limits::{DEPENDENCIES_PER_RESPONSE_MAX, SOURCE_NAME_BYTES_MAX, TABLE_SLOTS_MAX};
 
 /// Where a proxy listens for its operators when nobody says otherwise.
 const DEFAULT_ADMIN: &str = "127.0.0.1:8081";
@@ -134,7 +134,8 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "FIELD")]
     pub(crate) dependency_field: Vec<responses::DependencyField>,
     /// The most dependencies that a response may name. One with more is not stored.
-    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "COUNT", default_value_t = DEPENDENCIES_PER_RESPONSE_MAX as u16,
+        value_parser = clap::value_parser!(u16).range(1..=DEPENDENCIES_PER_RESPONSE_MAX as i64))]
     pub(crate) dependencies_max: u16,
     /// A field that speaks to this cache before Cache-Control does (RFC 9213): NAME, or NAME:surrogate for one that is
     /// written like Surrogate-Control. May be given several times, the first before the others. Without it

@@ -220,6 +220,27 @@ fn proxies_with_one_hub_hear_of_each_others_changes() {
     assert!(!client.get("/other").is_hit(), "the other proxy has it under the same URL");
 }
 
+/// As many as the documents promise, and the name besides that proxies of one hub give each response.
+#[test]
+fn a_response_is_stored_with_as_many_names_as_the_documents_say() {
+    let origin = Origin::start(|request| {
+        let count: usize = request.uri().path().trim_start_matches('/').parse().unwrap();
+        let names = (0..count).map(|number| format!("\"item:{number:04}\"")).collect::<Vec<_>>().join(", ");
+        response(200, &[("cache-control", "max-age=60"), ("cache-groups", &names)], "")
+    });
+    let mut config = config(origin.address);
+    config.site.listen = Some("127.0.0.1:0".parse().unwrap());
+    config.site.lease = Duration::from_millis(100);
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address());
+    let start = Instant::now();
+    while !client.get("/1024").is_hit() {
+        assert!(start.elapsed() < PATIENCE, "{:?}", client.get("/1024").field("cache-status"));
+    }
+    let status = client.get("/1025").field("cache-status").unwrap();
+    assert!(status.ends_with("detail=dependencies-count"), "{status}");
+}
+
 /// The client of a change goes before the origin has answered: what it has changed lapses all the same.
 #[test]
 fn a_change_whose_client_has_gone_is_a_change() {
