@@ -3,7 +3,8 @@
 //! The target is what a stored response is found by, so nothing of it may be understood differently here and at the
 //! origin. A request that names its host twice, or in two ways, is refused rather than interpreted. Path and query are
 //! taken byte for byte: two spellings of one resource are two targets, which costs a miss; taking two resources for one
-//! would show a client somebody else's response.
+//! would show a client somebody else's response. A port that is the scheme's own is left out, in what is stored and in what the
+//! origin is asked: it sees one spelling, and cannot answer differently for the other.
 
 use crate::limits::{AUTHORITY_BYTES_MAX, PATH_BYTES_MAX};
 use crate::refusal::Refusal;
@@ -11,7 +12,7 @@ use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Method, Request, Uri, Version};
-use responses::KeyRef;
+use responses::{KeyRef, without_default_port};
 
 /// How a client reaches the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +59,7 @@ impl<'a, B> From<&'a Request<B>> for Head<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
     pub(crate) scheme: Scheme,
-    /// The host, and its port if it was named.
+    /// The host, and its port if it was named and is not the scheme's own.
     pub(crate) authority: &'a str,
     /// Path and query, or `*`.
     pub(crate) path: &'a str,
@@ -71,10 +72,13 @@ impl<'a> Target<'a> {
         if *head.method == Method::CONNECT {
             return Err(Refusal::Connect);
         }
+        let bare = |authority| without_default_port(scheme.name(), authority);
         let host = host(head.headers)?;
         let named = head.uri.authority().map(Authority::as_str);
         let authority = match (named, host) {
-            (Some(named), Some(host)) if !named.eq_ignore_ascii_case(host) => return Err(Refusal::AmbiguousHost),
+            (Some(named), Some(host)) if !bare(named).eq_ignore_ascii_case(bare(host)) => {
+                return Err(Refusal::AmbiguousHost);
+            }
             (Some(named), _) => check_authority(named)?,
             (None, Some(host)) => check_authority(host)?,
             (None, None) if head.version == Version::HTTP_10 => origin.as_str(),
@@ -89,7 +93,7 @@ impl<'a> Target<'a> {
         if !path.starts_with('/') && !is_all {
             return Err(Refusal::WrongTarget);
         }
-        Ok(Self { scheme, authority, path })
+        Ok(Self { scheme, authority: bare(authority), path })
     }
 
     /// It in absolute form.
@@ -159,7 +163,10 @@ mod tests {
     #[test]
     fn a_request_names_one_host() {
         let named = |authority: &str, path: &str| Ok((authority.to_owned(), path.to_owned()));
-        assert_eq!(target("GET", "/a?b", &[("host", "one:80")]), named("one:80", "/a?b"));
+        assert_eq!(target("GET", "/a?b", &[("host", "one:8080")]), named("one:8080", "/a?b"));
+        assert_eq!(target("GET", "/", &[("host", "one:80")]), named("one", "/"), "as it is without the port");
+        assert_eq!(target("GET", "http://one:80/", &[("host", "One")]), named("one", "/"));
+        assert_eq!(target("GET", "/", &[("host", "one:443")]), named("one:443", "/"), "another scheme's");
         assert_eq!(target("GET", "http://one/a", &[("host", "ONE")]), named("one", "/a"));
         assert_eq!(target("GET", "http://one", &[]), named("one", "/"));
         assert_eq!(target("GET", "/", &[("host", "[::1]:8080")]), named("[::1]:8080", "/"));

@@ -1,9 +1,10 @@
 //! The key of a resource's stored responses: scheme, authority, path and query, to the byte.
 //!
 //! Nothing is normalised that an origin could tell apart. Two spellings of one resource cost a miss; two requests that
-//! share an entry but not a response are how caches are poisoned. So default ports, percent-encodings, dot segments and
-//! the order of a query are kept as they are. Only scheme and authority are compared without regard to case. The parts
-//! of a key are joined by a byte that none of them can hold.
+//! share an entry but not a response are how caches are poisoned. So percent-encodings, dot segments and the order of a
+//! query are kept as they are. Scheme and authority are compared without regard to case, and the port that is the
+//! scheme's own is left out (RFC 9110, section 4.2.3): who passes such a request on has to leave it out there, too
+//! ([`without_default_port`]). The parts of a key are joined by a byte that none of them can hold.
 
 use http::Uri;
 use std::hash::{Hash, Hasher};
@@ -49,9 +50,16 @@ impl KeyRefusal {
     }
 }
 
+/// An authority without its port, if that is the one that its scheme has anyway, or is empty (RFC 3986, section 6.2.3).
+pub fn without_default_port<'a>(scheme: &str, authority: &'a str) -> &'a str {
+    let port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+    authority.strip_suffix(port).or_else(|| authority.strip_suffix(':')).unwrap_or(authority)
+}
+
 impl<'a> KeyRef<'a> {
     /// The key of a target. The path begins with a slash; an empty one is written as `/` by the caller.
     pub fn new(scheme: &'a str, authority: &'a str, path_and_query: &'a str) -> Result<Self, KeyRefusal> {
+        let authority = without_default_port(scheme, authority);
         if authority.is_empty() {
             return Err(KeyRefusal::NoAuthority);
         }
@@ -84,6 +92,7 @@ impl<'a> KeyRef<'a> {
 
     /// Whether this is the scheme and authority of the key's origin.
     pub(crate) fn is_of_origin(self, scheme: &str, authority: &str) -> bool {
+        let authority = without_default_port(scheme, authority);
         self.scheme.eq_ignore_ascii_case(scheme) && self.authority.eq_ignore_ascii_case(authority)
     }
 

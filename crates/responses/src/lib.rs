@@ -52,7 +52,7 @@ pub use forward::{forward_request, forward_response};
 pub use freshness::Freshness;
 pub use hop::is_hop_by_hop;
 pub use invalidate::{InvalidGroups, Invalidation, invalidation};
-pub use key::{Key, KeyBytes, KeyRef, KeyRefusal};
+pub use key::{Key, KeyBytes, KeyRef, KeyRefusal, without_default_port};
 pub use policy::{
     Coherence, DependencyField, DependencySyntax, Heuristic, Policy, RequestDirectives, TargetedField, TargetedSyntax,
 };

@@ -1,4 +1,4 @@
-//! Keys: to the byte, but for the case of scheme and authority.
+//! Keys: to the byte, but for the case of scheme and authority, and a port that is the scheme's own.
 
 use responses::{Key, KeyRef};
 use std::hash::{BuildHasher, RandomState};
@@ -12,7 +12,7 @@ fn requests_that_an_origin_could_tell_apart_have_keys_of_their_own() {
     let spellings = [
         ("http", "example.org", "/a"),
         ("https", "example.org", "/a"),
-        ("http", "example.org:80", "/a"),
+        ("http", "example.org:443", "/a"),
         ("http", "example.org:8080", "/a"),
         ("http", "example.org.", "/a"),
         ("http", "www.example.org", "/a"),
@@ -49,6 +49,23 @@ fn the_case_of_scheme_and_authority_is_no_matter() {
     let hasher = RandomState::new();
     assert_eq!(hasher.hash_one(reference), hasher.hash_one(&same));
     assert_eq!(same.to_string(), "http://example.org/A");
+}
+
+#[test]
+fn the_port_that_a_scheme_has_anyway_is_no_matter() {
+    for (scheme, with, without) in [
+        ("http", "example.org:80", "example.org"),
+        ("HTTP", "example.org:80", "example.org"),
+        ("https", "example.org:443", "example.org"),
+        ("http", "example.org:", "example.org"),
+        ("http", "[::80]:80", "[::80]"),
+    ] {
+        assert_eq!(key(scheme, with, "/a"), key(scheme, without, "/a"), "{with}");
+    }
+    for (scheme, authority) in [("https", "example.org:80"), ("http", "example.org:8080"), ("http", "[1::80]")] {
+        assert_eq!(key(scheme, authority, "/").unwrap().to_string(), format!("{scheme}://{authority}/"));
+    }
+    assert_eq!(key("http", ":80", "/"), Err("no-authority"));
 }
 
 #[test]

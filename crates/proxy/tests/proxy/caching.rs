@@ -115,6 +115,25 @@ fn a_304_about_another_response_is_not_believed() {
     assert_eq!(origin.received().len(), 3, "asked, asked whether it is good, and for the whole");
 }
 
+/// RFC 9110, section 4.2.3. The origin sees one spelling, so the other cannot fill the cache with another answer.
+#[test]
+fn a_port_that_the_scheme_has_anyway_names_the_same_response() {
+    let origin = Origin::start(|request| {
+        let host = request.headers()["host"].to_str().unwrap().to_owned();
+        response(200, &[("cache-control", "max-age=60")], host)
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let mut get = |host: &str| {
+        client.write(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let answer = client.read().unwrap();
+        (answer.text().to_owned(), answer.is_hit())
+    };
+    assert_eq!(get("shop.example:80"), ("shop.example".to_owned(), false));
+    assert_eq!(get("shop.example"), ("shop.example".to_owned(), true));
+    assert_eq!(get("shop.example:443"), ("shop.example:443".to_owned(), false), "another scheme's");
+}
+
 #[test]
 fn variants_are_told_apart() {
     let origin = Origin::start(|request| {
