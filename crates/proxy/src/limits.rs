@@ -5,9 +5,13 @@
 
 use std::time::Duration;
 
-/// Fields of one request or response head. It is what hyper's parser has room for on its stack; a request with more is
-/// answered with 431.
+/// Lines of fields of one request head. It is what hyper's parser has room for on its stack; a request with more is answered
+/// with 431.
 pub const FIELDS_MAX: usize = 100;
+
+/// The same of the head of an origin's response, which may name what it depends on a line each. A request whose response has
+/// more is answered with 502.
+pub const ORIGIN_FIELDS_MAX: usize = 1024;
 
 /// The bytes of one request head on HTTP/1.1, and of a decoded list of fields on HTTP/2.
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
@@ -18,7 +22,7 @@ pub const PATH_BYTES_MAX: usize = 8 * 1024;
 /// The bytes of a request's authority: the longest name that DNS has, and a port.
 pub const AUTHORITY_BYTES_MAX: usize = 253 + ":65535".len();
 
-/// The bytes that are read ahead of one HTTP/1.1 connection.
+/// The bytes that are read ahead of one HTTP/1.1 connection, and of the head of an origin's response.
 pub const READ_AHEAD_BYTES_MAX: usize = 128 * 1024;
 
 /// Requests that one HTTP/2 connection may have under way.

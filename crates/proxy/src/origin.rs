@@ -1,7 +1,7 @@
 //! Requests to the origin, over a pool of connections.
 
 use crate::connector::Connector;
-use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RETRIES_MAX};
+use crate::limits::{ORIGIN_FIELDS_MAX, READ_AHEAD_BYTES_MAX, RETRIES_MAX};
 use crate::origin_tls_error::OriginTlsError;
 use crate::paced::{Arriving, BodyError, Paced, PollFrame};
 use crate::refusal::Refusal;
@@ -92,9 +92,9 @@ impl Origin {
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(limits.origin_idle_connections)
             .pool_idle_timeout(limits.origin_idle)
-            .http1_max_headers(FIELDS_MAX)
+            .http1_max_headers(ORIGIN_FIELDS_MAX)
             .http1_max_buf_size(READ_AHEAD_BYTES_MAX)
-            .http2_max_header_list_size(HEAD_BYTES_MAX as u32)
+            .http2_max_header_list_size(READ_AHEAD_BYTES_MAX as u32)
             .http2_only(is_http2)
             // The request names the host that the client wants.
             .set_host(false);
@@ -177,6 +177,9 @@ fn refusal(shared: &Shared, error: &hyper_util::client::legacy::Error) -> Refusa
         if let Some(error) = error.downcast_ref::<hyper::Error>() {
             if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
                 return Refusal::OriginClosed;
+            }
+            if error.is_parse_too_large() {
+                return Refusal::OriginHead;
             }
             if error.is_parse() {
                 return Refusal::OriginProtocol;

@@ -35,6 +35,8 @@ pub(crate) enum Refusal {
     OriginClosed,
     /// The origin's response was not there within the time-out.
     OriginTimeout,
+    /// The head of the origin's response is larger than what is read of one.
+    OriginHead,
     /// The origin's response was no HTTP, or one that must not be passed on.
     OriginProtocol,
     /// The origin has answered, and the hub was not reached in time: caches elsewhere may not have let go of what has
@@ -48,7 +50,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// All reasons, in the order of their counts.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::AmbiguousHost,
         Self::WrongTarget,
         Self::TargetTooLong,
@@ -63,6 +65,7 @@ impl Refusal {
         Self::OriginTls,
         Self::OriginClosed,
         Self::OriginTimeout,
+        Self::OriginHead,
         Self::OriginProtocol,
         Self::HubAway,
         Self::RequestBody,
@@ -173,6 +176,12 @@ impl Refusal {
                 StatusCode::GATEWAY_TIMEOUT,
                 "http_response_timeout",
                 "the origin did not answer in time",
+            ),
+            Self::OriginHead => (
+                "origin-head",
+                StatusCode::BAD_GATEWAY,
+                "http_response_header_section_size",
+                "the head of the origin's response has more than 1024 lines, or more than 128 KiB",
             ),
             Self::OriginProtocol => (
                 "origin-protocol",

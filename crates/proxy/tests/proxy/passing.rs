@@ -30,6 +30,27 @@ fn a_request_arrives_with_what_was_said_and_where_it_came_from() {
     assert!(field("via").unwrap().starts_with("1.1 thorp-"));
 }
 
+/// An application may name what a response depends on a line each.
+#[test]
+fn an_origin_may_have_a_thousand_lines_of_fields() {
+    let origin = Origin::start(|request| {
+        let mut response = response(200, &[("cache-control", "max-age=60")], "made");
+        let count: usize = request.uri().path().trim_start_matches('/').parse().unwrap();
+        for number in 0..count {
+            response.headers_mut().append("cache-groups", format!("\"item:{number}\"").parse().unwrap());
+        }
+        response
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    client.get("/1000");
+    let answer = client.get("/1000");
+    assert!(answer.is_hit(), "{:?}", answer.field("cache-status"));
+    assert!(answer.field("cache-groups").unwrap().ends_with("\"item:999\""));
+    let refused = client.get("/1025");
+    assert_eq!((refused.status, refused.text().starts_with("origin-head: ")), (502, true), "{refused:?}");
+}
+
 #[test]
 fn large_bodies_pass_both_ways() {
     let large: Vec<u8> = (0..40 << 20).map(|index: u32| (index % 253) as u8).collect();
