@@ -216,12 +216,23 @@ async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Ref
     let urls = batch.urls.iter().map(|url| parse_url(url)).collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<Key> = urls.iter().filter_map(|url| KeyRef::of_uri(url).ok()).map(KeyRef::to_key).collect();
     let how = if batch.soft { How::Soft } else { How::Hard };
-    let gone: usize = keys.iter().map(|key| how.purge(shared, key)).sum();
+    // Before they are let go of.
+    let dependents = shared.coherence.dependents(&changed).await.filter(|_| !changed.contains(&Dependency::ALL));
+    let gone: Vec<usize> = keys.iter().map(|key| how.purge(shared, key)).collect();
     how.forbid(shared, &keys)?;
-    let count = changed.len();
+    let mut said = how.purged(changed.len(), gone.iter().sum());
+    said["dependents"] = json!(dependents.as_ref().map(|counts| counts.iter().sum::<usize>()));
+    said["without_dependents"] = json!(without(&batch.dependencies, dependents.as_deref().unwrap_or_default()));
+    said["urls_without_responses"] = json!(without(&batch.urls, &gone));
+    said["has_others"] = json!(shared.coherence.has_others());
     changed.extend(keys.iter().filter_map(|key| shared.coherence.of_key(key)));
     announce(shared, changed).await?;
-    Ok(response("application/json", how.purged(count, gone).to_string()))
+    Ok(response("application/json", said.to_string()))
+}
+
+/// The names that have a count of zero.
+fn without<'a>(names: &'a [String], counts: &[usize]) -> Vec<&'a str> {
+    names.iter().zip(counts).filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str()).collect()
 }
 
 /// The way in which responses are purged by their URLs. Those that depend on a name are always purged softly.

@@ -56,8 +56,9 @@ impl fmt::Display for AskError {
 impl std::error::Error for AskError {}
 
 /// Has the proxy whose operators' address this is invalidate what the changes are about. When this returns, no later
-/// request is answered without them. Gives what the proxy says: how many dependencies it was, and how many responses were
-/// removed by their URLs.
+/// request is answered without them. Gives what the proxy says: how many dependencies it was, how many responses of its home
+/// depended on them (`dependents`), and how many were removed by their URLs; and what of it nothing was stored for
+/// (`without_dependents`, `urls_without_responses`).
 ///
 /// # Errors
 /// The proxy is not there, or does not want to.

@@ -29,6 +29,9 @@ const RESPONSE_BYTES: u64 = 2048;
 /// The most places of a home.
 const RESPONSES_MAX: u32 = 1 << 24;
 
+/// How long a home may take to say how many responses depend on what an operator names.
+const COUNT_WITHIN: Duration = Duration::from_secs(1);
+
 /// The hub was not reached in time: caches elsewhere may answer without a change that has been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HubAway;
@@ -110,6 +113,23 @@ impl Coherence {
     /// The places of the stored responses that depend on something; `None` where the home is another process.
     pub(crate) fn slots_of(&self, dependency: &Dependency) -> Option<HashSet<u32>> {
         self.cache.slots_of(dependency)
+    }
+
+    /// The number of stored responses at its home that depend on each of these; `None` if it does not say so in time.
+    pub(crate) async fn dependents(&self, dependencies: &[Dependency]) -> Option<Vec<usize>> {
+        let count = async {
+            let mut counts = Vec::with_capacity(dependencies.len());
+            for dependency in dependencies {
+                counts.push(self.cache.dependents(dependency).await);
+            }
+            counts
+        };
+        timeout(COUNT_WITHIN, count).await.ok()
+    }
+
+    /// Whether other homes have the same hub, or other proxies the same home.
+    pub(crate) fn has_others(&self) -> bool {
+        self.has_others
     }
 
     /// Nothing that is stored now answers any more without the origin's word.

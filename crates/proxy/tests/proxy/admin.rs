@@ -3,6 +3,7 @@
 use crate::harness::{Client, Origin, config, response};
 use proxy::{Changes, Proxy, invalidate};
 use responses::Coherence;
+use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -38,7 +39,16 @@ fn what_is_invalidated_is_not_served_again() {
     };
     let said = invalidate(&admin.to_string(), None, &changes).unwrap();
     assert_eq!((&said["dependencies"], &said["removed"]), (&1.into(), &1.into()));
-    assert_eq!(hits(), [false, false, true, true]);
+    assert_eq!((&said["dependents"], &said["without_dependents"]), (&1.into(), &json!([])));
+    let changes = Changes {
+        dependencies: vec!["three".to_owned(), "no such name".to_owned()],
+        urls: vec!["http://shop.example/none".to_owned()],
+        ..Changes::default()
+    };
+    let said = invalidate(&admin.to_string(), None, &changes).unwrap();
+    assert_eq!((&said["dependents"], &said["without_dependents"]), (&1.into(), &json!(["no such name"])));
+    assert_eq!(said["urls_without_responses"], json!(["http://shop.example/none"]));
+    assert_eq!(hits(), [false, false, false, true]);
     let mut operator = Client::connect(admin);
     operator.write("PURGE /three HTTP/1.1\r\nHost: 127.0.0.1\r\nSurrogate-Key: three none\r\n\r\n");
     assert_eq!(operator.read().unwrap().status, 200);
