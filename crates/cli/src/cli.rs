@@ -24,8 +24,8 @@ pub(crate) use volume::{
     VolumeRemoveArgs, VolumeResizeArgs, VolumeSnapshotArgs, VolumeStatusArgs,
 };
 pub(crate) use web::{
-    HomeArgs, InvalidateArgs, PolicyArgs, ProxyArgs, ShopArgs, Source, VerifyArgs, WatchArgs, WatchTask, WhoArgs,
-    WhyArgs,
+    BrowserCache, HomeArgs, InvalidateArgs, PolicyArgs, ProxyArgs, ShopArgs, Source, VerifyArgs, WatchArgs, WatchTask,
+    WhoArgs, WhyArgs,
 };
 
 /// Where a store listens when nobody says otherwise.

@@ -57,10 +57,11 @@ pub(crate) fn stored(
     *response.status_mut() = how.status(&entry.stored);
     let fields = response.headers_mut();
     if how == Answer::Whole {
-        *fields = fields_of(entry);
+        *fields = fields_of(entry, shared);
         fields.insert(AGE, age_s.into());
     } else {
         *fields = how.fields(&entry.stored, bytes, age_s);
+        shared.for_clients(fields);
     }
     fields.append(VIA, shared.via.clone());
     fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
@@ -86,6 +87,7 @@ pub(crate) fn along(
     *response.status_mut() = how.status(&along.stored);
     let fields = response.headers_mut();
     *fields = how.fields(&along.stored, bytes, age_s);
+    shared.for_clients(fields);
     // A field of length with a status that never has content is malformed (RFC 9110, section 8.6).
     if how == Answer::Whole && along.stored.status() != StatusCode::NO_CONTENT {
         fields.insert(CONTENT_LENGTH, bytes.into());
@@ -104,15 +106,24 @@ pub(crate) fn not_modified(shared: &Shared, stored: &Stored, age_s: u64, status:
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     let fields = response.headers_mut();
     *fields = Answer::NotModified.fields(stored, 0, age_s);
+    shared.for_clients(fields);
     fields.append(VIA, shared.via.clone());
     fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
     response
 }
 
-/// A response of the origin, as it is passed on.
-pub(crate) fn passed(shared: &Shared, response: Response<Body>, status: &CacheStatus) -> Response<Body> {
+/// A response of the origin to a request of this method, as it is passed on.
+pub(crate) fn passed(
+    shared: &Shared,
+    method: &Method,
+    response: Response<Body>,
+    status: &CacheStatus,
+) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     let mut fields = forward_response(&head.headers);
+    if matches!(*method, Method::GET | Method::HEAD) && head.status != StatusCode::SWITCHING_PROTOCOLS {
+        shared.for_clients(&mut fields);
+    }
     keep_trailers(&head.headers, &mut fields);
     add_via(&mut fields, head.version, &shared.config.name);
     fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));

@@ -20,6 +20,15 @@ pub struct DiskConfig {
     pub bytes: u64,
 }
 
+/// For how long clients, and caches between them and the proxy, use a response that the proxy may store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrowserCache {
+    /// They ask before each use: no update reaches them.
+    NoCache,
+    /// For as long as the origin says, also when the proxy has heard of an update.
+    AsIs,
+}
+
 /// The configuration of a proxy.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -54,6 +63,8 @@ pub struct Config {
     pub fabric: Option<String>,
     /// Where responses are kept that do not fit into memory; `None` is nowhere.
     pub disk: Option<DiskConfig>,
+    /// For how long others than the proxy use what it may store.
+    pub browser_cache: BrowserCache,
     /// The decisions about what is stored, and for how long.
     pub policy: Policy,
     /// Limits on what clients and origin may make grow, and on how long they may take.
@@ -126,6 +137,7 @@ impl Config {
             home: None,
             fabric: None,
             disk: None,
+            browser_cache: BrowserCache::NoCache,
             policy: Policy::default(),
             limits: Limits::default(),
         }

@@ -195,7 +195,7 @@ impl Client {
         if let (Some(_), Ok(key)) = (detail, target.key()) {
             shared.decided(shared.entries.hash(key), status, Some(response.status()));
         }
-        Ok(passed(shared, response.map(Body::Origin), &status))
+        Ok(passed(shared, &head.method, response.map(Body::Origin), &status))
     }
 
     /// Answers a request that stored responses may answer.

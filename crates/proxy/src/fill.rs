@@ -215,7 +215,8 @@ impl Fill {
                 if self.is_part_of_storable(head.status, &head.headers, times) {
                     self.fetch_whole();
                 }
-                return (passed(&shared, Response::from_parts(head, Body::Origin(body)), &status), None);
+                let response = Response::from_parts(head, Body::Origin(body));
+                return (passed(&shared, &self.head.method, response, &status), None);
             }
         };
         let freshness = stored.freshness();
@@ -234,7 +235,8 @@ impl Fill {
         let answer = if how == Answer::NotModified {
             not_modified(&shared, &stored, age_s, &status)
         } else {
-            passed(&shared, Response::from_parts(head, Body::Collected(Box::new(reader))), &status)
+            let response = Response::from_parts(head, Body::Collected(Box::new(reader)));
+            passed(&shared, &self.head.method, response, &status)
         };
         let not_stored = claim.as_ref().err().copied();
         let along = Arc::new(Along::new(stored, self.since, writer.body(), claim.ok()));

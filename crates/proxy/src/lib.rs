@@ -83,7 +83,7 @@ mod worker;
 pub use ::coherence::{HomeAddress, SiteConfig};
 pub use ask::{AskError, Changes, invalidate, who, why};
 pub use certificates::CertificateFiles;
-pub use config::{Config, DiskConfig};
+pub use config::{BrowserCache, Config, DiskConfig};
 pub use counters::Tally;
 pub use limits::Limits;
 pub use notes::Note;

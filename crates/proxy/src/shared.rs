@@ -4,7 +4,7 @@
 //! is the same for all of them.
 
 use crate::coherence::Coherence;
-use crate::config::Config;
+use crate::config::{BrowserCache, Config};
 use crate::connector::OriginTls;
 use crate::counters::Counters;
 use crate::decisions::{Decision, Decisions};
@@ -13,8 +13,8 @@ use crate::fills::Fills;
 use crate::notes::Notes;
 use crate::origin_permits::OriginPermits;
 use crate::settings::Settings;
-use http::{HeaderValue, StatusCode};
-use responses::{CacheStatus, Time};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use responses::{CacheStatus, Time, for_browsers};
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -87,6 +87,13 @@ impl Shared {
     /// Remembers a decision on a key, for those who ask why.
     pub(crate) fn decided(&self, hash: u64, status: CacheStatus, response: Option<StatusCode>) {
         self.decisions.record(hash, Decision { at: now(), status, response });
+    }
+
+    /// The fields of an answer as clients get them: by the settings they may not use it without asking.
+    pub(crate) fn for_clients(&self, fields: &mut HeaderMap) {
+        if self.config.browser_cache == BrowserCache::NoCache {
+            for_browsers(&self.config.policy, fields);
+        }
     }
 
     /// How often what is stored has lapsed for new settings.

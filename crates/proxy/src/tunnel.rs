@@ -7,7 +7,7 @@ use crate::origin::{RequestHead, Upload};
 use crate::refusal::Refusal;
 use crate::target::{Head, Target};
 use http::header::{CONNECTION, UPGRADE};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::upgrade::{self, OnUpgrade};
@@ -33,12 +33,12 @@ pub(crate) async fn open(client: &Client, mut request: Request<Incoming>) -> Res
     let mut response = client.worker.origin.send(RequestHead::of(&head, fields), Upload::Empty).await?;
     let status = CacheStatus { forward: Some(ForwardReason::Bypass), ..CacheStatus::default() };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(passed(shared, response.map(Body::Origin), &status));
+        return Ok(passed(shared, &Method::GET, response.map(Body::Origin), &status));
     }
     let from_origin = upgrade::on(&mut response);
     let (client, silence_max) = (client.clone(), shared.config.limits.tunnel);
     let (head, body) = response.into_parts();
-    let mut answer = passed(shared, Response::from_parts(head, Body::Empty), &status);
+    let mut answer = passed(shared, &Method::GET, Response::from_parts(head, Body::Empty), &status);
     ask_for_web_socket(answer.headers_mut());
     tokio::spawn(async move {
         carry(client, from_client, from_origin, silence_max).await;

@@ -92,7 +92,8 @@ impl ResponseControl {
         self.no_cache.names(field) || self.private.names(field)
     }
 
-    fn cache_control(headers: &HeaderMap) -> Self {
+    /// Reads `Cache-Control` alone.
+    pub(crate) fn cache_control(headers: &HeaderMap) -> Self {
         let mut control = Self::default();
         for (name, argument) in directives(headers) {
             control.add(name, argument);
@@ -165,7 +166,7 @@ impl ResponseControl {
 }
 
 /// The directives of `Cache-Control`, each with its argument if it has one.
-fn directives(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+pub(crate) fn directives(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     let values = headers.get_all(header::CACHE_CONTROL).into_iter();
     values.flat_map(|value| list_members(value.as_bytes())).map(name_and_argument)
 }

@@ -20,6 +20,7 @@
 //! that a decision asks. Deciding on a hit reads no field of the response, and allocates nothing.
 
 mod answer;
+mod browser;
 mod codings;
 mod date;
 mod dependencies;
@@ -44,6 +45,7 @@ mod validate;
 mod vary;
 
 pub use answer::{Answer, answer};
+pub use browser::for_browsers;
 pub use date::Time;
 pub use dependencies::{Dependencies, DependencyRefusal};
 pub use directives::{FieldScope, RequestControl, ResponseControl};

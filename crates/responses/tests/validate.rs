@@ -105,9 +105,8 @@ fn a_304_that_leaves_out_the_dependencies_confirms_nothing() {
     let groups = "Cache-Groups: \"a\"\n";
     let of = |stored: &str, not_modified: &str| {
         let stored = store(&format!("Cache-Control: max-age=60\nETag: \"1\"\n{stored}")).unwrap();
-        freshened(&stored, "", not_modified).map(|freshened| {
-            freshened.dependencies.iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
-        })
+        freshened(&stored, "", not_modified)
+            .map(|freshened| freshened.dependencies.iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join(" "))
     };
     assert_eq!(of(groups, "ETag: \"1\""), None);
     assert_eq!(of(groups, "ETag: \"1\"\nSurrogate-Key: b"), None, "what the other field named is not known");

@@ -1,7 +1,7 @@
 //! The commands of the web door.
 
 use super::{listen_address, size};
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use types::limits::{DEPENDENCIES_PER_RESPONSE_MAX, SOURCE_NAME_BYTES_MAX, TABLE_SLOTS_MAX};
@@ -129,6 +129,11 @@ pub(crate) struct PolicyArgs {
     /// that an update has changed.
     #[arg(long)]
     pub(crate) weak: bool,
+    /// The lifetime of responses for browsers, and for caches between them and the proxy: with `no-cache` they ask before each
+    /// use of one that the proxy may store, as no update reaches them; with `as-is` they use it for as long as the application
+    /// says, changed or not.
+    #[arg(long, value_name = "HOW", default_value = "no-cache", value_enum)]
+    pub(crate) browser_cache: BrowserCache,
     /// A response field that names dependencies, and how it separates them: NAME:list, NAME:spaces or NAME:commas. May be
     /// given several times. Without it Cache-Groups, Surrogate-Key, Cache-Tag, Edge-Cache-Tag and xkey are.
     #[arg(long, value_name = "FIELD")]
@@ -158,6 +163,15 @@ pub(crate) struct PolicyArgs {
     /// Without it br, gzip and zstd are.
     #[arg(long, value_name = "NAME", value_parser = coding)]
     pub(crate) coding: Vec<responses::Token>,
+}
+
+/// The values of `--browser-cache`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BrowserCache {
+    /// Asked for before each use.
+    NoCache,
+    /// Used for as long as the application says.
+    AsIs,
 }
 
 /// The name of a content coding.

@@ -3,7 +3,7 @@
 mod file;
 
 use super::invalidate::token;
-use crate::cli::{PolicyArgs, ProxyArgs};
+use crate::cli::{BrowserCache, PolicyArgs, ProxyArgs};
 use crate::error::usage;
 use crate::output::Output;
 use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
@@ -97,6 +97,10 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     let is_https = origin.is_https();
     let mut config = Config::new(args.listen, origin);
     config.policy = policy(&args.policy);
+    config.browser_cache = match args.policy.browser_cache {
+        BrowserCache::NoCache => proxy::BrowserCache::NoCache,
+        BrowserCache::AsIs => proxy::BrowserCache::AsIs,
+    };
     let Limits { connections, .. } = config.limits;
     if args.tls_cert.len() != args.tls_key.len() {
         let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());

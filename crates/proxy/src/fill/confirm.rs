@@ -94,6 +94,6 @@ impl Fill {
             return self.freshened(&stale, freshened, times).await;
         }
         self.decline(response.status(), Outcome::Failed, false);
-        passed(&shared, response.map(Body::Origin), &self.status())
+        passed(&shared, &self.head.method, response.map(Body::Origin), &self.status())
     }
 }

@@ -1,7 +1,7 @@
 //! Stored responses answer, as `responses` decides.
 
 use crate::harness::{Answer, Client, Origin, config, proxy, response};
-use proxy::Proxy;
+use proxy::{BrowserCache, Proxy};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
@@ -132,6 +132,50 @@ fn a_port_that_the_scheme_has_anyway_names_the_same_response() {
     assert_eq!(get("shop.example:80"), ("shop.example".to_owned(), false));
     assert_eq!(get("shop.example"), ("shop.example".to_owned(), true));
     assert_eq!(get("shop.example:443"), ("shop.example:443".to_owned(), false), "another scheme's");
+}
+
+/// No update reaches a browser, so it asks each time, and is told by a 304 from the cache that it may use what it has.
+#[test]
+fn browsers_ask_before_each_use() {
+    let origin = Origin::start(|request| match request.uri().path() {
+        "/private" => response(200, &[("cache-control", "private, max-age=60")], "one's"),
+        "/asset" => response(200, &[("cache-control", "max-age=60, immutable")], "asset"),
+        "/error" => response(503, &[("cache-control", "max-age=60")], "broken"),
+        _ => {
+            let fields =
+                [("cache-control", "public, max-age=60"), ("expires", "0"), ("etag", "\"1\""), ("vary", "x-a")];
+            response(200, &fields, "page")
+        }
+    });
+    let mut settings = config(origin.address);
+    let proxy = Proxy::start(settings.clone()).unwrap();
+    let mut client = Client::connect(proxy.address());
+    for (how, fields) in
+        [("a miss", ""), ("a hit", ""), ("a range", "Range: bytes=0-1\r\n"), ("a 304", "If-None-Match: \"1\"\r\n")]
+    {
+        let answer = client.ask("GET", "/page", fields);
+        assert_eq!(answer.field("cache-control").as_deref(), Some("no-cache, public"), "{how}: {answer:?}");
+        assert_eq!(answer.field("expires"), None, "{how}: {answer:?}");
+        assert_eq!(answer.is_hit(), how != "a miss");
+        assert!(answer.field("age").is_some() == (how != "a miss"), "{how}: {answer:?}");
+    }
+    assert_eq!(client.ask("GET", "/page", "If-None-Match: \"1\"\r\n").status, 304);
+    let status = client.get("/page").field("cache-status").unwrap();
+    assert!(status.contains("ttl=60") || status.contains("ttl=59"), "it is fresh here: {status}");
+    for (path, expected) in
+        [("/private", "private, max-age=60"), ("/asset", "max-age=60, immutable"), ("/error", "no-cache")]
+    {
+        assert_eq!(client.get(path).field("cache-control").as_deref(), Some(expected), "{path}");
+    }
+    let posted = client.ask("POST", "/page", "Content-Length: 0\r\n");
+    assert_eq!(posted.field("cache-control").as_deref(), Some("public, max-age=60"), "nobody stores it");
+    client.get("/page");
+    settings.browser_cache = BrowserCache::AsIs;
+    proxy.reload(settings).unwrap();
+    let answer = client.get("/page");
+    assert!(answer.is_hit(), "it is stored as before: {answer:?}");
+    let kept = ["cache-control", "expires"].map(|name| answer.field(name).unwrap_or_default());
+    assert_eq!(kept, ["public, max-age=60", "0"]);
 }
 
 #[test]
