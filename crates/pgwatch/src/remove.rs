@@ -57,12 +57,14 @@ pub async fn remove(config: &WatchConfig, leases: Duration) -> Result<Vec<String
 /// with their function, as nothing else can depend on it.
 fn drop_triggers(slot: &str) -> String {
     let (schema, truncate) = (quote(slot, '"'), truncate_function(slot));
-    let [end, start] = trigger_names(slot).map(|name| quote(&name, '"'));
+    let [end, start, drop] = trigger_names(slot).map(|name| quote(&name, '"'));
     format!(
         "DROP EVENT TRIGGER IF EXISTS {end};
+         DROP EVENT TRIGGER IF EXISTS {drop};
          DROP EVENT TRIGGER IF EXISTS {start};
          DROP FUNCTION IF EXISTS {schema}.tell();
          DROP FUNCTION IF EXISTS {schema}.tell_start();
+         DROP FUNCTION IF EXISTS {schema}.tell_drop();
          DROP FUNCTION IF EXISTS {truncate}() CASCADE;
          DROP SCHEMA IF EXISTS {schema};"
     )

@@ -145,9 +145,9 @@ fn make_publication(config: &WatchConfig) -> String {
     format!("CREATE PUBLICATION {name} FOR ALL TABLES WITH (publish_via_partition_root = true);")
 }
 
-/// The names of the event triggers: of the end and of the start of a command.
-pub(crate) fn trigger_names(slot: &str) -> [String; 2] {
-    [format!("{slot}_ddl"), format!("{slot}_ddl_start")]
+/// The names of the event triggers: of the end and of the start of a command, and of what it has dropped.
+pub(crate) fn trigger_names(slot: &str) -> [String; 3] {
+    [format!("{slot}_ddl"), format!("{slot}_ddl_start"), format!("{slot}_ddl_drop")]
 }
 
 /// The function for triggers of partitions: a partition that is truncated alone is not in a stream that tells its changes as
@@ -161,14 +161,17 @@ pub(crate) fn truncate_function(slot: &str) -> String {
 /// A partition that is detached concurrently is gone from its table when the first of two transactions ends, and the
 /// command's end belongs to the second. So that is told at its start. The command cannot be part of a function, so the
 /// session's query has the word.
+///
+/// The end of a command does not say what it has dropped. That has a trigger of its own, which passes over temporary tables:
+/// nobody else sees them, and applications drop them all day. What goes with them, such as a default, may look permanent.
 fn make_triggers(config: &WatchConfig) -> String {
     let (schema, truncate) = (quote(&config.slot, '"'), truncate_function(&config.slot));
-    let [end, start] = trigger_names(&config.slot).map(|name| quote(&name, '"'));
+    let [end, start, drop] = trigger_names(&config.slot).map(|name| quote(&name, '"'));
     format!(
         "CREATE SCHEMA {schema};
          CREATE FUNCTION {schema}.tell() RETURNS event_trigger LANGUAGE plpgsql AS $$
          BEGIN
-             IF NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands())
+             IF tg_tag NOT LIKE 'DROP %' AND NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands())
                  OR EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE schema_name IS DISTINCT FROM 'pg_temp')
              THEN
                  PERFORM pg_logical_emit_message(true, 'thorp', '*');
@@ -180,6 +183,12 @@ fn make_triggers(config: &WatchConfig) -> String {
                  PERFORM pg_logical_emit_message(true, 'thorp', '*');
              END IF;
          END $$;
+         CREATE FUNCTION {schema}.tell_drop() RETURNS event_trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() WHERE original AND NOT is_temporary) THEN
+                 PERFORM pg_logical_emit_message(true, 'thorp', '*');
+             END IF;
+         END $$;
          CREATE FUNCTION {truncate}() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN
              PERFORM pg_logical_emit_message(true, 'thorp', '*');
@@ -188,8 +197,10 @@ fn make_triggers(config: &WatchConfig) -> String {
          CREATE EVENT TRIGGER {end} ON ddl_command_end EXECUTE FUNCTION {schema}.tell();
          CREATE EVENT TRIGGER {start} ON ddl_command_start WHEN TAG IN ('ALTER TABLE')
              EXECUTE FUNCTION {schema}.tell_start();
+         CREATE EVENT TRIGGER {drop} ON sql_drop EXECUTE FUNCTION {schema}.tell_drop();
          ALTER EVENT TRIGGER {end} ENABLE ALWAYS;
-         ALTER EVENT TRIGGER {start} ENABLE ALWAYS;"
+         ALTER EVENT TRIGGER {start} ENABLE ALWAYS;
+         ALTER EVENT TRIGGER {drop} ENABLE ALWAYS;"
     )
 }
 

@@ -146,6 +146,20 @@ fn old_and_new_keys_and_whole_tables_are_marked() {
     assert!(!marks("CREATE TABLE others (id int)", &[]), "a new table marks everything");
     assert!(!marks("INSERT INTO others VALUES (1)", &[]), "a table without rules marks everything");
     assert!(marks("CREATE TEMPORARY TABLE mine AS SELECT 1", &[]), "nobody else sees it");
+    for temporary in [
+        "DROP TABLE mine",
+        "CREATE TEMPORARY TABLE mine (id serial PRIMARY KEY, n int DEFAULT 1); CREATE INDEX ON mine (n); DROP TABLE mine",
+        "BEGIN; CREATE TEMPORARY TABLE mine ON COMMIT DROP AS SELECT 1; COMMIT",
+        "DROP TABLE IF EXISTS nothing",
+    ] {
+        assert!(marks(temporary, &[]), "{temporary}: nobody else sees it");
+    }
+    assert!(
+        !marks("CREATE TEMPORARY TABLE mine AS SELECT 1; DROP TABLE mine, others", &[]),
+        "one of them was everybody's"
+    );
+    assert!(!marks("CREATE VIEW names AS SELECT name FROM items", &[]));
+    assert!(!marks("DROP TABLE items CASCADE", &["items"]), "a table that is dropped marks everything");
 }
 
 /// The stream shows the replica identity of a table with partitions, and has the old values of the partition's.
