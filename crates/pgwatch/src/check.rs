@@ -3,8 +3,9 @@
 use crate::error::WatchError;
 use crate::guard::GUARD;
 use crate::identity::{self, Identity};
+use crate::made::{trigger_names, truncate_function};
+use crate::map::Map;
 use crate::session::{client, show};
-use crate::setup::{trigger_names, truncate_function};
 use crate::standbys::Standbys;
 use crate::watch::WatchConfig;
 use coherence::{Finding, Severity};
@@ -30,6 +31,29 @@ pub async fn check(config: &WatchConfig) -> Result<Vec<Finding>, WatchError> {
     findings.found.sort_by_key(|finding| finding.severity);
     Ok(findings.found)
 }
+
+/// The tables that the map has rules for and that the database does not have: no rule is about the table that was meant.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn missing_tables(config: &WatchConfig) -> Result<Vec<String>, WatchError> {
+    missing(&client(config).await?, &config.map).await
+}
+
+async fn missing(client: &Client, map: &Map) -> Result<Vec<String>, WatchError> {
+    let mut missing = Vec::new();
+    for (name, _) in map.tables() {
+        if client.query_opt(TABLE, &[&name]).await?.is_none() {
+            missing.push(name.to_owned());
+        }
+    }
+    Ok(missing)
+}
+
+/// A table by its full name: its number, and whether it is logged, has partitions, and is one.
+const TABLE: &str = "SELECT c.oid, c.relpersistence = 'p', relkind = 'p', relispartition FROM pg_class c \
+                     JOIN pg_namespace n ON n.oid = relnamespace \
+                     WHERE nspname || '.' || relname = $1 AND relkind IN ('r', 'p')";
 
 struct Findings<'a> {
     client: &'a Client,
@@ -206,13 +230,16 @@ impl Findings<'_> {
     }
 
     async fn tables(&mut self) -> Result<(), WatchError> {
+        let missing = missing(self.client, &self.config.map).await?;
+        if !missing.is_empty() && missing.len() == self.config.map.tables().count() {
+            let text = format!("the database has none of the map's tables: {}", missing.join(", "));
+            self.find(Severity::Broken, text, "name them as they are, or watch the database that the map is for");
+            return Ok(());
+        }
         let tables: Vec<_> = self.config.map.tables().map(|(name, columns)| (name.to_owned(), columns)).collect();
         let by_root = self.is_by_root().await?;
         for (name, columns) in tables {
-            let query = "SELECT c.oid, c.relpersistence = 'p', relkind = 'p', relispartition FROM pg_class c \
-                         JOIN pg_namespace n ON n.oid = relnamespace \
-                         WHERE nspname || '.' || relname = $1 AND relkind IN ('r', 'p')";
-            let Some(row) = self.client.query_opt(query, &[&name]).await? else {
+            let Some(row) = self.client.query_opt(TABLE, &[&name]).await? else {
                 let text = format!("the map has the table {name}, which is not there");
                 self.find(
                     Severity::Hole,

@@ -129,6 +129,8 @@ pub enum SetupError {
     NoRole(String),
     /// A watcher still runs.
     Watched,
+    /// It was stopped while it waited: what was made is undone.
+    Stopped,
     /// The server does not read its settings again.
     NotRead,
 }
@@ -175,6 +177,7 @@ impl fmt::Display for SetupError {
             ),
             Self::NoRole(role) => write!(f, "there is no role '{role}': nobody was guarded"),
             Self::Watched => f.write_str("a watcher is connected: stop it first"),
+            Self::Stopped => f.write_str("stopped before it was done: everything is as before"),
             Self::NotRead => f.write_str("the server has not read its settings again within 10 s; see its log"),
         }
     }

@@ -6,9 +6,9 @@
 //! come back when the database is not watched any more.
 
 use crate::error::{SetupError, WatchError};
+use crate::made::current;
 use crate::replication::quote;
 use crate::session::client;
-use crate::setup::current;
 use crate::watch::WatchConfig;
 use tokio_postgres::Client;
 

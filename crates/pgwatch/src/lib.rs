@@ -27,10 +27,13 @@
 //! | `standbys` | the server's list of those that commits wait for |
 //! | `identity` | the columns by which the server tells which row was changed |
 //! | `required` | the server's commits, which wait for the watcher or no more |
+//! | `patience` | who waits until a slot is made, and for how long |
+//! | `made` | the things that a database has for its watcher, and their record |
 //! | `setup` | what a database needs, made |
 //! | `remove` | the same, undone |
 //! | `check` | what is wrong with it |
 //! | `guard` | roles whose commits wait, as far as their settings see to that |
+//! | `running` | the transactions that somebody waits for |
 //! | `session` | ordinary queries |
 //! | `error` | why a connection is given up, and why a database is not set up |
 //! | `rule` | the rules by name |
@@ -42,7 +45,9 @@ mod error;
 mod guard;
 mod identity;
 mod lsn;
+mod made;
 mod map;
+mod patience;
 pub mod pgoutput;
 mod probe;
 mod refusal;
@@ -50,6 +55,7 @@ mod remove;
 mod replication;
 mod required;
 mod rule;
+mod running;
 mod session;
 mod setup;
 mod snapshot;
@@ -60,16 +66,18 @@ mod watch;
 mod watcher;
 
 pub use changes::MESSAGE_PREFIX;
-pub use check::check;
+pub use check::{check, missing_tables};
 pub use coherence::{Finding, Severity};
 pub use database::{Database, NotADatabase};
 pub use error::{SetupError, WatchError};
 pub use guard::guard;
 pub use lsn::{Lsn, NotAnLsn, Xid};
 pub use map::{Map, MapError};
+pub use patience::Patience;
 pub use refusal::StreamError;
 pub use remove::remove;
 pub use rule::Rule;
+pub use running::{Running, running};
 pub use setup::{renew_slot, set_up};
 pub use snapshot::{NotASnapshot, Snapshot};
 pub use tls_error::TlsError;

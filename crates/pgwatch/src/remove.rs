@@ -2,10 +2,10 @@
 
 use crate::error::SetupError;
 use crate::guard::unguard;
+use crate::made::{Made, Record, drop_slot, trigger_names, truncate_function};
 use crate::replication::quote;
 use crate::required::let_go;
 use crate::session::client;
-use crate::setup::{Made, Record, drop_slot, trigger_names, truncate_function};
 use crate::watch::WatchConfig;
 use std::time::Duration;
 use tokio::time;
@@ -19,6 +19,11 @@ use tokio::time;
 /// # Errors
 /// Nothing was undone, unless the database has failed halfway: then it can be done again.
 pub async fn remove(config: &WatchConfig, leases: Duration) -> Result<Vec<String>, SetupError> {
+    undo(config, leases, true).await
+}
+
+/// The same; roles stay guarded unless they are to be let go, too.
+pub(crate) async fn undo(config: &WatchConfig, leases: Duration, guards: bool) -> Result<Vec<String>, SetupError> {
     let client = client(config).await?;
     let record = Record::read(&client).await?.ok_or(SetupError::NotMade)?;
     if record.slot != config.slot || record.publication != config.publication {
@@ -44,9 +49,11 @@ pub async fn remove(config: &WatchConfig, leases: Duration) -> Result<Vec<String
         statements.push(format!("DROP PUBLICATION IF EXISTS {};", quote(&record.publication, '"')));
         said.push(format!("dropped the publication {}", record.publication));
     }
-    let (unguarded, roles) = unguard(&client).await?;
-    statements.push(unguarded);
-    said.extend(roles);
+    if guards {
+        let (unguarded, roles) = unguard(&client).await?;
+        statements.push(unguarded);
+        said.extend(roles);
+    }
     // One transaction: the record goes with what it is about.
     statements.push(record.forget());
     client.batch_execute(&statements.concat()).await?;

@@ -1,6 +1,7 @@
 //! A server that requires a watcher: it has a slot, and every commit waits for whoever reads it.
 
 use crate::error::{SetupError, WatchError};
+use crate::patience::Waiting;
 use crate::replication::quote;
 use crate::session::{client, show};
 use crate::standbys::Standbys;
@@ -26,11 +27,13 @@ pub(crate) async fn require(
     config: &WatchConfig,
     standbys: &Standbys,
     otherwise: &Standbys,
+    waiting: &mut Waiting<'_, '_>,
 ) -> Result<(), SetupError> {
     // A slot is made when all transactions have ended that run, so it comes before commits wait. This one is nobody
     // else's, and goes with the session.
     let first: String = client.query_one("SELECT 'thorp_' || pg_backend_pid()", &[]).await?.try_get(0)?;
-    client.execute("SELECT pg_create_logical_replication_slot($1, 'pgoutput', true)", &[&first]).await?;
+    let make = "SELECT pg_create_logical_replication_slot($1, 'pgoutput', true)";
+    waiting.wait(config, client.execute(make, &[&first])).await?;
     name_standbys(client, standbys).await?;
     let made = make_slot(client, config, &first).await;
     client.execute("SELECT pg_drop_replication_slot($1)", &[&first]).await?;

@@ -1,37 +1,46 @@
 //! The things that a database needs to be watched, made.
 //!
-//! The settings of the database say what was made, by which names, and what was there before, so that it can be undone by
-//! anybody (`remove`), and nothing else is touched. A name that something else has already is refused.
+//! The things made are recorded (`made`), so that they can be undone by anybody (`remove`), and nothing else is touched. A name
+//! that something else has already is refused.
 
 use crate::error::{SetupError, WatchError};
 use crate::identity;
+use crate::made::{Made, Record, current, drop_slot, trigger_names, truncate_function};
+use crate::patience::{Patience, Waiting};
+use crate::remove::undo;
 use crate::replication::quote;
 use crate::required::{Before, name_standbys, require};
 use crate::session::{client, show};
 use crate::standbys::Standbys;
 use crate::watch::WatchConfig;
+use std::cell::Cell;
+use std::time::Duration;
 use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
-
-/// The database's settings that say what was made.
-const MADE: &str = "thorp.watch_made";
-const PUBLICATION: &str = "thorp.watch_publication";
-const SLOT: &str = "thorp.watch_slot";
-
-/// The database's settings that say which standbys there were, and whether `ALTER SYSTEM` had set them.
-const BEFORE: &str = "thorp.watch_before";
-const BEFORE_SET: &str = "thorp.watch_before_set";
-
-/// All of them, in the order of a record's values.
-const SETTINGS: [&str; 5] = [MADE, PUBLICATION, SLOT, BEFORE, BEFORE_SET];
 
 /// Makes a publication of all tables, unless there is one of that name; event triggers that tell of altered tables; the
 /// slot; and has every commit wait for the watcher, which they do when this ends. Says what it has done, a line for each.
 ///
 /// # Errors
-/// Nothing was made, unless the database has failed halfway: then what was made can be removed.
-pub async fn set_up(config: &WatchConfig) -> Result<Vec<String>, SetupError> {
-    let client = client(config).await?;
+/// Nothing was made, or what was made is undone; unless the database has failed halfway: then it can be removed.
+pub async fn set_up(config: &WatchConfig, patience: &mut Patience<'_>) -> Result<Vec<String>, SetupError> {
+    let is_begun = Cell::new(false);
+    let made = patience.during(config, async |waiting| make(config, waiting, &is_begun).await).await;
+    if matches!(made, Err(SetupError::Stopped)) && is_begun.get() {
+        match undo(config, Duration::ZERO, false).await {
+            // It was stopped before anything was there.
+            Ok(_) | Err(SetupError::NotMade) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    made
+}
+
+async fn make(
+    config: &WatchConfig,
+    waiting: &mut Waiting<'_, '_>,
+    is_begun: &Cell<bool>,
+) -> Result<Vec<String>, SetupError> {
+    let client = waiting.client(config).await?;
     if Record::read(&client).await?.is_some() {
         return Err(SetupError::Made);
     }
@@ -58,13 +67,15 @@ pub async fn set_up(config: &WatchConfig) -> Result<Vec<String>, SetupError> {
         before: Before { names, is_set },
         made: if is_published { vec![Made::Triggers] } else { vec![Made::Publication, Made::Triggers] },
     };
+    // A record that is there from now on is this one's.
+    is_begun.set(true);
     // One transaction, by the rules of a text with several statements: what is recorded is there, and nothing else.
     let publication = if is_published { String::new() } else { make_publication(config) };
     client.batch_execute(&[publication, make_triggers(config), record.statements()].concat()).await?;
 
     record.made.extend([Made::Standby, Made::Slot]);
     client.batch_execute(&record.statements()).await?;
-    if let Err(error) = require(&client, config, &standbys, &others).await {
+    if let Err(error) = require(&client, config, &standbys, &others, waiting).await {
         // The name may be that of somebody else's slot by now.
         record.made.pop();
         client.batch_execute(&record.statements()).await?;
@@ -91,32 +102,34 @@ pub async fn set_up(config: &WatchConfig) -> Result<Vec<String>, SetupError> {
 ///
 /// # Errors
 /// The slot is in use, or the database refuses. It can be done again.
-pub async fn renew_slot(config: &WatchConfig) -> Result<(), SetupError> {
-    let client = client(config).await?;
+pub async fn renew_slot(config: &WatchConfig, patience: &mut Patience<'_>) -> Result<(), SetupError> {
+    let required = Cell::new(None);
+    let made = patience.during(config, async |waiting| make_anew(config, waiting, &required).await).await;
+    if let (Err(SetupError::Stopped), Some(standbys)) = (&made, required.take()) {
+        name_standbys(&client(config).await?, &standbys).await?;
+    }
+    made
+}
+
+async fn make_anew(
+    config: &WatchConfig,
+    waiting: &mut Waiting<'_, '_>,
+    required: &Cell<Option<Standbys>>,
+) -> Result<(), SetupError> {
+    let client = waiting.client(config).await?;
     let names = show(&client, "synchronous_standby_names").await?;
     let standbys = Standbys::parse(&names).ok_or_else(|| SetupError::Standbys(names.clone()))?;
     drop_slot(&client, &config.slot).await?;
     let others = standbys.without(&config.slot);
     let standbys = others.with(&config.slot).unwrap_or(standbys);
+    // Commits are to wait again, whatever becomes of this.
+    required.set(Some(standbys.clone()));
     name_standbys(&client, &others).await?;
-    let made = require(&client, config, &standbys, &standbys).await;
+    let made = require(&client, config, &standbys, &standbys, waiting).await;
     if made.is_err() {
         name_standbys(&client, &standbys).await?;
     }
     made
-}
-
-/// A slot of another kind or database is somebody else's.
-pub(crate) async fn drop_slot(client: &Client, slot: &str) -> Result<(), SetupError> {
-    let query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots \
-                 WHERE slot_name = $1 AND plugin = 'pgoutput' AND database = current_database()";
-    match client.execute(query, &[&slot]).await {
-        Err(error) if error.code() == Some(&SqlState::OBJECT_IN_USE) => Err(SetupError::Watched),
-        dropped => {
-            dropped?;
-            Ok(())
-        }
-    }
 }
 
 async fn refuse_taken(client: &Client, config: &WatchConfig) -> Result<(), SetupError> {
@@ -145,17 +158,6 @@ fn make_publication(config: &WatchConfig) -> String {
     format!("CREATE PUBLICATION {name} FOR ALL TABLES WITH (publish_via_partition_root = true);")
 }
 
-/// The names of the event triggers: of the end and of the start of a command, and of what it has dropped.
-pub(crate) fn trigger_names(slot: &str) -> [String; 3] {
-    [format!("{slot}_ddl"), format!("{slot}_ddl_start"), format!("{slot}_ddl_drop")]
-}
-
-/// The function for triggers of partitions: a partition that is truncated alone is not in a stream that tells its changes as
-/// those of its table.
-pub(crate) fn truncate_function(slot: &str) -> String {
-    format!("{}.tell_truncate", quote(slot, '"'))
-}
-
 /// The stream does not tell that a table is altered or dropped, or a materialized view filled.
 ///
 /// A partition that is detached concurrently is gone from its table when the first of two transactions ends, and the
@@ -163,7 +165,7 @@ pub(crate) fn truncate_function(slot: &str) -> String {
 /// session's query has the word.
 ///
 /// The end of a command does not say what it has dropped. That has a trigger of its own, which passes over temporary tables:
-/// nobody else sees them, and applications drop them all day. What goes with them, such as a default, may look permanent.
+/// nobody else sees them, and applications drop them all day. The parts of one, such as a default, may look permanent.
 fn make_triggers(config: &WatchConfig) -> String {
     let (schema, truncate) = (quote(&config.slot, '"'), truncate_function(&config.slot));
     let [end, start, drop] = trigger_names(&config.slot).map(|name| quote(&name, '"'));
@@ -202,83 +204,4 @@ fn make_triggers(config: &WatchConfig) -> String {
          ALTER EVENT TRIGGER {start} ENABLE ALWAYS;
          ALTER EVENT TRIGGER {drop} ENABLE ALWAYS;"
     )
-}
-
-/// Something that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
-    Publication,
-    Triggers,
-    Standby,
-    Slot,
-}
-
-impl Made {
-    const ALL: [Self; 4] = [Self::Publication, Self::Triggers, Self::Standby, Self::Slot];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Publication => "publication",
-            Self::Triggers => "triggers",
-            Self::Standby => "standby",
-            Self::Slot => "slot",
-        }
-    }
-}
-
-/// The record of the things made in a database, as its settings say.
-pub(crate) struct Record {
-    /// The database's name, quoted.
-    database: String,
-    pub(crate) publication: String,
-    pub(crate) slot: String,
-    pub(crate) before: Before,
-    pub(crate) made: Vec<Made>,
-}
-
-impl Record {
-    /// The record as it stands in the catalog.
-    pub(crate) async fn read(client: &Client) -> Result<Option<Self>, WatchError> {
-        let Some(made) = setting(client, MADE).await? else { return Ok(None) };
-        let is_made = |what: &Made| made.split(',').any(|name| name == what.name());
-        Ok(Some(Self {
-            database: current(client).await?,
-            publication: setting(client, PUBLICATION).await?.unwrap_or_default(),
-            slot: setting(client, SLOT).await?.unwrap_or_default(),
-            before: Before {
-                names: setting(client, BEFORE).await?.unwrap_or_default(),
-                is_set: setting(client, BEFORE_SET).await?.is_some_and(|is_set| is_set == "true"),
-            },
-            made: Made::ALL.into_iter().filter(is_made).collect(),
-        }))
-    }
-
-    /// The statements that take it down.
-    fn statements(&self) -> String {
-        let made = self.made.iter().map(|what| what.name()).collect::<Vec<_>>().join(",");
-        let is_set = self.before.is_set.to_string();
-        let values = [made.as_str(), &self.publication, &self.slot, &self.before.names, &is_set];
-        let set = |(name, value)| format!("ALTER DATABASE {} SET {name} = {};", self.database, quote(value, '\''));
-        SETTINGS.into_iter().zip(values).map(set).collect()
-    }
-
-    /// The statements that take it away.
-    pub(crate) fn forget(&self) -> String {
-        SETTINGS.map(|name| format!("ALTER DATABASE {} RESET {name};", self.database)).concat()
-    }
-}
-
-/// The name of the database, quoted.
-pub(crate) async fn current(client: &Client) -> Result<String, WatchError> {
-    let name: String = client.query_one("SELECT current_database()::text", &[]).await?.try_get(0)?;
-    Ok(quote(&name, '"'))
-}
-
-/// One of the database's own settings.
-async fn setting(client: &Client, name: &str) -> Result<Option<String>, WatchError> {
-    let query = "SELECT substr(line, length($1) + 2) FROM pg_db_role_setting, unnest(setconfig) AS line \
-                 WHERE setrole = 0 AND starts_with(line, $1 || '=') \
-                 AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())";
-    let row = client.query_opt(query, &[&name]).await?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?)
 }

@@ -88,6 +88,10 @@ pub struct WatchStatus {
     pub unconfirmed: usize,
     /// Commits that are confirmed, and that no snapshot had yet.
     pub unseen: usize,
+    /// The number before which all transactions have to end until it has caught up, if it waits for some ([`running`]).
+    ///
+    /// [`running`]: crate::running
+    pub awaits_before: Option<u64>,
     /// Commits that were looked for, and were visible before they were confirmed: their sessions do not wait, or were
     /// cancelled.
     pub unheld: u64,
@@ -125,6 +129,7 @@ impl Watch {
             commits: 0,
             unconfirmed: 0,
             unseen: 0,
+            awaits_before: None,
             unheld: 0,
             connections: 0,
             last_error: None,
@@ -378,6 +383,7 @@ impl Task {
         status.confirmed = self.watcher.confirmed();
         status.commits = self.commits;
         (status.unconfirmed, status.unseen) = self.watcher.under_way();
+        status.awaits_before = self.watcher.awaits_before();
         if is_apart {
             status.last_error = error;
         }

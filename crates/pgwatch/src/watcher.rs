@@ -360,6 +360,14 @@ impl Watcher {
         self.star.is_none()
     }
 
+    /// The number before which all transactions have to end until it has caught up, if it waits for some.
+    pub fn awaits_before(&self) -> Option<u64> {
+        match self.star.as_ref()?.until {
+            Until::Ended(next) => Some(next),
+            Until::Connected | Until::Now => None,
+        }
+    }
+
     /// Whether everything is marked, and no cache answers with anything of before.
     pub fn is_all_marked(&self) -> bool {
         self.star.as_ref().is_some_and(|star| star.is_released)

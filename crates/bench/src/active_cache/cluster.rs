@@ -75,7 +75,9 @@ impl Cluster {
         let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         tasks.block_on(shop::fill(&database.config(), &STOCK))?;
         let config = WatchConfig::new(database.config(), "thorp", Map::parse(MAP)?);
-        tasks.block_on(pgwatch::set_up(&config)).map_err(|error| error.to_string())?;
+        tasks
+            .block_on(pgwatch::set_up(&config, &mut pgwatch::Patience::endless()))
+            .map_err(|error| error.to_string())?;
         let map = place.dir.join("map.toml");
         std::fs::write(&map, MAP)?;
         let program = Program::from(&place.program);

@@ -10,7 +10,7 @@ use net::Runtime;
 use serde_json::Value;
 use server::{Postgres, is_installed};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,6 +101,56 @@ fn a_watcher_is_killed_and_replaced() {
     assert!(second.wait().unwrap().success());
     until("the server has noticed", || task("--remove").code == Some(0));
     server.session().run("INSERT INTO items VALUES (2, 'nobody watches')");
+}
+
+/// A transaction that somebody has forgotten holds up both the setting up and a watcher that begins; and a map may be that of
+/// another database. Each is said by name.
+#[test]
+fn what_a_watcher_waits_for_is_said() {
+    if !is_installed() {
+        return;
+    }
+    let (server, folder) = (Postgres::start(&[]), Folder::new());
+    let (session, forgotten) = (server.session(), server.session());
+    session.run("CREATE TABLE items (id int PRIMARY KEY)");
+    let rules = "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n[tables.\"public.itemz\"]\nrows = []\n";
+    let map = folder.write("map.toml", rules);
+    let database = words(&server.config());
+    forgotten.run("BEGIN; INSERT INTO items VALUES (1)");
+    let process: Value = forgotten.process().parse::<i32>().unwrap().into();
+    let start = |task: &[&str]| {
+        let watch = ["watch", "--json", &database, "--map", &map];
+        let mut child = command().args(watch).args(task).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        (child, lines.map(|line| serde_json::from_str::<Value>(&line).unwrap()))
+    };
+    let terminate = |child: &Child| {
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    };
+    let (mut setup, mut lines) = start(&["--setup"]);
+    assert_eq!(lines.next().unwrap()["awaited"][0]["process"], process);
+    terminate(&setup);
+    assert_eq!(setup.wait().unwrap().code(), Some(1));
+    let left = "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_event_trigger)
+                + (SELECT count(*) FROM pg_publication) || current_setting('synchronous_standby_names')";
+    assert_eq!(session.ask(left), "0", "nothing is left behind");
+    session.run("INSERT INTO items VALUES (2)");
+
+    let (mut setup, mut lines) = start(&["--setup"]);
+    assert_eq!(lines.next().unwrap()["awaited"][0]["process"], process);
+    forgotten.run("ROLLBACK");
+    assert!(setup.wait().unwrap().success());
+
+    forgotten.run("BEGIN; INSERT INTO items VALUES (1)");
+    let (mut watcher, mut lines) = start(&["--listen", "127.0.0.1:0"]);
+    let awaited = lines.find(|line| !line["awaited"].is_null() || !line["warning"].is_null()).unwrap();
+    assert_eq!(awaited["tables"], serde_json::json!(["public.itemz"]), "{awaited}");
+    let awaited = lines.find(|line| !line["awaited"].is_null()).unwrap();
+    assert_eq!(awaited["awaited"][0]["process"], process, "{awaited}");
+    forgotten.run("ROLLBACK");
+    assert!(lines.any(|line| line["state"] == "watching"));
+    terminate(&watcher);
+    assert!(watcher.wait().unwrap().success());
 }
 
 #[test]

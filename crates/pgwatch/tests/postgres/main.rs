@@ -6,11 +6,15 @@ mod tls;
 mod web;
 
 use coherence::{NotStored, Update};
-use pgwatch::{SetupError, Severity, Watch, WatchConfig, WatchState, check, remove, renew_slot, set_up};
+use pgwatch::{
+    Patience, Running, SetupError, Severity, Watch, WatchConfig, WatchState, check, guard, missing_tables, remove,
+    renew_slot, running, set_up,
+};
 use server::{Postgres, Session, block_on, is_installed};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use web::Web;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,7 +52,7 @@ impl Day {
                 "CREATE TABLE items (id int PRIMARY KEY, name text);
                  INSERT INTO items SELECT n, 'old' FROM generate_series(1, 100) AS n",
             );
-            block_on(set_up(&config)).unwrap();
+            block_on(set_up(&config, &mut Patience::endless())).unwrap();
             let mut day = Self { server, web: web(), config, watch: None, left: Vec::new() };
             day.watch();
             day
@@ -176,7 +180,7 @@ fn old_values_of_partitions_are_marked() {
          CREATE TABLE part PARTITION OF parts FOR VALUES FROM (1) TO (10);
          INSERT INTO parts VALUES (1, 'a'), (2, 'a'); ALTER TABLE parts REPLICA IDENTITY FULL",
     );
-    block_on(set_up(&config)).unwrap();
+    block_on(set_up(&config, &mut Patience::endless())).unwrap();
     let watch = Watch::start(config.clone(), web.updates()).unwrap();
     assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
     let marks = |statements: &str, dependencies: &[&str]| {
@@ -394,7 +398,7 @@ fn a_lost_slot_is_said_and_renewed() {
     assert_eq!(watch.status().state, WatchState::Apart);
     let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
     assert!(ended.recv_timeout(HELD).is_err());
-    block_on(renew_slot(&day.config)).unwrap();
+    block_on(renew_slot(&day.config, &mut Patience::endless())).unwrap();
     assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
     ends(&ended);
     day.left.clear();
@@ -471,9 +475,9 @@ fn what_is_set_up_is_undone() {
     assert_eq!(broken(&findings), 3, "{findings:#?}");
     assert!(matches!(block_on(remove(&config, Duration::ZERO)), Err(SetupError::NotMade)));
 
-    let said = block_on(set_up(&config)).unwrap();
+    let said = block_on(set_up(&config, &mut Patience::endless())).unwrap();
     assert_eq!(said.len(), 4, "{said:#?}");
-    assert!(matches!(block_on(set_up(&config)), Err(SetupError::Made)));
+    assert!(matches!(block_on(set_up(&config, &mut Patience::endless())), Err(SetupError::Made)));
     let findings = block_on(check(&config)).unwrap();
     assert_eq!(broken(&findings), 0, "{findings:#?}");
     let says = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
@@ -494,6 +498,132 @@ fn what_is_set_up_is_undone() {
     assert_eq!(said.len(), 4, "{said:#?}");
     until("the settings are read", || state() == before);
     session.run("INSERT INTO items VALUES (1, 'new')");
+}
+
+/// The things that setting up makes.
+const MADE: &str =
+    "SELECT concat_ws('|', (SELECT count(*) FROM pg_publication), (SELECT count(*) FROM pg_event_trigger),
+                        (SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_db_role_setting),
+                        (SELECT count(*) FROM pg_namespace WHERE nspname = 'thorp_watch'),
+                        current_setting('synchronous_standby_names'))";
+
+/// A slot is made when all transactions have ended that run. One that was forgotten is named, and whoever has enough of
+/// waiting leaves nothing behind.
+#[test]
+fn setting_up_says_what_it_waits_for_and_is_undone_when_it_is_stopped() {
+    if !is_installed() {
+        return;
+    }
+    let server = Postgres::start(&[]);
+    let config = server.watched(MAP);
+    let forgotten = server.session();
+    forgotten.run("CREATE TABLE items (id int PRIMARY KEY); CREATE ROLE guarded");
+    block_on(guard(&config, &["guarded".to_owned()])).unwrap();
+    let before = server.session().ask(MADE);
+    let set_up_until_told = || {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (mut stop, mut told) = (Some(stop), Vec::new());
+        let say = |running: &[Running]| {
+            told = running.to_vec();
+            drop(stop.take());
+        };
+        let stopped = async { drop(stopped.await) };
+        let outcome = block_on(set_up(&config, &mut Patience::new(say, stopped)));
+        assert!(matches!(outcome, Err(SetupError::Stopped)), "{outcome:?}");
+        assert_eq!(server.session().ask(MADE), before);
+        told
+    };
+    forgotten.run("BEGIN; SAVEPOINT a; INSERT INTO items VALUES (1); SAVEPOINT b; INSERT INTO items VALUES (2)");
+    let told = set_up_until_told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].process.map(|process| process.to_string()), Some(forgotten.process()));
+    let text = told[0].to_string();
+    assert!(text.contains("role postgres, database postgres, idle in transaction) since 20"), "{text}");
+    assert!(
+        text.ends_with(": BEGIN; SAVEPOINT a; INSERT INTO items VALUES (1); SAVEPOINT b; INSERT INTO items VALUES (2)"),
+        "{text}"
+    );
+    forgotten.run("PREPARE TRANSACTION 'lost'");
+    let told = set_up_until_told();
+    assert!(
+        told[0].to_string().starts_with("nobody's session (role postgres, database postgres, prepared as lost) since")
+    );
+    forgotten.run("ROLLBACK PREPARED 'lost'");
+    block_on(set_up(&config, &mut Patience::endless())).unwrap();
+}
+
+/// A watcher that begins has caught up when all have ended that ran then, and no others.
+#[test]
+fn a_watcher_that_catches_up_knows_what_it_waits_for() {
+    let Some(mut day) = Day::begin() else { return };
+    day.stop_watching();
+    let forgotten = day.server.session();
+    forgotten.run("BEGIN; UPDATE items SET name = 'new' WHERE id = 1");
+    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    until("it waits", || watch.status().awaits_before.is_some());
+    let before = watch.status().awaits_before;
+    let later = day.server.session();
+    later.run("BEGIN; UPDATE items SET name = 'new' WHERE id = 2");
+    let processes = |before| -> Vec<_> {
+        let running = block_on(running(&day.config, before)).unwrap();
+        running.iter().filter_map(|running| running.process.map(|process| process.to_string())).collect()
+    };
+    assert_eq!(processes(before), [forgotten.process()]);
+    assert_eq!(processes(None), [forgotten.process(), later.process()]);
+    assert_eq!(watch.status().state, WatchState::CatchingUp);
+    forgotten.run("ROLLBACK");
+    assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
+    assert_eq!(watch.status().awaits_before, None);
+}
+
+/// A watcher needs no rights of a table: the stream is for whoever may replicate.
+#[test]
+fn a_role_that_may_log_in_and_replicate_may_watch() {
+    let Some(mut day) = Day::begin() else { return };
+    day.stop_watching();
+    let session = day.server.session();
+    session
+        .run("SET synchronous_commit = local; CREATE ROLE watcher LOGIN REPLICATION; REVOKE ALL ON items FROM PUBLIC");
+    let mut role = day.server.config();
+    role.user("watcher");
+    let config = WatchConfig { database: role.clone().into(), ..day.config.clone() };
+    let forgotten = day.server.session();
+    forgotten.run("BEGIN; UPDATE items SET name = 'new' WHERE id = 3");
+    let watch = Watch::start(config.clone(), day.web.updates()).unwrap();
+    until("it waits", || watch.status().awaits_before.is_some());
+    let awaited = block_on(running(&config, watch.status().awaits_before)).unwrap();
+    assert_eq!(awaited[0].process.map(|process| process.to_string()), Some(forgotten.process()), "{awaited:?}");
+    forgotten.run("ROLLBACK");
+    assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
+    assert_eq!(block_on(missing_tables(&config)).unwrap(), Vec::<String>::new());
+    day.left.clear();
+    let stored = day.web.fill_soon("item:1");
+    session.run("SET synchronous_commit = on; UPDATE items SET name = 'new' WHERE id = 1");
+    assert!(!stored.is_current());
+    assert!(Session::open(&role).try_run("SELECT FROM items").is_err(), "it may not read the table");
+}
+
+#[test]
+fn a_map_of_another_database_is_broken() {
+    if !is_installed() {
+        return;
+    }
+    let server = Postgres::start(&[]);
+    server.session().run("CREATE TABLE items (id int PRIMARY KEY)");
+    let of = |map: &str| {
+        let config = server.watched(map);
+        let findings = block_on(check(&config)).unwrap();
+        let about_map = findings.into_iter().find(|finding| finding.text.contains("map"));
+        (about_map.map(|finding| (finding.severity, finding.text)), block_on(missing_tables(&config)).unwrap())
+    };
+    assert_eq!(of(MAP), (None, Vec::new()));
+    let (found, missing) = of("[tables.\"shop.items\"]\nrows = []\n[tables.\"public.itemz\"]\nrows = []\n");
+    let text = "the database has none of the map's tables: public.itemz, shop.items";
+    assert_eq!(found, Some((Severity::Broken, text.to_owned())));
+    assert_eq!(missing, ["public.itemz", "shop.items"]);
+    let (found, missing) = of(&format!("{MAP}[tables.\"public.itemz\"]\nrows = []\n"));
+    let text = "the map has the table public.itemz, which is not there";
+    assert_eq!((found, missing), (Some((Severity::Hole, text.to_owned())), vec!["public.itemz".to_owned()]));
 }
 
 /// Names that are somebody else's, and tables that could not be updated any more.
@@ -525,7 +655,7 @@ fn what_would_touch_something_else_is_not_made() {
     for (make, undo, expected) in cases {
         session.run(make);
         let before = session.ask(made);
-        let refused = block_on(set_up(&config)).unwrap_err();
+        let refused = block_on(set_up(&config, &mut Patience::endless())).unwrap_err();
         assert!(matches!(&refused, SetupError::Taken { kind, .. } if kind == expected), "{refused}");
         assert!(matches!(block_on(remove(&config, Duration::ZERO)), Err(SetupError::NotMade)));
         assert_eq!(session.ask(made), before, "{make}");
@@ -534,11 +664,11 @@ fn what_would_touch_something_else_is_not_made() {
     session.run("CREATE TABLE nopk (id int)");
     let findings = block_on(check(&config)).unwrap();
     assert!(findings.iter().any(|finding| finding.text.contains("public.nopk")), "{findings:#?}");
-    let refused = block_on(set_up(&config)).unwrap_err();
+    let refused = block_on(set_up(&config, &mut Patience::endless())).unwrap_err();
     assert!(matches!(&refused, SetupError::NoIdentity(tables) if *tables == ["public.nopk"]), "{refused}");
     assert_eq!(session.ask(made), "0|0|0|0|0");
     session.run("ALTER TABLE nopk REPLICA IDENTITY FULL");
-    block_on(set_up(&config)).unwrap();
+    block_on(set_up(&config, &mut Patience::endless())).unwrap();
     let other = WatchConfig { slot: "another".to_owned(), ..config.clone() };
     let refused = block_on(remove(&other, Duration::ZERO)).unwrap_err();
     assert!(matches!(refused, SetupError::OtherNames { .. }), "{refused}");
@@ -586,7 +716,7 @@ fn setting_up_ends_when_commits_wait() {
     let checkpointer = session.ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
     signal("STOP", &checkpointer);
     let (end, ended) = mpsc::channel();
-    thread::spawn(move || end.send(block_on(set_up(&config)).map(drop)));
+    thread::spawn(move || end.send(block_on(set_up(&config, &mut Patience::endless())).map(drop)));
     until("the list is set", || !server.session().ask("SHOW synchronous_standby_names").is_empty());
     assert!(ended.recv_timeout(HELD).is_err());
     session.run("SELECT pg_logical_emit_message(true, 'none', '')");
@@ -606,7 +736,7 @@ fn commits_wait_from_the_end_of_setting_up_to_that_of_removing() {
     session.run("CREATE TABLE items (id int PRIMARY KEY)");
     let standbys = || server.session().ask("SHOW synchronous_standby_names");
     for round in 0..5 {
-        block_on(set_up(&config)).unwrap();
+        block_on(set_up(&config, &mut Patience::endless())).unwrap();
         let process = session.process();
         thread::scope(|scope| {
             let commit = scope.spawn(|| session.try_run(&format!("INSERT INTO items VALUES ({round})")));
@@ -620,7 +750,7 @@ fn commits_wait_from_the_end_of_setting_up_to_that_of_removing() {
         });
         assert_eq!(standbys(), "", "round {round}");
     }
-    block_on(set_up(&config)).unwrap();
+    block_on(set_up(&config, &mut Patience::endless())).unwrap();
     session.run("SET synchronous_commit = local");
     session.run("ALTER SYSTEM SET synchronous_standby_names = 'FIRST 2 (thorp_watch, added)'");
     session.run("SELECT pg_reload_conf()");
@@ -635,11 +765,11 @@ fn a_list_that_cannot_name_a_watcher_is_refused() {
         return;
     }
     let server = Postgres::start(&["synchronous_standby_names=ANY 1 (a, b)"]);
-    let refused = block_on(set_up(&server.watched(MAP))).unwrap_err();
+    let refused = block_on(set_up(&server.watched(MAP), &mut Patience::endless())).unwrap_err();
     assert!(matches!(refused, SetupError::Standbys(_)), "{refused}");
     drop(server);
     let server = Postgres::start(&["wal_level=replica"]);
-    assert!(matches!(block_on(set_up(&server.watched(MAP))), Err(SetupError::WalLevel(_))));
+    assert!(matches!(block_on(set_up(&server.watched(MAP), &mut Patience::endless())), Err(SetupError::WalLevel(_))));
 }
 
 #[test]

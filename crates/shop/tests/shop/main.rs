@@ -165,7 +165,7 @@ fn the_map_names_tables_that_there_are() {
     let server = Postgres::start(&[]);
     let _shop = shop(&server);
     let config = server.watched(shop::MAP);
-    block_on(pgwatch::set_up(&config)).unwrap();
+    block_on(pgwatch::set_up(&config, &mut pgwatch::Patience::endless())).unwrap();
     let broken = block_on(pgwatch::check(&config)).unwrap();
     let broken: Vec<_> = broken.iter().filter(|finding| finding.text.contains("public.")).collect();
     assert!(broken.is_empty(), "{broken:?}");

@@ -162,7 +162,9 @@ impl Site {
             std::fs::write(&map, MAP)?;
             let map = map.display().to_string();
             let config = pgwatch::WatchConfig::new(database.config(), "thorp", pgwatch::Map::parse(MAP)?);
-            tasks.block_on(pgwatch::set_up(&config)).map_err(|error| error.to_string())?;
+            tasks
+                .block_on(pgwatch::set_up(&config, &mut pgwatch::Patience::endless()))
+                .map_err(|error| error.to_string())?;
             Some(Part::start("the watcher", &program, &["watch", &words, "--map", &map, "--listen", &hub_at])?)
         };
         let origin = format!("http://{}", shop.address());

@@ -4,12 +4,19 @@ use super::{LOOK_EVERY, look, site, stopped};
 use crate::Result;
 use crate::cli::{WatchArgs, WatchTask};
 use crate::output::Output;
+use crate::stopper::when_told;
 use coherence::{Site, SiteConfig, SourceName, Updates};
 use net::Runtime;
-use pgwatch::{Database, Map, Watch, WatchConfig, WatchState, WatchStatus, check, guard, remove, renew_slot, set_up};
-use serde_json::json;
+use pgwatch::{
+    Database, Map, Patience, Running, Watch, WatchConfig, WatchError, WatchState, WatchStatus, check, guard,
+    missing_tables, remove, renew_slot, running, set_up,
+};
+use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime as Tasks;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use types::limits::LEASE_DRIFT_PERMILLE;
 
 /// Said when a commit is found that has not waited.
@@ -19,6 +26,15 @@ const UNHELD: &str = "a commit was visible before it was marked: its session doe
 /// The names of the publication and of the slot where nobody says others.
 const PUBLICATION: &str = "thorp";
 const SLOT: &str = "thorp_watch";
+
+/// Transactions that are waited for and are shown to a person.
+const AWAITED_SHOWN_MAX: usize = 5;
+
+/// A watcher that catches up for longer than this says what it waits for, as often as this when it has changed.
+const AWAITED_AFTER: Duration = Duration::from_secs(2);
+
+/// How long the database may take to answer a question that is not the watcher's.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &WatchArgs, database: &Database, output: &mut Output) -> Result {
     let config = config(args, database.clone())?;
@@ -50,21 +66,73 @@ fn slot(args: &WatchArgs) -> &str {
 /// Does one of the things that are done before or after watching.
 fn prepare(task: WatchTask, config: &WatchConfig, guards: &[String], output: &mut Output) -> Result {
     let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stopped = matches!(task, WatchTask::Setup | WatchTask::RenewSlot).then(signalled).transpose()?;
+    let (mut said, is_json) = (None, output.is_json());
+    let mut patience = match stopped {
+        Some(stopped) => {
+            Patience::new(|awaited| say_awaited(awaited, &mut said, is_json), async { drop(stopped.await) })
+        }
+        None => Patience::endless(),
+    };
     let done = match task {
         WatchTask::Check => return look(&tasks.block_on(check(config))?, output),
         WatchTask::Setup => {
-            let mut done = tasks.block_on(set_up(config))?;
+            let mut done = tasks.block_on(set_up(config, &mut patience))?;
             done.extend(tasks.block_on(guard(config, guards))?);
             done
         }
         WatchTask::Guard => tasks.block_on(guard(config, guards))?,
         WatchTask::Remove => tasks.block_on(remove(config, silence()))?,
         WatchTask::RenewSlot => {
-            tasks.block_on(renew_slot(config))?;
+            tasks.block_on(renew_slot(config, &mut patience))?;
             vec![format!("made the slot {} anew", config.slot)]
         }
     };
     done.iter().try_for_each(|line| output.line(&json!({"done": line}), line))
+}
+
+/// Hears when the command is to undo what it has made.
+fn signalled() -> Result<oneshot::Receiver<()>> {
+    let (stop, stopped) = oneshot::channel();
+    // A command that has ended is not to be stopped any more.
+    when_told(move || drop(stop.send(())))?;
+    Ok(stopped)
+}
+
+/// Says which transactions are waited for, when they are others than before.
+fn say_awaited(awaited: &[Running], said: &mut Option<Vec<Option<i32>>>, is_json: bool) {
+    let processes: Vec<_> = awaited.iter().map(|running| running.process).collect();
+    if said.replace(processes.clone()).as_ref() == Some(&processes) {
+        return;
+    }
+    // The outcome is what the output is for; and nobody reads along who has hung up.
+    let mut output = Output::new(is_json);
+    let _ = output.line(&json!({"awaited": list(awaited)}), awaited_text(awaited)).and_then(|()| output.flush());
+}
+
+fn list(awaited: &[Running]) -> Vec<Value> {
+    let one = |running: &Running| {
+        let Running { process, user, database, state, since, query } = running;
+        json!({
+            "process": process,
+            "role": user,
+            "database": database,
+            "state": state,
+            "since": since,
+            "query": query,
+        })
+    };
+    awaited.iter().map(one).collect()
+}
+
+fn awaited_text(awaited: &[Running]) -> String {
+    if awaited.is_empty() {
+        return "no transaction is waited for any more".to_owned();
+    }
+    let lines = awaited.iter().take(AWAITED_SHOWN_MAX).map(|running| format!("\n  {running}"));
+    let more = awaited.len().saturating_sub(AWAITED_SHOWN_MAX);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    format!("waits until these transactions have ended:{}{more}", lines.collect::<String>())
 }
 
 /// So long after its watcher's end a cache may answer: a hub elsewhere gives the watcher up after a lease, and a cache that
@@ -82,8 +150,8 @@ fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
         // Another watcher, which had the slot before, may have had a hub of its own.
         None => WatchConfig { others_answer: longest_lease(), ..config },
     };
-    let watch = Watch::start(config, hub.clone())?;
-    let last = follow(&watch, &hub, &stopped, output)?;
+    let watch = Watch::start(config.clone(), hub.clone())?;
+    let last = Followed::new(&config, output.is_json())?.follow(&watch, &hub, &stopped, output)?;
     drop(watch);
     let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
     let json = json!({"stopped": "watch", "commits": last.commits, "unheld": last.unheld});
@@ -113,28 +181,93 @@ fn hub(args: &WatchArgs, runtime: &Runtime, output: &mut Output) -> Result<(Upda
     Ok((site.updates(), Some(site)))
 }
 
-/// Tells of each change of its state, until it is to stop.
-fn follow(watch: &Watch, hub: &Updates, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
-    let mut said = None;
-    loop {
-        let mut status = watch.status();
-        if let Some(why) = hub.trouble() {
-            // The database has nothing to complain of: it is the hub that is waited for.
-            status.last_error = Some(format!("the hub is not reached: {why}"));
-            status.state = if status.state == WatchState::Ended { WatchState::Ended } else { WatchState::Apart };
+/// A watcher, as an operator follows it.
+struct Followed<'a> {
+    config: &'a WatchConfig,
+    /// For questions beside the watcher's own.
+    tasks: Tasks,
+    said: Option<(WatchState, Option<String>, bool)>,
+    /// When it began to catch up, or when it was last looked what it waits for.
+    catching_up: Option<Instant>,
+    awaited: Option<Vec<Option<i32>>>,
+    is_json: bool,
+    /// The tables of the map were looked for.
+    is_looked_at: bool,
+}
+
+impl<'a> Followed<'a> {
+    fn new(config: &'a WatchConfig, is_json: bool) -> Result<Self> {
+        let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { config, tasks, said: None, catching_up: None, awaited: None, is_json, is_looked_at: false })
+    }
+
+    /// Tells of each change of its state, until it is to stop.
+    fn follow(
+        mut self,
+        watch: &Watch,
+        hub: &Updates,
+        stopped: &Receiver<()>,
+        output: &mut Output,
+    ) -> Result<WatchStatus> {
+        loop {
+            let mut status = watch.status();
+            if let Some(why) = hub.trouble() {
+                // The database has nothing to complain of: it is the hub that is waited for.
+                status.last_error = Some(format!("the hub is not reached: {why}"));
+                status.state = if status.state == WatchState::Ended { WatchState::Ended } else { WatchState::Apart };
+            }
+            let news = (status.state, status.last_error.clone(), status.unheld > 0);
+            if self.said.as_ref() != Some(&news) && (status.state != WatchState::Apart || status.last_error.is_some()) {
+                say(&status, output)?;
+                self.said = Some(news);
+            }
+            if status.state == WatchState::Ended {
+                return Err(status.last_error.unwrap_or_else(|| "the watcher has ended".to_owned()).into());
+            }
+            self.look_at_the_map(&status, output)?;
+            self.look_for_awaited(&status);
+            match stopped.recv_timeout(LOOK_EVERY) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(watch.status()),
+            }
         }
-        let news = (status.state, status.last_error.clone(), status.unheld > 0);
-        if said.as_ref() != Some(&news) && (status.state != WatchState::Apart || status.last_error.is_some()) {
-            say(&status, output)?;
-            said = Some(news);
+    }
+
+    /// Says once which tables of the map the database does not have. They may be made later, so this is no error.
+    fn look_at_the_map(&mut self, status: &WatchStatus, output: &mut Output) -> Result {
+        if self.is_looked_at || !matches!(status.state, WatchState::CatchingUp | WatchState::Watching) {
+            return Ok(());
         }
-        if status.state == WatchState::Ended {
-            return Err(status.last_error.unwrap_or_else(|| "the watcher has ended".to_owned()).into());
+        self.is_looked_at = true;
+        // A database that does not answer is the watcher's to complain of.
+        let missing = self.ask(missing_tables(self.config)).unwrap_or_default();
+        if missing.is_empty() {
+            return Ok(());
         }
-        match stopped.recv_timeout(LOOK_EVERY) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(watch.status()),
+        let text = format!("the map has rules for tables that the database does not have: {}", missing.join(", "));
+        output.line(&json!({"warning": text, "tables": missing}), format_args!("warning: {text}"))?;
+        output.flush()
+    }
+
+    /// Says what a watcher waits for that catches up for long.
+    fn look_for_awaited(&mut self, status: &WatchStatus) {
+        let Some(before) = status.awaits_before.filter(|_| status.state == WatchState::CatchingUp) else {
+            (self.catching_up, self.awaited) = (None, None);
+            return;
+        };
+        if self.catching_up.get_or_insert_with(Instant::now).elapsed() < AWAITED_AFTER {
+            return;
         }
+        self.catching_up = Some(Instant::now());
+        let awaited = self.ask(running(self.config, Some(before))).unwrap_or_default();
+        if !awaited.is_empty() {
+            say_awaited(&awaited, &mut self.awaited, self.is_json);
+        }
+    }
+
+    /// An answer of the database, if there is one soon.
+    fn ask<T>(&self, question: impl Future<Output = std::result::Result<T, WatchError>>) -> Option<T> {
+        self.tasks.block_on(async { timeout(ANSWER_WITHIN, question).await.ok()?.ok() })
     }
 }
 
