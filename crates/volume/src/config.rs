@@ -4,6 +4,12 @@ use crate::rule::Rule;
 use core::time::Duration;
 use types::Broken;
 
+/// The lease of a volume's owner, unless the volume is made with another one.
+pub const LEASE: Duration = Duration::from_secs(6);
+
+/// A holder that is lost for longer is replaced.
+pub const REPLACE_AFTER: Duration = Duration::from_secs(30);
+
 /// When a write is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
@@ -77,7 +83,7 @@ impl OwnerConfig {
             join_bytes: 64 << 20,
             retry: Duration::from_secs(1),
             silence: Duration::from_secs(5),
-            replace_after: Duration::from_secs(30),
+            replace_after: REPLACE_AFTER,
             back_bytes_per_second: 64 << 20,
             read_bytes: 1 << 20,
             broken: Broken::NONE,

@@ -10,6 +10,7 @@
 //! | `homing` | what goes home next |
 //! | `waiting` | requests that wait until so many count a write |
 //! | `registry` | the registry's word on a volume, and the lease by it |
+//! | `rescue` | which holder looks after a volume whose host is silent, and when |
 //! | `circle` | which members keep copies |
 //! | `holder` | keeps copies |
 //! | `takeover`, `lists` | brings home what an owner has left at its holders |
@@ -31,13 +32,14 @@ mod lists;
 mod owner;
 mod registry;
 mod request;
+mod rescue;
 mod rule;
 mod standing;
 mod takeover;
 mod waiting;
 
 pub use circle::{Circle, Member};
-pub use config::{Ack, Degraded, OwnerConfig};
+pub use config::{Ack, Degraded, LEASE, OwnerConfig, REPLACE_AFTER};
 pub use effect::{Effect, Found, Read, WriteBack};
 pub use holder::{Holder, HolderConfig, HolderEffect, HolderEntry};
 pub use home::{Home, HomeRefusal, Step};
@@ -49,6 +51,7 @@ pub use protocol::volumes::{
 };
 pub use registry::{Change, HostId, Registered, View};
 pub use request::{Declined, RequestId, Write};
+pub use rescue::RESCUE_AFTER;
 pub use rule::Rule;
 pub use standing::{HolderState, Standing};
 pub use takeover::{TakeOver, TakeOverConfig, TakeOverEffect};

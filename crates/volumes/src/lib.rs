@@ -62,4 +62,6 @@ pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
 pub use protocol::volume_home::FoundHome;
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
-pub use volume::{Ack, Degraded, Epoch, HolderState, HostId, PartitionId, Registered, VolumeId};
+pub use volume::{
+    Ack, Degraded, Epoch, HolderState, HostId, LEASE, PartitionId, REPLACE_AFTER, RESCUE_AFTER, Registered, VolumeId,
+};

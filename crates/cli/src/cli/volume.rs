@@ -70,7 +70,7 @@ pub(crate) struct VolumeCreateArgs {
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
     pub(crate) copies: u8,
     /// A host that is silent for longer may have its volume taken over: it answers no reads then.
-    #[arg(long, value_name = "S", requires = "store", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "S", requires = "store", default_value_t = volumes::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) lease_s: u32,
 }
 
@@ -238,7 +238,7 @@ pub(crate) struct HolderArgs {
     pub(crate) domain: Option<String>,
     /// Brings home by itself what a host has left of a volume that has copies here, when that host is silent for so long. With 0 it
     /// does not, and leaves that to the next host that attaches the volume.
-    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    #[arg(long, value_name = "S", default_value_t = volumes::RESCUE_AFTER.as_secs() as u32, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     pub(crate) bring_home_after_s: u32,
     /// When it is stopped, has owners move its copies elsewhere first; a second Ctrl-C ends it at once. Without this they
     /// stay, and count again when it is started again.
@@ -358,7 +358,7 @@ pub(crate) struct VolumeImportArgs {
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
     pub(crate) copies: u8,
     /// A host that is silent for longer may have its volume taken over: it answers no reads then.
-    #[arg(long, value_name = "S", requires = "store", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "S", requires = "store", default_value_t = volumes::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) lease_s: u32,
 }
 

@@ -24,14 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use types::limits::LEASE_DRIFT_PERMILLE;
-use volume::{PartitionId, View, VolumeId};
+use volume::{View, VolumeId};
 
 /// How often to look which volumes are silent.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// The holders of a volume begin so far apart, and by how long each of them waits for the lease.
-const APART: Duration = Duration::from_secs(5);
 
 /// A rescue that lacks something is given up after so long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -137,7 +133,8 @@ impl Watch<'_> {
 
     /// Whether a volume that counts copies here has a host of which nothing was heard for long enough.
     fn is_silent(&mut self, now: Instant, volume: VolumeId, view: &View) -> bool {
-        let (Some(turn), Some(reached)) = (turn(view, self.holder.partition), self.holder.registry_since()) else {
+        let after = view.entry.rescue_after(self.holder.partition, self.settings.after);
+        let (Some(after), Some(reached)) = (after, self.holder.registry_since()) else {
             self.seen.remove(&volume);
             return false;
         };
@@ -147,8 +144,7 @@ impl Watch<'_> {
             (seen.revision, seen.since) = (view.revision, now);
         }
         let silence = now.saturating_duration_since(seen.since.max(reached));
-        let for_others = (APART + wait_for_lease(view.entry.lease)) * turn;
-        now >= seen.not_before && silence >= self.settings.after + for_others
+        now >= seen.not_before && silence >= after
     }
 
     fn rescue(&mut self, volume: VolumeId, ends: &AtomicBool) {
@@ -215,34 +211,5 @@ impl From<TakeOverError> for Failed {
             }
             error => Self::Lacks(error.to_string()),
         }
-    }
-}
-
-/// How long a take-over waits for the lease of a silent host.
-fn wait_for_lease(lease: Duration) -> Duration {
-    lease + lease * LEASE_DRIFT_PERMILLE / 1000
-}
-
-/// The turn of a holder to look after a volume; `None` if the volume has no host, or counts no copies there: with one copy that
-/// is in its host's log, and no list is enough.
-fn turn(view: &View, partition: PartitionId) -> Option<u32> {
-    view.entry.owner.filter(|_| view.entry.copies > 1)?;
-    view.entry.holders.iter().position(|it| *it == partition).map(|at| at as u32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use volume::{HostId, Registered};
-
-    #[test]
-    fn a_holder_has_its_turn_where_copies_count() {
-        let mut view = View { revision: 1, entry: Registered::new(1 << 20, 2, Duration::from_secs(6)) };
-        view.entry.holders = vec![PartitionId(1), PartitionId(2)];
-        assert_eq!(turn(&view, PartitionId(1)), None, "nobody has it");
-        view.entry.owner = Some(HostId(9));
-        assert_eq!([1, 2, 3].map(|it| turn(&view, PartitionId(it))), [Some(0), Some(1), None]);
-        view.entry.copies = 1;
-        assert_eq!(turn(&view, PartitionId(1)), None, "its only copy is its host's");
     }
 }

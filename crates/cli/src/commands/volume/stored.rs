@@ -21,15 +21,12 @@ use std::time::Duration;
 use volumes::control::{AttachingVolume, Control};
 use volumes::registry::{RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use volumes::{
-    AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, Registered, StoredVolume, TakeOverError,
-    TakeOverWord, VolumeId, bring_home,
+    AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, REPLACE_AFTER, Registered, StoredVolume,
+    TakeOverError, TakeOverWord, VolumeId, bring_home,
 };
 
 /// Whether home has removed what was made there.
 type Removed = std::result::Result<(), FarError>;
-
-/// A holder that is lost for longer is replaced.
-const REPLACE_AFTER: Duration = Duration::from_secs(30);
 
 /// The name of a volume, as it stands on the command line.
 pub(super) fn name(volume: &Path) -> Result<&str> {
