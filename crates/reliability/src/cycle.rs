@@ -1,4 +1,6 @@
-//! One cycle of a volume's life: from the first failure until everything is well again, or its dirty data is lost.
+//! One cycle of a volume's life: from the first failure until everything is well again, or something that was acknowledged is lost.
+//! It is lost when home claims to have it after a take-over, and has not: whether copies are left does not matter if the take-over
+//! does not read them.
 //!
 //! ```text
 //!             a holder is lost               all is home, another one takes its place
@@ -13,8 +15,10 @@
 
 use crate::chance::Chance;
 use crate::fleet::{Copy, Fleet};
-use crate::takeover::{Own, Replicated, Taking};
+use crate::replicated::Replicated;
+use crate::takeover::{Taker, Taking};
 use crate::world::{Failure, Takes, World};
+use std::time::Duration;
 use volume::VolumeId;
 
 /// The copies that are to die while others are missing, in the mean, if losses are sought.
@@ -26,7 +30,7 @@ const DIES_WITH_POWER: f64 = 0.5;
 /// The end of a cycle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
-    /// Whether dirty data is lost.
+    /// Whether something that was acknowledged is lost.
     pub(crate) is_lost: bool,
     /// How much the cycle counts.
     pub(crate) weight: f64,
@@ -40,13 +44,14 @@ pub(crate) struct Outcome {
 enum State {
     /// It has as many holders as it wants.
     Well,
-    /// It has not, since then. All that is dirty is home then.
-    Degraded { since: f64, home_at: f64 },
-    /// Its owner is gone since then, and this host takes it over, if there is one that can.
-    Taking { since: f64, taking: Option<Box<Taking>> },
+    /// It has not, since then. All that is dirty is home then, if there is a home.
+    Degraded { since: f64, home_at: Option<f64> },
+    /// Nothing was heard of its owner, or of a host that was taking it over, since then. This host takes it over, if there is one
+    /// that can.
+    Taking { silent_since: f64, taking: Option<Box<Taking>> },
 }
 
-/// Copies are missing.
+/// Copies are missing, or could not be brought home if they were.
 #[derive(Clone, Copy, Debug)]
 struct Exposed {
     /// Since then, or since the last one was lost.
@@ -65,8 +70,6 @@ pub(crate) struct Cycle<'a> {
     state: State,
     /// The owner's copy first.
     copies: Vec<Copy>,
-    /// Whether data is only in the copies.
-    is_dirty: bool,
     exposed: Option<Exposed>,
     seeks_loss: bool,
     weight: f64,
@@ -77,19 +80,21 @@ impl<'a> Cycle<'a> {
     /// A volume with so many copies in a world in which nothing has failed.
     pub(crate) fn new(world: &'a World, copies: u8, seeks_loss: bool, chance: &'a mut Chance) -> Self {
         let fleet = Fleet::new(world);
-        let volume = VolumeId(chance.number());
+        let mut volume = Replicated::new(VolumeId(chance.number()), copies, world.lease_s);
         let owner = chance.index(world.hosts());
-        let holders = fleet.targets(0.0, volume, owner, &[], usize::from(copies) - 1);
-        let copies_at = [fleet.copy_at(owner)].into_iter().chain(holders).collect();
+        let holders = fleet.targets(0.0, volume.volume, owner, &[], usize::from(copies) - 1);
+        volume.attach(owner);
+        volume.hold(&holders);
+        volume.write();
+        let copies = [fleet.copy_at(owner)].into_iter().chain(holders).collect();
         Self {
             world,
             chance,
             fleet,
-            volume: Replicated { volume, copies, lease_s: world.lease_s },
+            volume,
             now: 0.0,
             state: State::Well,
-            copies: copies_at,
-            is_dirty: true,
+            copies,
             exposed: None,
             seeks_loss,
             weight: 1.0,
@@ -108,8 +113,23 @@ impl<'a> Cycle<'a> {
                 racks.dedup();
                 racks
             }
-            Failure::Burst => vec![0],
+            Failure::Burst | Failure::Home => vec![0],
         }
+    }
+
+    /// The first failure that comes, as often as there are such: when, and of what.
+    pub(crate) fn next(&mut self) -> (f64, Failure, usize) {
+        let rate = |failure: Failure| self.world.rate(failure).per_s() * self.sources(failure).len() as f64;
+        let rates = Failure::ALL.map(|failure| (failure, rate(failure)));
+        let total: f64 = rates.iter().map(|(_, rate)| rate).sum();
+        let mut at = self.chance.share() * total;
+        let is_it = |(_, rate): &&(Failure, f64)| {
+            at -= rate;
+            at <= 0.0
+        };
+        let failure = rates.iter().find(is_it).map_or(Failure::Device, |(failure, _)| *failure);
+        let sources = self.sources(failure);
+        (self.chance.exponential(1.0 / total), failure, sources[self.chance.index(sources.len())])
     }
 
     /// One of so many.
@@ -121,10 +141,10 @@ impl<'a> Cycle<'a> {
     pub(crate) fn run(mut self, failure: Failure, source: usize) -> Outcome {
         self.fail(failure, source);
         loop {
-            if self.is_dirty && !self.copies.iter().any(|copy| self.fleet.has(*copy)) {
+            self.react();
+            if self.volume.is_lost() {
                 return self.over(true);
             }
-            self.react();
             if matches!(self.state, State::Well) && self.fleet.is_well(self.now) {
                 return self.over(false);
             }
@@ -143,7 +163,7 @@ impl<'a> Cycle<'a> {
         let failing = self.now + self.chance.exponential(1.0 / total);
         let alive: Vec<_> = self.copies.iter().copied().filter(|copy| self.fleet.has(*copy)).collect();
         let natural = alive.len() as f64 * world.device.per_s();
-        let exposed = self.exposed.filter(|_| self.seeks_loss && self.is_dirty && natural > 0.0);
+        let exposed = self.exposed.filter(|_| self.seeks_loss && self.volume.is_dirty() && natural > 0.0);
         // The hazard is `haste` / (time since + base): drawn from there on.
         let base = base(world);
         let hastened = exposed.map_or(f64::INFINITY, |Exposed { since, haste }| {
@@ -207,12 +227,17 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    /// Copies are missing, or more of them are.
+    /// Copies are missing, or more of them are, or none could be brought home.
     fn expose(&mut self) {
         let serve = self.copies.iter().filter_map(|copy| self.fleet.serves_from(*copy)).fold(f64::INFINITY, f64::min);
+        let serve = if serve.is_finite() { serve } else { self.now };
         let base = base(self.world);
-        // Until some copy can be read, and then until it is home.
-        let length = if serve.is_finite() { (serve - self.now).max(0.0) + base } else { base };
+        let rescue = match self.state {
+            State::Taking { .. } => self.world.rescue_after_s + self.world.lease_s,
+            State::Well | State::Degraded { .. } => 0.0,
+        };
+        // Until some copy can be read, and home written, and then until it is there.
+        let length = (serve.max(self.fleet.home_from()) - self.now).max(0.0) + rescue + base;
         self.exposed = Some(Exposed { since: self.now, haste: DEATHS / (1.0 + length / base).ln() });
     }
 
@@ -224,9 +249,10 @@ impl<'a> Cycle<'a> {
     fn timer(&self) -> Option<f64> {
         let at = match &self.state {
             State::Well => None,
-            State::Degraded { home_at, .. } if self.is_dirty => Some(*home_at),
+            State::Degraded { home_at, .. } if self.volume.is_dirty() => *home_at,
             State::Degraded { since, .. } => Some(since + self.world.replace_after_s),
-            State::Taking { taking, .. } => taking.as_ref().and_then(|taking| taking.next_at()),
+            State::Taking { taking: Some(taking), .. } => taking.next_at(),
+            State::Taking { silent_since, taking: None } => self.rescuer(*silent_since).map(|(at, _)| at),
         };
         at.filter(|at| *at > self.now)
     }
@@ -236,52 +262,62 @@ impl<'a> Cycle<'a> {
         let owner_serves = self.fleet.serves(self.now, self.copies[0]);
         match &self.state {
             State::Well | State::Degraded { .. } if !owner_serves => {
-                self.state = State::Taking { since: self.now, taking: None };
+                self.state = State::Taking { silent_since: self.now, taking: None };
                 self.expose();
                 self.take_over();
             }
-            State::Well => {
-                if !self.holders_serve() {
-                    let home_at = self.now + self.world.silence_s + self.home_s();
-                    self.state = State::Degraded { since: self.now, home_at };
-                    self.expose();
-                    // It may take no time at all.
-                    self.degraded();
-                }
+            State::Well if !self.holders_serve() => {
+                self.state = State::Degraded { since: self.now, home_at: None };
+                self.expose();
+                self.degraded();
             }
+            // It has all of its copies. While home is away nothing could be brought there, so losses are sought then, too.
+            State::Well if self.fleet.has_home(self.now) => self.exposed = None,
+            State::Well if self.exposed.is_none() => self.expose(),
+            State::Well => {}
             State::Degraded { .. } => self.degraded(),
             State::Taking { .. } => self.take_over(),
         }
     }
 
+    /// Whether there are as many holders as there are to be, and all of them work.
     fn holders_serve(&self) -> bool {
-        self.copies[1..].iter().all(|copy| self.fleet.serves(self.now, *copy))
+        let serves = |copy: &Copy| self.fleet.serves(self.now, *copy);
+        self.copies.len() == self.volume.copies() && self.copies[1..].iter().all(serves)
     }
 
+    /// Home has what is dirty when the owner has noticed that holders are missing, and has written it there.
     fn degraded(&mut self) {
         let State::Degraded { since, home_at } = self.state else { return };
         if self.holders_serve() {
             return self.well();
         }
-        if self.is_dirty && self.now >= home_at {
-            self.is_home();
+        if !self.fleet.has_home(self.now) {
+            self.state = State::Degraded { since, home_at: None };
+            return;
         }
-        if !self.is_dirty && self.now >= since + self.world.replace_after_s {
+        if self.volume.is_dirty() {
+            let home_at = home_at.unwrap_or_else(|| self.now.max(since + self.world.silence_s) + self.write_back_s());
+            self.state = State::Degraded { since, home_at: Some(home_at) };
+            if self.now >= home_at {
+                self.volume.write_back();
+                self.exposed = None;
+            }
+        }
+        if !self.volume.is_dirty() && self.now >= since + self.world.replace_after_s {
             self.find_holders();
         }
     }
 
-    fn is_home(&mut self) {
-        (self.is_dirty, self.exposed) = (false, None);
-    }
-
     fn well(&mut self) {
-        (self.state, self.is_dirty, self.exposed) = (State::Well, true, None);
+        self.volume.hold(&self.copies[1..]);
+        self.volume.write();
+        (self.state, self.exposed) = (State::Well, None);
     }
 
     /// The owner, which has nothing dirty, looks for holders in the place of those that do not answer.
     fn find_holders(&mut self) {
-        let (owner, wanted) = (self.copies[0], usize::from(self.volume.copies) - 1);
+        let (owner, wanted) = (self.copies[0], self.volume.copies() - 1);
         self.copies.retain(|copy| *copy == owner || self.fleet.serves(self.now, *copy));
         let missing = wanted - (self.copies.len() - 1);
         let found = self.fleet.targets(self.now, self.volume.volume, owner.host, &self.copies, missing);
@@ -292,56 +328,79 @@ impl<'a> Cycle<'a> {
     }
 
     fn take_over(&mut self) {
-        let State::Taking { since, taking } = &mut self.state else { return };
-        let (since, mut taking) = (*since, taking.take());
-        let (owner, holders) = (self.copies[0], self.copies[1..].to_vec());
-        let owner_serves = self.fleet.serves(self.now, owner);
-        if self.volume.copies == 1 {
-            // Nobody else has what is dirty: the volume waits for its owner.
-            if owner_serves {
-                self.well();
-            }
-            return;
+        let State::Taking { silent_since, taking } = &mut self.state else { return };
+        let (mut silent_since, mut taking) = (*silent_since, taking.take());
+        if taking.take_if(|taking| !taking.taker().works(self.now, &self.fleet)).is_some() {
+            silent_since = self.now;
         }
-        if taking.as_ref().is_some_and(|taking| !self.fleet.is_reached(self.now, taking.host())) {
-            taking = None;
-        }
-        let is_stuck = taking.as_ref().is_none_or(|it| !it.is_under_way() && it.host() != owner.host);
-        if is_stuck && owner_serves {
-            // The owner is back, and has everything.
-            let seen = self.now - 2.0 * self.world.lease_s;
-            taking = Some(Box::new(Taking::begin(seen, self.volume, owner.host, holders, Own::Log)));
+        let owner_serves = self.fleet.serves(self.now, self.copies[0]);
+        if owner_serves && taking.as_ref().is_none_or(|taking| taking.gives_way()) {
+            taking = Some(self.begin(Taker::Owner(self.copies[0])));
         } else if taking.is_none() {
-            let seen = since - self.world.silent_s;
-            let own = if self.is_dirty { Own::Nothing } else { Own::Home };
-            let host = self.fleet.any_host(self.now, self.chance);
-            taking = host.map(|host| Box::new(Taking::begin(seen, self.volume, host, holders, own)));
+            taking = self.taker(silent_since).map(|taker| self.begin(taker));
         }
         if let Some(taking) = &mut taking {
-            let (home, chance) = (self.world.home, &mut *self.chance);
-            taking.go_on(self.now, &self.fleet, &mut || draw(home, chance));
-            if taking.is_home() {
-                (self.is_dirty, self.exposed) = (false, None);
+            let (write_back, chance) = (self.world.write_back, &mut *self.chance);
+            taking.go_on(self.now, &self.fleet, &mut self.volume, &mut || draw(write_back, chance));
+            if !self.volume.is_dirty() {
+                self.exposed = None;
             }
             if taking.is_done() {
-                // Nothing is dirty, and the new owner has no holders yet.
-                self.copies = vec![self.fleet.copy_at(taking.host())];
-                self.state = State::Degraded { since: self.now - self.world.replace_after_s, home_at: self.now };
-                return self.find_holders();
+                let host = taking.taker().host();
+                return self.attach(host);
             }
         }
-        self.state = State::Taking { since, taking };
+        self.state = State::Taking { silent_since, taking };
     }
 
-    fn home_s(&mut self) -> f64 {
-        draw(self.world.home, self.chance)
+    fn begin(&self, taker: Taker) -> Box<Taking> {
+        let seen = self.now - self.world.silent_s;
+        Taking::begin(seen, &self.volume, taker, self.copies.clone(), self.world.broken)
+    }
+
+    /// The one that takes the volume over now: a holder whose turn it is, or, when no copy is left and so no holder comes, an
+    /// operator.
+    fn taker(&mut self, silent_since: f64) -> Option<Taker> {
+        if !self.copies.iter().any(|copy| self.fleet.has(*copy)) {
+            return self.fleet.any_host(self.now, self.chance).map(Taker::Operator);
+        }
+        self.rescuer(silent_since).filter(|(at, _)| *at <= self.now).map(|(_, copy)| Taker::Holder(copy))
+    }
+
+    /// The holder that takes the volume over first, and when, if nothing more fails. Silence counts while a holder reaches the
+    /// registry.
+    fn rescuer(&self, silent_since: f64) -> Option<(f64, Copy)> {
+        let after = Duration::from_secs_f64(self.world.rescue_after_s);
+        let at = |copy: &Copy| {
+            let wait = self.volume.view.entry.rescue_after(copy.partition, after)?;
+            let reached = self.fleet.reached_from(copy.host).max(self.fleet.home_from());
+            let silent = (silent_since - self.world.silent_s).max(reached);
+            Some((silent + wait.as_secs_f64(), *copy))
+        };
+        let serving = self.copies[1..].iter().filter(|copy| self.fleet.serves(self.now, **copy));
+        serving.filter_map(at).min_by(|one, other| one.0.total_cmp(&other.0))
+    }
+
+    /// All is home, as far as the machine knows, and this host has the volume.
+    fn attach(&mut self, host: usize) {
+        if self.volume.is_lost() {
+            return;
+        }
+        self.volume.attach(host);
+        self.copies = vec![self.fleet.copy_at(host)];
+        self.state = State::Degraded { since: self.now - self.world.replace_after_s, home_at: None };
+        self.degraded();
+    }
+
+    fn write_back_s(&mut self) -> f64 {
+        draw(self.world.write_back, self.chance)
     }
 }
 
 /// The time for which copies are missing if nothing else fails, about.
 fn base(world: &World) -> f64 {
-    let (Takes::Fixed(home_s) | Takes::Exponential(home_s)) = world.home;
-    world.silence_s + home_s
+    let (Takes::Fixed(write_back_s) | Takes::Exponential(write_back_s)) = world.write_back;
+    world.silence_s + write_back_s
 }
 
 fn draw(takes: Takes, chance: &mut Chance) -> f64 {

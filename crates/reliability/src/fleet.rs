@@ -1,4 +1,4 @@
-//! The hosts of a site, their devices and racks: what of them works at a time.
+//! The hosts of a site, their devices and racks, and the home: what of them works at a time.
 
 use crate::chance::Chance;
 use crate::world::{Failure, World};
@@ -36,11 +36,16 @@ pub(crate) struct Fleet<'a> {
     world: &'a World,
     hosts: Vec<Host>,
     racks: Vec<Rack>,
+    /// The home and the registry are there again from then on.
+    home_away_until: f64,
     devices: u64,
 }
 
 /// Room at each host, and the most of it that a volume could need.
 const ROOM: u64 = 50 << 30;
+
+/// Before all times: nothing has failed yet.
+const EVER: f64 = f64::NEG_INFINITY;
 
 impl<'a> Fleet<'a> {
     pub(crate) fn new(world: &'a World) -> Self {
@@ -48,12 +53,12 @@ impl<'a> Fleet<'a> {
         let host = |number: usize| Host {
             rack: number / world.hosts_per_rack as usize,
             device: PartitionId(number as u64 + 1),
-            down_until: 0.0,
-            bare_until: 0.0,
+            down_until: EVER,
+            bare_until: EVER,
         };
-        let rack = Rack { dark_until: 0.0, apart_until: 0.0 };
+        let rack = Rack { dark_until: EVER, apart_until: EVER };
         let (hosts, racks) = ((0..count).map(host).collect(), vec![rack; world.racks as usize]);
-        Self { world, hosts, racks, devices: count as u64 }
+        Self { world, hosts, racks, home_away_until: EVER, devices: count as u64 }
     }
 
     /// The copy that a host would have now.
@@ -65,11 +70,26 @@ impl<'a> Fleet<'a> {
         self.hosts[host].rack
     }
 
-    /// Whether a host works, and reaches home, the registry and the others.
+    /// Whether a host works, and reaches the others, and the home if that is there.
     pub(crate) fn is_reached(&self, now: f64, host: usize) -> bool {
+        now >= self.reached_from(host)
+    }
+
+    /// Since when it does, or from when on if nothing more fails.
+    pub(crate) fn reached_from(&self, host: usize) -> f64 {
         let Host { rack, down_until, .. } = self.hosts[host];
         let Rack { dark_until, apart_until } = self.racks[rack];
-        now >= down_until && now >= dark_until && now >= apart_until
+        down_until.max(dark_until).max(apart_until)
+    }
+
+    /// Since when the home and the registry are there, or from when on if nothing more fails.
+    pub(crate) fn home_from(&self) -> f64 {
+        self.home_away_until
+    }
+
+    /// Whether they are there now.
+    pub(crate) fn has_home(&self, now: f64) -> bool {
+        now >= self.home_away_until
     }
 
     /// Whether the device that had a copy is still there, its host working or not.
@@ -84,9 +104,7 @@ impl<'a> Fleet<'a> {
 
     /// When a copy can be read again if nothing more fails; never if its device is gone.
     pub(crate) fn serves_from(&self, copy: Copy) -> Option<f64> {
-        let Host { rack, down_until, bare_until, .. } = self.hosts[copy.host];
-        let Rack { dark_until, apart_until } = self.racks[rack];
-        self.has(copy).then(|| down_until.max(bare_until).max(dark_until).max(apart_until))
+        self.has(copy).then(|| self.reached_from(copy.host).max(self.hosts[copy.host].bare_until))
     }
 
     pub(crate) fn has_device(&self, now: f64, host: usize) -> bool {
@@ -125,7 +143,11 @@ impl<'a> Fleet<'a> {
             Failure::Device => self.lose_device(source, until),
             Failure::Power => self.racks[source].dark_until = self.racks[source].dark_until.max(until),
             Failure::Partition => self.racks[source].apart_until = self.racks[source].apart_until.max(until),
-            Failure::Burst => self.racks.iter_mut().for_each(|rack| rack.dark_until = rack.dark_until.max(until)),
+            Failure::Burst => {
+                self.racks.iter_mut().for_each(|rack| rack.dark_until = rack.dark_until.max(until));
+                self.home_away_until = self.home_away_until.max(until);
+            }
+            Failure::Home => self.home_away_until = self.home_away_until.max(until),
         }
     }
 
@@ -134,7 +156,7 @@ impl<'a> Fleet<'a> {
         let is_one = |&host: &usize| match failure {
             Failure::Power => self.hosts[host].rack == source,
             Failure::Burst => true,
-            Failure::Node | Failure::Device | Failure::Partition => false,
+            Failure::Node | Failure::Device | Failure::Partition | Failure::Home => false,
         };
         (0..self.hosts.len()).filter(is_one).collect()
     }
@@ -150,7 +172,7 @@ impl<'a> Fleet<'a> {
     pub(crate) fn mended_at(&self, now: f64) -> Option<f64> {
         let hosts = self.hosts.iter().flat_map(|host| [host.down_until, host.bare_until]);
         let racks = self.racks.iter().flat_map(|rack| [rack.dark_until, rack.apart_until]);
-        hosts.chain(racks).filter(|&at| at > now).min_by(f64::total_cmp)
+        hosts.chain(racks).chain([self.home_away_until]).filter(|&at| at > now).min_by(f64::total_cmp)
     }
 
     /// Whether everything works.

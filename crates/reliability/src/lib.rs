@@ -1,14 +1,16 @@
 //! How long acknowledged writes of a write-back volume last, by the number of their copies: the reliability study that the
 //! CoopReplica paper planned (section 4) and could not do.
 //!
-//! A Monte Carlo run lets hosts, devices, racks and whole sites fail, and has the placement of copies
-//! ([`volume::Circle`]) and take-overs ([`volume::TakeOver`]) done by the machines that a real volume has. Losses are rare, so they are
-//! sought out and weighted. Where a Markov chain is exact the two are held against each other.
+//! A Monte Carlo run lets hosts, devices, racks, homes and whole sites fail, and has the placement of copies
+//! ([`volume::Circle`]) and take-overs ([`volume::TakeOver`]) done by the machines that a real volume has. Whether an acknowledged
+//! write is lost is decided by what a take-over reads and brings home. Losses are rare, so they are sought out and weighted. Where a
+//! Markov chain is exact the two are held against each other.
 //!
 //! | module | duty |
 //! |---|---|
 //! | `world` | how often things fail and how long they stay so, with sources |
 //! | `fleet` | hosts, devices and racks: what of them works |
+//! | `replicated` | a volume as the registry and home have it, and what was acknowledged |
 //! | `takeover` | a take-over as the machine does it |
 //! | `cycle` | a volume from its first failure until all is well again |
 //! | `study` | from cycles to times to loss |
@@ -19,9 +21,10 @@ mod chance;
 mod cycle;
 mod fleet;
 pub mod markov;
+mod replicated;
 mod study;
 mod takeover;
 mod world;
 
-pub use study::{Estimate, estimate};
-pub use world::{Failure, Rate, Takes, World, YEAR_S};
+pub use study::{Estimate, estimate, lives};
+pub use world::{Devices, Failure, Rate, Takes, World, YEAR_S};

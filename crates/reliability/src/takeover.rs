@@ -1,56 +1,62 @@
 //! A take-over as the machine does it, with the copies that can be read: what it asks for happens in virtual time.
 
 use crate::fleet::{Copy, Fleet};
-use protocol::volumes::Listed;
-use std::time::Duration;
-use types::Time;
+use crate::replicated::{Replicated, host_id};
+use protocol::volumes::{Leaving, Listed};
+use types::{Broken, Time};
 use volume::{
-    Content, Entry, Epoch, Extent, FlushEpoch, FromHolder, HostId, Kept, PartitionId, Registered, Sequence, Source,
-    Stamp, TakeOver, TakeOverConfig, TakeOverEffect, ToHolder, View, VolumeId,
+    Change, Content, FromHolder, Kept, PartitionId, Rule, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect,
+    ToHolder, View,
 };
 
-/// The dirty data of a volume stands for one write: all of it is lost together or not at all.
-fn dirty(epoch: Epoch) -> Entry {
-    let stamp = Stamp { epoch, sequence: Sequence(1), flush: FlushEpoch(1) };
-    Entry { stamp, extent: Extent { offset: 0, len: 1 } }
-}
-
-/// A volume, as the registry has it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Replicated {
-    pub(crate) volume: VolumeId,
-    pub(crate) copies: u8,
-    pub(crate) lease_s: f64,
-}
-
-/// The place of the dirty data beside the holders.
+/// The host that takes a volume over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Own {
-    /// None.
-    Nothing,
-    /// The log of the host: it was the owner.
-    Log,
-    /// Home has everything already.
-    Home,
+pub(crate) enum Taker {
+    /// The owner, which was away and is back with its log.
+    Owner(Copy),
+    /// A holder, which leaves the volume to nobody.
+    Holder(Copy),
+    /// Some host, where an operator attaches the volume.
+    Operator(usize),
+}
+
+impl Taker {
+    pub(crate) fn host(self) -> usize {
+        match self {
+            Self::Owner(copy) | Self::Holder(copy) => copy.host,
+            Self::Operator(host) => host,
+        }
+    }
+
+    /// Whether its process runs: one whose device is gone ends.
+    pub(crate) fn works(self, now: f64, fleet: &Fleet<'_>) -> bool {
+        match self {
+            Self::Owner(copy) | Self::Holder(copy) => fleet.serves(now, copy),
+            Self::Operator(host) => fleet.is_reached(now, host),
+        }
+    }
 }
 
 /// A volume whose owner does not answer, and the host that takes it over.
 #[derive(Debug)]
 pub(crate) struct Taking {
     machine: TakeOver,
-    host: usize,
-    view: View,
-    /// The epoch of the dirty data.
-    epoch: Epoch,
-    holders: Vec<Copy>,
+    taker: Taker,
+    /// The copies that there were: the owner's first.
+    copies: Vec<Copy>,
     /// Holders that a session is to be had with.
     wanted: Vec<PartitionId>,
     /// Those that there is one with, and the partition that answers in it.
     connected: Vec<(PartitionId, PartitionId)>,
+    /// The change of the registry that the store is to make when it is there, and whether home is to hear of the epoch.
+    change: Option<Change>,
+    is_fencing: bool,
     /// The data is on its way home, from there and until then.
     on_its_way: Option<(Source, f64)>,
-    /// Home has it.
-    is_home: bool,
+    /// The writes of the write-back under way.
+    written: Vec<Stamp>,
+    /// The lists that it waits for, if the operator was told so; none of them if it is the log of the owner.
+    missing: Option<Vec<PartitionId>>,
     is_done: bool,
 }
 
@@ -66,54 +72,51 @@ fn time(seconds: f64) -> Time {
 }
 
 impl Taking {
-    /// A host takes over a volume with these holders, whose owner gave its last sign of life at `seen`.
-    pub(crate) fn begin(seen: f64, volume: Replicated, host: usize, holders: Vec<Copy>, own: Own) -> Self {
-        let Replicated { volume, copies, lease_s } = volume;
-        let epoch = Epoch(1);
-        let mut entry = Registered::new(1 << 30, copies, Duration::from_secs_f64(lease_s));
-        // Nobody else has the number of a host that is gone.
-        (entry.epoch, entry.owner) = (epoch, Some(HostId(u64::MAX)));
-        entry.holders = holders.iter().map(|copy| copy.partition).collect();
-        let view = View { revision: 1, entry };
-        // One write stands for all: it takes longer than a holder may be silent for.
-        let config =
-            TakeOverConfig { silence: Duration::from_secs(86_400), ..TakeOverConfig::new(volume, HostId(host as u64)) };
-        let mut machine = TakeOver::new(time(seen), config, view.clone());
-        match own {
-            Own::Nothing | Own::Home => {}
-            Own::Log => machine = machine.with_own_log(epoch, vec![dirty(epoch)]),
+    /// A host takes over a volume with these copies, the owner's first, whose owner gave its last sign of life at `seen`.
+    pub(crate) fn begin(
+        seen: f64,
+        volume: &Replicated,
+        taker: Taker,
+        copies: Vec<Copy>,
+        broken: Broken<Rule>,
+    ) -> Box<Self> {
+        let config = TakeOverConfig {
+            keeps: !matches!(taker, Taker::Holder(_)),
+            broken,
+            ..TakeOverConfig::new(volume.volume, host_id(taker.host()))
+        };
+        let mut machine = TakeOver::new(time(seen), config, volume.view.clone());
+        if matches!(taker, Taker::Owner(_)) {
+            let entries = if volume.is_dirty() { vec![volume.acknowledged()] } else { Vec::new() };
+            machine = machine.with_own_log(volume.epoch(), entries);
         }
-        Self {
+        Box::new(Self {
             machine,
-            host,
-            view,
-            epoch,
-            holders,
+            taker,
+            copies,
             wanted: Vec::new(),
             connected: Vec::new(),
+            change: None,
+            is_fencing: false,
             on_its_way: None,
-            is_home: own == Own::Home,
+            written: Vec::new(),
+            missing: None,
             is_done: false,
-        }
+        })
     }
 
-    pub(crate) fn host(&self) -> usize {
-        self.host
+    pub(crate) fn taker(&self) -> Taker {
+        self.taker
     }
 
-    /// Whether the data is home, and whether the volume has its new owner.
-    pub(crate) fn is_home(&self) -> bool {
-        self.is_home
+    /// Whether the owner, if it comes back, need not wait for the end of this.
+    pub(crate) fn gives_way(&self) -> bool {
+        !matches!(self.taker, Taker::Owner(_)) && (self.machine.is_watching() || self.missing.is_some())
     }
 
-    /// See [`Taking::is_home`].
+    /// Whether the machine has said that all is home.
     pub(crate) fn is_done(&self) -> bool {
         self.is_done
-    }
-
-    /// Whether something is on its way home.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.on_its_way.is_some()
     }
 
     /// When it goes on by itself.
@@ -122,13 +125,20 @@ impl Taking {
         timeout.into_iter().chain(self.on_its_way.map(|(_, at)| at)).min_by(f64::total_cmp)
     }
 
-    /// Goes on as far as it can now. `home_s` gives the time that the data takes to be home.
-    pub(crate) fn go_on(&mut self, now: f64, fleet: &Fleet<'_>, home_s: &mut dyn FnMut() -> f64) {
+    /// Goes on as far as it can now. `write_back_s` gives the time that the data takes to be home.
+    pub(crate) fn go_on(
+        &mut self,
+        now: f64,
+        fleet: &Fleet<'_>,
+        volume: &mut Replicated,
+        write_back_s: &mut dyn FnMut() -> f64,
+    ) {
         let at = time(now);
         self.look_at_holders(now, fleet);
+        self.look_at_store(now, fleet, volume);
         if let Some((source, _)) = self.on_its_way.take_if(|(_, at)| *at <= now) {
-            let Entry { stamp, extent } = dirty(self.epoch);
-            let kept = Kept { stamp, record: Some((extent, Content::Trim)) };
+            let entry = volume.acknowledged();
+            let kept = Kept { stamp: entry.stamp, record: Some((entry.extent, Content::Trim)) };
             match source {
                 Source::Own => self.machine.kept(at, Source::Own, kept),
                 Source::Holder(partition) => self.machine.heard(at, partition, FromHolder::Kept(kept)),
@@ -137,9 +147,23 @@ impl Taking {
         if self.machine.poll_timeout().is_some_and(|due| due <= at) {
             self.machine.handle_timeout(at);
         }
-        while let Some(effect) = self.machine.poll_effect() {
-            self.carry_out(now, effect, fleet, home_s);
+        loop {
+            while let Some(effect) = self.machine.poll_effect() {
+                self.carry_out(now, effect, fleet, volume, write_back_s);
+            }
+            // The operator gives up what cannot come back, and nothing else.
+            if !self.missing.as_ref().is_some_and(|missing| self.is_gone(missing, fleet)) {
+                return;
+            }
+            self.missing = None;
+            self.machine.accept_loss(at);
         }
+    }
+
+    /// Whether the devices with these lists are gone, and that with the owner's log is, or is here.
+    fn is_gone(&self, missing: &[PartitionId], fleet: &Fleet<'_>) -> bool {
+        let has_log = matches!(self.taker, Taker::Owner(_)) || !fleet.has(self.copies[0]);
+        has_log && !missing.iter().any(|partition| fleet.has(self.holder(*partition)))
     }
 
     /// Sessions end and begin with what happens to the holders. A host whose device was replaced answers, too, as another
@@ -165,28 +189,49 @@ impl Taking {
         }
     }
 
+    /// The store with the home and the registry does what it was asked when it is there. Data on its way when it goes away has to be
+    /// sent again.
+    fn look_at_store(&mut self, now: f64, fleet: &Fleet<'_>, volume: &mut Replicated) {
+        if !fleet.has_home(now) {
+            if self.on_its_way.take().is_some() {
+                self.machine.home_failed(time(now));
+            }
+            return;
+        }
+        if let Some(change) = self.change.take() {
+            volume.view = View { revision: volume.view.revision + 1, entry: change.entry };
+            self.machine.changed(time(now), Ok(volume.view.clone()));
+        }
+        if std::mem::take(&mut self.is_fencing) {
+            self.machine.home_fenced(time(now), volume.mark());
+        }
+    }
+
     fn holder(&self, partition: PartitionId) -> Copy {
         *self
-            .holders
+            .copies
             .iter()
             .find(|copy| copy.partition == partition)
             .expect("it speaks of the holders that it was told of")
     }
 
-    fn carry_out(&mut self, now: f64, effect: TakeOverEffect, fleet: &Fleet<'_>, home_s: &mut dyn FnMut() -> f64) {
+    fn carry_out(
+        &mut self,
+        now: f64,
+        effect: TakeOverEffect,
+        fleet: &Fleet<'_>,
+        volume: &mut Replicated,
+        write_back_s: &mut dyn FnMut() -> f64,
+    ) {
         let at = time(now);
         match effect {
             TakeOverEffect::Change(change) => {
-                self.view = View { revision: self.view.revision + 1, entry: change.entry };
-                self.machine.changed(at, Ok(self.view.clone()));
+                self.change = Some(change);
+                self.look_at_store(now, fleet, volume);
             }
             TakeOverEffect::FenceHome(_) => {
-                let mark = if self.is_home { dirty(self.epoch).stamp } else { Stamp::begin(self.epoch) };
-                self.machine.home_fenced(at, mark);
-                if self.is_home {
-                    // The operator is told which lists are missing, and knows that nothing is dirty.
-                    self.machine.accept_loss(at);
-                }
+                self.is_fencing = true;
+                self.look_at_store(now, fleet, volume);
             }
             TakeOverEffect::Connect(partition) => {
                 self.wanted.push(partition);
@@ -194,27 +239,28 @@ impl Taking {
             }
             TakeOverEffect::Send(partition, ToHolder::List(_)) => {
                 let answering = fleet.copy_at(self.holder(partition).host).partition;
-                let copies = if answering == partition { vec![dirty(self.epoch)] } else { Vec::new() };
+                let has_copy = answering == partition && volume.is_dirty();
+                let copies = if has_copy { vec![volume.acknowledged()] } else { Vec::new() };
                 let listed = Listed { partition: answering, copies, is_last: true };
                 self.machine.heard(at, partition, FromHolder::Listed(listed));
             }
             TakeOverEffect::Send(partition, ToHolder::Fetch(_)) => {
-                self.on_its_way = Some((Source::Holder(partition), now + home_s()));
+                self.on_its_way = Some((Source::Holder(partition), now + write_back_s()));
+                // One write stands for many, which come one after another: the holder is never silent.
+                self.machine.heard(at, partition, FromHolder::Leaving(Leaving));
             }
-            TakeOverEffect::ReadOwn(_) => self.on_its_way = Some((Source::Own, now + home_s())),
+            TakeOverEffect::ReadOwn(_) => self.on_its_way = Some((Source::Own, now + write_back_s())),
+            TakeOverEffect::Begin(..) => self.written.clear(),
+            TakeOverEffect::Write(record) => self.written.push(record.stamp),
             TakeOverEffect::End(through) => {
-                self.is_home |= through == dirty(self.epoch).stamp;
+                volume.install(&self.written, through);
                 self.machine.home_durable(at, through);
             }
-            TakeOverEffect::Abort => self.on_its_way = None,
+            TakeOverEffect::Abort => (self.on_its_way, self.written) = (None, Vec::new()),
+            TakeOverEffect::Missing(missing) => self.missing = Some(missing),
             TakeOverEffect::Done(_) => self.is_done = true,
             TakeOverEffect::Lost(epoch) => unreachable!("there is no other host that claims {epoch:?}"),
-            TakeOverEffect::Begin(..)
-            | TakeOverEffect::Write(_)
-            | TakeOverEffect::Reconnect(..)
-            | TakeOverEffect::Disconnect(_)
-            | TakeOverEffect::Send(..)
-            | TakeOverEffect::Missing(_) => {}
+            TakeOverEffect::Reconnect(..) | TakeOverEffect::Disconnect(_) | TakeOverEffect::Send(..) => {}
         }
     }
 }

@@ -1,64 +1,96 @@
-//! The share of volumes that have lost nothing, over time: R(t), a curve for each number of copies.
+//! R(t), the share of volumes that have lost nothing, and f(t), the density of losses, over time: a curve for each number of copies.
 
 use super::Lasting;
 use crate::Result;
 use crate::raster::Raster;
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use reliability::{Devices, Estimate};
+use std::ops::Range;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (1000, 560);
 
-/// In years: 1 to a million, in steps of a tenth of a power of ten.
-const TIMES: std::ops::RangeInclusive<i32> = 0..=60;
+/// In years, as powers of ten.
+const TIMES: Range<f64> = -1.0..16.0;
 
 /// Of each number of copies.
 const COLOURS: [RGBColor; 4] =
     [RGBColor(90, 90, 90), RGBColor(192, 57, 43), RGBColor(36, 113, 163), RGBColor(30, 132, 73)];
 
-/// Draws `reliability.svg` and `reliability.png` into a folder, of volumes on devices without capacitors.
+/// A picture: a figure over the years.
+struct Picture {
+    name: &'static str,
+    caption: &'static str,
+    range: Range<f64>,
+    figure: fn(&Estimate, f64) -> f64,
+}
+
+const PICTURES: [Picture; 2] = [
+    Picture {
+        name: "reliability",
+        caption: "R(t): volumes that have lost nothing, over the years (powers of ten), bare devices",
+        range: 0.0..1.05,
+        figure: Estimate::survives,
+    },
+    Picture {
+        name: "density",
+        caption: "f(t): losses a year of a volume, over the years (both as powers of ten), bare devices",
+        range: -20.0..0.0,
+        figure: |estimate, years| estimate.density(years).log10(),
+    },
+];
+
+/// Draws `reliability` and `density`, each as SVG and PNG, into a folder, of volumes on devices without capacitors.
 ///
 /// # Errors
 /// The folder cannot be written to.
 pub fn draw_reliability(rows: &[Lasting], dir: &Path) -> Result<()> {
-    curves(&SVGBackend::new(&dir.join("reliability.svg"), SIZE).into_drawing_area(), rows)?;
-    let raster = Raster::new(SIZE);
-    curves(&raster.clone().into_drawing_area(), rows)?;
-    raster.write(&dir.join("reliability.png"))
+    for picture in PICTURES {
+        let file = dir.join(format!("{}.svg", picture.name));
+        picture.draw(&SVGBackend::new(&file, SIZE).into_drawing_area(), rows)?;
+        let raster = Raster::new(SIZE);
+        picture.draw(&raster.clone().into_drawing_area(), rows)?;
+        raster.write(&file.with_extension("png"))?;
+    }
+    Ok(())
 }
 
-fn curves<D: DrawingBackend>(area: &DrawingArea<D, Shift>, rows: &[Lasting]) -> Result<()>
-where
-    D::ErrorType: 'static,
-{
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(area)
-        .caption(
-            "R(t): volumes that have lost nothing, over the years (powers of ten), bare devices",
-            ("sans-serif", 18),
-        )
-        .margin(12)
-        .x_label_area_size(30)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..6.0, 0.0..1.05)?;
-    chart.configure_mesh().max_light_lines(1).label_style(("sans-serif", 14)).draw()?;
-    for row in rows {
-        let Lasting::Volume { copies, is_protected: false, estimate } = row else { continue };
-        let colour = COLOURS[usize::from(*copies - 1) % COLOURS.len()];
-        let points = TIMES.map(|tenth| f64::from(tenth) / 10.0).map(|at| (at, estimate.survives(10_f64.powf(at))));
-        let key = move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3));
-        let name = format!("W = {copies}");
-        chart.draw_series(LineSeries::new(points, colour.stroke_width(3)))?.label(name).legend(key);
+impl Picture {
+    fn draw<D: DrawingBackend>(&self, area: &DrawingArea<D, Shift>, rows: &[Lasting]) -> Result<()>
+    where
+        D::ErrorType: 'static,
+    {
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(area)
+            .caption(self.caption, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(30)
+            .y_label_area_size(60)
+            .build_cartesian_2d(TIMES, self.range.clone())?;
+        chart.configure_mesh().max_light_lines(1).label_style(("sans-serif", 14)).draw()?;
+        for row in rows {
+            let Lasting::Volume { copies, devices: Devices::Bare, estimate } = row else { continue };
+            let colour = COLOURS[usize::from(*copies - 1) % COLOURS.len()];
+            let steps = (10.0 * TIMES.start) as i32..=(10.0 * TIMES.end) as i32;
+            let figure = |at: f64| (self.figure)(estimate, 10_f64.powf(at));
+            let points = steps.map(|tenth| f64::from(tenth) / 10.0).map(|at| (at, figure(at)));
+            // A figure below the picture is not drawn along its edge.
+            let points = points.filter(|(_, figure)| *figure >= self.range.start);
+            let key = move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3));
+            let name = format!("W = {copies}");
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(3)))?.label(name).legend(key);
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerLeft)
+            .background_style(WHITE)
+            .border_style(BLACK)
+            .label_font(("sans-serif", 18))
+            .draw()?;
+        area.present()?;
+        Ok(())
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
-        .background_style(WHITE)
-        .border_style(BLACK)
-        .label_font(("sans-serif", 18))
-        .draw()?;
-    area.present()?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -74,13 +106,17 @@ mod tests {
             Ok::<_, Infallible>(())
         };
         super::super::reliability(200, &|_| (), found).unwrap();
-        assert_eq!(rows.len(), 4 + 8 + 4);
-        assert!(rows.iter().all(|row| row.to_json()["mttf_years"].is_number() && !row.to_string().is_empty()));
+        assert_eq!(rows.len(), 4 + 2 + 12 + 4);
+        let has_figure = |row: &Lasting| ["mttf_years", "apart"].iter().any(|it| row.to_json()[it].is_number());
+        assert!(rows.iter().all(|row| has_figure(row) && !row.to_string().is_empty()));
         let dir = std::env::temp_dir().join(format!("thorp-reliability-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         draw_reliability(&rows, &dir).unwrap();
-        assert!(std::fs::read_to_string(dir.join("reliability.svg")).unwrap().contains("W = 4"));
-        assert_eq!(std::fs::read(dir.join("reliability.png")).unwrap()[..8], *b"\x89PNG\r\n\x1a\n");
+        for name in ["reliability", "density"] {
+            let file = dir.join(name);
+            assert!(std::fs::read_to_string(file.with_extension("svg")).unwrap().contains("W = 4"));
+            assert_eq!(std::fs::read(file.with_extension("png")).unwrap()[..8], *b"\x89PNG\r\n\x1a\n");
+        }
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! Times to loss: a Monte Carlo run beside a Markov chain where that is exact, the same in a world of published rates, and
 //! RAIDs of the same devices.
 
-use reliability::{Estimate, Failure, World, YEAR_S, estimate, markov};
+use reliability::{Devices, Estimate, Failure, World, YEAR_S, estimate, lives, markov};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -10,6 +10,15 @@ pub const COPIES_MAX: u8 = 4;
 
 /// A run may differ by so much from a chain that is exact.
 const DIFFERS_MAX: f64 = 0.05;
+
+/// Where one kind of failure is all that there is, so many times as many cycles of it are run.
+const CHECKED_TIMES: u32 = 4;
+
+/// The volumes whose lives are drawn one by one.
+const LIVES: usize = 2_000;
+
+/// The years at which f(t), F(t) and R(t) are given.
+const CURVE_YEARS: [f64; 7] = [0.1, 1.0, 10.0, 100.0, 1e4, 1e6, 1e8];
 
 /// A row of the study.
 #[derive(Clone, Debug)]
@@ -23,12 +32,25 @@ pub enum Lasting {
         /// By the chain.
         chain_years: f64,
     },
+    /// The lives of volumes, each from its beginning to a loss, beside f(t).
+    Lives {
+        /// The world.
+        world: &'static str,
+        /// W.
+        copies: u8,
+        /// How many were lived.
+        count: usize,
+        /// The largest difference between the share that has lost something and F(t),
+        apart: f64,
+        /// and that which chance explains.
+        most: f64,
+    },
     /// In the world of published rates.
     Volume {
         /// W.
         copies: u8,
-        /// Whether devices have capacitors that save them when power fails.
-        is_protected: bool,
+        /// Its devices, by how many of them die when power fails.
+        devices: Devices,
         /// By the run.
         estimate: Estimate,
     },
@@ -50,18 +72,30 @@ pub fn reliability<E>(
     let (death_s, mend_s) = (1e9, 20.0);
     for copies in 1..=COPIES_MAX {
         progress(&format!("beside the Markov chain, {copies} copies"));
+        let cycles = cycles.saturating_mul(CHECKED_TIMES);
         let estimate = estimate(&World::exponential(death_s, mend_s), copies, cycles, 7);
         let chain_years = markov::volume(copies, 1.0 / death_s, 1.0 / mend_s) / YEAR_S;
         found(Lasting::Checked { copies, estimate, chain_years })?;
     }
-    for is_protected in [false, true] {
+    let worlds = [
+        ("published rates", World::published(Devices::Worst), 1),
+        ("a device dies every 10,000 s", World::exponential(1e4, 100.0), 2),
+    ];
+    for (name, world, copies) in worlds {
+        progress(&format!("life by life, {copies} copies"));
+        let drawn = lives(&world, copies, LIVES, 7);
+        let estimate = estimate(&world, copies, cycles, 7);
+        let (apart, most) = (apart(&estimate, drawn), apart_max(LIVES) + estimate.error);
+        found(Lasting::Lives { world: name, copies, count: LIVES, apart, most })?;
+    }
+    for devices in Devices::ALL {
         for copies in 1..=COPIES_MAX {
-            progress(&format!("by published rates, {copies} copies"));
-            let estimate = estimate(&World::published(is_protected), copies, cycles, 7);
-            found(Lasting::Volume { copies, is_protected, estimate })?;
+            progress(&format!("by published rates, {copies} copies, {}", devices.name()));
+            let estimate = estimate(&World::published(devices), copies, cycles, 7);
+            found(Lasting::Volume { copies, devices, estimate })?;
         }
     }
-    let device = World::published(true).device;
+    let device = World::published(Devices::Capacitors).device;
     let (death, rebuild) = (1.0 / device.every_s, 1.0 / device.lasts_s);
     for (name, disks, spare) in
         [("one device", 1, 0), ("RAID 1 of 2", 2, 1), ("RAID 5 of 8", 8, 1), ("RAID 6 of 8", 8, 2)]
@@ -69,6 +103,18 @@ pub fn reliability<E>(
         found(Lasting::Raid { name, years: markov::raid(disks, spare, death, rebuild) / YEAR_S })?;
     }
     Ok(())
+}
+
+/// The largest difference between the share of lives that have ended and F(t), the distance of Kolmogorov and Smirnov.
+fn apart(estimate: &Estimate, mut lives: Vec<f64>) -> f64 {
+    lives.sort_by(f64::total_cmp);
+    let share = |place: usize| place as f64 / lives.len() as f64;
+    lives.iter().enumerate().map(|(place, &at)| (estimate.is_lost(at) - share(place)).abs()).fold(0.0, f64::max)
+}
+
+/// The distance that one in a hundred draws of so many lives exceeds.
+fn apart_max(count: usize) -> f64 {
+    1.63 / (count as f64).sqrt()
 }
 
 impl Lasting {
@@ -83,14 +129,23 @@ impl Lasting {
                     "ratio": ratio, "target": format!("1 +- {DIFFERS_MAX}"), "met": (ratio - 1.0).abs() <= DIFFERS_MAX,
                 })
             }
-            Self::Volume { copies, is_protected, estimate } => {
+            Self::Lives { world, copies, count, apart, most } => {
+                json!({
+                    "experiment": "reliability", "case": "lives", "world": world, "copies": copies, "lives": count,
+                    "apart": apart, "target": most, "met": apart <= most,
+                })
+            }
+            Self::Volume { copies, devices, estimate } => {
+                let at = |years: f64| {
+                    let (density, lost) = (estimate.density(years), estimate.is_lost(years));
+                    json!({"years": years, "f": density, "F": lost, "R": estimate.survives(years)})
+                };
                 let begins: serde_json::Map<_, _> =
                     estimate.begins.iter().map(|(failure, share)| (failure.name().to_owned(), json!(share))).collect();
                 json!({
-                    "experiment": "reliability", "case": "volume", "copies": copies, "capacitors": is_protected,
+                    "experiment": "reliability", "case": "volume", "copies": copies, "devices": devices.name(),
                     "mttf_years": estimate.mttf_years, "standard_error": estimate.error,
-                    "survives_1_year": estimate.survives(1.0), "survives_10_years": estimate.survives(10.0),
-                    "density_at_1_year": estimate.density(1.0),
+                    "curve": CURVE_YEARS.map(at),
                     "lost_bytes_per_year": estimate.lost_bytes_per_year,
                     "waits_hours_per_year": estimate.waits_hours_per_year, "begins": begins,
                 })
@@ -113,8 +168,15 @@ impl fmt::Display for Lasting {
                     "W = {copies}, beside the chain    {years:9.3e} years +- {error:4.1} %, the chain {chain_years:9.3e}: {ratio:.3}"
                 )
             }
-            Self::Volume { copies, is_protected, estimate } => {
-                let devices = if *is_protected { "with capacitors" } else { "bare devices" };
+            Self::Lives { world, copies, count, apart, most } => {
+                let met = if apart <= most { "met" } else { "not met" };
+                write!(
+                    f,
+                    "W = {copies}, {world}: {count} lives are {apart:.4} apart from F(t), at most {most:.4}: {met}"
+                )
+            }
+            Self::Volume { copies, devices, estimate } => {
+                let devices = devices.name();
                 let (years, error) = (estimate.mttf_years, 100.0 * estimate.error);
                 let (lost, waits) = (estimate.lost_bytes_per_year, estimate.waits_hours_per_year);
                 let most = estimate.begins.iter().max_by(|one, other| one.1.total_cmp(&other.1));
@@ -122,8 +184,10 @@ impl fmt::Display for Lasting {
                     most.map_or(("nothing", 0.0), |(failure, share)| (Failure::name(*failure), *share));
                 write!(
                     f,
-                    "W = {copies}, {devices:<15}     {years:9.3e} years +- {error:4.1} %, R(10 years) {:.6}, {lost:9.2e} bytes lost \
-                     and {waits:.2} h without an owner a year; {:.0} % of losses begin with: {first}",
+                    "W = {copies}, {devices:<15}     {years:9.3e} years +- {error:4.1} %, f(10 years) {:8.2e}, F {:8.2e}, R {:.6}; \
+                     {lost:9.2e} bytes lost and {waits:.2} h without an owner a year; {:.0} % of losses begin with: {first}",
+                    estimate.density(10.0),
+                    estimate.is_lost(10.0),
                     estimate.survives(10.0),
                     100.0 * share,
                 )

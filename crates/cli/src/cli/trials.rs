@@ -146,7 +146,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long)]
     pub(crate) take_over: bool,
     /// The simulated cycles of failure and mending for each kind of failure. Of CoopReplica.
-    #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub(crate) cycles: u32,
     /// All of these.
     #[arg(
