@@ -92,7 +92,7 @@ impl<R: Records> Scan<R> {
     /// certainly durable.
     pub fn begin(files: Arc<dyn Files>, log: LogId, durable: u64) -> Result<Self, FileError> {
         let names = files.list().doing("read", || files.path(""))?;
-        let open = |name: &String| Segment::open(&*files, name, How::Read, log);
+        let open = |name: &String| Segment::open(&*files, name, How::ReadDirect, log);
         let mut segments = names.iter().filter(|name| is_segment(name)).map(open).collect::<Result<Vec<_>, _>>()?;
         segments.sort_by_key(|segment| segment.header.map_or(0, |h| h.lap));
         let headers = || segments.iter().enumerate().filter_map(|(i, s)| Some((i, s.header?)));

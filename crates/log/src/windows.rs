@@ -6,15 +6,16 @@
 //!                 +------ memory of windows that nobody looks at -------+
 //! ```
 //! Reading and looking at what was read take about the same time, so behind files that wait for a device a thread of
-//! its own reads. Behind other files each window is read when it is asked for. Fresh memory costs as much as the reading
-//! itself, so a window's is used again as soon as the last slice of it is gone.
+//! its own reads. Behind other files each window is read when it is asked for. The log is read once, so it goes past the
+//! page cache where that can be had: the device writes into a window's memory, and no processor copies it there. Fresh
+//! memory costs as much as the reading itself, so a window's is used again as soon as the last slice of it is gone.
 
 use crate::segment::Segment;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
-use vfs::{Doing, FileError, Files};
+use vfs::{Aligned, BLOCK, Doing, FileError, Files};
 
 /// The bytes of a window. A record that goes on in the next one is copied to be whole, so not too few.
 const WINDOW_BYTES: usize = 4 << 20;
@@ -72,9 +73,10 @@ enum Source {
 }
 
 impl Windows {
-    /// From `place` to the end of the last of the segments.
+    /// From the block that holds `place` to the end of the last of the segments.
     pub(crate) fn begin(files: &Arc<dyn Files>, segments: &[Segment], place: Place) -> Result<Self, FileError> {
         let (home, spare) = channel();
+        let place = Place { offset: place.offset / BLOCK * BLOCK, ..place };
         let mut reader = Reader { files: files.clone(), segments: segments.to_vec(), place, home, spare };
         if !segments.iter().any(|segment| segment.file.waits_for_device()) {
             return Ok(Self(Source::Here(reader)));
@@ -118,16 +120,19 @@ struct Reader {
     files: Arc<dyn Files>,
     segments: Vec<Segment>,
     place: Place,
-    home: Sender<Vec<u8>>,
-    spare: Receiver<Vec<u8>>,
+    home: Sender<Aligned>,
+    spare: Receiver<Aligned>,
 }
 
 impl Reader {
     fn read(&self, segment: &Segment, len: usize) -> Result<Window, FileError> {
         let mut memory = self.spare.try_recv().unwrap_or_default();
-        memory.resize(len, 0);
-        segment.file.read_at(self.place.offset as u64, &mut memory).doing("read", || self.files.path(&segment.name))?;
-        let bytes = Bytes::from_owner(Lent { memory, home: self.home.clone() });
+        if memory.len() < len {
+            memory = Aligned::zeroed(len);
+        }
+        let into = &mut memory.bytes_mut()[..len];
+        segment.file.read_at(self.place.offset as u64, into).doing("read", || self.files.path(&segment.name))?;
+        let bytes = Bytes::from_owner(Lent { memory, home: self.home.clone() }).slice(..len);
         Ok(Window { place: self.place, bytes })
     }
 }
@@ -149,13 +154,13 @@ impl Iterator for Reader {
 
 /// A window's memory, which goes back to the reader behind the last slice of it.
 struct Lent {
-    memory: Vec<u8>,
-    home: Sender<Vec<u8>>,
+    memory: Aligned,
+    home: Sender<Aligned>,
 }
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.memory
+        self.memory.bytes()
     }
 }
 

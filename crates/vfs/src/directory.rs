@@ -64,6 +64,11 @@ impl Files for Directory {
         options.read(true);
         match how {
             How::Read => {}
+            How::ReadDirect => {
+                if let Some(file) = open_direct(&path, false) {
+                    return Ok(Arc::new(Real { file, direct: true }));
+                }
+            }
             How::Write => {
                 options.write(true);
             }
@@ -71,7 +76,7 @@ impl Files for Directory {
                 options.write(true).create(true).truncate(true);
             }
             How::Direct => {
-                if let Some(file) = open_direct(&path) {
+                if let Some(file) = open_direct(&path, true) {
                     return Ok(Arc::new(Real { file, direct: true }));
                 }
                 options.write(true);
@@ -145,9 +150,9 @@ impl Drop for Locked {
 }
 
 /// Opens a file past the page cache, and tries it: some file systems take the flag and refuse the first read.
-fn open_direct(path: &Path) -> Option<fs::File> {
+fn open_direct(path: &Path, write: bool) -> Option<fs::File> {
     let flag = OFlags::DIRECT.bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).write(true).custom_flags(flag).open(path).ok()?;
+    let file = fs::OpenOptions::new().read(true).write(write).custom_flags(flag).open(path).ok()?;
     let mut block = Aligned::zeroed(BLOCK);
     file.read_exact_at(block.bytes_mut(), 0).ok()?;
     Some(file)
@@ -250,4 +255,32 @@ pub fn lock_holder(path: &Path) -> Option<u32> {
     let mut text = String::new();
     fs::File::open(path).ok()?.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_directly_is_read_where_that_cannot_be_had_too() {
+        let dir = std::env::temp_dir().join(format!("thorp-vfs-directory-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let files = Directory::new(&dir);
+        let blocks: Vec<u8> = (0..3 * BLOCK).map(|i| (i / 7) as u8).collect();
+        for (name, bytes) in [("blocks", &blocks[..]), ("short", &blocks[..10])] {
+            fs::write(dir.join(name), bytes).unwrap();
+        }
+        let file = files.open("blocks", How::ReadDirect).unwrap();
+        let mut read = Aligned::zeroed(2 * BLOCK);
+        file.read_at(BLOCK as u64, read.bytes_mut()).unwrap();
+        assert_eq!(read.bytes(), &blocks[BLOCK..]);
+        assert!(file.write_at(0, read.bytes()).is_err(), "it was opened to be read");
+        // Less than a block cannot be read past the page cache.
+        let file = files.open("short", How::ReadDirect).unwrap();
+        let mut read = [0; 10];
+        file.read_at(0, &mut read).unwrap();
+        assert_eq!((file.is_direct(), &read[..]), (false, &blocks[..10]));
+        assert_eq!(files.open("none", How::ReadDirect).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -64,6 +64,9 @@ pub trait File: fmt::Debug + Send + Sync {
 pub enum How {
     /// To be read.
     Read,
+    /// To be read in whole blocks, past the page cache where the file system allows that: for what is read once, and
+    /// would only push out of the cache what is read again.
+    ReadDirect,
     /// To be read and written.
     Write,
     /// To be read and written in whole blocks, past the page cache where the file system allows that.

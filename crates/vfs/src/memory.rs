@@ -377,7 +377,7 @@ impl Files for Memory {
             (_, Some(inode)) => *inode,
             (_, None) => return Err(io::ErrorKind::NotFound.into()),
         };
-        Ok(Arc::new(MemoryFile { memory: self.clone(), inode, direct: how == How::Direct }))
+        Ok(Arc::new(MemoryFile { memory: self.clone(), inode, direct: matches!(how, How::Direct | How::ReadDirect) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
