@@ -83,7 +83,10 @@ impl HomeServer {
     pub fn start(config: &ShareConfig, runtime: &Runtime) -> Result<Self, SiteError> {
         let ShareConfig { site: config, socket, listen, fabric } = config;
         let (memory, file) = Mapping::create(Table::words(config.responses_max)).map_err(SiteError::System)?;
-        let home = Home::over(HomeConfig { slots: config.responses_max, ..HomeConfig::new(drawn()) }, memory);
+        let home = Home::over(
+            HomeConfig { slots: config.responses_max, is_read_apart: fabric.is_some(), ..HomeConfig::new(drawn()) },
+            memory,
+        );
         // Its table outlives it with those that read it: a hub that follows waits for their leases.
         let succeeds = config.earlier_lease.or(Some(config.lease));
         let parts = Site::start_with(&SiteConfig { earlier_lease: succeeds, ..config.clone() }, home, runtime)?;

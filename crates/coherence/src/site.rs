@@ -77,6 +77,7 @@ impl SiteConfig {
 /// A home in this process, with its hub or the way to it.
 pub struct Site {
     host: Arc<Host>,
+    role: RoleId,
     cache: Cache,
     updates: Updates,
     source: Option<SourceLease>,
@@ -112,8 +113,8 @@ impl Site {
     /// An address that is none, or that cannot be listened on.
     pub fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
         let home = Home::new(HomeConfig { slots: config.responses_max, ..HomeConfig::new(drawn()) });
-        let Parts { host, home, updates, source, address, .. } = Self::start_with(config, home, runtime)?;
-        Ok(Self { host, cache: Cache::here(home), updates, source, address })
+        let Parts { host, role, home, updates, source, address } = Self::start_with(config, home, runtime)?;
+        Ok(Self { host, role, cache: Cache::here(home), updates, source, address })
     }
 
     /// Starts this home, with its hub or the way to it.
@@ -169,6 +170,12 @@ impl Site {
     /// The way of changes to all caches.
     pub fn changes(&self) -> Changes {
         Changes::by(self.updates.clone())
+    }
+
+    /// Its home answers nothing any more, and its hub is told so: updates do not wait until its lease is over. To be called when
+    /// no request is answered any more; the site ends.
+    pub fn leave(&self) {
+        self.host.close(self.role);
     }
 
     /// The host of its machines.

@@ -25,7 +25,7 @@ use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use node::{Machine, Output, Port};
 use protocol::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
-use protocol::homes::{Dependency, FromHub, Join, Lease, Mark, Marked, Renew, ToHub, Unmark};
+use protocol::homes::{Dependency, FromHub, Join, Lease, Leave, Mark, Marked, Renew, ToHub, Unmark};
 use protocol::{Cell, Parcel};
 use types::limits::DEPENDENCIES_KEPT_MAX;
 use types::{Broken, GoodbyeReason, Time};
@@ -39,6 +39,8 @@ pub struct HomeConfig {
     pub slots: u32,
     /// The unmarkings that are remembered. A fill is not stored that was under way while there were more.
     pub remembered_max: usize,
+    /// Whether some read its table under a lease of their own, which it cannot take back: its hub waits for that when it ends.
+    pub is_read_apart: bool,
     /// The rule that is taken out, if any.
     pub broken: Broken<Rule>,
 }
@@ -46,7 +48,7 @@ pub struct HomeConfig {
 impl HomeConfig {
     /// The usual settings.
     pub fn new(life: u64) -> Self {
-        Self { life, slots: 1 << 20, remembered_max: 1 << 16, broken: Broken::NONE }
+        Self { life, slots: 1 << 20, remembered_max: 1 << 16, is_read_apart: false, broken: Broken::NONE }
     }
 }
 
@@ -60,6 +62,8 @@ pub struct Home<M = Box<[AtomicU64]>> {
     marks: Marks,
     caches: Caches,
     link: Link,
+    /// It has taken its lease back, and told its hub.
+    has_left: bool,
     is_over: bool,
     outputs: VecDeque<Output>,
 }
@@ -113,6 +117,7 @@ impl<M: Memory> Home<M> {
             marks: Marks::new(remembered_max, broken),
             caches: Caches::new(),
             link: Link::default(),
+            has_left: false,
             is_over: false,
             outputs: VecDeque::new(),
         }
@@ -333,7 +338,7 @@ impl Slots {
 
 impl<M: Memory> Machine for Home<M> {
     fn connected(&mut self, now: Time, port: Port) {
-        if port != Port::Server {
+        if port != Port::Server || self.has_left {
             return;
         }
         self.link = Link { silent_at: Some(now + JOIN_WITHIN), ..Link::default() };
@@ -356,7 +361,12 @@ impl<M: Memory> Machine for Home<M> {
     }
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
-        if port == Port::Server { self.hear_hub(now, message) } else { self.hear_cache(now, port, message) }
+        match port {
+            // A lease that was on its way is none of a home that has left.
+            Port::Server if self.has_left => {}
+            Port::Server => self.hear_hub(now, message),
+            _ => self.hear_cache(now, port, message),
+        }
     }
 
     /// Its caches find that nothing is current any more.
@@ -367,8 +377,17 @@ impl<M: Memory> Machine for Home<M> {
         self.outputs = VecDeque::from([Output::Wake(CHANGES)]);
     }
 
+    /// Nobody believes its table from here on, so its hub need not wait for its lease (**LeaveWhenRevoked**). A reader
+    /// that looks at this moment has a request that came before all that the hub releases then.
     fn close(&mut self, _: Time) {
-        self.table.revoke();
+        if !self.config.broken.is(Rule::LeaveWhenRevoked) {
+            self.table.revoke();
+        }
+        if self.link.silent_at.is_some() && !self.config.is_read_apart {
+            self.say(Leave);
+        }
+        self.link = Link::default();
+        self.has_left = true;
         self.outputs.push_back(Output::Closed);
     }
 

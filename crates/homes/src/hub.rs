@@ -4,7 +4,7 @@
 //!   update --Mark to all--> waiting --all homes have, or answer no more--> released --visible--> (Unmark to all) gone
 //! ```
 //! 1. An update is released when each home has marked it or has no lease by this hub's clock (**ReleaseAfterAll**,
-//!    **WaitForLease**). A home that joins meanwhile is one of them.
+//!    **WaitForLease**), or has left (**LeaveWhenRevoked**). A home that joins meanwhile is one of them.
 //! 2. It is unmarked when it is visible to all (**MarkUntilVisible**), as its updater says; or when the updater is gone and
 //!    its lease over, within which its releases stand (**ReleaseWithinLease**).
 //! 3. A home is told everything in one order, renewals of its lease among it (**RenewInOrder**); a lease is counted here
@@ -36,7 +36,7 @@ use homes::{Holder, HolderId};
 use lease::longer;
 use node::{Machine, Output, Port, Waiter};
 use protocol::homes::{
-    CaughtUp, Dependency, FromHub, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
+    CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
 };
 use protocol::{Cell, Parcel};
 use sources::Sources;
@@ -327,6 +327,10 @@ impl Machine for Hub {
                     under_way.awaited.remove(&holder);
                     self.release(now, update);
                 }
+            }
+            (ToHub::Leave(Leave), Some(Peer::Home(holder))) => {
+                self.peers.remove(&port);
+                self.leave(now, holder);
             }
             (ToHub::Renew(Renew { asked }), Some(Peer::Updater(life))) => self.lease_updater(now, port, life, asked),
             (ToHub::Update(update), Some(Peer::Updater(life))) => self.updated(now, port, life, update),

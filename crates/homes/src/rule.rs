@@ -11,6 +11,9 @@ pub enum Rule {
     /// A home that is silent is waited for until its lease is over by the hub's clock: that it is dead is not enough, as
     /// its table can still be read.
     WaitForLease,
+    /// A home that ends says so to its hub when it has taken back the lease of its table, and not before: the hub waits for it
+    /// no longer.
+    LeaveWhenRevoked,
     /// A dependency stays marked until every new reader sees the update.
     MarkUntilVisible,
     /// Marks are counted, one for each update.
@@ -69,9 +72,10 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
+        Self::LeaveWhenRevoked,
         Self::MarkUntilVisible,
         Self::CountMarks,
         Self::StoreIfUnmarked,

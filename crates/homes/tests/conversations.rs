@@ -24,8 +24,8 @@ use protocol::caches::{
     Attach, Attached as IsThere, Changed, Count, Counted, Describe, Described, Free, FromHome, Store, Stored, ToHome,
 };
 use protocol::homes::{
-    CaughtUp, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub, Unmark, Update,
-    Visible,
+    CaughtUp, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset, SourceName, ToHub, Unmark,
+    Update, Visible,
 };
 use protocol::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use std::collections::BTreeMap;
@@ -129,6 +129,7 @@ impl Player for HubScript {
                 self.hear(port(link)?, Update { id: id.parse().ok()?, dependencies: named(names) });
             }
             [link, "visible", id] => self.hear(port(link)?, Visible { id: id.parse().ok()? }),
+            [link, "leave"] => self.hear(port(link)?, Leave),
             [link, "lost"] => self.hub.disconnected(self.now, port(link)?),
             _ => return None,
         }
@@ -251,6 +252,7 @@ impl Player for HomeScript {
                 writeln!(self.said, "= {}", if is_current { "current" } else { "not current" }).unwrap();
             }
             ["free", key] => self.home.free(*self.stored.get(key)?),
+            ["closed"] => self.home.close(self.now),
             ["stopped"] => self.home.stop("it has panicked"),
             ["changes"] => {
                 for change in self.home.take_changes() {
@@ -294,6 +296,7 @@ impl Player for HomeScript {
                         ToHub::Join(Join { life, asked }) => format!("Join {life} asked={}", in_ms(asked)),
                         ToHub::Renew(Renew { asked }) => format!("Renew asked={}", in_ms(asked)),
                         ToHub::Marked(Marked { update }) => format!("Marked {}", update.0),
+                        ToHub::Leave(Leave) => "Leave".to_owned(),
                         other => panic!("a home does not say {other:?}"),
                     };
                     writeln!(self.said, "hub {said}").unwrap();
@@ -304,6 +307,7 @@ impl Player for HomeScript {
                 Output::End(port, reason, text) => {
                     writeln!(self.said, "{} ends: {}: {text}", link(port), reason.name()).unwrap();
                 }
+                Output::Closed => writeln!(self.said, "closed").unwrap(),
                 other => panic!("a home does not want {other:?}"),
             }
         }

@@ -232,7 +232,7 @@ impl Day {
             world.add(home, move |_| {
                 *lives.borrow_mut() += 1 << 32;
                 let life = *lives.borrow();
-                let home = Home::new(HomeConfig { life, slots, remembered_max, broken });
+                let home = Home::new(HomeConfig { slots, remembered_max, broken, ..HomeConfig::new(life) });
                 let responder = Clocked::beside(&home);
                 let mut node = alone(home);
                 node.add(responder);
@@ -731,7 +731,12 @@ impl Day {
                 self.hub_is_up = false;
             }
             0 | 1 if !self.hub_is_up => self.begin_hub(),
-            1 | 2 if self.is_up[at] => {
+            end @ (1 | 2) if self.is_up[at] => {
+                if end == 2 {
+                    // It ends in good order, and its table stays with those that read it.
+                    self.world.call(HOMES[at], |home: &mut Home, now| home.close(now));
+                    self.pass(Duration::from_millis(5));
+                }
                 self.world.crash(HOMES[at]);
                 self.is_up[at] = false;
             }

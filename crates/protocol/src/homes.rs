@@ -15,6 +15,7 @@
 //!     |                           | <------- CaughtUp           |   of a source: what is to come, it announces
 //!     | Renew{asked} -----------> |                             |
 //!     | <-- Lease{asked, length}  |   behind the marks that the hub has told of before
+//!     | Leave ------------------> |   its table answers nothing any more: it is waited for no longer
 //! ```
 //! A home hears everything from its hub in one order, renewals of its lease among them: one that is behind with its
 //! marks is never renewed past what it has not heard (**RenewInOrder**).
@@ -114,6 +115,10 @@ pub struct Marked {
     pub update: UpdateId,
 }
 
+/// A home ends: it has taken back the lease of its table, which nobody believes any more (**LeaveWhenRevoked**).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leave;
+
 /// An updater's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduce {
@@ -192,6 +197,8 @@ ordered_messages! {
         Renew(Renew),
         /// Has marked an update.
         Marked(Marked),
+        /// A home answers nothing any more.
+        Leave(Leave),
         /// An updater begins.
         Introduce(Introduce),
         /// Wants to make an update visible.

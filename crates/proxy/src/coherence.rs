@@ -137,6 +137,13 @@ impl Coherence {
         self.cache.lapse_all();
     }
 
+    /// Nothing is answered here any more: updates do not wait for a home of this process.
+    pub(crate) fn leave(&self) {
+        if let Home::Own(site) = &self.home {
+            site.leave();
+        }
+    }
+
     /// Announces a change that has been made: when this is over, no cache answers without it. A hub that has ended answers
     /// for nothing, and leaves no claim that holds. The change is announced also if nobody waits for this any more.
     ///

@@ -180,6 +180,8 @@ impl Proxy {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the proxy panicked")));
             outcome = outcome.and(ended);
         }
+        // Before the disk is waited for: a database's commits would wait, too.
+        self.editions.now().coherence.leave();
         if let Some(writer) = self.writer.take() {
             let shared = self.editions.now();
             shared.entries.save(Instant::now() + shared.config.limits.stop);

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
 use protocol::homes::{
-    CaughtUp, Dependency, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub,
-    Unmark, Update, UpdateId, Visible,
+    CaughtUp, Dependency, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset, SourceName,
+    ToHub, Unmark, Update, UpdateId, Visible,
 };
 use types::Time;
 use types::limits::{DEPENDENCIES_KEPT_MAX, DEPENDENCY_BYTES_MAX, SOURCE_NAME_BYTES_MAX};
@@ -38,6 +38,7 @@ family! {
         6 Visible,
         12 Goodbye opens,
         13 CaughtUp,
+        14 Leave,
     }
     FromHub, heard by "home or updater", opened by "Reset, Lease or Goodbye" {
         7 Reset opens,
@@ -66,7 +67,7 @@ macro_rules! empty {
     };
 }
 
-empty! { Reset CaughtUp }
+empty! { Reset CaughtUp Leave }
 
 /// A message that is one number.
 macro_rules! number {
@@ -239,6 +240,7 @@ mod tests {
             Introduce { life: 5, asked: Time(6), source: None }.into(),
             Introduce { life: 5, asked: Time(6), source: SourceName::new("s".repeat(SOURCE_NAME_BYTES_MAX)) }.into(),
             CaughtUp.into(),
+            Leave.into(),
             Update { id: 3, dependencies: names() }.into(),
             Visible { id: 3 }.into(),
             Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),

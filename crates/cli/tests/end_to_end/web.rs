@@ -160,7 +160,8 @@ fn a_proxy_caches_until_it_is_told_to_stop() {
     let other = thorp(["why", "--admin", admin, "https://shop.example/"]).ok();
     assert!(other.contains("clients of this proxy speak http: "), "{other}");
     assert!(thorp(["why", "--admin", admin, "shop.example/"]).error().contains("expected http://HOST/PATH"));
-    let told = thorp(["invalidate", "--admin", admin, "item:nope", "http://shop.example/", "--url", "http://x.example/"]).ok();
+    let told =
+        thorp(["invalidate", "--admin", admin, "item:nope", "http://shop.example/", "--url", "http://x.example/"]).ok();
     let expected = "invalidated (dependencies: 2, stored responses that depend on them: 0, responses removed by URL: 0)\n\
                     no response that is stored here depends on 'item:nope'\n\
                     no response that is stored here depends on 'http://shop.example/'\n  \

@@ -66,6 +66,13 @@ impl Hub {
         self.lease_home(now, holder, asked);
     }
 
+    /// A home has taken back its lease: nobody waits for it.
+    pub(super) fn leave(&mut self, now: Time, holder: HolderId) {
+        self.homes.remove(&holder);
+        self.owed.remove(&holder);
+        self.release_all(now);
+    }
+
     /// Gives a home its lease, behind all that it was told before.
     pub(super) fn lease_home(&mut self, now: Time, holder: HolderId, asked: Time) {
         let lease = self.config.lease;

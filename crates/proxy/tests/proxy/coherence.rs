@@ -275,6 +275,30 @@ fn a_change_whose_client_has_gone_is_a_change() {
     }
 }
 
+/// A proxy that ends takes its home's lease back and says so: no update waits until it would be over.
+#[test]
+fn an_update_does_not_wait_for_a_proxy_that_has_ended() {
+    let origin = shop();
+    let mut config = config(origin.address);
+    config.site.listen = Some("127.0.0.1:0".parse().unwrap());
+    config.site.lease = Duration::from_secs(10);
+    config.site.earlier_lease = Some(Duration::from_millis(10));
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let one = Proxy::start(config.clone()).unwrap();
+    config.site = SiteConfig { hub: Some(one.hub_address().unwrap().to_string()), ..SiteConfig::default() };
+    let other = Proxy::start(config).unwrap();
+    let mut client = Client::connect(other.address());
+    let start = Instant::now();
+    while !client.get("/page").is_hit() {
+        assert!(start.elapsed() < PATIENCE, "its home has not found its hub: {:?}", client.get("/page"));
+    }
+    drop(client);
+    drop(other);
+    let (begun, mut writer) = (Instant::now(), Client::connect(one.address()));
+    assert_eq!(writer.ask("POST", "/buy", "Content-Length: 0\r\n").status, 204);
+    assert!(begun.elapsed() < Duration::from_secs(5), "it has waited for {:?}", begun.elapsed());
+}
+
 /// While the hub is away, a change is not said to be done; when it is there again, it is.
 #[test]
 fn a_change_waits_for_its_hub_no_longer_than_it_may() {
