@@ -192,6 +192,8 @@ struct Day {
     is_apart: [bool; 2],
     updaters_apart: BTreeSet<&'static str>,
     is_up: [bool; 2],
+    /// Of those that are not up: they have ended in good order, and their process has not.
+    has_left: [bool; 2],
     hub_is_up: bool,
     source: Source,
     answers: u32,
@@ -294,6 +296,7 @@ impl Day {
             is_apart: [false; 2],
             updaters_apart: BTreeSet::new(),
             is_up: [true; 2],
+            has_left: [false; 2],
             hub_is_up: true,
             source: Source::Dead(Time::ZERO),
             answers: 0,
@@ -733,14 +736,18 @@ impl Day {
             0 | 1 if !self.hub_is_up => self.begin_hub(),
             end @ (1 | 2) if self.is_up[at] => {
                 if end == 2 {
-                    // It ends in good order, and its table stays with those that read it.
+                    // It ends in good order, and its table stays with those that read it. Its process ends when it may.
                     self.world.call(HOMES[at], |home: &mut Home, now| home.close(now));
-                    self.pass(Duration::from_millis(5));
+                    self.has_left[at] = true;
+                } else {
+                    self.world.crash(HOMES[at]);
                 }
-                self.world.crash(HOMES[at]);
                 self.is_up[at] = false;
             }
             1..4 if !self.is_up[at] => {
+                if std::mem::take(&mut self.has_left[at]) {
+                    self.world.crash(HOMES[at]);
+                }
                 self.world.start(HOMES[at]);
                 self.is_up[at] = true;
                 self.caches[at].table = self.world.look::<Home>(HOMES[at]).unwrap().table();
