@@ -21,6 +21,8 @@ pub struct Partition {
     back: Sequence,
     kept: BTreeMap<Stamp, Kept>,
     bytes: u64,
+    /// Everything up to here is home, as far as was told.
+    home: Stamp,
 }
 
 impl Partition {
@@ -64,6 +66,7 @@ impl Partition {
 
     /// Copies up to here are needed no more. Gives the room that they took.
     pub fn free(&mut self, through: Stamp) -> u64 {
+        self.home = through.max(self.home);
         let rest = self.kept.split_off(&Stamp { sequence: through.sequence.next(), ..Stamp::begin(through.epoch) });
         let freed = self.kept.values().map(|kept| kept.bytes).sum();
         self.kept = rest;
@@ -74,8 +77,13 @@ impl Partition {
     /// None of its copies is needed any more, and its streams begin anew. Gives the room that they took.
     pub fn forget(&mut self) -> u64 {
         let freed = self.bytes;
-        *self = Self { epoch: self.epoch, ..Self::default() };
+        *self = Self { epoch: self.epoch, home: self.home, ..Self::default() };
         freed
+    }
+
+    /// Everything up to here is home, as it was told.
+    pub fn home(&self) -> Stamp {
+        self.home
     }
 
     /// The first so many copies behind one, and whether there are no more.

@@ -3,7 +3,7 @@
 //! ```text
 //!   owner                                           home
 //!     | Open{volume} -----------------------------> |
-//!     | <--------- Opened{epoch, owner, mark, size, window}
+//!     | <--------- Opened{epoch, owner, generation, mark, size, window}
 //!     | Fence{epoch, owner} ----------------------> |   older epochs write no more from now on
 //!     | <-------------------------------- Fenced{epoch, mark}
 //!     | Begin{epoch, through, is_joined} ---------> |
@@ -155,6 +155,8 @@ pub struct Opened {
     pub epoch: Epoch,
     /// Its owner; 0 if nobody has had the volume yet.
     pub owner: u64,
+    /// A number that home draws anew whenever it cannot show that its files are those that it left.
+    pub generation: u64,
     /// Everything up to here is home.
     pub mark: Stamp,
     /// The volume's size in bytes.

@@ -9,7 +9,7 @@
 //!     | Free{through} --------------------> |   what is home                         |
 //!     |                                     | <-------- List{volume, epoch + 1, after}
 //!     | <-------------- Refused{epoch + 1}  |   from now on                          |
-//!     |                                     |   Listed{partition, copies} ---------> |
+//!     |                                     |   Listed{partition, home, copies} ---> |
 //!     |                                     | <------------------------ Fetch{stamp} |
 //!     |                                     |   Kept{stamp, content} --------------> |
 //! ```
@@ -255,6 +255,8 @@ pub struct Entry {
 pub struct Listed {
     /// Where they are.
     pub partition: PartitionId,
+    /// Everything up to here was home, as the holder was told; it has freed that.
+    pub home: Stamp,
     /// The copies.
     pub copies: Vec<Entry>,
     /// Whether there are no more.

@@ -241,7 +241,7 @@ impl Taking {
                 let answering = fleet.copy_at(self.holder(partition).host).partition;
                 let has_copy = answering == partition && volume.is_dirty();
                 let copies = if has_copy { vec![volume.acknowledged()] } else { Vec::new() };
-                let listed = Listed { partition: answering, copies, is_last: true };
+                let listed = Listed { partition: answering, home: Stamp::ZERO, copies, is_last: true };
                 self.machine.heard(at, partition, FromHolder::Listed(listed));
             }
             TakeOverEffect::Send(partition, ToHolder::Fetch(_)) => {
@@ -260,7 +260,10 @@ impl Taking {
             TakeOverEffect::Missing(missing) => self.missing = Some(missing),
             TakeOverEffect::Done(_) => self.is_done = true,
             TakeOverEffect::Lost(epoch) => unreachable!("there is no other host that claims {epoch:?}"),
-            TakeOverEffect::Reconnect(..) | TakeOverEffect::Disconnect(_) | TakeOverEffect::Send(..) => {}
+            TakeOverEffect::Reconnect(..)
+            | TakeOverEffect::Disconnect(_)
+            | TakeOverEffect::Send(..)
+            | TakeOverEffect::HomeWentBack(_) => {}
         }
     }
 }

@@ -13,7 +13,8 @@ fn five_hundred_seeds_find_nothing() {
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
-const KEPT: [(u64, VolumeRule); 23] = [
+const KEPT: [(u64, VolumeRule); 24] = [
+    (408, VolumeRule::HomeStays),
     (4943, VolumeRule::CountStable),
     (9, VolumeRule::AckAtW),
     (419, VolumeRule::LostLogUncounted),

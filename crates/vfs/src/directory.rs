@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 /// Makes a directory where there is none. Not those above it: a path that is wrong further up would leave directories behind
 /// that nobody asked for, and one below a file system that is not mounted would fill up the disk that is there instead.
@@ -201,6 +202,10 @@ impl File for Real {
         self.file.sync_data()
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
     fn begin_sync(&self, at: u64, len: u64) {
         // The advice that a range is not needed has the system write it out before it could let go of it. Where it does not
         // take the advice there is more to sync in the end.
@@ -239,6 +244,14 @@ impl File for Real {
             (metadata.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(metadata.mtime_nsec() as u64);
         // A device's time is that of its name.
         Ok(metadata.is_file().then_some(nanoseconds))
+    }
+
+    fn identity(&self) -> io::Result<Option<u64>> {
+        let metadata = self.file.metadata()?;
+        // The number of a removed file is given again, but not with the same time.
+        let born = metadata.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let born = born.map_or(0, |at| at.as_nanos() as u64);
+        Ok(metadata.is_file().then(|| metadata.ino().rotate_left(40) ^ born))
     }
 
     fn is_direct(&self) -> bool {

@@ -24,6 +24,10 @@ pub trait File: fmt::Debug + Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Returns when everything that was written is durable.
     fn sync(&self) -> io::Result<()>;
+    /// The same, and what is known of the file besides, such as when it was last changed.
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
+    }
     /// Has the system begin to make a range durable, and waits for nothing: a later [`File::sync`] has less to wait for. Advice.
     fn begin_sync(&self, at: u64, len: u64) {
         let _ = (at, len);
@@ -47,6 +51,10 @@ pub trait File: fmt::Debug + Send + Sync {
     /// When its content was last changed, by whomever, in nanoseconds from 1970 on by the clock of this host; `None` if nobody
     /// knows.
     fn modified(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+    /// A number by which it is told from another file that takes its place, such as a copy of it; `None` if nobody knows.
+    fn identity(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
     /// Whether reads and writes pass by the system's page cache.

@@ -416,7 +416,8 @@ impl Holder {
             Waiting::List(after) => {
                 let count_max = self.config.copies_per_list.min(COPIES_PER_LIST_MAX);
                 let (copies, is_last): (Vec<Entry>, _) = it.partition.list(after, count_max);
-                self.send(session, Listed { partition, copies, is_last });
+                let home = it.partition.home();
+                self.send(session, Listed { partition, home, copies, is_last });
             }
         }
     }

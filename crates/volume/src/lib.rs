@@ -15,6 +15,7 @@
 //! | `holder` | keeps copies |
 //! | `takeover`, `lists` | brings home what an owner has left at its holders |
 //! | `home` | whose writes home takes, and how it installs them |
+//! | `known_home` | home as its owner remembers it: one that went back is noticed |
 //! | `rule` | the rules by name |
 #![no_std]
 
@@ -28,6 +29,7 @@ mod holder;
 mod holders;
 mod home;
 mod homing;
+mod known_home;
 mod lists;
 mod owner;
 mod registry;
@@ -43,6 +45,7 @@ pub use config::{Ack, Degraded, LEASE, OwnerConfig, REPLACE_AFTER};
 pub use effect::{Effect, Found, Read, WriteBack};
 pub use holder::{Holder, HolderConfig, HolderEffect, HolderEntry};
 pub use home::{Home, HomeRefusal, Step};
+pub use known_home::{HomeState, KnownHome, WentBack};
 pub use lists::Source;
 pub use owner::{Owner, Recovered};
 pub use protocol::volumes::{

@@ -32,8 +32,13 @@ pub enum Rule {
     JournalWhole,
     /// Home marks as home what is durable there.
     MarkDurable,
+    /// An owner goes on only with the home that it has written to: neither with one whose files were exchanged, nor with one
+    /// whose mark has gone back.
+    HomeStays,
     /// Holders free what is home, durably.
     FreeAfterHome,
+    /// A take-over goes on only with a home that has what holders have freed.
+    HomeHasFreed,
     /// TRIM and WRITE_ZEROES are writes: they have copies, and go home in order.
     TrimInOrder,
     /// A volume that becomes smaller is trimmed behind its new end first.
@@ -60,7 +65,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -74,7 +79,9 @@ impl Rule {
         Self::FenceHome,
         Self::JournalWhole,
         Self::MarkDurable,
+        Self::HomeStays,
         Self::FreeAfterHome,
+        Self::HomeHasFreed,
         Self::TrimInOrder,
         Self::TrimTail,
         Self::ReadWithinLease,

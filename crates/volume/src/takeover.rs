@@ -25,6 +25,7 @@
 //! 5. A holder that is lost meanwhile has the lists read anew, behind the mark. So has a copy that turns out to be damaged,
 //!    after a while: another source is taken for it, and if no list has one, the damaged one's list counts as missing.
 //!    Loss is accepted for one reading of the lists: those that answer again are waited for again.
+//!    A home that lacks what a holder was told to be there went back (**HomeHasFreed**): that is lost, and has to be accepted, too.
 //! 6. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
 //!
 //! | file | what it is |
@@ -38,6 +39,7 @@ mod holders;
 mod reading;
 mod way;
 
+use crate::known_home::{HomeState, WentBack};
 use crate::lists::{Part, Source};
 use crate::registry::{Registered, Registration, View, wait_for_lease};
 use crate::rule::Rule;
@@ -422,6 +424,10 @@ impl TakeOver {
             Phase::List => match self.reading.look(now, self.registration.entry().copies, self.mark) {
                 Enough::Yes => self.write_home(now),
                 Enough::Missing(missing) => self.effects.push_back(TakeOverEffect::Missing(missing)),
+                Enough::Older(home) => {
+                    let [known, found] = [home, self.mark].map(|mark| HomeState { generation: 0, mark });
+                    self.effects.push_back(TakeOverEffect::HomeWentBack(WentBack { known, found }));
+                }
                 Enough::Wait => {}
             },
             Phase::WriteHome => self.next_part(now),

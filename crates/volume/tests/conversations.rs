@@ -15,7 +15,7 @@ mod play;
 
 mod conversation;
 
-use conversation::{HolderScript, HomeScript, OwnerScript, TakeOverScript};
+use conversation::{HolderScript, HomeScript, KnownHomeScript, OwnerScript, TakeOverScript};
 use std::fs;
 use std::path::Path;
 use types::Broken;
@@ -41,8 +41,13 @@ fn homes_say_what_is_written() {
     play::play_all("volume-home-", || HomeScript::new(Broken::NONE));
 }
 
+#[test]
+fn homes_are_remembered_as_is_written() {
+    play::play_all("volume-known-home", || KnownHomeScript::new(Broken::NONE));
+}
+
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 25] = [
+const NOTICED_BY: [(Rule, &str); 27] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
     (Rule::LostLogUncounted, "volume-owner-lost-log"),
@@ -56,6 +61,8 @@ const NOTICED_BY: [(Rule, &str); 25] = [
     (Rule::FenceHome, "volume-home-fence"),
     (Rule::JournalWhole, "volume-home-joined"),
     (Rule::MarkDurable, "volume-home-fence"),
+    (Rule::HomeStays, "volume-known-home"),
+    (Rule::HomeHasFreed, "volume-takeover-older-home"),
     (Rule::FreeAfterHome, "volume-owner-copies"),
     (Rule::TrimInOrder, "volume-holder-trim"),
     (Rule::TrimTail, "volume-owner-resizes"),
@@ -83,6 +90,8 @@ fn each_rule_is_noticed_when_it_is_gone() {
             play::play(&expected, HolderScript::new(broken))
         } else if name.starts_with("volume-takeover") {
             play::play(&expected, TakeOverScript::new(broken))
+        } else if name.starts_with("volume-known") {
+            play::play(&expected, KnownHomeScript::new(broken))
         } else {
             play::play(&expected, HomeScript::new(broken))
         };

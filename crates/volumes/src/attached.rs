@@ -29,6 +29,7 @@
 //! | who flushes, and who is answered | `flush.rs` |
 //! | how dirty data goes home | `write_back.rs` |
 //! | what happens when the cache's device fails | `lost_cache.rs` |
+//! | what is remembered of home, and when it went back | `known_home.rs` |
 //! | copies at holders, and the registry | `copies.rs` |
 //! | what an operator wants done: another size, everything home | `operate.rs` |
 //! | what an operator is told | `status.rs` |
@@ -44,6 +45,7 @@ mod crashes;
 mod device;
 mod error;
 mod flush;
+mod known_home;
 mod lost_cache;
 mod open;
 mod operate;
@@ -158,6 +160,8 @@ struct State {
     clean_error: Option<String>,
     /// The cache takes nothing any more.
     lost_cache: Option<LostCache>,
+    /// Home is not as it was left.
+    has_home_gone_back: bool,
     /// Why nothing works any more.
     failed: Option<String>,
     /// A write was appended that the keeper is to flush.

@@ -36,6 +36,7 @@ use std::thread;
 use std::time::Duration;
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
 use vfs::FileError;
+use volume::{HomeState, WentBack};
 
 pub use error::FarError;
 pub use homes::FarHomes;
@@ -194,6 +195,7 @@ impl FarHome {
         self.line.wait_unless(given_up, COMMAND, |machine| match machine.standing() {
             Standing::Open(opened) => Some(Ok(*opened)),
             Standing::Refused(why) => Some(Err(self.refused(why.clone()))),
+            Standing::WentBack(back) => Some(Err(self.went_back_by(*back))),
             Standing::Away => None,
         })?
     }
@@ -374,6 +376,7 @@ impl FarHome {
         let answer = self.line.wait(Waiter(id), |machine| match (machine.take(id), machine.standing()) {
             (Some(answer), _) => Some(Ok(answer)),
             (None, Standing::Refused(why)) => Some(Err(self.refused(why.clone()))),
+            (None, Standing::WentBack(back)) => Some(Err(self.went_back_by(*back))),
             (None, Standing::Away | Standing::Open(_)) => None,
         });
         self.forget(id);
@@ -383,6 +386,28 @@ impl FarHome {
     fn forget(&self, id: u64) {
         self.line.call(|machine| machine.forget(id));
         self.line.driver.forget(Waiter(id));
+    }
+
+    /// Why nothing can be done with home any more, if it is not as it was left.
+    pub(crate) fn went_back(&self) -> Option<FarError> {
+        self.line.call(|machine| match machine.standing() {
+            Standing::WentBack(back) => Some(self.went_back_by(*back)),
+            _ => None,
+        })
+    }
+
+    /// Home as it was heard of last.
+    pub(crate) fn known(&self) -> Option<HomeState> {
+        self.line.call(|machine| machine.known())
+    }
+
+    /// Home has everything up to here, as this host knows by another session.
+    pub(crate) fn is_home(&self, mark: Stamp) {
+        self.line.call(|machine| machine.is_home(mark));
+    }
+
+    fn went_back_by(&self, back: WentBack) -> FarError {
+        FarError::WentBack(self.address().to_owned(), back)
     }
 
     fn refused(&self, why: NotDone) -> FarError {

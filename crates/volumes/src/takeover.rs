@@ -37,7 +37,7 @@ use types::Time;
 use vfs::FileError;
 use volume::{
     Change, Entry, Epoch, HostId, Kept, PartitionId, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, View,
-    VolumeId,
+    VolumeId, WentBack,
 };
 
 pub use error::TakeOverError;
@@ -104,6 +104,8 @@ pub enum TakeOverWord {
     /// These holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they
     /// have is given up. If none is named, the only copy that counts is in the cache of another host, or is damaged.
     Missing(Vec<String>),
+    /// Home went back, and lacks what holders have freed. It is waited for an operator.
+    HomeWentBack(WentBack),
     /// It is on its way home. Said every few seconds.
     Progress {
         /// The writes that were sent,
@@ -339,6 +341,7 @@ impl<'a> Driver<'a> {
                 }
                 heard.map_or(Ok(()), |view| self.hear(view))?;
             }
+            Event::Home(_, Told::WentBack(why)) => return Err(TakeOverError::HomeWentBack(why)),
             Event::Home(number, told) if number == self.call => self.home(now, told, say),
             Event::Home(..) => {}
             Event::News(partition) => self.holders.take_news(partition, |news| match news {
@@ -402,6 +405,8 @@ impl<'a> Driver<'a> {
             Told::Took => return self.takeover.home_took(now, 1),
             Told::Durable(through) => self.takeover.home_durable(now, through),
             Told::Ended(epoch) => self.takeover.home_ended(epoch),
+            // That ends all.
+            Told::WentBack(_) => {}
             Told::Failed(why) => {
                 if self.home_trouble.as_ref() != Some(&why) {
                     say(TakeOverWord::Home(why.clone()));
@@ -445,6 +450,13 @@ impl<'a> Driver<'a> {
                 TakeOverEffect::Missing(partitions) => {
                     self.is_lacking = true;
                     say(TakeOverWord::Missing(partitions.iter().map(|it| self.holders.name(*it)).collect()));
+                    if self.settings.accepts_loss {
+                        self.takeover.accept_loss(self.now());
+                    }
+                }
+                TakeOverEffect::HomeWentBack(back) => {
+                    self.is_lacking = true;
+                    say(TakeOverWord::HomeWentBack(back));
                     if self.settings.accepts_loss {
                         self.takeover.accept_loss(self.now());
                     }

@@ -225,6 +225,7 @@ impl Layout for Map {
 struct OpenedMeta {
     epoch: U64,
     owner: U64,
+    generation: U64,
     mark: StampMeta,
     size: U64,
     window: U64,
@@ -234,16 +235,17 @@ impl Layout for Opened {
     const LIMITS: Limits = Limits::fields::<OpenedMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        let Self { epoch, owner, mark, size, window } = *self;
-        let (owner, size, window) = (owner.into(), size.into(), window.into());
-        meta.put(&OpenedMeta { epoch: epoch.0.into(), owner, mark: mark.into(), size, window });
+        let Self { epoch, owner, generation, mark, size, window } = *self;
+        let (epoch, mark) = (epoch.0.into(), mark.into());
+        let (owner, generation, size, window) = (owner.into(), generation.into(), size.into(), window.into());
+        meta.put(&OpenedMeta { epoch, owner, generation, mark, size, window });
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let OpenedMeta { epoch, owner, mark, size, window } = reader.get()?;
-        let (epoch, owner) = (Epoch(epoch.get()), owner.get());
-        Ok(Self { epoch, owner, mark: mark.into(), size: size.get(), window: window.get() })
+        let OpenedMeta { epoch, owner, generation, mark, size, window } = reader.get()?;
+        let (epoch, owner, generation) = (Epoch(epoch.get()), owner.get(), generation.get());
+        Ok(Self { epoch, owner, generation, mark: mark.into(), size: size.get(), window: window.get() })
     }
 }
 
@@ -490,7 +492,7 @@ mod tests {
     fn from_home() -> Vec<FromHome> {
         let run = |len, is_hole| Run { len, is_hole };
         vec![
-            Opened { epoch: Epoch(2), owner: 9, mark: STAMP, size: 4096, window: 65536 }.into(),
+            Opened { epoch: Epoch(2), owner: 9, generation: 11, mark: STAMP, size: 4096, window: 65536 }.into(),
             Fenced { epoch: Epoch(2), mark: STAMP }.into(),
             Took { bytes: 512 }.into(),
             Durable { mark: STAMP }.into(),
@@ -591,7 +593,7 @@ mod tests {
         5468950008000000000000003399130d 0700000000000000
         54689600100000000000000006cd26bd 07000000000000003c00000000000000
         54689400080000000000000005bfe8d7 00000000656e6473
-        54688c0038000000000000000b195540 0200000000000000090000000000000001000000000000000200000000000000030000000000000000100000000000000000010000000000
+        54688c004000000000000000a321e44e 020000000000000009000000000000000b0000000000000001000000000000000200000000000000030000000000000000100000000000000000010000000000
         54688d002000000000000000e14b6e66 0200000000000000010000000000000002000000000000000300000000000000
         54688e000800000000000000c5ff4f44 0002000000000000
         54688f001800000000000000002040ae 010000000000000002000000000000000300000000000000

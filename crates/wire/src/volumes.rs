@@ -282,6 +282,7 @@ impl Layout for Refused {
 #[repr(C)]
 struct ListedMeta {
     partition: U64,
+    home: StampMeta,
     is_last: U32,
 }
 
@@ -297,20 +298,22 @@ impl Layout for Listed {
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("copies of a list", self.copies.len(), COPIES_PER_LIST_MAX)?;
-        meta.put(&ListedMeta { partition: self.partition.0.into(), is_last: u32::from(self.is_last).into() });
+        let (partition, home, is_last) = (self.partition.0.into(), self.home.into(), u32::from(self.is_last).into());
+        meta.put(&ListedMeta { partition, home, is_last });
         let entry = |it: &Entry| EntryMeta { stamp: it.stamp.into(), extent: it.extent.into() };
         meta.put_all(self.copies.iter().map(entry));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let ListedMeta { partition, is_last } = reader.get()?;
+        let ListedMeta { partition, home, is_last } = reader.get()?;
+        let home = home.into();
         let is_last = flag("end of a list", *is_last)?;
         let entries = reader.rest::<EntryMeta>()?.iter();
         let copies = entries.map(|it| Ok(Entry { stamp: (&it.stamp).into(), extent: extent(&it.extent)? }));
         let copies = copies.collect::<Result<Vec<_>, _>>()?;
         check_order("copies of a list", copies.iter().map(|it| it.stamp))?;
-        Ok(Self { partition: PartitionId(partition.get()), copies, is_last })
+        Ok(Self { partition: PartitionId(partition.get()), home, copies, is_last })
     }
 }
 
@@ -424,8 +427,8 @@ mod tests {
             Opened { partition: PartitionId(9), live: Sequence(1), back: Sequence(2), credit: u64::MAX }.into(),
             Counted { live: Sequence(1), back: Sequence(0), credit: 4096 }.into(),
             Refused { epoch: Epoch(4) }.into(),
-            Listed { partition: PartitionId(9), copies: vec![entry(1), entry(2)], is_last: true }.into(),
-            Listed { partition: PartitionId(9), copies: vec![], is_last: false }.into(),
+            Listed { partition: PartitionId(9), home: STAMP, copies: vec![entry(1), entry(2)], is_last: true }.into(),
+            Listed { partition: PartitionId(9), home: STAMP, copies: vec![], is_last: false }.into(),
             Kept { stamp: STAMP, record: Some((EXTENT, data())) }.into(),
             Kept { stamp: STAMP, record: None }.into(),
             Leaving.into(),
@@ -458,7 +461,8 @@ mod tests {
     #[test]
     fn a_list_is_in_order_and_bounded() {
         let entry = Entry { stamp: STAMP, extent: EXTENT };
-        let listed = |copies| FromHolder::from(Listed { partition: PartitionId(9), copies, is_last: true });
+        let listed =
+            |copies| FromHolder::from(Listed { partition: PartitionId(9), home: STAMP, copies, is_last: true });
         let twice = frames_of(HOLDER, &Parcel::new(listed(vec![entry, entry]))).unwrap();
         assert_eq!(hear(OWNER, &twice), WireError::Order { what: "copies of a list" });
         let many = listed(vec![entry; COPIES_PER_LIST_MAX + 1]).encode(&mut Batch::default());

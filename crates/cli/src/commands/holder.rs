@@ -142,6 +142,9 @@ fn rescue(args: &HolderArgs, holder: &HolderServer, runtime: Runtime) -> Result 
             RescueWord::On(TakeOverWord::Missing(holders)) => {
                 format!("no answer of {}, and they may have what of '{name}' nobody else has", holders.join(", "))
             }
+            RescueWord::On(TakeOverWord::HomeWentBack(back)) => {
+                format!("the home of '{name}' is older than this holder was told: {back}")
+            }
             RescueWord::On(TakeOverWord::Home(why)) => format!("the home of '{name}': {why}; it is tried again"),
             RescueWord::On(TakeOverWord::GoesOn) => format!("'{name}' goes home again"),
             RescueWord::On(_) => return,

@@ -157,6 +157,9 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         let status = attached.status();
         trouble.look(&status);
         if let Some(why) = status.failed {
+            if status.has_home_gone_back {
+                return Err(why.into());
+            }
             return Err(
                 format!("{why}; nothing that was promised is lost: mend it, and attach the volume again").into()
             );

@@ -77,8 +77,16 @@ impl World {
 
     pub(super) fn read(&mut self, host: usize) -> Check {
         let it = &self.hosts[host];
-        let Role::Owner(owner) = &it.role else { return Ok(()) };
+        if !matches!(it.role, Role::Owner(_)) {
+            return Ok(());
+        }
         let block = self.rng.index(BLOCKS);
+        let own = it.log.as_ref().and_then(|log| log.newest(block)).is_some();
+        if !own && !it.is_cut && !it.is_apart && !self.opens_home(host) {
+            return Ok(());
+        }
+        let it = &self.hosts[host];
+        let Role::Owner(owner) = &it.role else { return Ok(()) };
         let is_inside = (block as u64 + 1) * BLOCK <= owner.size();
         if !is_inside || !owner.may_read(it.clock(self.now)) {
             return Ok(());

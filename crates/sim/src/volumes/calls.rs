@@ -13,9 +13,51 @@ impl World {
 
     pub(super) fn home_call(&mut self, host: usize) {
         let Some((life, call)) = self.hosts[host].home_calls.pop_front() else { return };
+        // A call of an earlier role was made in a session of its own.
+        if life == self.hosts[host].life && !self.opens_home(host) {
+            return;
+        }
         self.note(&[16, host as u64], || format!("h{host} -> home: {call:?}"));
         for (caller, answer) in self.house.take((host, life), call) {
             self.tell_home_answer(caller, answer);
+        }
+    }
+
+    /// A host has a session with home, or opens one: one that went back ends its role. Says whether it goes on.
+    pub(super) fn opens_home(&mut self, host: usize) -> bool {
+        let (life, found) = (self.house.life(), self.house.state());
+        let it = &mut self.hosts[host];
+        if mem::replace(&mut it.home_life, life) == life {
+            return true;
+        }
+        let Err(back) = it.home.hear(found) else { return true };
+        self.note(&[34, host as u64], || format!("h{host} notices that home went back: {back}"));
+        self.went_back();
+        if let Some(owner) = self.hosts[host].owner() {
+            owner.stop();
+            self.drain(host);
+        }
+        let requests = mem::take(&mut self.hosts[host].requests);
+        self.truth.forget(&requests);
+        self.end_role(host);
+        false
+    }
+
+    /// Home is said to have gone back: that must have come of a copy.
+    pub(super) fn went_back(&mut self) {
+        let was_restored = self.house.was_restored();
+        let found = ensure(was_restored, "home stays", || "home is said to have gone back, and never did".to_owned());
+        self.found = mem::replace(&mut self.found, Ok(())).and(found);
+    }
+
+    pub(super) fn restore_home(&mut self) {
+        let Some(waiting) = self.house.restore(&mut self.rng) else { return };
+        let image = self.house.image();
+        self.note(&[35], || format!("home is as a copy of it was: {image:?}"));
+        self.truth.restored(image);
+        self.has_lost = true;
+        for caller in waiting {
+            self.tell_home_answer(caller, HomeAnswer::Failed);
         }
     }
 
@@ -35,6 +77,9 @@ impl World {
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
         let Some(answer) = it.home_answers.pop_front() else { return };
+        if let HomeAnswer::Durable(mark) | HomeAnswer::Fenced(_, mark) = answer {
+            it.home.is_home(mark);
+        }
         match (answer, &mut it.role) {
             (HomeAnswer::Durable(mark), role) => {
                 let Some(through) = it.homing.take() else { return };

@@ -2,10 +2,10 @@
 
 use super::house::{HomeAnswer, HomeCall, WriteCall};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{SessionId, Time};
+use types::{Broken, SessionId, Time};
 use volume::{
-    Change, Entry, Epoch, Found, FromHolder, Owner, PartitionId, Read, Record, RequestId, Sequence, Stamp, TakeOver,
-    ToHolder, View,
+    Change, Entry, Epoch, Found, FromHolder, KnownHome, Owner, PartitionId, Read, Record, RequestId, Rule, Sequence,
+    Stamp, TakeOver, ToHolder, View,
 };
 
 /// A host's part in the volume.
@@ -91,6 +91,7 @@ pub(crate) enum OwnRead {
 pub(crate) struct Host {
     /// Thousandths by which its clock is fast.
     pub(crate) drift: i64,
+    broken: Broken<Rule>,
     /// Counts its roles.
     pub(crate) life: u64,
     pub(crate) role: Role,
@@ -110,6 +111,9 @@ pub(crate) struct Host {
     pub(crate) changes: VecDeque<(u64, Change)>,
     pub(crate) outcomes: VecDeque<Result<View, Option<View>>>,
     pub(crate) reads: VecDeque<OwnRead>,
+    /// Home as it is known in this role, and which start of it the session is of.
+    pub(crate) home: KnownHome,
+    pub(crate) home_life: u64,
     /// The write-back that waits for home: up to this write.
     pub(crate) homing: Option<Stamp>,
     /// The one that a take-over puts together.
@@ -122,9 +126,12 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(drift: i64) -> Self {
+    pub(crate) fn new(drift: i64, broken: Broken<Rule>) -> Self {
         Self {
             drift,
+            home: KnownHome::new(broken),
+            home_life: 0,
+            broken,
             life: 0,
             role: Role::Idle,
             logs: 0,
@@ -160,6 +167,11 @@ impl Host {
         self.home_calls.push_back((self.life, call));
     }
 
+    /// It may be another one by now: an attachment goes by what it finds.
+    pub(crate) fn forget_home(&mut self) {
+        (self.home, self.home_life) = (KnownHome::new(self.broken), 0);
+    }
+
     pub(crate) fn owner(&mut self) -> Option<&mut Owner> {
         if let Role::Owner(owner) = &mut self.role { Some(owner) } else { None }
     }
@@ -168,6 +180,7 @@ impl Host {
     pub(crate) fn end_role(&mut self) {
         self.role = Role::Idle;
         self.life += 1;
+        self.forget_home();
         self.wanted.clear();
         self.home_answers.clear();
         self.outcomes.clear();

@@ -6,7 +6,7 @@ use super::blocks::{BLOCKS, Image};
 use crate::rng::Rng;
 use std::collections::VecDeque;
 use types::Broken;
-use volume::{Epoch, Home, HomeRefusal, Rule, Stamp, Step};
+use volume::{Epoch, Home, HomeRefusal, HomeState, Rule, Stamp, Step};
 
 /// The contents of home's device.
 #[derive(Clone, Debug)]
@@ -57,6 +57,12 @@ pub(crate) struct House {
     left: Vec<(usize, Stamp)>,
     is_writing: bool,
     fencing: Option<(Caller, Epoch)>,
+    /// Counts its starts, and how often its files were others than those that it left.
+    life: u64,
+    generation: u64,
+    /// A copy of its device, and whether it was ever brought back.
+    backup: Option<Device>,
+    was_restored: bool,
     broken: Broken<Rule>,
 }
 
@@ -64,8 +70,20 @@ impl House {
     pub(crate) fn new(broken: Broken<Rule>) -> Self {
         let device = Device { epoch: Epoch(0), mark: Stamp::ZERO, blocks: [Stamp::ZERO; BLOCKS], journal: None };
         let machine = Home::new(device.epoch, device.mark, None, broken);
-        let (unsynced, left) = Default::default();
-        Self { machine, device, unsynced, call: None, left, is_writing: false, fencing: None, broken }
+        Self {
+            machine,
+            device,
+            unsynced: VecDeque::new(),
+            call: None,
+            left: Vec::new(),
+            is_writing: false,
+            fencing: None,
+            life: 1,
+            generation: 1,
+            backup: None,
+            was_restored: false,
+            broken,
+        }
     }
 
     /// The blocks as a reader gets them.
@@ -109,7 +127,40 @@ impl House {
         self.machine = Home::new(epoch, mark, journal.as_ref().map(|(through, _)| *through), self.broken);
         (self.call, self.fencing, self.is_writing) = (None, None, false);
         self.left.clear();
+        self.life += 1;
         waiting
+    }
+
+    /// The number of its start: a session of an earlier one is over.
+    pub(crate) fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// How it stands, as it says at the begin of a session.
+    pub(crate) fn state(&self) -> HomeState {
+        HomeState { generation: self.generation, mark: self.machine.mark() }
+    }
+
+    /// Whether it was ever one of before.
+    pub(crate) fn was_restored(&self) -> bool {
+        self.was_restored
+    }
+
+    /// A copy of its device is made, or it dies and starts with that: as other files, or as the same ones if the copy is its
+    /// disk's. Gives the hosts that wait for it, if it was restored.
+    pub(crate) fn restore(&mut self, rng: &mut Rng) -> Option<Vec<Caller>> {
+        let Some(backup) = self.backup.clone().filter(|_| rng.below(2) == 0) else {
+            if self.machine.step().is_none() && self.unsynced.is_empty() && self.device.journal.is_none() {
+                self.backup = Some(self.device.clone());
+            }
+            return None;
+        };
+        let waiting = self.crash(rng);
+        self.device = backup;
+        self.machine = Home::new(self.device.epoch, self.device.mark, None, self.broken);
+        self.generation += rng.below(2);
+        self.was_restored = true;
+        Some(waiting)
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -84,7 +84,7 @@ impl World {
             trace: Trace::new(readable),
             registry: View { revision: 1, entry },
             house: House::new(broken),
-            hosts: scenario.drift.iter().map(|&drift| Host::new(drift)).collect(),
+            hosts: scenario.drift.iter().map(|&drift| Host::new(drift, broken)).collect(),
             peers,
             orphans: Vec::new(),
             truth: Truth::new(scenario.ack),

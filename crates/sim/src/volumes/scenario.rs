@@ -16,6 +16,7 @@ pub(crate) struct Troubles {
     pub(crate) lose_device: u64,
     pub(crate) drop_link: u64,
     pub(crate) crash_home: u64,
+    pub(crate) restore_home: u64,
     pub(crate) leave: u64,
     pub(crate) resize: u64,
     pub(crate) detach: u64,
@@ -26,6 +27,9 @@ const ONE_COPY_PERMILLE: u32 = 120;
 
 /// On so many days of a thousand the devices of owners' logs fail.
 const FAILED_LOG_PERMILLE: u32 = 200;
+
+/// On so many days of a thousand home is brought back from a copy.
+const RESTORED_HOME_PERMILLE: u32 = 150;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -67,6 +71,9 @@ impl Scenario {
         if own.chance(FAILED_LOG_PERMILLE) {
             scenario.troubles.fail_log = 1;
         }
+        if own.chance(RESTORED_HOME_PERMILLE) {
+            scenario.troubles.restore_home = 1;
+        }
         scenario
     }
 
@@ -104,6 +111,7 @@ impl Scenario {
                 lose_device: t(rng, &[0, 0, 2]),
                 drop_link: t(rng, &[0, 2]),
                 crash_home: t(rng, &[0, 2]),
+                restore_home: 0,
                 leave: t(rng, &[0, 0, 1]),
                 resize: t(rng, &[0, 0, 5]),
                 detach: t(rng, &[0, 0, 2]),
@@ -123,6 +131,7 @@ impl Scenario {
             lose_device: 0,
             drop_link: 0,
             crash_home: 0,
+            restore_home: 0,
             leave: 0,
             resize: 0,
             detach: 0,

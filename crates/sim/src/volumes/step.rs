@@ -50,6 +50,7 @@ enum Act {
     LoseDevice,
     DropLink,
     CrashHome,
+    RestoreHome,
     Leave,
 }
 
@@ -114,6 +115,7 @@ impl World {
             (Act::LoseDevice, troubles.lose_device),
             (Act::DropLink, troubles.drop_link),
             (Act::CrashHome, troubles.crash_home),
+            (Act::RestoreHome, troubles.restore_home),
             (Act::Leave, troubles.leave),
         ];
         let acts: Vec<_> = usual.map(|(act, weight)| (act, weight * USUAL)).into_iter().chain(rare).collect();
@@ -177,6 +179,7 @@ impl World {
             Act::LoseDevice => self.lose_device(peer),
             Act::DropLink => self.drop_link(host),
             Act::CrashHome => self.crash_home(),
+            Act::RestoreHome => self.restore_home(),
             Act::Leave => self.leave(peer),
             _ => {}
         }

@@ -181,6 +181,11 @@ impl Truth {
         Ok(())
     }
 
+    /// Home is as it was before: nothing else of before comes back.
+    pub(crate) fn restored(&mut self, image: Image) {
+        self.begun = image;
+    }
+
     /// A volume has an owner under a new epoch, and this is what is home. If lists that are missing were given up, what
     /// only they had is lost.
     pub(crate) fn begin(&mut self, epoch: Epoch, image: Image, has_lost: bool) -> Check {

@@ -120,6 +120,10 @@ impl World {
             }
             TakeOverEffect::Abort => it.collected = None,
             TakeOverEffect::Missing(_) => it.misses = true,
+            TakeOverEffect::HomeWentBack(_) => {
+                it.misses = true;
+                self.went_back();
+            }
             TakeOverEffect::Done(view) => self.taken_over(host, view),
             TakeOverEffect::Lost(_) => {
                 self.note(&[31, host as u64], || format!("h{host} was not the first to take over"));
@@ -140,6 +144,7 @@ impl World {
     pub(super) fn taken_over(&mut self, host: usize, view: View) {
         self.note(&[32, host as u64, view.entry.epoch.0], || format!("h{host} has taken over: {:?}", view.entry));
         let epoch = view.entry.epoch;
+        let (home, home_life) = (self.hosts[host].home, self.hosts[host].home_life);
         self.end_role(host);
         // The log's writes are home, or were not the volume's any more.
         self.hosts[host].log = None;
@@ -165,6 +170,8 @@ impl World {
             ..OwnerConfig::new(0, scenario.log_writes * write)
         };
         let it = &mut self.hosts[host];
+        // Its session with home is the one by which it has taken over.
+        (it.home, it.home_life) = (home, home_life);
         let clock = it.clock(self.now);
         let owner = Owner::attach(clock, config, VOLUME, id, 1000 + host as u64, view);
         it.log = Some(OwnLog { epoch, ..OwnLog::default() });

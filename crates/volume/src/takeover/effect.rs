@@ -1,5 +1,6 @@
 //! The settings of a take-over, and what it wants done.
 
+use crate::known_home::WentBack;
 use crate::registry::{Change, HostId, View};
 use crate::rule::Rule;
 use alloc::vec::Vec;
@@ -74,6 +75,9 @@ pub enum TakeOverEffect {
     /// [`TakeOver::accept_loss`]: writes that only their holders have are lost then. It says so once for each time that the
     /// lists are read, and each has to be accepted.
     Missing(Vec<PartitionId>),
+    /// Home went back: holders were told that it has more. Its gap, and all that was written behind that, is lost if
+    /// that is accepted, as for lists that are missing.
+    HomeWentBack(WentBack),
     /// It is over: the volume is home, and the registry stands so.
     Done(View),
     /// It is over: another host was first, under this epoch.

@@ -8,7 +8,7 @@ use crate::rule::Rule;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Entry, Epoch, Listed, PartitionId, Stamp};
+use protocol::volumes::{Entry, Epoch, Listed, PartitionId, Sequence, Stamp};
 use types::{Broken, Time};
 
 /// The situation that the lists are read in.
@@ -39,6 +39,8 @@ pub(super) struct Reading {
     own: Option<(Epoch, Vec<Entry>)>,
     /// When lists that are missing are spoken of.
     pub(super) say_at: Option<Time>,
+    /// Everything up to here was home, as holders were told.
+    home: Stamp,
     accepts_loss: bool,
     /// The holders whose sessions ended in the middle of their lists when loss was accepted, and that were waited for once more.
     spared: BTreeSet<PartitionId>,
@@ -51,6 +53,8 @@ pub(super) enum Enough {
     Yes,
     /// These are missing, which is to be said.
     Missing(Vec<PartitionId>),
+    /// Home went back: it had everything up to here. That is to be said.
+    Older(Stamp),
     /// It is waited for more.
     Wait,
 }
@@ -79,6 +83,7 @@ impl Reading {
             damaged: BTreeSet::new(),
             own: None,
             say_at: None,
+            home: Stamp::ZERO,
             accepts_loss: false,
             spared: BTreeSet::new(),
         }
@@ -94,6 +99,7 @@ impl Reading {
         self.lists = Lists::default();
         self.accepts_loss = false;
         self.spared.clear();
+        self.home = Stamp::ZERO;
         self.say_at = Some(now + self.silence);
         let Situation { mark, before, holders, .. } = situation;
         let after = if self.broken.is(Rule::PassHome) { Stamp::ZERO } else { mark };
@@ -101,7 +107,11 @@ impl Reading {
         let (is_home, own) = (situation.is_home(), self.own.as_ref().filter(|(epoch, _)| *epoch == mark.epoch));
         let is_behind = |it: &(Stamp, Source)| it.1 == Source::Own && it.0 > mark;
         let has_own = own.is_some() && !self.damaged.iter().any(is_behind);
-        if let Some((_, own)) = own {
+        if let Some((epoch, own)) = own {
+            // A log has nothing any more of what was home: its writes follow each other.
+            let first = own.first().map_or(Sequence(0), |first| first.stamp.sequence.before());
+            let home = Stamp { sequence: first, ..Stamp::begin(*epoch) };
+            self.home = if first > mark.sequence { home } else { self.home };
             self.lists.add(Source::Own, own, &self.damaged);
         }
         self.lacks_owner = !is_home && !has_own && (own.is_some() || situation.had_other_owner()) && before.copies < 2;
@@ -140,6 +150,7 @@ impl Reading {
     /// A part of a list has come. Says whether the next one is to be asked for.
     pub(super) fn add(&mut self, partition: PartitionId, listed: &Listed) -> bool {
         let Some(holder) = self.holders.find(partition).filter(|it| it.is_next(listed)) else { return false };
+        self.home = listed.home.max(self.home);
         if !self.lists.add(Source::Holder(partition), &listed.copies, &self.damaged) {
             return false;
         }
@@ -149,7 +160,15 @@ impl Reading {
 
     /// Whether the lists are enough for a volume of so many copies.
     pub(super) fn look(&mut self, now: Time, copies: u8, mark: Stamp) -> Enough {
+        let is_older = self.home > mark && !self.broken.is(Rule::HomeHasFreed);
         match self.missing(copies, mark) {
+            None if is_older && !self.accepts_loss => {
+                if self.say_at.take().is_some() {
+                    Enough::Older(self.home)
+                } else {
+                    Enough::Wait
+                }
+            }
             None => Enough::Yes,
             Some(_) if self.accepts_loss && self.holders.iter().all(Holder::is_had) => Enough::Yes,
             Some(missing) if self.say_at.take_if(|at| *at <= now).is_some() => Enough::Missing(missing),

@@ -109,9 +109,10 @@ fn say(message: &FromHolder) -> String {
             format!("Counted live={} back={} credit={credit}", live.0, back.0)
         }
         FromHolder::Refused(Refused { epoch }) => format!("Refused {}", epoch.0),
-        FromHolder::Listed(Listed { copies, is_last, .. }) => {
+        FromHolder::Listed(Listed { home, copies, is_last, .. }) => {
             let copies: Vec<_> = copies.iter().map(|it| say_stamp(it.stamp)).collect();
-            format!("Listed {}{}", copies.join(" "), if *is_last { " and no more" } else { "" })
+            let home = if *home == Stamp::ZERO { String::new() } else { format!("home={} ", say_stamp(*home)) };
+            format!("Listed {home}{}{}", copies.join(" "), if *is_last { " and no more" } else { "" })
         }
         FromHolder::Kept(Kept { stamp, record: Some((extent, _)) }) => {
             format!("Kept {} {}", say_stamp(*stamp), say_extent(*extent))

@@ -76,7 +76,8 @@ impl TakeOverScript {
             ["listed", ref rest @ ..] => {
                 let partition = value(rest, "as").map_or(Some(holder), partition)?;
                 let copies = rest.iter().filter_map(|word| entry(word)).collect();
-                Listed { partition, copies, is_last: !rest.contains(&"more") }.into()
+                let home = value(rest, "home").map_or(Some(Stamp::ZERO), stamp)?;
+                Listed { partition, home, copies, is_last: !rest.contains(&"more") }.into()
             }
             ["kept", which, place, ref rest @ ..] => kept(which, place, rest)?.into(),
             ["gone", which] => Kept { stamp: stamp(which)?, record: None }.into(),
@@ -154,6 +155,7 @@ impl TakeOverScript {
                 let holders = if holders.is_empty() { "the owner's own".to_owned() } else { holders.join(",") };
                 format!("missing {holders}")
             }
+            TakeOverEffect::HomeWentBack(back) => format!("home went back: {back}"),
             TakeOverEffect::Done(view) => format!("done: epoch {}", view.entry.epoch.0),
             TakeOverEffect::Lost(Epoch(epoch)) => format!("lost to epoch {epoch}"),
         };

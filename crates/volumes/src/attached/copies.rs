@@ -393,6 +393,7 @@ impl Core {
             }
             self.keep.notify_one();
             self.carry_out(state, None);
+            self.check_home();
             copies.registry.wait(WATCH_EVERY);
         }
     }

@@ -11,6 +11,7 @@ use super::{Attached, Core, State};
 use crate::cache::Kept;
 use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Replies, Request, Ticket};
 use crate::extents::BLOCK;
+use crate::home::HomeError;
 use protocol::volumes::Content;
 use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
@@ -174,7 +175,7 @@ impl Core {
                 continue;
             }
             while at < end && !extents.is_enough(one) {
-                let (until, is_hole) = self.run_at_home(at, end).map_err(|error| self.note(&error))?;
+                let (until, is_hole) = self.run_at_home(at, end).map_err(|error| self.note_home(&error))?;
                 at = until;
                 extents.add(at, is_hole, is_hole);
             }
@@ -212,6 +213,14 @@ impl Core {
     }
 
     /// Takes down an error for the status.
+    /// An error of home, too: one that went back ends all.
+    pub(super) fn note_home(&self, error: &HomeError) -> Errno {
+        if error.went_back() {
+            self.home_went_back(error);
+        }
+        self.note(error)
+    }
+
     pub(super) fn note(&self, error: &impl Display) -> Errno {
         self.state().read_error = Some((error.to_string(), self.now()));
         Errno::Io

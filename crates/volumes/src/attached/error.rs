@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use vfs::FileError;
+use volume::WentBack;
 
 /// Why a volume is not attached.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub enum AttachError {
     Superseded(usize),
     /// The volume went on without its cache, and this one has so many writes of before.
     Lost(usize),
+    /// Home lacks what this cache knew to be there.
+    HomeWentBack(WentBack),
     /// The registry has the volume larger than its home is: so many bytes, and so many.
     Size(u64, u64),
     /// The registry has not said within this time that the volume is this host's.
@@ -100,6 +103,11 @@ impl fmt::Display for AttachError {
                 f,
                 "the device of the volume's cache failed, and the volume went on without it: all of it is home. This \
                  cache has {writes} writes of before: give --force to drop them, or another cache"
+            ),
+            Self::HomeWentBack(back) => write!(
+                f,
+                "home is older than this cache has left it: {back}. Bring back the newer one; or give --force to go on with this \
+                 one, which gives up what it lacks, and whatever was written behind that"
             ),
             Self::Size(registered, home) => {
                 write!(f, "the registry says that the volume has {registered} bytes, and its home has {home}")

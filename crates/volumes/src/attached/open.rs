@@ -11,6 +11,7 @@ use super::attachment::ATTACHMENT_NAME;
 use super::config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 use super::copies::{CopiesConfig, Sessions};
 use super::error::AttachError;
+use super::known_home::{self, Beside, KNOWN_NAME};
 use super::requests::Requests;
 use super::runs::KnownRuns;
 use super::status::Counts;
@@ -32,7 +33,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use types::Time;
 use vfs::{Directory, Doing, FileError, Files, Lock, make_directory};
-use volume::{Ack, Degraded, Owner, OwnerConfig, Recovered};
+use volume::{Ack, Degraded, HomeState, Owner, OwnerConfig, Recovered};
 
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
 const MARKER_NAME: &str = "thorp-volume-cache";
@@ -180,7 +181,14 @@ impl Core {
         if found.is_some_and(is_other) {
             return Err(AttachError::OtherVolume(config.cache.clone()));
         }
-        let is_owner = |marker: &Marker| is_first || marker.cache == home.ownership().cache;
+        let known = known_home::read(&*cache_files, volume)?;
+        let beside_home = Beside::look(known, Stamp::ZERO, known_home::of_file(home.ownership()));
+        if !is_first {
+            beside_home.check(config.is_forced)?;
+        }
+        // The writes of a log do not fit an older home.
+        let is_older = !is_first && matches!(beside_home, Beside::Older(_));
+        let is_owner = |marker: &Marker| is_first || marker.cache == home.ownership().cache && !is_older;
         let was_lost = home.ownership().cache == 0 && !is_first;
         let is_elsewhere = home.ownership().is_dirty && !was_lost && !found.as_ref().is_some_and(is_owner);
         // A take-over has brought home what was not, where there are copies.
@@ -216,6 +224,7 @@ impl Core {
             leave_word(&*home_files, &home_name, &dir)?;
         }
         home.own(ownership)?;
+        known_home::write(&*cache_files, volume, known_home::of_file(home.ownership()))?;
         marker.incarnation += 1;
         marker.write(&*cache_files)?;
         let log = Log::resume(cache_files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
@@ -258,11 +267,15 @@ impl Core {
             return Err(AttachError::OtherVolume(config.cache.clone()));
         }
         let before = home.opened().map_err(HomeError::from)?;
+        let known = known_home::read(&**cache_files, volume)?;
+        let beside_home = Beside::look(known, Stamp::ZERO, known_home::of_far(&before));
+        beside_home.check(config.is_forced)?;
+        let is_older = matches!(beside_home, Beside::Older(_));
         if let Some(copies) = config.copies.as_ref().filter(|copies| copies.view.entry.size > before.size) {
             return Err(AttachError::Size(copies.view.entry.size, before.size));
         }
         // Of a volume that stands in a registry a take-over has brought home what there was.
-        let is_owner = |marker: &Marker| marker.cache == before.owner || config.copies.is_some();
+        let is_owner = |marker: &Marker| (marker.cache == before.owner || config.copies.is_some()) && !is_older;
         if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
             give_up(cache_files, marker, config, AttachError::Superseded)?;
         }
@@ -272,23 +285,39 @@ impl Core {
         };
         let own = (before.epoch.next(), marker.cache);
         let (epoch, owner) = config.copies.as_ref().map_or(own, |copies| (copies.view.entry.epoch, copies.host.0));
-        let is_same = marker.cache == before.owner;
+        let is_same = marker.cache == before.owner && beside_home == Beside::Same;
         if !is_same {
             // Before home is this cache's: the next start could not tell any more that others have had it.
             CleanFiles::forget(&**cache_files)?;
         }
         let mark = home.fence(epoch, owner).map_err(HomeError::from)?;
         let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
-        let recovered = recover(&mut scan, mark)?;
+        let mut recovered = recover(&mut scan, mark)?;
+        let mut drops_log = false;
+        if let Some(floor) = recovered.floor.filter(|floor| floor.epoch == mark.epoch) {
+            let found = HomeState { mark, ..known_home::of_far(&before) };
+            let beside_home = Beside::look(known, floor, found);
+            beside_home.check(config.is_forced)?;
+            drops_log = matches!(beside_home, Beside::Older(_));
+        }
+        if drops_log {
+            recovered = Recovery::new(scan.next_position());
+        }
         // One that was lost lacks what went home without it (**ForgetLostCache**).
         let lacks_some = mark.sequence.0 >= scan.next_position();
+        if let Some(known) = home.known() {
+            known_home::write(&**cache_files, volume, known)?;
+        }
         let in_log = |block| recovered.writes.newest(block).or(recovered.passed.get(block)).is_some();
-        let keeps = |block| is_same && !lacks_some && !in_log(block);
+        let keeps = |block| is_same && !drops_log && !lacks_some && !in_log(block);
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         marker.incarnation += 1;
         marker.write(&**cache_files)?;
         let log = Log::resume(cache_files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
         make_room(&log, &**cache_files, config)?;
+        if drops_log {
+            log.free_with_next(log.durable() + 1);
+        }
         let home = Home::Far(home);
         Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch, lock }, config))
     }
@@ -337,6 +366,7 @@ impl Core {
             read_error: None,
             clean_error: None,
             lost_cache: None,
+            has_home_gone_back: false,
             failed: None,
             is_for_keeper: false,
             is_detaching: false,
@@ -395,13 +425,21 @@ pub(super) struct Recovery {
     flushes: Vec<Recovered>,
     /// They go home as one.
     is_joined: bool,
+    /// Everything up to here was home once, as the log has nothing before it any more.
+    floor: Option<Stamp>,
     /// The blocks of writes that the log has, and home too: clean ones may be of before.
     passed: ExtentMap<u64>,
 }
 
 impl Recovery {
     pub(super) fn new(first: u64) -> Self {
-        Self { writes: DirtyWrites::new(first), flushes: Vec::new(), is_joined: false, passed: ExtentMap::default() }
+        Self {
+            writes: DirtyWrites::new(first),
+            flushes: Vec::new(),
+            is_joined: false,
+            floor: None,
+            passed: ExtentMap::default(),
+        }
     }
 
     /// One flush epoch of all: where nobody knows what of it is home, it goes there as one.
@@ -415,8 +453,10 @@ impl Recovery {
 /// The writes behind a mark.
 fn recover(scan: &mut Scan<Writes>, mark: Stamp) -> Result<Recovery, FileError> {
     let (mut recovery, mut passed): (Option<Recovery>, _) = (None, ExtentMap::default());
+    let mut floor = None;
     while let Some((position, Write { epoch, flush, blocks, content })) = scan.next_record()? {
         let last = Stamp { epoch, sequence: Sequence(position), flush };
+        floor.get_or_insert(Stamp { sequence: Sequence(position).before(), ..Stamp::begin(epoch) });
         if last <= mark {
             passed.insert(blocks, position);
             continue;
@@ -431,7 +471,7 @@ fn recover(scan: &mut Scan<Writes>, mark: Stamp) -> Result<Recovery, FileError> 
         // The log has it: it need not be in memory, too.
         found.writes.durable(position);
     }
-    Ok(Recovery { passed, ..recovery.unwrap_or_else(|| Recovery::new(scan.next_position())) })
+    Ok(Recovery { floor, passed, ..recovery.unwrap_or_else(|| Recovery::new(scan.next_position())) })
 }
 
 pub(super) fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
@@ -491,7 +531,7 @@ pub(super) fn create_cache(
     for name in files.list().doing("read", || files.path(""))? {
         if is_segment(&name) || name.strip_suffix(".tmp").is_some() || name.starts_with("clean.") {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME, CONTROL_NAME].contains(&&*name) {
+        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME, KNOWN_NAME, CONTROL_NAME].contains(&&*name) {
             return Err(AttachError::NotEmpty(config.cache.clone()));
         }
     }

@@ -213,7 +213,7 @@ impl Core {
     fn read_blocks(&self, mut found: Found) -> Result<(Vec<u8>, Found), Errno> {
         let mut bytes = vec![0; found.blocks.len() * BLOCK];
         loop {
-            let is_read = self.try_read(&mut found, &mut bytes, Waits::Yes).map_err(|error| self.note(&error))?;
+            let is_read = self.try_read(&mut found, &mut bytes, Waits::Yes).map_err(|error| self.note_home(&error))?;
             let mut state = self.state();
             if is_read && (!found.has_home() || state.is_still_home(&found)) {
                 return Ok((bytes, found));

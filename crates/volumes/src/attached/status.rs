@@ -48,6 +48,8 @@ pub struct Status {
     pub clean_error: Option<String>,
     /// Why the cache takes nothing any more, if the volume goes on without it.
     pub lost_cache: Option<String>,
+    /// Whether that is because home is not as it was left: it may lack what was promised.
+    pub has_home_gone_back: bool,
     /// Why nothing works any more.
     pub failed: Option<String>,
 }
@@ -161,6 +163,7 @@ impl Attached {
             clean_error: state.clean_error.clone(),
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
             lost_cache: state.lost_cache.as_ref().map(|lost| lost.why.clone()),
+            has_home_gone_back: state.has_home_gone_back,
             failed: state.failed.clone(),
         }
     }

@@ -14,6 +14,7 @@
 
 use super::attachment::Attachment;
 use super::copies::CopiesConfig;
+use super::known_home::{self, Beside};
 use super::open::{Marker, Parts, Recovery, create_cache, limits, lock_cache, make_room};
 use super::read::read_record;
 use super::{AttachConfig, AttachError, Attached, Core};
@@ -123,6 +124,15 @@ fn scan_own(
     Ok((writes.unwrap_or_else(|| DirtyWrites::new(scan.next_position())), stamps))
 }
 
+/// Everything up to here was home once, as the log has nothing before its writes any more.
+fn freed_through(attachment: Option<Attachment>, stamps: &[(u64, Stamp)]) -> Stamp {
+    let first = attachment.zip(stamps.first());
+    first.map_or(Stamp::ZERO, |(Attachment { epoch, .. }, (_, first))| Stamp {
+        sequence: first.sequence.before(),
+        ..Stamp::begin(epoch)
+    })
+}
+
 impl Attached {
     /// Attaches a volume of a store at this host, which takes it over if another host has had it and is silent. `config.home`
     /// and `config.beside` are not looked at; `config.is_forced` goes on without the copies of holders that do not answer.
@@ -160,7 +170,8 @@ impl Core {
             return Err(AttachError::OtherVolume(config.cache.clone()));
         }
         let home = FarHome::connect(&stored.home, *volume, runtime).map_err(HomeError::from)?;
-        let mark = home.opened().map_err(HomeError::from)?.mark;
+        let opened = home.opened().map_err(HomeError::from)?;
+        let mark = opened.mark;
         let mut marker = match found {
             Some(marker) => marker,
             None => create_cache(&*files, volume.0, limits, config)?,
@@ -168,6 +179,9 @@ impl Core {
         let (host, attachment) = (HostId(marker.cache), Attachment::read(&*files)?);
         let mut scan = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)?;
         let (writes, stamps) = scan_own(&mut scan, attachment)?;
+        let known = known_home::read(&*files, volume.0)?;
+        let beside_home = Beside::look(known, freed_through(attachment, &stamps), known_home::of_far(&opened));
+        beside_home.check(config.is_forced)?;
         marker.incarnation += 1;
         marker.write(&*files)?;
         let log = Log::resume(files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
@@ -200,11 +214,17 @@ impl Core {
         let is_behind =
             |it: Attachment, mark: Stamp| mark.epoch == it.epoch && it.base + mark.sequence.0 > log.durable();
         let lacks_some = |it| is_behind(it, mark) || is_behind(it, found);
-        let is_same = attachment.is_some_and(|it| it.epoch.next() == epoch && !lacks_some(it));
+        home.is_home(Stamp::begin(epoch));
+        // Also of an epoch of this number that another host has had, as the registry was one of before.
+        let is_home_same = beside_home == Beside::Same && opened.owner == host.0;
+        let is_same = is_home_same && attachment.is_some_and(|it| it.epoch.next() == epoch && !lacks_some(it));
         // Its own writes are home now, and the clean blocks have older ones in their place.
         let keeps = |block| is_same && writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(files.clone(), marker.cache, slots as usize, keeps)?;
         Attachment { epoch, base: log.durable() }.write(&*files)?;
+        if let Some(known) = home.known() {
+            known_home::write(&*files, volume.0, known)?;
+        }
         let copies = CopiesConfig {
             registry: registry.clone(),
             runtime: runtime.clone(),

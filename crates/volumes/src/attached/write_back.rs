@@ -156,6 +156,9 @@ impl Core {
 
     /// Home has refused: the owner tries again after a while, and the log keeps everything.
     fn is_not_home(&self, error: &HomeError) {
+        if error.went_back() {
+            return self.home_went_back(error);
+        }
         let mut state = self.state();
         state.home_error = Some(error.to_string());
         let now = self.now();
@@ -199,7 +202,7 @@ impl Core {
 
     /// Leaves a cache that has nothing which is not home, for the next attachment. It may be lost by that.
     fn close_cache(&self, changed: Pages) -> Result<(), String> {
-        match self.clean.write_pages(changed) {
+        match self.clean.write_pages(changed).and_then(|()| self.remember_home()) {
             Ok(()) => {
                 self.log.mark();
                 self.lead(None);

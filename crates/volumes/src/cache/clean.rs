@@ -182,6 +182,16 @@ impl CleanFiles {
         }
     }
 
+    /// The same, while it is open.
+    pub(crate) fn forget_all(&self) -> Result<(), FileError> {
+        Self::forget(&*self.files)
+    }
+
+    /// The directory of the cache.
+    pub(crate) fn directory(&self) -> &dyn Files {
+        &*self.files
+    }
+
     fn load(&self, clean: &mut Clean, keeps: impl Fn(u32) -> bool) -> Result<(), FileError> {
         let path = |name| move || self.files.path(name);
         let pages = self.table.size().doing("read the length of", path(TABLE))? / BLOCK as u64;

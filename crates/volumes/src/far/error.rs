@@ -5,6 +5,7 @@ use protocol::volumes::{Epoch, VolumeId};
 use std::fmt;
 use std::time::Duration;
 use vfs::FileError;
+use volume::WentBack;
 
 /// Why a home elsewhere did not do it.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub enum FarError {
     Exists(String, VolumeId),
     /// The volume is another host's, under this epoch.
     Ended(Epoch),
+    /// It is not as it was left.
+    WentBack(String, WentBack),
     /// Something else is under way there.
     Busy(String),
     /// It was written to so long ago.
@@ -84,6 +87,7 @@ impl fmt::Display for FarError {
                 write!(f, "home at {address} has a volume {:016x} already: draw another number", volume.0)
             }
             Self::Ended(epoch) => write!(f, "the volume is another host's since, under epoch {}", epoch.0),
+            Self::WentBack(address, back) => write!(f, "home at {address} is not as it was left: {back}"),
             Self::Busy(address) => write!(f, "something else is under way at home at {address}: try again"),
             Self::Recent(ago) => write!(f, "it was written to {} s ago: somebody may be at it", ago.as_secs()),
             Self::Failed(address, text) => write!(f, "home at {address}: {text}"),

@@ -6,7 +6,8 @@
 //! 1. A read is asked again in each session until it is answered: it changes nothing.
 //! 2. A command is of one session. If that is lost nobody knows what became of it: its owner asks, or does it again.
 //! 3. Of a write-back, no more is on its way than the window.
-//! 4. While anything is waited for, home is asked whether it is there, and left if it is silent.
+//! 4. A home that went back is asked nothing any more (**HomeStays**).
+//! 5. While anything is waited for, home is asked whether it is there, and left if it is silent.
 
 use super::line::Awaited;
 use bytes::Bytes;
@@ -19,7 +20,8 @@ use protocol::volumes::{Extent, Stamp, VolumeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::limits::VOLUME_READS_PER_SESSION_MAX;
-use types::{GoodbyeReason, Time};
+use types::{Broken, GoodbyeReason, Time};
+use volume::{HomeState, KnownHome, WentBack};
 
 /// How often home is asked whether it is there while something is waited for, and how long it may be silent then.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -73,6 +75,8 @@ pub(super) enum Standing {
     Open(Opened),
     /// Home does not open it.
     Refused(NotDone),
+    /// Home is not as it was left.
+    WentBack(WentBack),
 }
 
 #[derive(Debug)]
@@ -89,6 +93,7 @@ pub(super) struct Far {
     create: Option<u64>,
     is_connected: bool,
     standing: Standing,
+    known: KnownHome,
     /// The bytes of parts that were sent in this session, and those that home has taken.
     sent: u64,
     taken: u64,
@@ -112,6 +117,7 @@ impl Far {
             create,
             is_connected: false,
             standing: Standing::Away,
+            known: KnownHome::new(Broken::NONE),
             sent: 0,
             taken: 0,
             command: Command::None,
@@ -128,6 +134,16 @@ impl Far {
     /// How it stands with home.
     pub(super) fn standing(&self) -> &Standing {
         &self.standing
+    }
+
+    /// Home as it was heard of last.
+    pub(super) fn known(&self) -> Option<HomeState> {
+        self.known.state()
+    }
+
+    /// Home has everything up to here, as was heard otherwise.
+    pub(super) fn is_home(&mut self, mark: Stamp) {
+        self.known.is_home(mark);
     }
 
     /// Asks; gives the question's number, under which a caller waits.
@@ -256,6 +272,28 @@ impl Far {
         self.outputs.push_back(Output::Wake(COMMAND));
     }
 
+    fn opened(&mut self, opened: Opened) {
+        // From now on it is there: whoever makes it again finds it so.
+        self.create = None;
+        let Opened { generation, mark, .. } = opened;
+        match self.known.hear(HomeState { generation, mark }) {
+            Err(back) => {
+                self.finish(Outcome::Lost);
+                self.stand(Standing::WentBack(back));
+                let waiting: Vec<u64> = self.questions.keys().copied().collect();
+                self.outputs.extend(waiting.into_iter().map(|id| Output::Wake(Waiter(id))));
+            }
+            Ok(()) => match &mut self.standing {
+                Standing::Open(before) => *before = opened,
+                Standing::WentBack(_) => {}
+                Standing::Away | Standing::Refused(_) => {
+                    self.stand(Standing::Open(opened));
+                    self.say_questions();
+                }
+            },
+        }
+    }
+
     fn open(&mut self) {
         let volume = self.volume;
         match self.create {
@@ -278,7 +316,7 @@ impl Far {
         let waits = self.questions.iter().filter(|(_, asked)| asked.answer.is_none());
         self.unsaid = waits.map(|(id, _)| *id).collect();
         self.finish(Outcome::Lost);
-        if !matches!(self.standing, Standing::Refused(_)) {
+        if !matches!(self.standing, Standing::Refused(_) | Standing::WentBack(_)) {
             self.stand(Standing::Away);
         }
     }
@@ -311,23 +349,16 @@ impl Machine for Far {
 
     fn handle(&mut self, now: Time, _: Port, message: Parcel) {
         match message.open() {
-            Ok(FromHome::Opened(opened)) => {
-                // From now on it is there: whoever makes it again finds it so.
-                self.create = None;
-                if let Standing::Open(before) = &mut self.standing {
-                    *before = opened;
-                } else {
-                    self.stand(Standing::Open(opened));
-                    self.say_questions();
-                }
-            }
+            Ok(FromHome::Opened(opened)) => self.opened(opened),
             Ok(FromHome::Fenced(Fenced { mark, .. }) | FromHome::Durable(Durable { mark })) => {
+                self.known.is_home(mark);
                 self.finish(Outcome::Done(Some(mark)));
             }
             Ok(FromHome::Done(_)) => self.finish(Outcome::Done(None)),
             Ok(FromHome::NotDone(why)) => match self.standing {
                 Standing::Open(_) => self.finish(Outcome::Refused(why)),
                 Standing::Away | Standing::Refused(_) => self.stand(Standing::Refused(why)),
+                Standing::WentBack(_) => {}
             },
             Ok(FromHome::Took(Took { bytes })) => {
                 // More than was sent is no room.

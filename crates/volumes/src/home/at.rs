@@ -8,7 +8,7 @@ use crate::far::{Asked, FarHome};
 use protocol::volume_home::{Begin, Run};
 use protocol::volumes::{Epoch, Extent};
 use std::path::Path;
-use volume::WriteBack;
+use volume::{HomeState, WriteBack};
 
 /// The home of an attached volume.
 #[derive(Debug)]
@@ -99,6 +99,22 @@ impl Home {
                 home.write_back(Begin { epoch, through: back.through, is_joined }, pieces)?;
                 Ok(())
             }
+        }
+    }
+
+    /// One elsewhere, and how it was heard of last.
+    pub(crate) fn known(&self) -> Option<(u64, HomeState)> {
+        match self {
+            Self::File(_) => None,
+            Self::Far(home) => home.known().map(|state| (home.volume().0, state)),
+        }
+    }
+
+    /// Why nothing can be done with it any more, if it is not as it was left. The file of this host is locked while it is attached.
+    pub(crate) fn went_back(&self) -> Option<HomeError> {
+        match self {
+            Self::File(_) => None,
+            Self::Far(home) => home.went_back().map(HomeError::from),
         }
     }
 

@@ -50,6 +50,11 @@ impl HomeError {
     pub(crate) fn ended(&self) -> Option<Epoch> {
         if let Self::Far(FarError::Ended(epoch)) = self { Some(*epoch) } else { None }
     }
+
+    /// Whether it is not as it was left: nothing can be done with it any more.
+    pub(crate) fn went_back(&self) -> bool {
+        matches!(self, Self::Far(FarError::WentBack(..)))
+    }
 }
 
 impl fmt::Display for HomeError {

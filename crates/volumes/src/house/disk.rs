@@ -208,6 +208,9 @@ impl Drop for HomeDisk {
                 let _ = thread.join();
             }
         }
+        // Sessions may have had them open to the end.
+        let volumes: Vec<VolumeId> = lock(&self.shared.volumes).keys().copied().collect();
+        volumes.into_iter().for_each(|volume| self.shared.close(volume));
     }
 }
 
@@ -338,7 +341,8 @@ impl Shared {
     fn close(&self, volume: VolumeId) {
         lock(&self.readable).remove(&volume);
         let closed = lock(&self.volumes).remove(&volume);
-        drop(closed);
+        // One that cannot say how it was left has not: the next start takes its file as it is.
+        let _ = contained(|| closed.map(|open| open.files.close()));
     }
 
     /// Works on an open volume, which nobody else does meanwhile.

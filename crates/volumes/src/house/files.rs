@@ -8,9 +8,10 @@
 //! Steps are those of [`volume::Home`], and each is durable when it has returned. The mark is written before the journal that
 //! came to it is blanked: a home that starts between the two finds the journal behind its mark, and lets it go.
 
-use super::mark::{MarkFile, Marked};
+use super::mark::{Left, MarkFile, Marked};
 use crate::extents::{BLOCK, Blocks};
 use crate::home::{Incomplete, Journal, JournalFound, Piece, put};
+use crate::random::random;
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub(super) struct Found {
     pub(super) epoch: Epoch,
     pub(super) owner: u64,
     pub(super) mark: Stamp,
+    /// The number that is another one when its files are not those that were left.
+    pub(super) generation: u64,
     /// The mark that its journal comes to, if that is whole and not installed.
     pub(super) journal: Option<Stamp>,
 }
@@ -111,13 +114,14 @@ pub(super) fn create(files: &dyn Files, volume: VolumeId, size: u64) -> Result<(
     let path = || files.path(&raw(volume));
     let file = files.open(&raw(volume), How::Create).doing("create", path)?;
     file.set_len(size).doing("extend", path)?;
-    file.sync().doing("sync", path)?;
-    finish_new(files, volume)
+    file.sync_all().doing("sync", path)?;
+    finish_new(files, volume, &*file)
 }
 
 /// The last of what makes a volume: until its mark is there, there is none.
-fn finish_new(files: &dyn Files, volume: VolumeId) -> Result<(), FileError> {
-    MarkFile::create(files, &mark(volume), volume.0, Marked::NEW)?;
+fn finish_new(files: &dyn Files, volume: VolumeId, file: &dyn File) -> Result<(), FileError> {
+    let left = Left::of(file, true).doing("look at", || files.path(&raw(volume)))?;
+    MarkFile::create(files, &mark(volume), volume.0, Marked::new(random()?, left))?;
     files.sync_dir().doing("sync", || files.path(""))
 }
 
@@ -138,17 +142,24 @@ impl VolumeFiles {
     /// Opens the files of a volume that exists.
     pub(super) fn open(files: Arc<dyn Files>, volume: VolumeId) -> Result<(Self, Found), FileError> {
         let name = raw(volume);
-        let mark = MarkFile::open(&*files, &mark(volume), volume.0)?;
+        let mut mark = MarkFile::open(&*files, &mark(volume), volume.0)?;
         let file = files.open(&name, How::Write).doing("open", || files.path(&name))?;
         let size = file.size().doing("read the length of", || files.path(&name))?;
-        let Marked { epoch, owner, mark: stamp } = mark.marked();
+        // An owner remembers the volume by the files that were left: it is told when they are others.
+        let is_left = mark.marked().left.is(&*file).doing("look at", || files.path(&name))?;
+        if !is_left {
+            let left = Left::of(&*file, false).doing("look at", || files.path(&name))?;
+            mark.write(Marked { generation: random()?, left, ..mark.marked() })?;
+        }
+        let Marked { epoch, owner, mark: stamp, generation, .. } = mark.marked();
         let journal = Journal { files: files.clone(), name: journal(volume), volume: volume.0 };
         let mut complete = journal.find()?;
         // It was installed, and the mark written: only its end was interrupted.
         if let Some(old) = complete.take_if(|it| it.through() <= stamp) {
             old.blank()?;
         }
-        let found = Found { size, epoch, owner, mark: stamp, journal: complete.as_ref().map(JournalFound::through) };
+        let journal_through = complete.as_ref().map(JournalFound::through);
+        let found = Found { size, epoch, owner, mark: stamp, generation, journal: journal_through };
         Ok((
             Self { name, files, file, mark, journal, unsynced: Unsynced::default(), incomplete: None, complete },
             found,
@@ -160,8 +171,30 @@ impl VolumeFiles {
         self.file.clone()
     }
 
+    /// Leaves it, so that what happens to its file until it is opened again is noticed.
+    pub(super) fn close(mut self) -> Result<(), FileError> {
+        let path = || self.files.path(&self.name);
+        if self.mark.marked().left.is_closed {
+            return Ok(());
+        }
+        // The time of the last change, too: after a power failure it would be an earlier one.
+        self.file.sync_all().doing("sync", path)?;
+        let left = Left::of(&*self.file, true).doing("look at", path)?;
+        self.mark.write(Marked { left, ..self.mark.marked() })
+    }
+
+    /// It is about to change: from now on its file may be another one than was left.
+    fn touch(&mut self) -> Result<(), FileError> {
+        let marked = self.mark.marked();
+        if marked.left.is_closed {
+            self.mark.write(Marked { left: Left { is_closed: false, ..marked.left }, ..marked })?;
+        }
+        Ok(())
+    }
+
     /// Begins a write-back.
     pub(super) fn begin(&mut self, is_joined: bool) -> Result<(), Trouble> {
+        self.touch()?;
         self.unsynced = Unsynced::default();
         self.incomplete = if is_joined { Some(self.journal.begin()?) } else { None };
         Ok(())
@@ -197,6 +230,7 @@ impl VolumeFiles {
                 }
             }
             Step::Install => {
+                self.touch()?;
                 if let Some(journal) = &self.complete {
                     let path = || self.files.path(&self.name);
                     journal.each(&mut |piece| put(&*self.file, &piece).doing("write", path))?;
@@ -232,11 +266,13 @@ impl VolumeFiles {
             return Err(std::io::Error::from(std::io::ErrorKind::AlreadyExists)).doing("create", path);
         }
         self.files.share(&self.name, &raw(to)).doing("share the blocks of the volume with", path)?;
-        finish_new(&*self.files, to)
+        let file = self.files.open(&raw(to), How::Read).doing("open", path)?;
+        finish_new(&*self.files, to, &*file)
     }
 
     /// Gives it another size, durably.
-    pub(super) fn resize(&self, size: u64) -> Result<(), FileError> {
+    pub(super) fn resize(&mut self, size: u64) -> Result<(), FileError> {
+        self.touch()?;
         let path = || self.files.path(&self.name);
         self.file.set_len(size).doing("resize", path)?;
         self.file.sync().doing("sync", path)

@@ -6,19 +6,22 @@
 //!   16  volume u64 | 24  revision u64, the later slot counts
 //!   32  epoch u64 | 40  its owner u64
 //!   48  mark: epoch u64, sequence u64, flush epoch u64
-//!   72  CRC32C u32 of bytes 0..72
+//!   72  generation u64
+//!   80  the volume's file as it was left: its identity u64, when it was changed u64, whether nobody has it open u64
+//!  104  CRC32C u32 of bytes 0..104
 //! ```
 //! It is written with each write-back, so it is one write and one sync, and nothing that a rename would cost besides. A slot
 //! that was interrupted has no right checksum, and the other one counts.
 
 use crate::extents::BLOCK;
 use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
+use std::io;
 use std::sync::Arc;
 use vfs::{Doing, Fields, File, FileError, Files, How, Malformed};
 
 const MAGIC: [u8; 8] = *b"THORPMRK";
-const FORMAT: u32 = 1;
-const CRC_AT: usize = 72;
+const FORMAT: u32 = 2;
+const CRC_AT: usize = 104;
 
 /// A home's state, as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +30,42 @@ pub(super) struct Marked {
     /// The owner of that epoch; 0 if nobody has had the volume yet.
     pub(super) owner: u64,
     pub(super) mark: Stamp,
+    /// A number that is drawn anew whenever the volume's file is not the one that was left.
+    pub(super) generation: u64,
+    pub(super) left: Left,
+}
+
+/// The file of a volume, as it was left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    /// The number by which it is told from another one; 0 if nobody knows.
+    pub(super) identity: u64,
+    /// When it was changed last; 0 if nobody knows.
+    pub(super) modified: u64,
+    /// Whether nobody has it open: it has not changed since.
+    pub(super) is_closed: bool,
+}
+
+impl Left {
+    /// As a file is now.
+    pub(super) fn of(file: &dyn File, is_closed: bool) -> io::Result<Self> {
+        let (identity, modified) = (file.identity()?.unwrap_or(0), file.modified()?.unwrap_or(0));
+        Ok(Self { identity, modified, is_closed })
+    }
+
+    /// Whether a file is the one that was left, as far as can be told: one that was open when its process died may have
+    /// changed since.
+    pub(super) fn is(self, file: &dyn File) -> io::Result<bool> {
+        let now = Self::of(file, self.is_closed)?;
+        Ok(now.identity == self.identity && (now.modified == self.modified || !self.is_closed))
+    }
 }
 
 impl Marked {
     /// Of a volume that was just made.
-    pub(super) const NEW: Self = Self { epoch: Epoch(0), owner: 0, mark: Stamp::ZERO };
+    pub(super) fn new(generation: u64, left: Left) -> Self {
+        Self { epoch: Epoch(0), owner: 0, mark: Stamp::ZERO, generation, left }
+    }
 }
 
 /// The file.
@@ -68,10 +102,10 @@ impl MarkFile {
         file.read_at(0, &mut slots[..len]).doing("read", path)?;
         let mut newest: Option<(u64, Marked)> = None;
         for slot in slots.chunks_exact(BLOCK) {
-            let Ok((format, of, revision, marked)) = decode(slot) else { continue };
-            if format > FORMAT {
-                return Err(FileError::Format { file: path(), expected: FORMAT, got: format });
+            if let Some(got) = format_of(slot).filter(|&got| got != FORMAT) {
+                return Err(FileError::Format { file: path(), expected: FORMAT, got });
             }
+            let Ok((of, revision, marked)) = decode(slot) else { continue };
             if of == volume && newest.is_none_or(|(newest, _)| newest < revision) {
                 newest = Some((revision, marked));
             }
@@ -98,11 +132,14 @@ impl MarkFile {
     }
 }
 
-fn encode(volume: u64, revision: u64, Marked { epoch, owner, mark }: Marked) -> [u8; CRC_AT + 4] {
+fn encode(volume: u64, revision: u64, marked: Marked) -> [u8; CRC_AT + 4] {
+    let Marked { epoch, owner, mark, generation, left } = marked;
+    let Left { identity, modified, is_closed } = left;
     let mut bytes = [0; CRC_AT + 4];
     bytes[0..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
     let fields = [volume, revision, epoch.0, owner, mark.epoch.0, mark.sequence.0, mark.flush.0];
+    let fields = fields.into_iter().chain([generation, identity, modified, is_closed.into()]);
     for (into, field) in bytes[16..CRC_AT].chunks_exact_mut(8).zip(fields) {
         into.copy_from_slice(&field.to_le_bytes());
     }
@@ -111,18 +148,26 @@ fn encode(volume: u64, revision: u64, Marked { epoch, owner, mark }: Marked) -> 
     bytes
 }
 
-/// The format, the volume, the revision and the state of a slot.
-fn decode(slot: &[u8]) -> Result<(u32, u64, u64, Marked), Malformed> {
+/// The format of a slot that is one.
+fn format_of(slot: &[u8]) -> Option<u32> {
+    slot.starts_with(&MAGIC).then(|| u32::from_le_bytes([slot[8], slot[9], slot[10], slot[11]]))
+}
+
+/// The volume, the revision and the state of a slot.
+fn decode(slot: &[u8]) -> Result<(u64, u64, Marked), Malformed> {
     let mut fields = Fields::new(slot[..CRC_AT + 4].to_vec().into());
     let magic = fields.take(8)?;
-    let (format, _) = (fields.u32()?, fields.u32()?);
+    fields.take(8)?;
     let (volume, revision) = (fields.u64()?, fields.u64()?);
     let (epoch, owner) = (Epoch(fields.u64()?), fields.u64()?);
     let (of, sequence, flush) = (Epoch(fields.u64()?), Sequence(fields.u64()?), FlushEpoch(fields.u64()?));
+    let (generation, identity, modified) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let left = Left { identity, modified, is_closed: fields.u64()? != 0 };
     if magic[..] != MAGIC || fields.u32()? != crc32c::crc32c(&slot[..CRC_AT]) {
         return Err(Malformed);
     }
-    Ok((format, volume, revision, Marked { epoch, owner, mark: Stamp { epoch: of, sequence, flush } }))
+    let mark = Stamp { epoch: of, sequence, flush };
+    Ok((volume, revision, Marked { epoch, owner, mark, generation, left }))
 }
 
 #[cfg(test)]
@@ -132,7 +177,8 @@ mod tests {
 
     fn marked(number: u64) -> Marked {
         let mark = Stamp { epoch: Epoch(number), sequence: Sequence(number + 1), flush: FlushEpoch(number + 2) };
-        Marked { epoch: Epoch(number + 3), owner: number + 4, mark }
+        let left = Left { identity: number + 5, modified: number + 6, is_closed: number % 2 == 1 };
+        Marked { epoch: Epoch(number + 3), owner: number + 4, mark, generation: number + 7, left }
     }
 
     #[test]
@@ -141,8 +187,9 @@ mod tests {
         let hex = bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
         assert_eq!(
             hex,
-            "54484f52504d524b01000000000000000201000000000000050000000000000004000000000000000500000000000000010000000000\
-             00000200000000000000030000000000000042367343"
+            "54484f52504d524b020000000000000002010000000000000500000000000000040000000000000005000000000000000100000000\
+             000000020000000000000003000000000000000800000000000000060000000000000007000000000000000100000000000000e3f4\
+             2633"
         );
     }
 
@@ -151,7 +198,7 @@ mod tests {
         let mut dice = Dice(3);
         for at in 0..12 {
             let files = Memory::default();
-            MarkFile::create(&files, "m", 7, Marked::NEW).unwrap();
+            MarkFile::create(&files, "m", 7, marked(0)).unwrap();
             files.sync_dir().unwrap();
             let mut file = MarkFile::open(&files, "m", 7).unwrap();
             file.write(marked(1)).unwrap();
@@ -168,7 +215,7 @@ mod tests {
     #[test]
     fn the_mark_of_another_volume_and_a_damaged_one_are_refused() {
         let files = Memory::default();
-        MarkFile::create(&files, "m", 7, Marked::NEW).unwrap();
+        MarkFile::create(&files, "m", 7, marked(0)).unwrap();
         assert!(matches!(MarkFile::open(&files, "m", 8), Err(FileError::Corrupt { .. })));
         files.damage("m", |bytes| bytes[BLOCK + 40] ^= 1);
         assert!(matches!(MarkFile::open(&files, "m", 7), Err(FileError::Corrupt { .. })));

@@ -52,6 +52,7 @@ pub(super) struct Volume {
     /// The newest epoch, also if it is about to begin, and whose it is.
     newest: Epoch,
     owner: u64,
+    generation: u64,
     size: u64,
     /// The journal that was found is being installed.
     is_recovering: bool,
@@ -67,13 +68,14 @@ pub(super) struct Volume {
 impl Volume {
     /// A volume whose files are open.
     pub(super) fn new(found: Found, out: &mut Out) -> Self {
-        let Found { size, epoch, owner, mark, journal } = found;
+        let Found { size, epoch, owner, mark, generation, journal } = found;
         let home = Home::new(epoch, mark, journal, Broken::NONE);
         let (writing, fences, doing, changing) = Default::default();
         let mut volume = Self {
             home,
             newest: epoch,
             owner,
+            generation,
             size,
             is_recovering: journal.is_some(),
             writing,
@@ -88,8 +90,8 @@ impl Volume {
     /// The word on it for sessions, unless its journal is not installed yet.
     pub(super) fn opened(&self) -> Option<Opened> {
         let (epoch, mark) = (self.home.epoch(), self.home.mark());
-        let (owner, size, window) = (self.owner, self.size, VOLUME_WINDOW_BYTES);
-        (!self.is_recovering).then_some(Opened { epoch, owner, mark, size, window })
+        let (owner, generation, size, window) = (self.owner, self.generation, self.size, VOLUME_WINDOW_BYTES);
+        (!self.is_recovering).then_some(Opened { epoch, owner, generation, mark, size, window })
     }
 
     /// Its size in bytes.

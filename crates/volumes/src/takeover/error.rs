@@ -14,6 +14,8 @@ pub enum TakeOverError {
     Lives,
     /// Another host was first, under this epoch.
     Lost(Epoch),
+    /// Home went back meanwhile.
+    HomeWentBack(String),
     /// The own log cannot be read.
     Own(FileError),
     /// It was told to stop.
@@ -29,6 +31,9 @@ impl fmt::Display for TakeOverError {
             Self::Lives => write!(f, "the volume is attached at another host, which lives: detach it there first"),
             Self::Lost(epoch) => {
                 write!(f, "another host has taken the volume over, under epoch {}: it is attached there", epoch.0)
+            }
+            Self::HomeWentBack(why) => {
+                write!(f, "{why}; the volume is not taken over: try again, which goes by home as it is now")
             }
             Self::Own(error) => {
                 write!(f, "this host's log has what is not home, and it cannot be read: {error}; mend its disk")

@@ -47,6 +47,8 @@ pub(super) enum Told {
     Durable(Stamp),
     /// A newer epoch has begun.
     Ended(Epoch),
+    /// Home is not as it was when this began.
+    WentBack(String),
     /// Home has not done it.
     Failed(String),
 }
@@ -65,6 +67,7 @@ pub(super) fn go_home(home: &FarHome, calls: &Receiver<(u64, Call)>, tell: &dyn 
             number,
             told.unwrap_or_else(|error| match error {
                 FarError::Ended(epoch) => Told::Ended(epoch),
+                error @ FarError::WentBack(..) => Told::WentBack(error.to_string()),
                 error => Told::Failed(error.to_string()),
             }),
         );

@@ -73,7 +73,8 @@ impl Rig {
         let link = Link::open(self.holder.partition(), self.holder.address().to_string(), &self.runtime, weak);
         let revision = self.registry.view(VOLUME).unwrap().revision;
         heard.wait_until(&link, |news| matches!(news, News::Up));
-        let open = Open { volume: VOLUME, epoch: Epoch(1), revision, home: Stamp::begin(Epoch(1)) };
+        // Home has no more than that: it was fenced, and nothing else.
+        let open = Open { volume: VOLUME, epoch: Epoch(1), revision, home: Stamp::ZERO };
         link.line().push(open.into());
         link.settle();
         heard.wait_until(&link, |news| matches!(news, News::Heard(FromHolder::Opened(_))));

@@ -17,16 +17,16 @@ use volumes::{Ack, AttachConfig, AttachError, Attached, FarError, FarHome, HomeS
 
 const DIR: &str = "THORP_TEST_HOMES";
 const ADDRESS: &str = "THORP_TEST_ADDRESS";
-const VOLUME: VolumeId = VolumeId(0x5EED);
+pub(crate) const VOLUME: VolumeId = VolumeId(0x5EED);
 
 /// The homes of another process.
-struct Homes {
+pub(crate) struct Homes {
     process: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Homes {
-    fn start(dir: &Path) -> Self {
+    pub(crate) fn start(dir: &Path) -> Self {
         Self::start_at(dir, "127.0.0.1:0")
     }
 
@@ -44,10 +44,15 @@ impl Homes {
         Self { process, address: said.expect("it says where it listens") }
     }
 
-    /// Kills it at once, and starts it again at the same address.
-    fn restart(&mut self, dir: &Path) {
+    /// Kills it at once.
+    pub(crate) fn stop(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Kills it at once, and starts it again at the same address.
+    pub(crate) fn restart(&mut self, dir: &Path) {
+        self.stop();
         let begun = Instant::now();
         let address = self.address.clone();
         // The address of connections that were just broken may be taken for a moment.
@@ -77,16 +82,16 @@ fn homes_of_this_process() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-fn raw(dir: &Path, volume: VolumeId) -> PathBuf {
+pub(crate) fn raw(dir: &Path, volume: VolumeId) -> PathBuf {
     dir.join(format!("{:016x}.raw", volume.0))
 }
 
-fn config(folder: &Folder, cache: &str) -> AttachConfig {
+pub(crate) fn config(folder: &Folder, cache: &str) -> AttachConfig {
     let config = AttachConfig::new(PathBuf::new(), folder.path(cache));
     AttachConfig { log_bytes: 4 * MIB, clean_bytes: 2 * MIB, ..config }
 }
 
-fn attach(home: FarHome, config: &AttachConfig) -> Arc<Attached> {
+pub(crate) fn attach(home: FarHome, config: &AttachConfig) -> Arc<Attached> {
     Arc::new(Attached::attach_far(home, config).unwrap())
 }
 

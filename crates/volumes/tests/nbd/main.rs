@@ -7,6 +7,7 @@ mod far;
 mod files;
 mod fuzz;
 mod handshake;
+mod older_home;
 mod requests;
 mod rig;
 mod runs;

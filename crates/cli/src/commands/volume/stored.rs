@@ -287,6 +287,10 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
              this, and give --force to lose that",
             visible(&holders.join(", "))
         ),
+        TakeOverWord::HomeWentBack(back) => format!(
+            "home of '{name}' is older than its holders were told: {back}. Bring back the newer one; or end this, and give --force to \
+             go on with this one, which gives up what it lacks, and whatever was written behind that"
+        ),
         TakeOverWord::Progress { sent, of, under_way_bytes } => format!(
             "'{name}' goes home: {sent} of {of} writes were sent, and {under_way_bytes} bytes of them are on their way"
         ),

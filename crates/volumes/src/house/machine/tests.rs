@@ -50,7 +50,7 @@ impl World {
             None | Some(Work::Ordered(_, Ordered::Close | Ordered::Begin(..))) => return,
             Some(Work::Ordered(id, Ordered::Open(_))) => {
                 let (epoch, owner, mark) = (Epoch(0), 0, Stamp::ZERO);
-                Done::Opened(id, Ok(Found { size: SIZE, epoch, owner, mark, journal: None }))
+                Done::Opened(id, Ok(Found { size: SIZE, epoch, owner, mark, generation: 1, journal: None }))
             }
             Some(Work::Ordered(id, Ordered::Put(number, session, put))) => {
                 if fails {
