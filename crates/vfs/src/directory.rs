@@ -8,7 +8,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
 use std::num::NonZeroU64;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,6 +159,10 @@ fn open_direct(path: &Path, write: bool) -> Option<fs::File> {
     Some(file)
 }
 
+/// The numbers by which Linux tells the file systems that can share blocks between files.
+const XFS: rustix::fs::FsWord = 0x5846_5342;
+const BTRFS: rustix::fs::FsWord = 0x9123_683E;
+
 /// A file of the operating system.
 #[derive(Debug)]
 struct Real {
@@ -192,6 +196,30 @@ impl File for Real {
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, at)
+    }
+
+    fn share_from(&self, at: u64, from: &dyn File, from_at: u64, len: u64) -> io::Result<bool> {
+        let Some(from) = from.descriptor() else { return Ok(false) };
+        // Elsewhere the call copies, which a writer who has the bytes in memory does as well.
+        let shares = |fd: BorrowedFd<'_>| Ok::<_, Errno>([XFS, BTRFS].contains(&rustix::fs::fstatfs(fd)?.f_type));
+        if !shares(self.file.as_fd())? || !shares(from)? {
+            return Ok(false);
+        }
+        let (mut from_at, mut at, end) = (from_at, at, at + len);
+        while at < end {
+            let left = (end - at) as usize;
+            match rustix::fs::copy_file_range(from, Some(&mut from_at), &self.file, Some(&mut at), left) {
+                // The caller writes all of it.
+                Ok(0) | Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => return Ok(false),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

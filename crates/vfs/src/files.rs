@@ -4,6 +4,7 @@
 use crate::errno::{Call, On, Refused};
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,16 @@ pub trait File: fmt::Debug + Send + Sync {
     }
     /// Writes all of `bytes` at `at`.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Has a range of another file stand here, too, without writing it again: both share its blocks until one changes them. Says
+    /// whether that is done; where the file system cannot, or not there, nothing is.
+    fn share_from(&self, at: u64, from: &dyn File, from_at: u64, len: u64) -> io::Result<bool> {
+        let _ = (at, from, from_at, len);
+        Ok(false)
+    }
+    /// Its descriptor, if it is a file of the system.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     /// Cuts or extends the file; new bytes are zero.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Returns when everything that was written is durable.

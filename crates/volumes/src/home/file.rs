@@ -199,7 +199,8 @@ impl FileHome {
     }
 
     fn finish_with(&self, complete: Complete) -> Result<(), FileError> {
-        self.put(&mut |put| complete.each(put))?;
+        complete.install(&*self.file, &|| self.path())?;
+        self.file.sync().doing("sync", || self.path())?;
         complete.blank()?;
         self.is_unfinished.store(false, Relaxed);
         Ok(())
@@ -300,6 +301,28 @@ mod tests {
                 assert_eq!(contents(&left), found);
             }
         }
+    }
+
+    /// Where the file system shares blocks, home and the journal have one run between them, until the journal is made anew.
+    #[test]
+    fn a_long_run_stays_in_its_place_when_the_journal_is_made_anew() {
+        const RUN: usize = 1 << 20;
+        let dir = std::env::temp_dir().join(format!("thorp-long-run-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let files = Arc::new(vfs::Directory::new(&dir));
+        files.open("disk", How::Create).unwrap().set_len(4 * RUN as u64).unwrap();
+        let home = FileHome::open(files.clone(), "disk", files, 1).unwrap();
+        for (first, byte) in [(16, 7), (300, 8), (100, 9)] {
+            home.install(true, &mut |put| {
+                put(Piece::Bytes(first, vec![byte; RUN].into()))?;
+                put(Piece::Bytes(900, vec![byte; BLOCK].into()))
+            })
+            .unwrap();
+        }
+        let bytes = std::fs::read(dir.join("disk")).unwrap();
+        let at = |block: usize| bytes[block * BLOCK];
+        assert_eq!([15, 16, 99, 100, 355, 356, 555, 556, 900].map(at), [0, 7, 7, 9, 9, 8, 8, 0, 9]);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

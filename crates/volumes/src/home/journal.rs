@@ -10,9 +10,11 @@
 //!   then          entries: first block u32 | blocks u32 | kind u32 (1 bytes, 2 hole, 3 zeros) | CRC32C u32 of the bytes
 //! ```
 //! All of it is written and then synced, once. A journal whose checksums are not all right was not durable, so nothing of
-//! it has been installed, and it counts for nothing. Before anything else is written to the home the header is blanked,
+//! it has been installed, and it counts for nothing. A long run is not written once more to its place where the file system can
+//! share blocks between files: both have it until the journal is made anew. Before anything else is written to the home the header is blanked,
 //! durably: an old journal must never be installed over what came later.
 
+use super::file::put;
 use super::pieces::{Piece, Pieces};
 use crate::extents::{BLOCK, Blocks};
 use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
@@ -28,6 +30,9 @@ const ENTRY_BYTES: usize = 16;
 
 /// From so many bytes on the disk begins to write them, while more come.
 const SYNC_BYTES: u64 = 4 << 20;
+
+/// A run of so many bytes is not written again where its blocks can be shared: shorter ones would leave home in pieces.
+const SHARED_MIN: usize = 64 << 10;
 
 const BYTES: u32 = 1;
 const HOLE: u32 = 2;
@@ -224,18 +229,33 @@ impl Complete {
         self.through
     }
 
-    /// Gives all that is in it, in order.
-    pub(crate) fn each(&self, put: &mut dyn FnMut(Piece) -> Result<(), FileError>) -> Result<(), FileError> {
+    /// Writes all that is in it to its place, in order. It is durable when that file is synced.
+    pub(crate) fn install(&self, home: &dyn File, path: &dyn Fn() -> PathBuf) -> Result<(), FileError> {
+        self.each(&mut |piece, at| {
+            if let Piece::Bytes(first, bytes) = &piece
+                && bytes.len() >= SHARED_MIN
+            {
+                let (to, len) = (u64::from(*first) * BLOCK as u64, bytes.len() as u64);
+                if home.share_from(to, &*self.file, at, len).doing("write", path)? {
+                    return Ok(());
+                }
+            }
+            put(home, &piece).doing("write", path)
+        })
+    }
+
+    /// Gives all that is in it, in order, each with its place in the journal.
+    fn each(&self, give: &mut dyn FnMut(Piece, u64) -> Result<(), FileError>) -> Result<(), FileError> {
         let mut at = BLOCK;
         for entry in &self.entries {
             if entry.kind != BYTES {
-                put(Piece::Zeros { blocks: entry.blocks.clone(), is_hole: entry.kind == HOLE })?;
+                give(Piece::Zeros { blocks: entry.blocks.clone(), is_hole: entry.kind == HOLE }, at as u64)?;
                 continue;
             }
             let mut bytes = vec![0; entry.bytes()];
             self.file.read_at(at as u64, &mut bytes).doing("read", || self.path.clone())?;
-            at += bytes.len();
-            put(Piece::Bytes(entry.blocks.start, bytes.into()))?;
+            give(Piece::Bytes(entry.blocks.start, bytes.into()), at as u64)?;
+            at += entry.bytes();
         }
         Ok(())
     }
@@ -253,7 +273,7 @@ impl Complete {
             return Ok(false);
         }
         let (mut index, mut is_whole) = (0, true);
-        self.each(&mut |piece| {
+        self.each(&mut |piece, _| {
             if let Piece::Bytes(_, bytes) = piece {
                 is_whole &= crc32c::crc32c(&bytes) == self.entries[index].crc;
             }

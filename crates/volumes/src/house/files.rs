@@ -232,8 +232,7 @@ impl VolumeFiles {
             Step::Install => {
                 self.touch()?;
                 if let Some(journal) = &self.complete {
-                    let path = || self.files.path(&self.name);
-                    journal.each(&mut |piece| put(&*self.file, &piece).doing("write", path))?;
+                    journal.install(&*self.file, &|| self.files.path(&self.name))?;
                 }
                 self.file.sync().doing("sync", || self.files.path(&self.name))?;
             }
