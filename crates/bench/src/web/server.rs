@@ -145,7 +145,8 @@ fn answers(address: SocketAddr) -> bool {
     ask().unwrap_or(false)
 }
 
-/// nginx as Debian sets it up, with a cache; it writes no log, as the others do not, and keeps its connections.
+/// nginx as Debian sets it up, with a cache; it writes no log, as the others do not, keeps its connections, and keeps the files
+/// of what it has stored open: as its makers would have it run.
 fn nginx(dir: &Path, address: SocketAddr, origin: &Origin, threads: usize) -> Result<Command> {
     let (folder, origin) = (dir.display(), origin.address());
     // Its workers would be of a user who has no access to the folder.
@@ -158,6 +159,7 @@ fn nginx(dir: &Path, address: SocketAddr, origin: &Origin, threads: usize) -> Re
             client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
             uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
             proxy_cache_path {folder}/cache keys_zone=web:16m max_size=256m;
+            open_file_cache max=10000 inactive=1h; open_file_cache_valid 1h; open_file_cache_min_uses 1;
             server {{
                 listen {address};
                 location / {{ proxy_pass http://{origin}; proxy_http_version 1.1; proxy_cache web; }}
