@@ -18,7 +18,9 @@ mod floor;
 mod line;
 mod load;
 mod look_up;
+mod machine;
 mod oo7;
+mod pace;
 mod plot;
 mod process;
 mod raster;
@@ -33,12 +35,13 @@ mod web;
 
 pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache};
 pub use coop_replica::{
-    COOPREPLICA_FIGURE, COPIES_MAX, CopiesCost, Lasting, coopreplica, copies_cost, draw_reliability, reliability,
-    take_overs,
+    COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, CopiesCost, ExperimentRow, Lasting, coopreplica, copies_cost,
+    draw_reliability,
 };
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use first::{Apart, Newcomer};
 pub use line::Line;
+pub use pace::{Step, USUAL};
 pub use plot::plot;
 pub use process::{Process, Program, lasting_address};
 pub use redirector::{Redirector, RedirectorOptions};
@@ -48,6 +51,7 @@ pub use server::{Server, ServerOptions};
 pub use site::{Load, LoadOptions, Part, Postgres, Tally};
 pub use web::Beside;
 
+use machine::Watch;
 use std::path::PathBuf;
 
 /// An error is a line for the user who started the measurement.
@@ -155,6 +159,16 @@ pub fn measure(
     progress: &dyn Fn(&str),
     found: &mut dyn FnMut(Line) -> Result<()>,
 ) -> Result<()> {
+    let mut watch = Watch::begin();
+    // Each line says what others did since the one before.
+    let found = &mut |line: Line| {
+        let line = match watch.others_percent() {
+            Some(others) => line.figure("others_percent", others),
+            None => line,
+        };
+        watch = Watch::begin();
+        found(line)
+    };
     match case {
         Case::Floor => found(floor::measure(place)?),
         Case::Read => found(read::measure(place)?),

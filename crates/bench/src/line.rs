@@ -1,5 +1,6 @@
 //! One line of output: what was measured, as JSON and for people.
 
+use crate::machine::is_steady;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -37,6 +38,14 @@ impl Line {
     pub fn flag(mut self, name: &str, value: bool) -> Self {
         self.fields.insert(name.to_owned(), json!(value));
         self
+    }
+
+    /// With whether its bounds are kept to, beside the repetitions of what it is compared with: if they differ too much nobody
+    /// knows.
+    pub(crate) fn met(self, is_met: bool, baseline: &[f64]) -> Self {
+        let is_steady = is_steady(baseline);
+        let line = self.flag("met", is_met && is_steady);
+        if is_steady { line } else { line.flag("unsteady", true) }
     }
 
     /// The case.

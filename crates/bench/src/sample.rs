@@ -58,6 +58,19 @@ impl Sample {
     }
 }
 
+impl Sample {
+    /// The medians of its first, second and last third, in nanoseconds: as if it had been measured three times.
+    pub(crate) fn thirds(&self) -> Vec<f64> {
+        let thirds = self.nanos.chunks(self.nanos.len().div_ceil(3).max(1));
+        thirds.map(|third| Self { nanos: third.to_vec() }.nanos(0.5)).collect()
+    }
+}
+
+/// The medians of the first, second and last third of some figures, as if they had been measured three times.
+pub(crate) fn thirds(figures: &[f64]) -> Vec<f64> {
+    figures.chunks(figures.len().div_ceil(3).max(1)).map(|third| median(third.to_vec())).collect()
+}
+
 /// The median of some figures; zero for none.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
@@ -77,5 +90,16 @@ mod tests {
         }
         let quantiles = [0.0, 0.5, 1.0].map(|quantile| sample.nanos(quantile) as u64);
         assert_eq!(quantiles, [10, 30, 50]);
+    }
+
+    #[test]
+    fn thirds_are_in_the_order_of_time() {
+        let mut sample = Sample::default();
+        for nanos in [1, 2, 3, 11, 12, 13, 21, 22, 23] {
+            sample.push(Duration::from_nanos(nanos));
+        }
+        assert_eq!(sample.thirds(), [2.0, 12.0, 22.0]);
+        assert_eq!(thirds(&[1.0, 3.0, 2.0, 5.0, 5.0, 9.0]), [3.0, 5.0, 9.0]);
+        assert!(thirds(&[]).is_empty());
     }
 }

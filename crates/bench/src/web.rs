@@ -13,6 +13,7 @@ mod entries;
 mod origin;
 mod server;
 
+use crate::machine::is_steady;
 use crate::sample::median;
 use crate::{Line, Place, Result};
 pub(crate) use entries::measure as measure_entries;
@@ -111,6 +112,8 @@ fn line(beside: &str, bytes: usize, ours: &[Turn], theirs: &[Turn], bare: &Turn)
         median(ours.iter().zip(theirs).map(|(ours, theirs)| figure(ours) / figure(theirs)).collect())
     };
     let (hits, p99) = (ratio(Turn::hits_per_s), ratio(Turn::p99_ms));
+    let baseline: Vec<f64> = theirs.iter().map(Turn::hits_per_s).collect();
+    let (met_hits, met_p99) = (hits >= HITS_MIN, p99 <= P99_MAX);
     Line::new("web")
         .word("beside", beside)
         .count("body_bytes", bytes as u64)
@@ -125,7 +128,7 @@ fn line(beside: &str, bytes: usize, ours: &[Turn], theirs: &[Turn], bare: &Turn)
         .figure("p99_over_theirs", p99)
         .figure("client_hits_per_s", bare.hits_per_s())
         .figure("client_busy", all(ours, Turn::busy))
-        .flag("met_hits", hits >= HITS_MIN)
-        .flag("met_p99", p99 <= P99_MAX)
-        .flag("met", hits >= HITS_MIN && p99 <= P99_MAX)
+        .flag("met_hits", met_hits && is_steady(&baseline))
+        .flag("met_p99", met_p99 && is_steady(&baseline))
+        .met(met_hits && met_p99, &baseline)
 }

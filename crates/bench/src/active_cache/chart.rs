@@ -50,7 +50,7 @@ where
 {
     area.fill(&WHITE)?;
     let points: Vec<(&str, f64, f64)> =
-        rows.iter().filter_map(|row| Some((row.curve()?, row.at()?, row.ours()))).collect();
+        rows.iter().filter_map(|row| Some((row.curve()?, row.at()?, row.ours()?))).collect();
     let furthest = points.iter().map(|(_, at, _)| *at).fold(1.0, f64::max);
     let most = points.iter().map(|(.., value)| *value).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)

@@ -105,7 +105,7 @@ mod tests {
             rows.push(row);
             Ok::<_, Infallible>(())
         };
-        super::super::reliability(200, &|_| (), found).unwrap();
+        super::super::reliability(200, &|_, _| Ok(()), found).unwrap();
         assert_eq!(rows.len(), 4 + 2 + 12 + 4);
         let has_figure = |row: &Lasting| ["mttf_years", "apart"].iter().any(|it| row.to_json()[it].is_number());
         assert!(rows.iter().all(|row| has_figure(row) && !row.to_string().is_empty()));

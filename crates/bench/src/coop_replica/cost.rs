@@ -10,6 +10,9 @@ const TURNS: usize = 3;
 /// The sizes of the volumes.
 const SIZE: u64 = 256 << 20;
 
+/// The names of the loads.
+const LOADS: [&str; 2] = ["1 MiB, in sequence", "4 KiB, at random"];
+
 /// A kind of volume under a load.
 #[derive(Clone, Debug)]
 pub struct CopiesCost {
@@ -33,13 +36,13 @@ pub struct CopiesCost {
 /// Something does not start, or a write is refused.
 pub fn copies_cost(place: &Place, mib: u32, progress: &dyn Fn(&str)) -> Result<Vec<CopiesCost>> {
     let mib = mib.clamp(1, 64) as usize;
-    let dirty = if mib <= 8 { "64M" } else { "256M" };
+    let dirty_mib = if mib <= 8 { 64 } else { 256 };
     let over = SIZE / 2;
     let loads = [
-        Load { name: "1 MiB, in sequence", bytes: 1 << 20, count: mib, depth: 16, is_random: false, over },
-        Load { name: "4 KiB, at random", bytes: 4096, count: mib * 64, depth: 16, is_random: true, over },
+        Load { bytes: 1 << 20, count: mib, depth: 16, is_random: false, is_synced: false, over },
+        Load { bytes: 4096, count: mib * 64, depth: 16, is_random: true, is_synced: false, over },
     ];
-    let house = House::start(place, "1G", None)?;
+    let house = House::start(place, "cost", 1024, None)?;
     for (volume, kind) in KINDS.iter().enumerate() {
         house.create(volume, SIZE, kind.copies)?;
     }
@@ -50,7 +53,7 @@ pub fn copies_cost(place: &Place, mib: u32, progress: &dyn Fn(&str)) -> Result<V
             let volume = (turn + step) % KINDS.len();
             let kind = KINDS[volume];
             progress(&format!("{} copies, turn {} of {TURNS}", kind.name, turn + 1));
-            let mut owner = house.attach(Attaching { volume, copies: kind.copies, ack: kind.ack, dirty })?;
+            let mut owner = house.attach(Attaching { volume, copies: kind.copies, ack: kind.ack, dirty_mib })?;
             // The first writes go to blocks of the log that were never used.
             owner.run(Load { count: 64, ..loads[1] }, turn)?;
             let of_turn = [owner.run(loads[0], turn)?.bytes_per_s, owner.run(loads[1], turn)?.bytes_per_s];
@@ -66,7 +69,7 @@ pub fn copies_cost(place: &Place, mib: u32, progress: &dyn Fn(&str)) -> Result<V
         let lost = (KINDS[which].copies > 1).then(lost);
         let paper = lost.map(|_| if KINDS[which].ack == "write" { 65.0 } else { 40.0 });
         CopiesCost {
-            load: loads[at].name,
+            load: LOADS[at],
             copies: KINDS[which].name,
             bytes_per_s: median(of(which).collect()),
             lost_percent: lost,

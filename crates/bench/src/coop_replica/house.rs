@@ -5,7 +5,7 @@
 //!                           |                                        |
 //!                           +------------ thorp serve --volumes -----+      homes, registry
 //! ```
-//! Processes of their own, on one machine. Two hosts are meant: this process and the owner have one half of its processors, the
+//! Processes of their own, on one machine, in a folder of their own, so that each experiment has new ones. Two hosts are meant: this process and the owner have one half of its processors, the
 //! holder and the store the other. The disk is one, unless the holder is given another: else its flushes wait for the owner's,
 //! and the other way.
 
@@ -15,9 +15,11 @@ use crate::{Place, Program, Result, Sample, Server, ServerOptions};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use volumes::nbd::Address;
+use volumes::FileDevice;
 use volumes::nbd::client::{Client, Command as Ask};
+use volumes::nbd::{Address, Export, Server as NbdServer, ServerConfig};
 
 /// An owner that has its first copy at a holder is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,18 +33,19 @@ pub(super) struct Attaching {
     pub(super) copies: u8,
     /// When a write is answered: `write` or `flush`.
     pub(super) ack: &'static str,
-    /// The room of its log.
-    pub(super) dirty: &'static str,
+    /// The room of its log, in MiB.
+    pub(super) dirty_mib: u64,
 }
 
 /// A load: how many writes of how many bytes, and how many of them are under way at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    pub(super) name: &'static str,
     pub(super) bytes: usize,
     pub(super) count: usize,
     pub(super) depth: usize,
     pub(super) is_random: bool,
+    /// Each write is to be durable before it is answered (FUA), whatever the volume does without that.
+    pub(super) is_synced: bool,
     /// The part of the volume that is written: so many bytes from its begin.
     pub(super) over: u64,
 }
@@ -62,24 +65,40 @@ pub(super) struct House {
     cores: Cores,
     _server: Server,
     _holder: Process,
+    // Nobody writes there any more when it goes.
+    _folder: Folder,
+}
+
+/// A folder, which goes with all that is in it when this is dropped: the next experiment needs the room.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A file that cannot be removed goes with the folder of the command.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl House {
-    /// Starts them; the holder has so much room in a folder on `disk`, if it is to have another one than the rest.
-    pub(super) fn start(place: &Place, room: &str, disk: Option<&Path>) -> Result<Self> {
-        let (program, dir, cores) = (Program::from(&place.program), place.dir.clone(), Cores::halves()?);
+    /// Starts them for an experiment of this name; the holder has so much room in a folder on `disk`, if it is to have another
+    /// one than the rest.
+    pub(super) fn start(place: &Place, name: &str, room_mib: u64, disk: Option<&Path>) -> Result<Self> {
+        let (program, dir, cores) = (Program::from(&place.program), place.dir.join(name), Cores::halves()?);
+        std::fs::create_dir(&dir)?;
+        let folder = Folder(dir.clone());
         let options = ServerOptions::new(program.clone(), dir.join("store"));
         let arguments = vec!["--volumes".into(), path(&dir, "homes")];
         let server = cores.run_on_servers(|| Server::start(&ServerOptions { arguments, ..options }))?;
         let store = server.address().to_string();
         let copies = path(disk.unwrap_or(&dir), "copies");
-        let words = ["holder", "--store", &store, "--dir", &copies, "--room", room, "--domain", "holder"];
+        let room = format!("{room_mib}M");
+        let words = ["holder", "--store", &store, "--dir", &copies, "--room", &room, "--domain", "holder"];
         let more = ["--listen", "127.0.0.1:0", "--json", "--until-stdin-closes"];
         let mut command = program.command();
         command.args(words).args(more);
         let (mut holder, _) = cores.run_on_servers(|| Process::start(&mut command, "the holder"))?;
         holder.ignore();
-        Ok(Self { program, dir, store, cores, _server: server, _holder: holder })
+        Ok(Self { program, dir, store, cores, _server: server, _holder: holder, _folder: folder })
     }
 
     /// Does something on the owner's host: it has one half of the processors, and so have owners that it starts.
@@ -116,11 +135,12 @@ impl House {
 
     /// Attaches a volume, of which nothing goes home by itself, and waits until its copies count.
     pub(super) fn attach(&self, attaching: Attaching) -> Result<Owner> {
-        let Attaching { volume: number, copies, ack, dirty } = attaching;
+        let Attaching { volume: number, copies, ack, dirty_mib } = attaching;
+        let dirty = format!("{dirty_mib}M");
         let (name, socket) = (volume(number), self.dir.join("nbd"));
         let (cache, listen) = (path(&self.dir, &format!("cache-{number}")), format!("unix:{}", socket.display()));
         let words = ["volume", "attach", &name, "--store", &self.store, "--cache", &cache, "--listen", &listen];
-        let more = ["--ack", ack, "--age-s", "86400", "--dirty", dirty, "--domain", "owner", "--spare", "0"];
+        let more = ["--ack", ack, "--age-s", "86400", "--dirty", &dirty, "--domain", "owner", "--spare", "0"];
         let mut command = self.program.command();
         command.args(words).args(more).args(["--json", "--until-stdin-closes"]);
         let (process, _) = Process::start(&mut command, "the owner")?;
@@ -129,6 +149,16 @@ impl House {
             self.await_holder(&name)?;
         }
         Ok(owner)
+    }
+
+    /// Serves a file of this size on the owner's disk as a device without a cache or copies, from this process.
+    pub(super) fn plain(&self, size: u64) -> Result<Plain> {
+        let (file, address) = (self.dir.join("plain"), Address::Unix(self.dir.join("nbd-plain")));
+        std::fs::File::create(&file)?.set_len(size)?;
+        let device = Arc::new(FileDevice::open(&file, false)?);
+        let export = Export { name: String::new(), description: String::new(), device };
+        let server = NbdServer::start(&ServerConfig::new(address.clone()), vec![export])?;
+        Ok(Plain { client: Client::connect(&address, "")?, _server: server })
     }
 
     /// Waits until a volume has its copies at the holder.
@@ -158,32 +188,50 @@ pub(super) struct Owner {
     client: Client,
 }
 
-impl Owner {
-    /// Runs a load, whose blocks say which turn wrote them; it is safe at its end, which is not measured.
+/// A file that is served as it is.
+pub(super) struct Plain {
+    client: Client,
+    _server: NbdServer,
+}
+
+impl Plain {
+    /// Runs a load, as [`Owner::run`] does.
     pub(super) fn run(&mut self, load: Load, turn: usize) -> Result<Outcome> {
-        let Load { bytes, count, depth, is_random, over, .. } = load;
-        let data = vec![turn as u8 + 1; bytes];
-        // A step that shares no divisor with the places visits each of them once.
-        let step = if is_random { 0x9e37_79b9 } else { 1 };
-        let place = |number: usize| ((turn * count + number) as u64).wrapping_mul(step) % (over / bytes as u64);
-        let (mut begun, mut latencies) = (HashMap::new(), Sample::default());
-        let (start, mut asked) = (Instant::now(), 0);
-        while latencies.len() < count {
-            while asked < count && begun.len() < depth {
-                let write = Ask::Write { offset: place(asked) * bytes as u64, data: &data, fua: false };
-                begun.insert(self.client.add(&write), Instant::now());
-                asked += 1;
-            }
-            self.client.flush()?;
-            let reply = self.client.receive()?;
-            if reply.error != 0 {
-                return Err(format!("a write was refused with error {}", reply.error).into());
-            }
-            latencies.push(begun.remove(&reply.cookie).ok_or("a reply to nothing")?.elapsed());
+        run(&mut self.client, load, turn)
+    }
+}
+
+/// Runs a load, whose blocks say which turn wrote them. It is over when all of it is safe: a flush at its end belongs to it.
+fn run(client: &mut Client, load: Load, turn: usize) -> Result<Outcome> {
+    let Load { bytes, count, depth, is_random, is_synced, over, .. } = load;
+    let data = vec![turn as u8 + 1; bytes];
+    // A step that shares no divisor with the places visits each of them once.
+    let step = if is_random { 0x9e37_79b9 } else { 1 };
+    let place = |number: usize| ((turn * count + number) as u64).wrapping_mul(step) % (over / bytes as u64);
+    let (mut begun, mut latencies) = (HashMap::new(), Sample::default());
+    let (start, mut asked) = (Instant::now(), 0);
+    while latencies.len() < count {
+        while asked < count && begun.len() < depth {
+            let write = Ask::Write { offset: place(asked) * bytes as u64, data: &data, fua: is_synced };
+            begun.insert(client.add(&write), Instant::now());
+            asked += 1;
         }
-        let bytes_per_s = (bytes * count) as f64 / start.elapsed().as_secs_f64();
-        self.client.call(&Ask::Flush)?;
-        Ok(Outcome { bytes_per_s, p50_us: latencies.micros(0.5) })
+        client.flush()?;
+        let reply = client.receive()?;
+        if reply.error != 0 {
+            return Err(format!("a write was refused with error {}", reply.error).into());
+        }
+        latencies.push(begun.remove(&reply.cookie).ok_or("a reply to nothing")?.elapsed());
+    }
+    client.call(&Ask::Flush)?;
+    let bytes_per_s = (bytes * count) as f64 / start.elapsed().as_secs_f64();
+    Ok(Outcome { bytes_per_s, p50_us: latencies.micros(0.5) })
+}
+
+impl Owner {
+    /// Runs a load on the volume.
+    pub(super) fn run(&mut self, load: Load, turn: usize) -> Result<Outcome> {
+        run(&mut self.client, load, turn)
     }
 
     /// Brings everything home.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt;
 
 /// The most copies that are studied.
-pub const COPIES_MAX: u8 = 4;
+const COPIES_MAX: u8 = 4;
 
 /// A run may differ by so much from a chain that is exact.
 const DIFFERS_MAX: f64 = 0.05;
@@ -19,6 +19,9 @@ const LIVES: usize = 2_000;
 
 /// The years at which f(t), F(t) and R(t) are given.
 const CURVE_YEARS: [f64; 7] = [0.1, 1.0, 10.0, 100.0, 1e4, 1e6, 1e8];
+
+/// The time that each cycle takes on a quiet machine, in all runs together.
+const SECONDS_PER_CYCLE: f64 = 60.0 / 200_000.0;
 
 /// A row of the study.
 #[derive(Clone, Debug)]
@@ -63,15 +66,28 @@ pub enum Lasting {
     },
 }
 
-/// Runs the study, and gives each row as it comes.
-pub fn reliability<E>(
+/// The time that the study takes on a quiet machine, in seconds.
+pub(super) fn seconds(cycles: u32) -> f64 {
+    SECONDS_PER_CYCLE * f64::from(cycles)
+}
+
+/// Runs the study, and gives each row as it comes. `progress` hears what is being done, and how much of it is done, from 0 to 1.
+pub(super) fn reliability<E>(
     cycles: u32,
-    progress: &dyn Fn(&str),
+    progress: &dyn Fn(&str, f64) -> Result<(), E>,
     mut found: impl FnMut(Lasting) -> Result<(), E>,
 ) -> Result<(), E> {
     let (death_s, mend_s) = (1e9, 20.0);
+    // Those beside the chain take as many cycles more.
+    let runs = u32::from(COPIES_MAX) * (CHECKED_TIMES + Devices::ALL.len() as u32) + 2;
+    let mut done = 0;
+    let mut progress = |what: &str, times: u32| {
+        let before = done;
+        done += times;
+        progress(what, f64::from(before) / f64::from(runs))
+    };
     for copies in 1..=COPIES_MAX {
-        progress(&format!("beside the Markov chain, {copies} copies"));
+        progress(&format!("beside the Markov chain, {copies} copies"), CHECKED_TIMES)?;
         let cycles = cycles.saturating_mul(CHECKED_TIMES);
         let estimate = estimate(&World::exponential(death_s, mend_s), copies, cycles, 7);
         let chain_years = markov::volume(copies, 1.0 / death_s, 1.0 / mend_s) / YEAR_S;
@@ -82,7 +98,7 @@ pub fn reliability<E>(
         ("a device dies every 10,000 s", World::exponential(1e4, 100.0), 2),
     ];
     for (name, world, copies) in worlds {
-        progress(&format!("life by life, {copies} copies"));
+        progress(&format!("life by life, {copies} copies"), 1)?;
         let drawn = lives(&world, copies, LIVES, 7);
         let estimate = estimate(&world, copies, cycles, 7);
         let (apart, most) = (apart(&estimate, drawn), apart_max(LIVES) + estimate.error);
@@ -90,7 +106,7 @@ pub fn reliability<E>(
     }
     for devices in Devices::ALL {
         for copies in 1..=COPIES_MAX {
-            progress(&format!("by published rates, {copies} copies, {}", devices.name()));
+            progress(&format!("by published rates, {copies} copies, {}", devices.name()), 1)?;
             let estimate = estimate(&World::published(devices), copies, cycles, 7);
             found(Lasting::Volume { copies, devices, estimate })?;
         }

@@ -1,11 +1,13 @@
 //! How long it takes to bring home what a dead host has left: a take-over, beside a sequential writer on home's disk.
 //!
-//! An owner is killed and its cache removed when it has 1 GiB that is not home. This process attaches the volume anew, as
+//! An owner is killed and its cache removed when it has a whole volume that is not home. This process attaches the volume anew, as
 //! another host would. Its time has two parts: the *detection*, until the owner's lease is over and the volume this host's,
 //! and the way home. Of one turn to the next the volume, the log and the copies are new.
 
 use super::house::{Attaching, House, Load, volume};
 use crate::experiment::Target;
+use crate::machine::Watch;
+use crate::pace::Pace;
 use crate::sample::median;
 use crate::{Place, Result, Row};
 use net::Runtime;
@@ -22,11 +24,8 @@ use volumes::{AttachConfig, Attached, Degraded, StoredVolume, TakeOverWord};
 
 const TURNS: usize = 3;
 
-/// The bytes that are not home.
-const DIRTY: u64 = 1 << 30;
-
-const WRITES: Load =
-    Load { name: "1 GiB", bytes: 1 << 20, count: (DIRTY >> 20) as usize, depth: 16, is_random: false, over: DIRTY };
+/// The time that the experiment takes on a quiet machine, in seconds.
+pub(crate) const TAKE_OVER_S: f64 = 60.0;
 
 /// The way home may take so many times what a writer takes to write as much there.
 const TIMES_MAX: f64 = 1.2;
@@ -37,41 +36,53 @@ struct Took {
     home: Duration,
 }
 
-/// Runs the experiment. `progress` hears what is being done, `found` each row as soon as it is known.
+/// Runs the experiment, its turns as often as the time of its part allows. `found` hears each row as soon as it is known.
 ///
 /// # Errors
 /// Something does not start, or what was promised is not there.
-pub fn take_overs(place: &Place, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
-    let house = House::start(place, "4G", None)?;
-    house.on_host(|| measure(&house, progress, found))
+pub(super) fn take_overs(
+    place: &Place,
+    volume_mib: u64,
+    pace: &Pace,
+    found: &mut dyn FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let house = House::start(place, "take-over", 4 * volume_mib, None)?;
+    house.on_host(|| measure(&house, volume_mib, pace, found))
 }
 
-fn measure(house: &House, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+fn measure(house: &House, mib: u64, pace: &Pace, found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+    let writes =
+        Load { bytes: 1 << 20, count: mib as usize, depth: 16, is_random: false, is_synced: false, over: mib << 20 };
     let (mut detection, mut home, mut writer, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for turn in 0..TURNS {
-        progress(&format!("take-over of 1 GiB, turn {} of {TURNS}", turn + 1));
-        house.create(turn, DIRTY, 2)?;
-        let mut owner = house.attach(Attaching { volume: turn, copies: 2, ack: "flush", dirty: "1536M" })?;
-        owner.run(WRITES, turn)?;
+    let (watch, turns) = (Watch::begin(), pace.repetitions(TURNS));
+    let most = turns.most();
+    for turn in turns {
+        pace.say(format!("take-over of {mib} MiB, turn {} of {most}", turn + 1))?;
+        house.create(turn, mib << 20, 2)?;
+        let mut owner = house.attach(Attaching { volume: turn, copies: 2, ack: "flush", dirty_mib: mib + mib / 2 })?;
+        owner.run(writes, turn)?;
         owner.kill()?;
         std::fs::remove_dir_all(house.dir().join(format!("cache-{turn}")))?;
-        let took = take_over(house, turn)?;
-        let wrote = write(&house.dir().join("writer"))?;
+        let took = take_over(house, mib, turn)?;
+        let wrote = write(&house.dir().join("writer"), mib)?;
         detection.push(took.detection.as_secs_f64());
         home.push(took.home.as_secs_f64());
         writer.push(wrote.as_secs_f64());
         times.push(took.home.as_secs_f64() / wrote.as_secs_f64());
         house.call(&["remove", &volume(turn)])?;
     }
-    let row = |case: &str, unit, figures: Vec<f64>| Row::new("take-over", case, unit, median(figures));
-    found(row("detection", "s", detection))?;
-    found(row("from then on, until 1 GiB is home and the volume attached", "s", home))?;
-    found(row("1 GiB written to home's disk and synced", "s", writer))?;
-    found(row("the one over the other", "times", times).target(Target::AtMost(TIMES_MAX)))
+    let others = watch.others_percent();
+    let row =
+        |case: &str, unit, figures: &[f64]| Row::new("take-over", case, unit, median(figures.to_vec())).beside(others);
+    found(row("detection", "s", &detection))?;
+    found(row(&format!("from then on, until {mib} MiB are home and the volume attached"), "s", &home))?;
+    found(row(&format!("{mib} MiB written to home's disk and synced"), "s", &writer))?;
+    let over = row("the one over the other", "times", &times).target(Target::AtMost(TIMES_MAX));
+    found(over.baseline(&writer))
 }
 
 /// Attaches a volume whose owner is gone, and looks whether all of it is there.
-fn take_over(house: &House, turn: usize) -> Result<Took> {
+fn take_over(house: &House, mib: u64, turn: usize) -> Result<Took> {
     let runtime = Runtime::start()?;
     let registry = Arc::new(StoreRegistry::connect(house.store(), "the experiment")?);
     let stored = StoredVolume {
@@ -100,17 +111,17 @@ fn take_over(house: &House, turn: usize) -> Result<Took> {
     let attached = Arc::new(Attached::attach_stored(&stored, &config, &AtomicBool::new(false), &mut hear)?);
     let claimed = claimed.ok_or("the volume was taken over without a claim")?;
     let took = Took { detection: claimed.duration_since(begun), home: claimed.elapsed() };
-    check(house, turn, &attached)?;
+    check(house, mib, turn, &attached)?;
     Ok(took)
 }
 
 /// Reads the volume through its new owner, and detaches it.
-fn check(house: &House, turn: usize, attached: &Arc<Attached>) -> Result<()> {
+fn check(house: &House, mib: u64, turn: usize, attached: &Arc<Attached>) -> Result<()> {
     let address = Address::Unix(house.dir().join("nbd-after"));
     let export = Export { name: String::new(), description: String::new(), device: attached.clone() };
     let server = Server::start(&ServerConfig::new(address.clone()), vec![export])?;
     let mut client = Client::connect(&address, "")?;
-    for piece in 0..DIRTY >> 20 {
+    for piece in 0..mib {
         let read = client.call(&Ask::Read { offset: piece << 20, len: 1 << 20, whole: false })?;
         if read.error != 0 || read.data.iter().any(|byte| *byte != turn as u8 + 1) {
             return Err(format!("of the MiB at {piece} something that was promised is not there").into());
@@ -122,10 +133,10 @@ fn check(house: &House, turn: usize, attached: &Arc<Attached>) -> Result<()> {
 }
 
 /// Writes as much, sequentially, and syncs it.
-fn write(path: &Path) -> Result<Duration> {
+fn write(path: &Path, mib: u64) -> Result<Duration> {
     let (piece, begun) = (vec![1; 1 << 20], Instant::now());
     let mut file = File::create(path)?;
-    (0..DIRTY >> 20).try_for_each(|_| file.write_all(&piece))?;
+    (0..mib).try_for_each(|_| file.write_all(&piece))?;
     file.sync_data()?;
     let took = begun.elapsed();
     std::fs::remove_file(path)?;

@@ -1,11 +1,14 @@
 //! The CoopReplica paper's figure 2: write throughput without copies, with asynchronous and with synchronous ones.
 //!
 //! The kinds of volumes take turns, each turn with an attachment of its own, after which everything goes home; a figure is the
-//! median of the turns, and a ratio that of each turn's own.
+//! median of the turns, and a ratio that of each turn's own. A load is over when all of it is safe where the volume says so.
+//! Beside them stands a plain device: a file on the owner's disk without a cache or copies, served by the same door.
 
-use super::house::{Attaching, House, Load, Outcome};
+use super::house::{Attaching, House, Load, Outcome, Owner, Plain};
 use crate::experiment::Target;
 use crate::floor::{PingPong, SyncFloor};
+use crate::machine::Watch;
+use crate::pace::Pace;
 use crate::sample::median;
 use crate::{Place, Result, Row, Sample};
 use std::path::Path;
@@ -14,9 +17,6 @@ use std::path::Path;
 pub const COOPREPLICA_FIGURE: u32 = 2;
 
 const TURNS: usize = 5;
-
-/// The volumes' size; writes at random places go to its first quarter.
-const SIZE: u64 = 1 << 30;
 
 /// A kind of volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,81 +35,162 @@ pub(super) const KINDS: [Kind; 4] = [
     Kind { name: "synchronous", copies: 2, ack: "write" },
 ];
 
+/// The plain device: answered when it is in memory, and when it is durable.
+const PLAIN: [&str; 2] = ["plain device", "plain device, synced"];
+
+/// The subjects: the kinds of volumes, and behind them the plain device in both ways.
+const SUBJECTS: usize = KINDS.len() + PLAIN.len();
+
+/// A kind with copies, the one without that answers at the same moment, and the plain device that does so; what the paper lost
+/// at most, in percent, and what is to be lost.
+const LOST: [(usize, usize, usize, f64, f64); 2] = [(1, 0, 4, 40.0, 5.0), (3, 2, 5, 65.0, 15.0)];
+
+const SYNCHRONOUS: usize = 3;
+
 const SEQUENTIAL: usize = 0;
 const RANDOM: usize = 1;
 const LONE: usize = 2;
 
-const LOADS: [Load; 3] = [
-    Load { name: "128 MiB sequential", bytes: 1 << 20, count: 128, depth: 16, is_random: false, over: SIZE / 4 },
-    Load { name: "4 KiB random, depth 16", bytes: 4096, count: 8192, depth: 16, is_random: true, over: SIZE / 4 },
-    Load { name: "4 KiB random, depth 1", bytes: 4096, count: 1000, depth: 1, is_random: true, over: SIZE / 4 },
-];
+/// The loads on volumes of so many MiB: an eighth of that in sequence, and blocks at random places of the first quarter, several
+/// and one at a time.
+fn loads(volume_mib: u64) -> [Load; 3] {
+    let blocks =
+        Load { bytes: 4096, count: 8192, depth: 16, is_random: true, is_synced: false, over: (volume_mib << 20) / 4 };
+    let sequential = Load { bytes: 1 << 20, count: volume_mib as usize / 8, is_random: false, ..blocks };
+    [sequential, blocks, Load { count: 1000, depth: 1, ..blocks }]
+}
 
-/// Runs the experiment; the holder's copies are on `disk`, if they are to be on another one than the rest. `progress` hears
-/// what is being done, `found` each row as soon as it is known.
+/// The time that the experiment takes on a quiet machine, in seconds.
+pub(crate) const THROUGHPUT_S: f64 = 120.0;
+
+/// Runs the experiment, its turns as often as the time of its part allows; the holder's copies are on `disk`, if they are to be
+/// on another one than the rest. `found` hears each row as soon as it is known.
 ///
 /// # Errors
 /// Something does not start, or a write is refused.
-pub fn coopreplica(
+pub(super) fn throughput(
     place: &Place,
+    volume_mib: u64,
     disk: Option<&Path>,
-    progress: &dyn Fn(&str),
+    pace: &Pace,
     found: &mut dyn FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    let house = House::start(place, "2G", disk)?;
-    house.on_host(|| compare(&house, progress, found))
+    let house = House::start(place, "throughput", 2 * volume_mib, disk)?;
+    let measured = house.on_host(|| measure(&house, volume_mib, pace))?;
+    measured.rows().into_iter().try_for_each(found)
 }
 
-fn compare(house: &House, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+/// The outcomes of all loads on a subject, in one turn.
+type Turn = [Outcome; 3];
+
+/// The measurements.
+struct Measured {
+    volume_mib: u64,
+    /// Of each subject, turn by turn.
+    outcomes: Vec<Vec<Turn>>,
+    /// Bare syncs of a block, and round trips of one, in microseconds.
+    syncs: Sample,
+    trips: Sample,
+    others: Option<f64>,
+}
+
+fn measure(house: &House, volume_mib: u64, pace: &Pace) -> Result<Measured> {
+    let loads = loads(volume_mib);
     for (number, kind) in KINDS.iter().enumerate() {
-        house.create(number, SIZE, kind.copies)?;
+        house.create(number, volume_mib << 20, kind.copies)?;
     }
-    let mut outcomes: Vec<Vec<[Outcome; LOADS.len()]>> = vec![Vec::new(); KINDS.len()];
+    let mut plain = house.plain(volume_mib << 20)?;
+    let mut outcomes = vec![Vec::new(); SUBJECTS];
     let (mut floor, mut line) = (SyncFloor::new(house.dir())?, PingPong::new(4096, 64)?);
     let (mut syncs, mut trips) = (Sample::default(), Sample::default());
-    for turn in 0..TURNS {
-        for step in 0..KINDS.len() {
+    let (watch, turns) = (Watch::begin(), pace.repetitions(TURNS));
+    let most = turns.most();
+    for turn in turns {
+        for step in 0..SUBJECTS {
             // None is always the first.
-            let which = (turn + step) % KINDS.len();
-            let kind = KINDS[which];
-            progress(&format!("{} copies, turn {} of {TURNS}", kind.name, turn + 1));
-            let mut owner =
-                house.attach(Attaching { volume: which, copies: kind.copies, ack: kind.ack, dirty: "1G" })?;
-            // The first writes go to blocks of the log and the home that were never used.
-            owner.run(Load { count: 256, ..LOADS[RANDOM] }, 0)?;
-            let mut of = Vec::new();
-            for load in LOADS {
-                of.push(owner.run(load, turn)?);
-            }
-            owner.detach()?;
-            outcomes[which].push(of.try_into().map_err(|_| "a load is missing")?);
+            let which = (turn + step) % SUBJECTS;
+            let name = KINDS.get(which).map_or("plain device", |kind| kind.name);
+            pace.say(format!("{name}, turn {} of {most}", turn + 1))?;
+            outcomes[which].push(match KINDS.get(which) {
+                Some(kind) => {
+                    let Kind { copies, ack, .. } = *kind;
+                    let attaching = Attaching { volume: which, copies, ack, dirty_mib: volume_mib };
+                    of_volume(house.attach(attaching)?, &loads, turn)?
+                }
+                None => of_plain(&mut plain, &loads, which > KINDS.len(), turn)?,
+            });
         }
         for _ in 0..200 {
             syncs.push(floor.once()?);
             trips.push(line.once()?);
         }
     }
-    let of = |kind: usize, load: usize, figure: fn(&Outcome) -> f64| {
-        median(outcomes[kind].iter().map(|turn| figure(&turn[load])).collect())
-    };
-    for (at, load) in LOADS.iter().enumerate() {
-        for (which, kind) in KINDS.iter().enumerate() {
-            let case = format!("{}, {} copies", load.name, kind.name);
-            found(Row::new("2", case, "MB/s", of(which, at, |it| it.bytes_per_s) / 1e6))?;
-        }
+    Ok(Measured { volume_mib, outcomes, syncs, trips, others: watch.others_percent() })
+}
+
+/// Runs all loads on a volume, and brings them home.
+fn of_volume(mut owner: Owner, loads: &[Load; 3], turn: usize) -> Result<Turn> {
+    // The first writes go to blocks of the log and the home that were never used.
+    owner.run(Load { count: 256, ..loads[RANDOM] }, 0)?;
+    let turn = all(loads, |load| owner.run(load, turn))?;
+    owner.detach()?;
+    Ok(turn)
+}
+
+fn of_plain(plain: &mut Plain, loads: &[Load; 3], is_synced: bool, turn: usize) -> Result<Turn> {
+    plain.run(Load { count: 256, ..loads[RANDOM] }, 0)?;
+    all(loads, |load| plain.run(Load { is_synced, ..load }, turn))
+}
+
+fn all(loads: &[Load; 3], run: impl FnMut(Load) -> Result<Outcome>) -> Result<Turn> {
+    let outcomes = loads.iter().copied().map(run).collect::<Result<Vec<_>>>()?;
+    outcomes.try_into().map_err(|_| "a load is missing".into())
+}
+
+impl Measured {
+    /// A figure of a load on a subject, in each turn.
+    fn of(&self, subject: usize, load: usize, figure: fn(&Outcome) -> f64) -> Vec<f64> {
+        self.outcomes[subject].iter().map(|turn| figure(&turn[load])).collect()
     }
-    for load in [SEQUENTIAL, RANDOM] {
-        for (with, without, paper, most) in [(1, 0, 40.0, 5.0), (3, 2, 65.0, 15.0)] {
-            let turns = outcomes[with].iter().zip(&outcomes[without]);
-            let lost =
-                median(turns.map(|(with, without)| 1.0 - with[load].bytes_per_s / without[load].bytes_per_s).collect());
-            let case = format!("{}, lost to {} copies", LOADS[load].name, KINDS[with].name);
-            found(Row::new("2", case, "%", lost * 100.0).paper(paper).target(Target::AtMost(most)))?;
-        }
+
+    /// The throughput of a load on a subject, in each turn.
+    fn rates(&self, subject: usize, load: usize) -> Vec<f64> {
+        self.of(subject, load, |outcome| outcome.bytes_per_s)
     }
-    let floor_us = syncs.micros(0.5) + trips.micros(0.5);
-    found(Row::new("2", "one fdatasync and one round trip", "us", floor_us))?;
-    found(Row::new("2", "synchronous write, p50", "us", of(3, LONE, |it| it.p50_us)))?;
-    let over = of(3, LONE, |it| it.p50_us) / floor_us;
-    found(Row::new("2", "synchronous write over that", "times", over).target(Target::AtMost(1.4)))
+
+    /// The share that is lost of a load beside another subject, in percent: the median of each turn's own.
+    fn lost(&self, case: String, load: usize, subject: usize, beside: usize) -> Row {
+        let (with, without) = (self.rates(subject, load), self.rates(beside, load));
+        let lost = median(with.iter().zip(&without).map(|(with, without)| 1.0 - with / without).collect());
+        Row::new("2", case, "%", lost * 100.0).baseline(&without)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let sequential = format!("{} MiB sequential", self.volume_mib / 8);
+        let loads = [&sequential, "4 KiB random, depth 16", "4 KiB random, depth 1"];
+        let subjects = KINDS.iter().map(|kind| format!("{} copies", kind.name)).chain(PLAIN.map(str::to_owned));
+        let subjects: Vec<String> = subjects.collect();
+        for (load, subject) in (0..loads.len()).flat_map(|load| (0..SUBJECTS).map(move |subject| (load, subject))) {
+            let case = format!("{}, {}", loads[load], subjects[subject]);
+            rows.push(Row::new("2", case, "MB/s", median(self.rates(subject, load)) / 1e6));
+        }
+        for load in [SEQUENTIAL, RANDOM] {
+            for (with, without, plain, paper, most) in LOST {
+                let case = format!("{}, lost to {}", loads[load], subjects[with]);
+                let beside = format!("{case}, beside the {}", subjects[plain]);
+                let row = self.lost(case, load, with, without).paper(paper);
+                rows.extend([row.target(Target::AtMost(most)), self.lost(beside, load, with, plain)]);
+            }
+        }
+        let floor_us = self.syncs.micros(0.5) + self.trips.micros(0.5);
+        let synchronous_us = median(self.of(SYNCHRONOUS, LONE, |outcome| outcome.p50_us));
+        let over = Row::new("2", "synchronous write over that", "times", synchronous_us / floor_us);
+        rows.extend([
+            Row::new("2", "one fdatasync and one round trip", "us", floor_us),
+            Row::new("2", "synchronous write, p50", "us", synchronous_us),
+            over.target(Target::AtMost(1.4)).baseline(&self.syncs.thirds()),
+        ]);
+        rows.into_iter().map(|row| row.beside(self.others)).collect()
+    }
 }

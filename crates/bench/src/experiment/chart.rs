@@ -73,7 +73,7 @@ fn bars<D: DrawingBackend>(area: &Area<D>, figure: &str, rows: &[&Row]) -> Resul
 where
     D::ErrorType: 'static,
 {
-    let most = rows.iter().map(|row| row.ours()).fold(1.0, f64::max) * 1.25;
+    let most = rows.iter().filter_map(|row| row.ours()).fold(1.0, f64::max) * 1.25;
     let mut chart = ChartBuilder::on(area)
         .caption(format!("Figure {figure}: milliseconds of a transaction"), ("sans-serif", 18))
         .margin(12)
@@ -104,8 +104,10 @@ where
         for (line, part) in (0..).zip(row.case().split(", ")) {
             area.draw(&Text::new(part.to_owned(), (x, y + 6 + 18 * line), FONT))?;
         }
-        let (x, y) = chart.backend_coord(&(at as f64 + 0.15, row.ours()));
-        area.draw(&Text::new(format!("{:.1}", row.ours()), (x, y - 20), FONT))?;
+        if let Some(ours) = row.ours() {
+            let (x, y) = chart.backend_coord(&(at as f64 + 0.15, ours));
+            area.draw(&Text::new(format!("{ours:.1}"), (x, y - 20), FONT))?;
+        }
     }
     Ok(())
 }
@@ -116,7 +118,7 @@ where
     D::ErrorType: 'static,
 {
     let points: Vec<(&str, f64, &Row)> = rows.iter().filter_map(|row| Some((row.curve()?, row.at()?, *row))).collect();
-    let least = points.iter().map(|(.., row)| row.ours()).fold(0.0, f64::min);
+    let least = points.iter().filter_map(|(.., row)| row.ours()).fold(0.0, f64::min);
     let furthest = points.iter().map(|(_, at, _)| *at).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption(
@@ -132,7 +134,7 @@ where
     names.dedup();
     for (name, colour) in names.into_iter().zip(COLOURS) {
         let own = || points.iter().filter(move |(other, ..)| *other == name);
-        let ours = LineSeries::new(own().map(|(_, at, row)| (*at, row.ours())), colour.stroke_width(3));
+        let ours = LineSeries::new(own().filter_map(|(_, at, row)| Some((*at, row.ours()?))), colour.stroke_width(3));
         let key = move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3));
         chart.draw_series(ours)?.label(name).legend(key);
         let model = own().filter_map(|(_, at, row)| Some((*at, row.modelled()?)));

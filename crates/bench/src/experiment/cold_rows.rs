@@ -61,7 +61,7 @@ impl Pair {
 impl Bench<'_> {
     /// Figures 7 and 8: where the time of a cold transaction goes.
     pub(crate) fn cold_bars(&self, figure: u32, round_trip_ms: u64) -> Result<Vec<Row>> {
-        let own = |clients, is_group| cold::setting(clients, is_group, ms(round_trip_ms), self.measured);
+        let own = |clients, is_group| cold::setting(clients, is_group, ms(round_trip_ms), self.measured());
         let free = |clients, is_group| Setting { commits_fresh: true, ..own(clients, is_group) };
         let shipped = |clients, is_group| {
             let free = free(clients, is_group);
@@ -70,12 +70,12 @@ impl Bench<'_> {
         let pairs = |setting: &dyn Fn(usize, bool) -> Setting| {
             let settings =
                 cold::CLIENTS.into_iter().flat_map(|clients| [setting(clients, false), setting(clients, true)]);
-            let spent = self.simulate(settings.collect())?;
+            let spent = self.simulate(&settings.collect::<Vec<_>>())?;
             let pairs = cold::CLIENTS.into_iter().zip(spent.chunks(2)).map(|(clients, pair)| Pair::new(clients, pair));
             Ok::<Vec<Pair>, crate::Error>(pairs.collect())
         };
         let (on_demand, free, shipped) = (pairs(&own)?, pairs(&free)?, pairs(&shipped)?);
-        let mut rows = module_rows(figure, "the module", &self.built, self.measured);
+        let mut rows = module_rows(figure, "the module", &self.built, self.measured());
         for (pair, target) in on_demand.iter().zip(SAVED) {
             rows.extend(self.cold_rows(figure, round_trip_ms, pair, &self.built, Some(target)));
         }
@@ -87,7 +87,7 @@ impl Bench<'_> {
         }
         if figure == 7 {
             let leased = |clients| own(clients, true).with_leases();
-            let leased = self.simulate(cold::CLIENTS.into_iter().map(leased).collect())?;
+            let leased = self.simulate(&cold::CLIENTS.map(leased))?;
             for ((pair, target), leased) in on_demand.into_iter().zip(SAVED).zip(leased) {
                 // The commit of a transaction that has only read needs no round trip.
                 let pair = Pair { buddy: cold::all(&leased), ..pair };
@@ -101,20 +101,27 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// The same where a part fills fewer pages, and the commit, which no group saves, weighs more.
-    pub(crate) fn cold_of_small_parts(&self, figure: u32, round_trip_ms: u64, built: &Built) -> Result<Vec<Row>> {
-        let pair = |clients| [false, true].map(|group| cold::setting(clients, group, ms(round_trip_ms), self.measured));
+    /// The same where a part fills fewer pages, and the commit, which no group saves, weighs more: `what` they are.
+    pub(crate) fn cold_of_other_parts(
+        &self,
+        what: &str,
+        figure: u32,
+        round_trip_ms: u64,
+        built: &Built,
+    ) -> Result<Vec<Row>> {
+        let pair =
+            |clients| [false, true].map(|group| cold::setting(clients, group, ms(round_trip_ms), self.measured()));
         let spent = self.simulate_on(built, cold::CLIENTS.into_iter().flat_map(pair).collect())?;
-        let mut rows = module_rows(figure, "the module", built, self.measured);
+        let mut rows = module_rows(figure, "the module", built, self.measured());
         for (clients, pair) in cold::CLIENTS.into_iter().zip(spent.chunks(2)) {
             rows.extend(self.cold_rows(figure, round_trip_ms, &Pair::new(clients, pair), built, None));
         }
-        Ok(rows.into_iter().map(|row| row.noted("small parts").aside()).collect())
+        Ok(rows.into_iter().map(|row| row.noted(what).aside()).collect())
     }
 
     /// The fetches of a client, alone and in a group.
     fn fetched(&self, built: &Built, clients: usize) -> [Fetched; 2] {
-        [1, clients].map(|members| built.shape.cold(members, self.measured))
+        [1, clients].map(|members| built.shape.cold(members, self.measured()))
     }
 
     fn cold_rows(&self, figure: u32, trip_ms: u64, pair: &Pair, built: &Built, target: Option<Target>) -> Vec<Row> {
@@ -141,9 +148,9 @@ impl Bench<'_> {
         let points = cold::CLIENTS.into_iter().flat_map(|clients| ROUND_TRIPS.map(|trip| (clients, trip)));
         let points: Vec<_> = points.collect();
         let pair = |&(clients, trip): &(usize, u64)| {
-            [false, true].map(|is_group| cold::setting(clients, is_group, ms(trip), self.measured))
+            [false, true].map(|is_group| cold::setting(clients, is_group, ms(trip), self.measured()))
         };
-        let spent = self.simulate(points.iter().flat_map(pair).collect())?;
+        let spent = self.simulate(&points.iter().flat_map(pair).collect::<Vec<_>>())?;
         let rows = points.iter().zip(spent.chunks(2)).map(|(&(clients, trip), spent)| {
             let (pair, model) = (Pair::new(clients, spent), self.model(ms(trip)));
             let [base, group] = self.fetched(&self.built, clients);

@@ -3,6 +3,8 @@
 
 use super::group::Group;
 use crate::floor::{PingPong, Shuffle, SyncFloor};
+use crate::machine::differs_percent;
+use crate::pace::Pace;
 use crate::{Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db, Ref, wait_for};
 use std::time::{Duration, Instant};
@@ -47,12 +49,15 @@ pub(crate) struct Costs {
     pub(crate) flush: Duration,
     /// The way to one part and its traversal, all of it in the cache.
     pub(crate) traversal: Duration,
+    /// How much that of these which differs the most does so between the thirds of the rounds, in percent: everything in
+    /// virtual time rests on them.
+    pub(crate) differs_percent: f64,
 }
 
 impl Costs {
     /// Measures all of them.
-    pub(crate) fn measure(lab: &Lab, place: &Place, progress: &dyn Fn(&str)) -> Result<Self> {
-        progress("measure costs");
+    pub(crate) fn measure(lab: &Lab, place: &Place, pace: &Pace) -> Result<Self> {
+        pace.say("measure costs")?;
         let objects = &lab.objects;
         let (mut floor, traversals) = (SyncFloor::new(&place.dir)?, Traversals::new()?);
         // The first client finds the store's memory empty.
@@ -74,7 +79,10 @@ impl Costs {
                 flush.push(floor.once()?);
             }
         }
+        let all = [&ping, &fetch, &fetch_through, &peer_fetch, &commit, &commit_through, &traversal];
+        let differ = all.into_iter().filter_map(|sample| differs_percent(&sample.thirds()));
         Ok(Self {
+            differs_percent: differ.fold(0.0, f64::max),
             hop: median(&ping) / 2,
             fetch: median(&fetch),
             fetch_through: median(&fetch_through),

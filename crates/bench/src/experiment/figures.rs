@@ -1,15 +1,20 @@
 //! The means of the paper's figures: settings that run in virtual time, and rows that several figures have.
 
+use super::cold;
 use super::costs::Costs;
+use super::hot;
 use super::model::{Model, saved};
 use super::module::Built;
 use super::row::{Row, Target};
 use super::virtual_time::Setting;
 use super::worker::Spent;
 use crate::Result;
+use crate::pace::Pace;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -28,44 +33,93 @@ pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// The fewest transactions that are measured of each client, however little time there is.
+const MEASURED_MIN: f64 = 100.0;
+
 /// The means that figures are made with.
 pub(crate) struct Bench<'a> {
     pub(crate) costs: Costs,
     pub(crate) built: Built,
-    pub(crate) progress: &'a dyn Fn(&str),
-    /// Transactions of each client: those that warm its cache for a hot run, and the measured ones.
-    pub(crate) warm_up: u32,
-    pub(crate) measured: u32,
+    pub(crate) pace: &'a Pace<'a>,
+    /// The share of the paper's transactions that there is time for.
+    share: Cell<f64>,
+    /// The runs on the module so far: figures have points in common.
+    known: RefCell<Vec<(Setting, Vec<Spent>)>>,
 }
 
-impl Bench<'_> {
-    /// Runs settings in virtual time, as many at once as the machine has processors; gives where the clients' time went
-    /// for each, in order.
-    pub(crate) fn simulate(&self, settings: Vec<Setting>) -> Result<Vec<Vec<Spent>>> {
-        self.simulate_on(&self.built, settings)
+impl<'a> Bench<'a> {
+    pub(crate) fn new(costs: Costs, built: Built, pace: &'a Pace<'a>) -> Self {
+        Self { costs, built, pace, share: Cell::new(1.0), known: RefCell::default() }
     }
 
-    /// The same on another module.
+    /// Has figures be of so large a share of the paper's transactions.
+    pub(crate) fn set_share(&self, share: f64) {
+        self.share.set(share.clamp(MEASURED_MIN / f64::from(cold::TRANSACTIONS), 1.0));
+    }
+
+    /// Transactions of each client that are measured.
+    pub(crate) fn measured(&self) -> u32 {
+        (f64::from(cold::TRANSACTIONS) * self.share.get()).round() as u32
+    }
+
+    /// Those that warm its cache for a hot run.
+    pub(crate) fn warm_up(&self) -> u32 {
+        (f64::from(hot::WARM_UP) * self.share.get()).round() as u32
+    }
+
+    /// Runs settings in virtual time, as many at once as the machine has processors; gives where the clients' time went
+    /// for each, in order. Those that have run before are known.
+    pub(crate) fn simulate(&self, settings: &[Setting]) -> Result<Vec<Vec<Spent>>> {
+        let known = |setting: &Setting| {
+            let known = self.known.borrow();
+            known.iter().find(|(known, _)| known == setting).map(|(_, spent)| spent.clone())
+        };
+        let new: Vec<Setting> = settings.iter().filter(|setting| known(setting).is_none()).cloned().collect();
+        let spent = self.simulate_on(&self.built, new.clone())?;
+        self.known.borrow_mut().extend(new.into_iter().zip(spent));
+        Ok(settings.iter().filter_map(known).collect())
+    }
+
+    /// The same on another module, of which nothing is kept.
     pub(crate) fn simulate_on(&self, built: &Built, settings: Vec<Setting>) -> Result<Vec<Vec<Spent>>> {
-        let total = settings.len();
-        let (waiting, done) = (Mutex::new(settings.into_iter().enumerate()), Mutex::new(BTreeMap::new()));
-        let costs = &self.costs;
-        let work = || {
+        let (total, costs) = (settings.len(), &self.costs);
+        let waiting = Mutex::new(settings.into_iter().enumerate());
+        let (out, done) = channel();
+        let work = &|out: Sender<_>| {
             loop {
                 let next = waiting.lock().map_err(|_| "another thread panicked")?.next();
                 let Some((at, setting)) = next else { return Ok::<_, crate::Error>(()) };
                 let spent = setting.simulate(costs, built)?;
-                done.lock().map_err(|_| "another thread panicked")?.insert(at, spent);
+                // Nobody listens any more if all is to end.
+                if out.send((at, setting.seconds(), spent)).is_err() {
+                    return Ok(());
+                }
             }
         };
-        (self.progress)(&format!("simulate {total} settings"));
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let mut found = BTreeMap::new();
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a simulation panicked")?)
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let out = out.clone();
+                    scope.spawn(move || work(out))
+                })
+                .collect();
+            drop(out);
+            let mut hear = |done: Receiver<(usize, f64, Vec<Spent>)>| {
+                self.pace.say(format!("simulate {total} settings"))?;
+                for (at, seconds, spent) in done {
+                    found.insert(at, spent);
+                    self.pace.worked(seconds / threads as f64);
+                    self.pace.say(format!("simulate {total} settings, {} done", found.len()))?;
+                }
+                Ok::<_, crate::Error>(())
+            };
+            let heard = hear(done);
+            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a simulation panicked")?)?;
+            heard
         })?;
-        let done = done.into_inner().map_err(|_| "a thread panicked")?;
-        Ok(done.into_values().collect())
+        Ok(found.into_values().collect())
     }
 
     pub(crate) fn model(&self, round_trip: Duration) -> Model {

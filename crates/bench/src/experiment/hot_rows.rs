@@ -55,7 +55,7 @@ impl System {
 
 impl Bench<'_> {
     fn hot_setting(&self, groups: Groups, trip: u64, writes: f64) -> Setting {
-        hot::setting(groups, ms(trip), self.warm_up, self.measured, writes)
+        hot::setting(groups, ms(trip), self.warm_up(), self.measured(), writes)
     }
 
     fn load(&self, writes: f64) -> Load {
@@ -70,7 +70,7 @@ impl Bench<'_> {
         let shipped = |own| Setting { prefetch_pages_max: shipped_prefetch(), commits_fresh: true, ..own };
         let mut settings = [three(hot::WRITES), three(few), three(hot::WRITES).map(shipped)].concat();
         settings.extend(three(hot::WRITES)[1..].iter().map(|own| own.clone().with_leases()));
-        let spent = self.simulate(settings)?;
+        let spent = self.simulate(&settings)?;
         let mut rows = self.hot_rows(figure, trip, hot::WRITES, &System::three(&spent[..3]));
         let at_papers_misses = self.hot_rows(figure, trip, few, &System::three(&spent[3..6]));
         rows.push(Row::new(&figure.to_string(), "transactions that write, at the paper's misses", "%", 100.0 * few));
@@ -113,7 +113,7 @@ impl Bench<'_> {
     /// Figure 12: what is saved of hot transactions, over the round trip.
     pub(crate) fn hot_curves(&self) -> Result<Vec<Row>> {
         let three = |trip| SYSTEMS.map(|(groups, _)| self.hot_setting(groups, trip, hot::WRITES));
-        let spent = self.simulate(ROUND_TRIPS.into_iter().flat_map(three).collect())?;
+        let spent = self.simulate(&ROUND_TRIPS.into_iter().flat_map(three).collect::<Vec<_>>())?;
         let runs: Vec<_> = ROUND_TRIPS.into_iter().zip(spent.chunks(3).map(System::three)).collect();
         let mut rows = Vec::new();
         for ((at, (_, name)), paper) in (1..).zip(&SYSTEMS[1..]).zip(SAVED_BY_PAPER) {

@@ -31,6 +31,8 @@ mod vcache;
 mod virtual_time;
 mod worker;
 
+use crate::machine::Watch;
+use crate::pace::{Pace, Part, Step};
 use crate::{Place, Result};
 pub use chart::draw;
 use costs::{Costs, Lab};
@@ -40,11 +42,15 @@ use real::Store;
 pub(crate) use row::Target;
 pub use row::{HEAD, Row};
 use std::cell::OnceCell;
+use std::time::Duration;
 use workloads::oo7::Size;
 
 /// A module whose parts fill four pages, so that a transaction fetches 1.6: about as many as when these experiments were
 /// first run, before values carried the names of their types.
 const SMALL_PARTS: Size = Size { atomic_parts: 100, ..Size::MEDIUM };
+
+/// The part of the time in which the costs of this machine are measured, and its seconds on a quiet one.
+const COSTS: (&str, f64) = ("costs", 15.0);
 
 /// One experiment of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,29 +76,63 @@ impl Experiment {
         Self::Figure(12),
         Self::Failover,
     ];
+
+    /// Its part of the time: it takes so many seconds on a quiet machine of two processors.
+    fn part(self) -> Part {
+        let seconds = match self {
+            Self::Table(1) | Self::Figure(9) => 15.0,
+            Self::Table(_) | Self::Failover => 10.0,
+            Self::Figure(7) => 100.0,
+            Self::Figure(8 | 11) => 20.0,
+            Self::Figure(10) => 200.0,
+            Self::Figure(_) => 60.0,
+        };
+        (self.name(), seconds)
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Table(number) => format!("table {number}"),
+            Self::Figure(number) => format!("figure {number}"),
+            Self::Failover => "failover".to_owned(),
+        }
+    }
 }
 
-/// Runs experiments. `progress` hears what is being done, `found` each row as soon as it is known.
+/// Runs experiments, with fewer transactions where they would not end within `time`. `progress` hears what is being done, and an
+/// error of it ends all; `found` hears each row as soon as it is known.
+///
+/// # Errors
+/// Something does not start; or those of `progress` and `found`.
 pub fn experiment(
     experiments: &[Experiment],
     place: &Place,
-    progress: &dyn Fn(&str),
+    time: Duration,
+    progress: &dyn Fn(&Step) -> Result<()>,
     found: &mut dyn FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    let parts = [(COSTS.0.to_owned(), COSTS.1)].into_iter().chain(experiments.iter().map(|it| it.part())).collect();
+    let pace = &Pace::new(time, parts, progress);
     let machine = OnceCell::new();
     for experiment in experiments {
-        let machine = || made(&machine, || Machine::measure(place, progress));
+        let machine = || made(&machine, || Machine::measure(place, pace));
+        if *experiment != Experiment::Failover {
+            machine()?;
+        }
+        pace.begin(&experiment.name());
+        let watch = Watch::begin();
         let rows = match experiment {
-            Experiment::Table(1) => tables::fetch_and_commit(&machine()?.lab, progress)?,
-            Experiment::Table(_) => tables::peer_fetch(&machine()?.lab, progress)?,
+            Experiment::Table(1) => tables::fetch_and_commit(&machine()?.lab, pace)?,
+            Experiment::Table(_) => tables::peer_fetch(&machine()?.lab, pace)?,
             Experiment::Figure(number) => machine()?.figures.rows(*number)?,
             // Over distances that are given, and without any cost of this machine.
             Experiment::Failover => {
-                progress("end redirectors in virtual time");
+                pace.say("end redirectors in virtual time")?;
                 failover::rows()?
             }
         };
-        rows.into_iter().try_for_each(&mut *found)?;
+        let others = watch.others_percent();
+        rows.into_iter().map(|row| row.beside(others)).try_for_each(&mut *found)?;
     }
     Ok(())
 }
@@ -104,13 +144,14 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn measure(place: &'a Place, progress: &'a dyn Fn(&str)) -> Result<Self> {
-        progress("make a store");
+    fn measure(place: &'a Place, pace: &'a Pace<'a>) -> Result<Self> {
+        pace.begin(COSTS.0);
+        pace.say("make a store")?;
         let lab = Lab::start(place)?;
-        let costs = Costs::measure(&lab, place, progress)?;
-        let (bench, small) = (OnceCell::new(), OnceCell::new());
+        let costs = Costs::measure(&lab, place, pace)?;
+        let (bench, small, own) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         let (store, leased_store) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { lab, figures: Figures { costs, place, progress, bench, small, store, leased_store } })
+        Ok(Self { lab, figures: Figures { costs, place, pace, bench, small, own, store, leased_store } })
     }
 }
 
@@ -118,9 +159,10 @@ impl<'a> Machine<'a> {
 struct Figures<'a> {
     costs: Costs,
     place: &'a Place,
-    progress: &'a dyn Fn(&str),
+    pace: &'a Pace<'a>,
     bench: OnceCell<Bench<'a>>,
     small: OnceCell<Built>,
+    own: OnceCell<Built>,
     store: OnceCell<Store>,
     leased_store: OnceCell<Store>,
 }
@@ -128,6 +170,7 @@ struct Figures<'a> {
 impl<'a> Figures<'a> {
     fn rows(&self, figure: u32) -> Result<Vec<Row>> {
         let bench = self.bench()?;
+        bench.set_share(self.pace.affordable());
         let mut rows = match figure {
             7 => bench.cold_bars(7, 40)?,
             8 => bench.cold_bars(8, 80)?,
@@ -137,12 +180,17 @@ impl<'a> Figures<'a> {
             12 => bench.hot_curves()?,
             other => return Err(format!("the paper's experiments have no figure {other}").into()),
         };
+        if bench.measured() < cold::TRANSACTIONS {
+            let note = format!("{} transactions", bench.measured());
+            rows = rows.into_iter().map(|row| row.noted(&note)).collect();
+        }
         match figure {
             7 => {
-                rows.extend(bench.cold_of_small_parts(7, 40, self.small()?)?);
+                rows.extend(bench.cold_of_other_parts("OO7's own parts", 7, 40, self.own()?)?);
+                rows.extend(bench.cold_of_other_parts("small parts", 7, 40, self.small()?)?);
                 rows.extend(bench.cold_sample(self.store()?)?);
             }
-            8 => rows.extend(bench.cold_of_small_parts(8, 80, self.small()?)?),
+            8 => rows.extend(bench.cold_of_other_parts("small parts", 8, 80, self.small()?)?),
             10 => rows.extend(bench.hot_sample(self.store()?, self.leased_store()?)?),
             _ => {}
         }
@@ -151,30 +199,37 @@ impl<'a> Figures<'a> {
 
     fn bench(&self) -> Result<&Bench<'a>> {
         made(&self.bench, || {
-            (self.progress)("build OO7 in virtual time");
-            let (costs, built, progress) = (self.costs, Built::new(Size::BUDDYCACHE)?, self.progress);
-            Ok(Bench { costs, built, progress, warm_up: hot::WARM_UP, measured: cold::TRANSACTIONS })
+            self.pace.say("build OO7 in virtual time")?;
+            Ok(Bench::new(self.costs, Built::new(Size::BUDDYCACHE)?, self.pace))
         })
     }
 
     /// The module of small parts.
     fn small(&self) -> Result<&Built> {
         made(&self.small, || {
-            (self.progress)("build OO7 of small parts in virtual time");
+            self.pace.say("build OO7 of small parts in virtual time")?;
             Built::new(SMALL_PARTS)
+        })
+    }
+
+    /// The module as OO7 has it: its parts fill eight pages.
+    fn own(&self) -> Result<&Built> {
+        made(&self.own, || {
+            self.pace.say("build OO7 with its own parts in virtual time")?;
+            Built::new(Size::MEDIUM)
         })
     }
 
     fn store(&self) -> Result<&Store> {
         made(&self.store, || {
-            (self.progress)("build OO7 in a store");
+            self.pace.say("build OO7 in a store")?;
             Store::start(self.place, Size::BUDDYCACHE)
         })
     }
 
     fn leased_store(&self) -> Result<&Store> {
         made(&self.leased_store, || {
-            (self.progress)("build OO7 in a store that leases");
+            self.pace.say("build OO7 in a store that leases")?;
             Store::start_leased(self.place, Size::BUDDYCACHE)
         })
     }

@@ -1,6 +1,7 @@
 //! One row of an experiment's table: the paper's figure, its model's, ours.
 
 use super::worker::{Breakdown, Reads};
+use crate::machine::{DIFFERS_PERCENT_MAX, differs_percent};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -40,6 +41,25 @@ impl fmt::Display for Target {
     }
 }
 
+/// Whether a figure keeps to its bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    Met,
+    NotMet,
+    /// Its baseline differs by so much, in percent, between its repetitions: nobody knows.
+    Unsteady(f64),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Met => write!(f, "met"),
+            Self::NotMet => write!(f, "NOT MET"),
+            Self::Unsteady(differs) => write!(f, "unsteady, its baseline differs by {differs:.0} %"),
+        }
+    }
+}
+
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -48,8 +68,13 @@ pub struct Row {
     unit: &'static str,
     paper: Option<f64>,
     model: Option<f64>,
-    ours: f64,
+    /// Our figure, or why there is none.
+    ours: Result<f64, String>,
     target: Option<Target>,
+    /// How much the figure that it is compared with differs between its repetitions, in percent.
+    baseline_differs: Option<f64>,
+    /// The share of the machine's processors that others took meanwhile, in percent.
+    others: Option<f64>,
     breakdown: Option<Breakdown>,
     reads: Option<Reads>,
     /// The curve that the row is a point of, and where, in milliseconds of round trip.
@@ -61,6 +86,15 @@ pub struct Row {
 impl Row {
     /// A row of what we have measured.
     pub(crate) fn new(figure: &str, case: impl Into<String>, unit: &'static str, ours: f64) -> Self {
+        Self::of(figure, case, unit, Ok(ours))
+    }
+
+    /// A row of what could not be measured, and why.
+    pub(crate) fn missing(figure: &str, case: impl Into<String>, unit: &'static str, why: impl Into<String>) -> Self {
+        Self::of(figure, case, unit, Err(why.into()))
+    }
+
+    fn of(figure: &str, case: impl Into<String>, unit: &'static str, ours: Result<f64, String>) -> Self {
         let (figure, case) = (figure.to_owned(), case.into());
         Self {
             figure,
@@ -70,6 +104,8 @@ impl Row {
             model: None,
             ours,
             target: None,
+            baseline_differs: None,
+            others: None,
             breakdown: None,
             reads: None,
             point: None,
@@ -90,6 +126,21 @@ impl Row {
     /// With what it must be.
     pub(crate) fn target(self, target: impl Into<Option<Target>>) -> Self {
         Self { target: target.into(), ..self }
+    }
+
+    /// With the repetitions of what it is compared with: if they differ too much it proves nothing.
+    pub(crate) fn baseline(self, repetitions: &[f64]) -> Self {
+        self.baseline_differs(differs_percent(repetitions))
+    }
+
+    /// The same, where it is known how much they differ, in percent.
+    pub(crate) fn baseline_differs(self, differs: Option<f64>) -> Self {
+        Self { baseline_differs: differs, ..self }
+    }
+
+    /// With the share of the machine's processors that others took meanwhile, in percent, unless it has one.
+    pub(crate) fn beside(self, others: Option<f64>) -> Self {
+        Self { others: self.others.or(others), ..self }
     }
 
     /// With where the time goes.
@@ -152,9 +203,18 @@ impl Row {
         &self.case
     }
 
-    /// Our figure.
-    pub fn ours(&self) -> f64 {
-        self.ours
+    /// Our figure, if it could be measured.
+    pub fn ours(&self) -> Option<f64> {
+        self.ours.as_ref().ok().copied()
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        let (target, ours) = (self.target?, self.ours()?);
+        Some(match self.baseline_differs {
+            Some(differs) if differs > DIFFERS_PERCENT_MAX => Verdict::Unsteady(differs),
+            _ if target.is_met(ours) => Verdict::Met,
+            _ => Verdict::NotMet,
+        })
     }
 
     /// Where the time goes, if the row is a bar.
@@ -171,10 +231,18 @@ impl Row {
             "unit": self.unit,
             "paper": self.paper,
             "model": self.model.map(rounded),
-            "ours": rounded(self.ours),
+            "ours": self.ours().map(rounded),
             "target": self.target.map(|target| target.to_string()),
-            "met": self.target.map(|target| target.is_met(self.ours)),
+            "met": self.verdict().map(|verdict| verdict == Verdict::Met),
+            "others_percent": self.others.map(rounded),
         });
+        if let Some(differs) = self.baseline_differs {
+            json["baseline_differs_percent"] = json!(rounded(differs));
+            json["unsteady"] = json!(differs > DIFFERS_PERCENT_MAX);
+        }
+        if let Err(why) = &self.ours {
+            json["missing"] = json!(why);
+        }
         if let Some(Breakdown { cpu, commit, server_fetch, peer_fetch }) = self.breakdown {
             json["cpu"] = json!(rounded(cpu));
             json["commit"] = json!(rounded(commit));
@@ -191,8 +259,7 @@ impl Row {
 }
 
 /// The head of the columns.
-pub const HEAD: &str =
-    "figure   case                                                 unit       paper     model      ours  target";
+pub const HEAD: &str = "figure   case                                                 unit       paper     model      ours  others  target";
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,11 +268,14 @@ impl fmt::Display for Row {
             Some(figure) if figure < 1.0 => format!("{figure:.4}"),
             Some(figure) => format!("{figure:.2}"),
         };
-        let (paper, model, ours) = (cell(self.paper), cell(self.model), cell(Some(self.ours)));
-        write!(f, "{:<8} {:<52} {:<6} {paper:>9} {model:>9} {ours:>9}", self.figure, self.case, self.unit)?;
-        if let Some(target) = self.target {
-            let met = if target.is_met(self.ours) { "met" } else { "NOT MET" };
-            write!(f, "  {target}: {met}")?;
+        let (paper, model, ours) = (cell(self.paper), cell(self.model), cell(self.ours()));
+        let others = self.others.map_or("-".to_owned(), |others| format!("{others:.0} %"));
+        write!(f, "{:<8} {:<52} {:<6} {paper:>9} {model:>9} {ours:>9} {others:>7}", self.figure, self.case, self.unit)?;
+        if let (Some(target), Some(verdict)) = (self.target, self.verdict()) {
+            write!(f, "  {target}: {verdict}")?;
+        }
+        if let Err(why) = &self.ours {
+            write!(f, "  missing: {why}")?;
         }
         if let Some(Reads { objects, pages, renewed }) = self.reads {
             write!(f, "  {objects:.0} objects, r {pages:.2}, {renewed:.2} by invalidation")?;
@@ -226,5 +296,30 @@ mod tests {
         assert!(row(44.9).to_string().ends_with(">= 45: NOT MET"));
         assert_eq!(Row::new("7", "a case", "%", 1.0).to_json()["met"], Value::Null);
         assert_eq!(row(1.0).target(Target::AtMost(1.6)).to_json()["met"], true);
+    }
+
+    #[test]
+    fn a_figure_beside_an_unsteady_baseline_is_not_called_met() {
+        let row = |baseline: &[f64]| {
+            let row = Row::new("8", "over no cache", "times", 9.0).target(Target::AtLeast(8.8)).beside(Some(31.4));
+            row.baseline(baseline)
+        };
+        let unsteady = row(&[100.0, 130.0, 110.0]);
+        assert_eq!((&unsteady.to_json()["met"], &unsteady.to_json()["unsteady"]), (&json!(false), &json!(true)));
+        assert!(unsteady.to_string().ends_with("31 %  >= 8.8: unsteady, its baseline differs by 30 %"), "{unsteady}");
+        assert_eq!(row(&[100.0, 120.0]).to_json()["met"], true);
+        assert_eq!(row(&[100.0]).to_json()["met"], true, "of a lone one nobody knows");
+        assert_eq!(row(&[]).beside(Some(1.0)).to_json()["others_percent"], 31.4);
+    }
+
+    #[test]
+    fn a_row_that_is_missing_says_why() {
+        let row = Row::missing("6", "one-sided look-up", "us", "there is no shim").target(Target::AtMost(0.2));
+        assert!(row.to_string().ends_with("missing: there is no shim"), "{row}");
+        let json = row.to_json();
+        assert_eq!(
+            (&json["ours"], &json["met"], &json["missing"]),
+            (&Value::Null, &Value::Null, &json!("there is no shim"))
+        );
     }
 }

@@ -6,6 +6,7 @@ use super::members;
 use super::null_request::End;
 use super::row::{Row, Target};
 use super::vcache;
+use crate::pace::Pace;
 use crate::sample::median;
 use crate::{Result, Sample};
 use objects::{Db, Ref};
@@ -43,14 +44,15 @@ fn together(
 
 /// Table 1: fetches from the store and commits, of groups of three and five, each client its own pages. Then one client
 /// alone: the overhead without others in the way.
-pub(crate) fn fetch_and_commit(lab: &Lab, progress: &dyn Fn(&str)) -> Result<Vec<Row>> {
+pub(crate) fn fetch_and_commit(lab: &Lab, pace: &Pace) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     // Fetch and commit in the paper: Base, Buddy.
     for (clients, paper) in [(1, None), (3, Some([1.3, 2.4, 2.5, 2.4])), (5, Some([1.4, 2.6, 5.5, 5.7]))] {
-        progress(&format!("table 1: {clients} clients"));
+        pace.advance(f64::from(clients - 1) / 6.0);
+        pace.say(format!("table 1: {clients} clients"))?;
         let mut measured = <[(Sample, Sample); 3]>::default();
         for _ in 0..ROUNDS {
-            cross(lab, clients, &mut measured)?;
+            cross(lab, clients as usize, &mut measured)?;
         }
         let kinds = [
             ("fetch", 0, FETCH_OVERHEAD),
@@ -58,13 +60,15 @@ pub(crate) fn fetch_and_commit(lab: &Lab, progress: &dyn Fn(&str)) -> Result<Vec
             ("commit of a writer", 2, COMMIT_OVERHEAD),
         ];
         for ((name, at, overhead), (base, buddy)) in kinds.into_iter().zip(&measured) {
+            let repetitions = base.thirds();
             let [base, buddy] = [base, buddy].map(|sample| sample.millis(0.5));
             let who = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
             let row = |case: &str, ours| Row::new("table 1", format!("{who}, {name}, {case}"), "ms", ours);
             rows.push(row("Base", base).paper(paper.map(|paper| paper[at])));
             rows.push(row("Buddy", buddy).paper(paper.map(|paper| paper[at + 1])));
             let ratio = Row::new("table 1", format!("{who}, {name}, Buddy / Base"), "x", buddy / base);
-            rows.push(ratio.paper(paper.map(|paper| paper[at + 1] / paper[at])).target(overhead));
+            let ratio = ratio.paper(paper.map(|paper| paper[at + 1] / paper[at])).target(overhead);
+            rows.push(ratio.baseline(&repetitions));
         }
     }
     rows.push(hops_row()?);
@@ -98,8 +102,8 @@ fn hops_row() -> Result<Row> {
 
 /// Table 2: a page from a neighbour, and the parts of its time; also while the neighbour's application computes.
 /// Crossing the redirector and alerting the helper are null requests, as in the paper.
-pub(crate) fn peer_fetch(lab: &Lab, progress: &dyn Fn(&str)) -> Result<Vec<Row>> {
-    progress("table 2: a page from a neighbour");
+pub(crate) fn peer_fetch(lab: &Lab, pace: &Pace) -> Result<Vec<Row>> {
+    pace.say("table 2: a page from a neighbour")?;
     let [mut peer, mut ping, mut computing, mut ping_computing] = <[Sample; 4]>::default();
     let [mut cross, mut alert, mut alert_computing] = <[Sample; 3]>::default();
     let mut from_peers = Vec::new();
@@ -133,15 +137,22 @@ pub(crate) fn peer_fetch(lab: &Lab, progress: &dyn Fn(&str)) -> Result<Vec<Row>>
         row("- copy and unswizzle", "ms", copy_ms).paper(0.24),
         row("- cross the redirector, null request", "ms", cross.millis(0.5)).paper(0.16),
         row("- these over the peer fetch", "x", parts_ms / peer.millis(0.5)).paper(0.7 / 1.8),
-        row("over_ping: peer fetch / three bare hops of 8 KiB", "x", over(&peer, &ping)).target(Target::AtMost(2.5)),
-        row("peer fetch, p99 / p50", "x", spread(&peer)).target(Target::AtMost(5.0)),
+        row("over_ping: peer fetch / three bare hops of 8 KiB", "x", over(&peer, &ping))
+            .target(Target::AtMost(2.5))
+            .baseline(&ping.thirds()),
+        row("peer fetch, p99 / p50", "x", spread(&peer)).target(Target::AtMost(5.0)).baseline(&peer.thirds()),
         row("peer fetch while the helper computes", "ms", computing.millis(0.5)).paper(5.5),
         row("- alert the helper while it computes, null request", "ms", alert_computing.millis(0.5)).paper(4.6),
-        row("over_ping while the helper computes", "x", over(&computing, &ping_computing)).target(Target::AtMost(2.5)),
-        row("peer fetch while the helper computes, p99 / p50", "x", spread(&computing)).target(Target::AtMost(5.0)),
+        row("over_ping while the helper computes", "x", over(&computing, &ping_computing))
+            .target(Target::AtMost(2.5))
+            .baseline(&ping_computing.thirds()),
+        row("peer fetch while the helper computes, p99 / p50", "x", spread(&computing))
+            .target(Target::AtMost(5.0))
+            .baseline(&computing.thirds()),
         row("from neighbours, of all pages fetched", "%", 100.0 * median(from_peers)),
     ];
-    progress("table 2: 200 reordered objects; 200 members");
+    pace.advance(0.8);
+    pace.say("table 2: 200 reordered objects; 200 members")?;
     rows.push(
         Row::new("vcache", "200 reordered objects", "us", vcache::reordered_us()?)
             .paper(600.0)

@@ -27,6 +27,7 @@ fn costs() -> Costs {
         read: us(20),
         flush: us(500),
         traversal: us(200),
+        differs_percent: 0.0,
     }
 }
 

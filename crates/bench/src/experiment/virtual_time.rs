@@ -10,6 +10,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::{MAIN_SPACE, Time};
 
+/// The time that a processor takes to simulate a transaction.
+const SECONDS_PER_TRANSACTION: f64 = 0.0002;
+
 /// When clients begin: their sessions are open then.
 const BEGIN: Time = Time(2_000_000_000);
 
@@ -19,7 +22,7 @@ pub(crate) const STORE_CACHE_MIB: usize = 44;
 pub(crate) const MOB_MIB: usize = 6;
 
 /// The parties of a run, and their distance from the store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setting {
     /// The clients' plans.
     pub(crate) plans: Vec<Plan>,
@@ -50,6 +53,12 @@ impl Setting {
             plan.afterwards = Afterwards::Rest;
         }
         self
+    }
+
+    /// How long it takes one processor to simulate it, in seconds, about.
+    pub(crate) fn seconds(&self) -> f64 {
+        let transactions = |plan: &Plan| f64::from(plan.warm_up + plan.measured);
+        self.plans.iter().map(transactions).sum::<f64>() * SECONDS_PER_TRANSACTION
     }
 
     fn layout(&self, costs: &Costs, stored: &Stored) -> Layout {

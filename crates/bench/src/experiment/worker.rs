@@ -69,7 +69,7 @@ impl Clock {
 
 /// The work of a client: transactions that walk down the assemblies, drawn anew every time, and traverse the part
 /// there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     /// Transactions before the measured ones.
     pub(crate) warm_up: u32,

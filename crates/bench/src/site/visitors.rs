@@ -62,6 +62,8 @@ pub struct Tally {
     pub hits: u64,
     /// Requests without a page: no connection, no answer, or one that there is none now.
     pub failed: u64,
+    /// Why the last of them has failed.
+    pub last_failure: Option<String>,
     /// Updates that writers were told are done.
     pub updates: u64,
     /// Updates that have failed, or of which nobody knows.
@@ -89,6 +91,7 @@ impl Tally {
         self.pages += other.pages;
         self.hits += other.hits;
         self.failed += other.failed;
+        self.last_failure = other.last_failure.or(self.last_failure.take());
         self.updates += other.updates;
         self.failed_updates += other.failed_updates;
         self.older_than_told += other.older_than_told;
@@ -97,6 +100,11 @@ impl Tally {
         self.findings.truncate(FINDINGS_MAX);
         self.took.extend(&other.took);
         self.updates_took.extend(&other.updates_took);
+    }
+
+    fn fail(&mut self, why: String) {
+        self.failed += 1;
+        self.last_failure = Some(why);
     }
 
     fn found(&mut self, findings: Vec<Finding>) {
@@ -156,11 +164,21 @@ impl Load {
         Ok(Self { runtime: Some(runtime), tasks, shared })
     }
 
-    /// Waits until every cache was asked for every page, if that comes first.
-    pub fn wait_all_asked(&self) {
-        while self.shared.ready.load(Ordering::Relaxed) < self.shared.options.readers {
+    /// Waits until every cache was asked for every page, if that comes first, but no longer than this.
+    pub fn wait_all_asked(&self, within: Duration) {
+        let begun = Instant::now();
+        while self.shared.ready.load(Ordering::Relaxed) < self.shared.options.readers && begun.elapsed() < within {
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Ends it without waiting for what is under way.
+    ///
+    /// # Errors
+    /// A visitor has ended by itself: it has panicked.
+    pub fn abandon(self) -> Result<()> {
+        let is_whole = !self.tasks.iter().any(JoinHandle::is_finished);
+        if is_whole { Ok(()) } else { Err("a visitor has panicked".into()) }
     }
 
     /// The counts since this was asked for the last time.
@@ -258,8 +276,10 @@ async fn read(shared: Arc<Shared>, number: usize) {
                 tally.took.push(took);
                 tally.found(findings);
             }
-            _ => {
-                lock(tally).failed += 1;
+            response => {
+                let why =
+                    response.map_or_else(|| "no connection, or no answer".to_owned(), |response| refused(&response));
+                lock(tally).fail(why);
                 sleep(AGAIN).await;
             }
         }
@@ -302,6 +322,13 @@ async fn write(shared: Arc<Shared>, number: usize) {
             }
         }
     }
+}
+
+/// A refusal, in a line.
+fn refused(response: &Response<'_>) -> String {
+    const SAID_BYTES_MAX: usize = 200;
+    let said = String::from_utf8_lossy(&response.body()[..response.body().len().min(SAID_BYTES_MAX)]);
+    format!("{} {}", response.status(), said.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// A visitor's connection to one place, and its patience with it.

@@ -148,6 +148,9 @@ pub(crate) struct ExperimentArgs {
     /// The simulated cycles of failure and mending for each kind of failure. Of CoopReplica.
     #[arg(long, value_name = "COUNT", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub(crate) cycles: u32,
+    /// The size of the volumes that are measured, in MiB; each takes several times as much on the disk. Of CoopReplica.
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=65_536))]
+    pub(crate) volume_mib: u32,
     /// All of these.
     #[arg(
         long,
@@ -155,7 +158,11 @@ pub(crate) struct ExperimentArgs {
         required_unless_present_any = ["figure", "table", "failover", "reliability", "take_over"]
     )]
     pub(crate) all: bool,
-    /// How long each case is measured, in seconds. Of ActiveCache.
+    /// How long it may take, in minutes: it repeats less, or with fewer transactions, where it would take longer, and says so;
+    /// with more than usual it repeats more.
+    #[arg(long, value_name = "MINUTES", default_value_t = (bench::USUAL.as_secs() / 60) as u32, value_parser = clap::value_parser!(u32).range(1..=1440))]
+    pub(crate) minutes: u32,
+    /// How long each case is measured, in seconds, if there is time. Of ActiveCache.
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) case_s: u32,
     /// Writes the rows to `PAPER.jsonl` in this folder, and each figure as SVG and PNG beside it.
@@ -194,13 +201,16 @@ Experiments of the CoopReplica paper, which planned the first and could not do i
   reliability    the mean time until dirty data of a volume is lost, f(t) and R(t), bytes lost a year, by the number of its
                  copies: a Monte Carlo run with the machines that place copies and take volumes over, beside a Markov chain
                  where that is exact, by published failure rates, and beside RAIDs
-  figure 2       throughput of writes without copies, with asynchronous and with synchronous ones: 128 MiB sequential, and
-                 4 KiB random; and what a synchronous one takes over an fdatasync and a round trip; on a store with homes, a
-                 holder and an owner, processes of their own on one disk
+  figure 2       throughput of writes without copies, with asynchronous and with synchronous ones, and of a plain device:
+                 128 MiB sequential, and 4 KiB random, with the flush that makes them safe; and what a synchronous one takes
+                 over an fdatasync and a round trip; on a store with homes, a holder and an owner, processes of their own on
+                 one disk
   take-over      the time from the death of a host that has 1 GiB that is not home until all of it is home and the volume
                  attached elsewhere, without that which it takes to find out, beside a sequential writer on home's disk
 
-The columns: what the paper says, what its model says with the costs of this machine, what we measure. Costs are
+The columns: what the paper says, what its model says with the costs of this machine, what we measure, and the share of the
+machine's processors that others took meanwhile. A figure that is compared with a baseline of its own is called unsteady, and
+not met, if that differs by more than 25 % between its repetitions. Costs are
 measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on
 sockets as well, over an emulated distance. Behind them stand the objects that a transaction reads, r, the pages that it
 fetches, and how many of those were missing because others had changed them. docs/experiments.md says why the experiments

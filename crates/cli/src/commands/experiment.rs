@@ -5,99 +5,118 @@ use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
-use bench::{ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, Experiment, HEAD, Lasting, Place, Row};
+use bench::{
+    ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, Experiment, ExperimentRow, HEAD,
+    Lasting, Place, Row, Step,
+};
+use indicatif::ProgressBar;
 use serde_json::Value;
+use std::cell::Cell;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let chosen = Chosen::of(args)?;
-    if let Chosen::Coopreplica(studies) = &chosen
-        && studies.contains(&Study::Reliability)
-    {
-        reliability(args, output)?;
-        if studies == &[Study::Reliability] {
-            return Ok(());
-        }
-    }
     let scratch = Scratch::with_way_through(None, &args.dir, "experiment")?;
     let dir = std::fs::canonicalize(scratch.path())?;
     let place = Place { program: std::env::current_exe()?, dir, apart: None, fabric: None };
-    let spinner = output::spinner("measuring");
-    let mut rows: Vec<Row> = Vec::new();
+    let time = Duration::from_secs(60 * u64::from(args.minutes));
     if !output.is_json() {
         output.raw(HEAD)?;
     }
-    let progress = |what: &str| spinner.set_message(what.to_owned());
-    let mut found = |row: Row| {
-        output.line(&row.to_json(), &row)?;
-        rows.push(row);
+    // A database that it has started would go on without it.
+    let (interrupt, waiting) = (Interrupt::watch()?, Waiting::new(output.is_json()));
+    let progress = |step: &Step| {
+        if interrupt.has_come() {
+            return Err("it was told to stop before all was measured".into());
+        }
+        waiting.hear(step);
+        Ok(())
+    };
+    let (mut rows, mut lasting): (Vec<Row>, Vec<Lasting>) = (Vec::new(), Vec::new());
+    let mut print = |json: Value, row: &dyn Display| {
+        output.line(&json, row)?;
         output.flush()
     };
+    let mut found = |row: ExperimentRow| match row {
+        ExperimentRow::Measured(row) => {
+            print(row.to_json(), &row)?;
+            rows.push(*row);
+            Ok(())
+        }
+        ExperimentRow::Lasting(row) => {
+            print(row.to_json(), &row)?;
+            lasting.push(row);
+            Ok(())
+        }
+    };
     match &chosen {
-        Chosen::Buddycache(experiments) => bench::experiment(experiments, &place, &progress, &mut found)?,
+        Chosen::Buddycache(experiments) => {
+            let found = &mut |row| found(ExperimentRow::Measured(Box::new(row)));
+            bench::experiment(experiments, &place, time, &progress, found)?;
+        }
         Chosen::Activecache(figures) => {
             let length = Duration::from_secs(args.case_s.into());
-            // Its database is a process that would go on without it.
-            let interrupt = Interrupt::watch()?;
-            let progress = |what: &str| {
-                if interrupt.has_come() {
-                    return Err("it was told to stop before all was measured".into());
-                }
-                progress(what);
-                Ok(())
-            };
-            bench::active_cache(figures, &place, length, &progress, &mut found)?;
+            let found = &mut |row| found(ExperimentRow::Measured(Box::new(row)));
+            bench::active_cache(figures, &place, length, time, &progress, found)?;
         }
-        Chosen::Coopreplica(studies) => {
-            for study in studies {
-                match study {
-                    // Its rows are others.
-                    Study::Reliability => {}
-                    Study::Throughput => throughput(args, &place, &progress, &mut found)?,
-                    Study::TakeOver => bench::take_overs(&place, &progress, &mut found)?,
-                }
-            }
+        Chosen::Coopreplica(experiments) => {
+            let holder = args.holder_dir.as_deref().map(|dir| Scratch::new(None, dir, "experiment")).transpose()?;
+            let holder_disk = holder.as_ref().map(|scratch| std::fs::canonicalize(scratch.path())).transpose()?;
+            let ExperimentArgs { cycles, volume_mib, .. } = *args;
+            let options = CoopReplicaOptions { cycles, volume_mib, holder_disk: holder_disk.as_deref(), time };
+            bench::coopreplica(experiments, &place, &options, &progress, &mut found)?;
         }
     }
-    spinner.finish_and_clear();
+    waiting.end();
     match &args.out {
-        Some(out) => chosen.write(&rows, out),
+        Some(out) => chosen.write(&rows, &lasting, out),
         None => Ok(()),
     }
 }
 
-/// Figure 2 of the CoopReplica paper.
-fn throughput(
-    args: &ExperimentArgs,
-    place: &Place,
-    progress: &dyn Fn(&str),
-    found: &mut dyn FnMut(Row) -> bench::Result<()>,
-) -> Result {
-    let Some(dir) = &args.holder_dir else { return bench::coopreplica(place, None, progress, found) };
-    let scratch = Scratch::new(None, dir, "experiment")?;
-    let disk = std::fs::canonicalize(scratch.path())?;
-    bench::coopreplica(place, Some(&disk), progress, found)
+/// The person or the log that waits for an experiment: on a terminal there is a line that changes; elsewhere there is a new
+/// line each time that some more time has passed, but none for a program.
+struct Waiting {
+    spinner: ProgressBar,
+    is_program: bool,
+    said: Cell<Option<Instant>>,
 }
 
-/// The study of the CoopReplica paper.
-fn reliability(args: &ExperimentArgs, output: &mut Output) -> Result {
-    let spinner = output::spinner("counting failures");
-    let progress = |what: &str| spinner.set_message(what.to_owned());
-    let mut rows = Vec::new();
-    bench::reliability(args.cycles, &progress, |row| {
-        output.line(&row.to_json(), &row)?;
-        rows.push(row);
-        output.flush()
-    })?;
-    spinner.finish_and_clear();
-    if let Some(out) = &args.out {
-        write_rows(out, "coopreplica.jsonl", rows.iter().map(Lasting::to_json))?;
-        bench::draw_reliability(&rows, out)?;
+/// The time between two lines where there is no terminal.
+const SAY_EVERY: Duration = Duration::from_secs(15);
+
+impl Waiting {
+    fn new(is_program: bool) -> Self {
+        Self { spinner: output::spinner("measuring"), is_program, said: Cell::new(None) }
     }
-    Ok(())
+
+    fn hear(&self, step: &Step) {
+        let left = step.left.map(|left| format!(", {} left", about(left))).unwrap_or_default();
+        let line = format!("{} ({:.0} % done{left})", step.what, 100.0 * step.done);
+        let is_due = || step.left.is_some() && self.said.get().is_none_or(|said| said.elapsed() >= SAY_EVERY);
+        if !self.spinner.is_hidden() {
+            self.spinner.set_message(line);
+        } else if !self.is_program && is_due() {
+            self.said.set(Some(Instant::now()));
+            eprintln!("{line}");
+        }
+    }
+
+    fn end(&self) {
+        self.spinner.finish_and_clear();
+    }
+}
+
+/// A time, as a person says it who guesses.
+fn about(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..90 => format!("about {seconds} s"),
+        seconds => format!("about {} min", (seconds + 30) / 60),
+    }
 }
 
 /// Writes rows into a folder, which is made if it is not there.
@@ -114,16 +133,7 @@ fn write_rows(out: &Path, name: &str, rows: impl Iterator<Item = Value>) -> Resu
 enum Chosen {
     Buddycache(Vec<Experiment>),
     Activecache(Vec<u32>),
-    Coopreplica(Vec<Study>),
-}
-
-/// An experiment of the CoopReplica paper.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Study {
-    Reliability,
-    /// Its figure 2.
-    Throughput,
-    TakeOver,
+    Coopreplica(Vec<CoopReplica>),
 }
 
 impl Chosen {
@@ -153,30 +163,29 @@ impl Chosen {
             Paper::Coopreplica if figure.is_some_and(|figure| figure != COOPREPLICA_FIGURE) => {
                 Err("of the CoopReplica paper, --figure 2, --reliability and --take-over are experiments".into())
             }
+            Paper::Coopreplica if all => Ok(Self::Coopreplica(CoopReplica::ALL.to_vec())),
             Paper::Coopreplica => {
-                let studies = [
-                    (reliability, Study::Reliability),
-                    (figure.is_some(), Study::Throughput),
-                    (take_over, Study::TakeOver),
-                ];
-                let is_chosen = |(is_it, study): (bool, Study)| (all || is_it).then_some(study);
-                Ok(Self::Coopreplica(studies.into_iter().filter_map(is_chosen).collect()))
+                let reliability = reliability.then_some(CoopReplica::Reliability);
+                let (throughput, take_over) =
+                    (figure.map(|_| CoopReplica::Throughput), take_over.then_some(CoopReplica::TakeOver));
+                Ok(Self::Coopreplica(reliability.into_iter().chain(throughput).chain(take_over).collect()))
             }
         }
     }
 
-    fn write(&self, rows: &[Row], out: &Path) -> Result {
-        let name = match self {
-            Self::Buddycache(_) => "buddycache.jsonl",
-            Self::Activecache(_) => "activecache.jsonl",
-            Self::Coopreplica(_) => "coopreplica-throughput.jsonl",
-        };
-        write_rows(out, name, rows.iter().map(Row::to_json))?;
+    fn write(&self, rows: &[Row], lasting: &[Lasting], out: &Path) -> Result {
+        let measured = |name| write_rows(out, name, rows.iter().map(Row::to_json));
         match self {
-            Self::Buddycache(_) => bench::draw(rows, out),
-            Self::Activecache(_) => bench::draw_active_cache(rows, out),
-            // A table says it all.
-            Self::Coopreplica(_) => Ok(()),
+            Self::Buddycache(_) => measured("buddycache.jsonl").and_then(|()| bench::draw(rows, out)),
+            Self::Activecache(_) => measured("activecache.jsonl").and_then(|()| bench::draw_active_cache(rows, out)),
+            Self::Coopreplica(_) => {
+                if !lasting.is_empty() {
+                    write_rows(out, "coopreplica.jsonl", lasting.iter().map(Lasting::to_json))?;
+                    bench::draw_reliability(lasting, out)?;
+                }
+                // A table says it all.
+                if rows.is_empty() { Ok(()) } else { measured("coopreplica-throughput.jsonl") }
+            }
         }
     }
 }

@@ -34,6 +34,27 @@ fn a_table_of_the_paper_beside_ours() {
     assert_eq!(std::fs::read_to_string(folder.path().join("out/buddycache.jsonl")).unwrap(), printed);
 }
 
+/// Each of them has a store and volumes of its own. The bounds are for volumes of 1 GiB and a quiet machine.
+#[test]
+fn two_figures_of_volumes_in_one_command() {
+    let folder = Folder::new();
+    let (dir, out) = (folder.file(""), folder.file("out"));
+    let which = ["experiment", "coopreplica", "--figure", "2", "--take-over", "--json"];
+    let small = ["--volume-mib", "64", "--minutes", "1", "--dir", &dir, "--out", &out];
+    let printed = thorp([&which[..], &small].concat()).ok();
+    let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}: {printed}"));
+    for case in
+        ["8 MiB sequential, lost to synchronous copies", "synchronous write over that", "the one over the other"]
+    {
+        assert!(row(case)["ours"].is_number() && row(case)["baseline_differs_percent"].is_number(), "{}", row(case));
+    }
+    let beside = "8 MiB sequential, lost to synchronous copies, beside the plain device, synced";
+    assert!(row(beside)["ours"].is_number() && row(beside)["target"].is_null(), "{printed}");
+    assert!(rows.iter().all(|row| row["others_percent"].is_number()), "{printed}");
+    assert_eq!(places(&folder), [folder.path().join("out")], "it has left something");
+}
+
 /// The figures with servers take a minute each: they are not for every change.
 #[test]
 fn look_ups_beside_the_paper() {
@@ -46,6 +67,10 @@ fn look_ups_beside_the_paper() {
     assert_eq!(row("one-sided look-up")["paper"], 11.89);
     assert!(row("one-sided look-up")["met"].is_boolean());
     assert!(row("two-sided over one-sided")["ours"].as_f64() > Some(1.0), "{printed}");
+    // Without the library between it and libfabric a row is there all the same, and says so.
+    let fabric = row("one-sided look-up, libfabric on TCP");
+    assert!(fabric["ours"].is_number() != fabric["missing"].is_string(), "{fabric}");
+    assert!(rows.iter().all(|row| row["others_percent"].is_number()), "{printed}");
     assert_eq!(std::fs::read_to_string(folder.path().join("out/activecache.jsonl")).unwrap(), printed);
 }
 
@@ -113,6 +138,14 @@ fn how_long_copies_last_is_counted_and_drawn() {
     assert!(figure.contains("--reliability"), "{figure}");
     let other = thorp(["experiment", "buddycache", "--reliability"]).error();
     assert!(other.contains("CoopReplica"), "{other}");
+}
+
+#[test]
+fn whoever_waits_for_an_experiment_hears_how_long_it_takes() {
+    let ran = thorp(["experiment", "coopreplica", "--reliability", "--cycles", "500"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let line = ran.stderr.lines().next().unwrap_or_default();
+    assert!(line.contains(" % done, about ") && line.ends_with(" left)"), "{}", ran.stderr);
 }
 
 #[test]
