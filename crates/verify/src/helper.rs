@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use types::Broken;
+use types::limits::DEPENDENCIES_PER_RESPONSE_MAX;
 
 /// The answer to a server that looks at a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +146,10 @@ impl Helper {
         }
         dependencies.sort_unstable();
         dependencies.dedup();
+        // A home keeps one more, for the key that a proxy adds.
+        if dependencies.len() > DEPENDENCIES_PER_RESPONSE_MAX {
+            return Err(Declined::Home(NotStored::TooMany));
+        }
         let asked = match self.cache.ticket() {
             Some(now) if self.broken.is(Rule::TicketAtLook) => now,
             _ => request.ticket(),

@@ -221,6 +221,17 @@ fn a_full_helper_forgets_what_is_asked_for_least() {
     assert_eq!(store(&popular), Err(verify::Declined::Superseded));
 }
 
+/// As many as the documents say, and not the one more that a home keeps for a proxy.
+#[test]
+fn a_response_has_so_many_names() {
+    let (site, tasks) = site();
+    let helper = Helper::new(site.cache(), site.changes(), 4);
+    let Look::Fill(pass) = tasks.block_on(helper.look(b"key")) else { panic!("nothing is stored") };
+    let store = |count: u64| tasks.block_on(helper.store(&pass.ticket, (0..count).map(item).collect()));
+    assert_eq!(store(1025), Err(verify::Declined::Home(coherence::NotStored::TooMany)));
+    assert_eq!(store(1024), Ok(pass.version.clone()));
+}
+
 #[test]
 fn a_version_has_responses_of_so_many_kinds() {
     let (site, tasks) = site();
