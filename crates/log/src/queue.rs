@@ -158,16 +158,22 @@ impl<R: Records> Log<R> {
         self.lead(|ring| ring.flush(batch), report)
     }
 
-    /// Tries a flush again that is stuck; says whether more was queued at its end.
+    /// Tries a flush again that is stuck; says whether more was queued at its end. Records that are not needed any more are freed first:
+    /// it may be what the flush waits for.
     pub fn retry(&self, report: &mut dyn FnMut(Result<Durable, FileError>)) -> bool {
-        {
+        let needed = {
             let mut queue = self.queue();
             if queue.flush != Flush::Stuck || queue.failed {
                 return false;
             }
-            queue.flush = Flush::UnderWay;
-        }
-        self.lead(Ring::go_on, report)
+            (queue.flush, queue.mark) = (Flush::UnderWay, false);
+            queue.needed
+        };
+        let go_on = |ring: &mut Ring<R>| {
+            ring.free_ahead(needed)?;
+            ring.go_on()
+        };
+        self.lead(go_on, report)
     }
 
     fn lead(
@@ -288,7 +294,10 @@ impl<R: Records> Log<R> {
             }
             Err(refused) => match refused.verdict() {
                 Verdict::Passes => Ok(Made::NotNow),
-                Verdict::NoRoom => Ok(Made::NoRoom),
+                Verdict::NoRoom => {
+                    self.ring().has_full_disk();
+                    Ok(Made::NoRoom)
+                }
                 Verdict::Fails => Err(refused).doing("create", || self.files.path(name)),
             },
         }

@@ -61,6 +61,9 @@ pub(crate) struct Ring<R: Records> {
     next_number: u64,
     /// A segment is being made, or could not be made and is not tried again before one becomes free.
     growing: bool,
+    /// The disk has had no room for the last segment that was to be made: the last free one is a reserve, without which
+    /// nothing could be freed any more.
+    is_disk_full: bool,
     memory: Aligned,
     /// Where records are, if they are read back.
     places: Option<Arc<Places>>,
@@ -113,6 +116,7 @@ impl<R: Records> Ring<R> {
             at: tail.offset,
             next_number: 1 + scan.segments.iter().filter_map(|segment| number_of(&segment.name)).max().unwrap_or(0),
             growing: false,
+            is_disk_full: false,
             memory: Aligned::default(),
             places: R::READ_BACK.then(|| Arc::new(Places::new(files))),
             pending: None,
@@ -184,6 +188,26 @@ impl<R: Records> Ring<R> {
         self.go_on()
     }
 
+    /// Frees segments ahead of the flush that waits, if one does and that is needed for it: by a mark that is written in its
+    /// place, and that it follows then. Its first blocks may be on the disk already; they are written over, or are of a flush
+    /// that is not due any more.
+    pub(crate) fn free_ahead(&mut self, needed: u64) -> Result<(), FileError> {
+        if !self.is_unneeded(needed) {
+            return Ok(());
+        }
+        let Some(mut pending) = self.pending.take() else { return Ok(()) };
+        if self.free.is_empty() {
+            self.free.extend(pending.segments.pop());
+        }
+        let mark = Batch { records: Vec::new(), needed, witness: self.due.witness };
+        if !self.flush(mark)? {
+            let given_up = self.pending.take();
+            self.free.extend(given_up.into_iter().flat_map(|it| it.segments));
+        }
+        self.pending = Some(pending);
+        Ok(())
+    }
+
     /// Goes on with the flush that waits, if one does; says whether none waits any more.
     pub(crate) fn go_on(&mut self) -> Result<bool, FileError> {
         let Some(mut pending) = self.pending.take() else { return Ok(true) };
@@ -225,16 +249,20 @@ impl<R: Records> Ring<R> {
             memory: std::mem::take(&mut self.memory),
             memory_bytes: self.limits.memory_bytes,
         };
+        let (has_reserve, frees) = (self.has_reserve(), self.is_unneeded(self.due.needed));
         let Pending { batch, segments } = pending;
         let mut next = 0;
         let mut supply = || {
             if next == segments.len() {
-                let segment = if let Some(segment) = self.free.pop() {
+                let is_reserved = has_reserve && !frees && self.free.len() == 1;
+                let segment = if let Some(segment) = self.free.pop_if(|_| !is_reserved) {
                     segment
                 } else {
                     // The ring is full, and the records have been accepted: the ring grows, past its limit if need be.
                     let name = name_of(self.next_number);
-                    let segment = Segment::create(&*self.files, &name, self.limits.segment_bytes)?;
+                    let made = Segment::create(&*self.files, &name, self.limits.segment_bytes);
+                    self.is_disk_full = made.as_ref().is_err_and(|it| it.verdict() == Verdict::NoRoom);
+                    let segment = made?;
                     self.next_number += 1;
                     segment
                 };
@@ -285,10 +313,18 @@ impl<R: Records> Ring<R> {
         self.due.needed
     }
 
-    /// Room for records, in bytes. The room that padding, a mark and the headers of parts may take is kept back.
+    /// Whether the last free segment is begun only by a flush that frees another one. Of two segments it is not: the first can
+    /// be freed only when the other has been begun.
+    fn has_reserve(&self) -> bool {
+        self.is_disk_full && self.live.len() > 1
+    }
+
+    /// Room for records, in bytes. The room that padding, a mark and the headers of parts may take is kept back; and a segment,
+    /// if the disk is full.
     pub(crate) fn bytes_free(&self) -> u64 {
         let active = self.live.back().map_or(0, |segment| segment.bytes - self.at);
-        let free: usize = self.free.iter().map(|segment| segment.bytes - BLOCK).sum();
+        let reserved = usize::from(self.has_reserve());
+        let free: usize = self.free.iter().skip(reserved).map(|segment| segment.bytes - BLOCK).sum();
         let kept_back = (self.limits.segment_bytes / 4).min(KEPT_BACK_BYTES_MAX);
         (active + free).saturating_sub(kept_back) as u64
     }
@@ -323,7 +359,12 @@ impl<R: Records> Ring<R> {
     /// Takes a segment that was planned and made.
     pub(crate) fn add(&mut self, segment: Segment) {
         self.free.push(segment);
-        self.growing = false;
+        (self.growing, self.is_disk_full) = (false, false);
+    }
+
+    /// The disk has no room for a segment that was planned.
+    pub(crate) fn has_full_disk(&mut self) {
+        self.is_disk_full = true;
     }
 
     /// Whether writes pass by the system's page cache.

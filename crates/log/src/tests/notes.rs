@@ -2,9 +2,11 @@
 
 use crate::{Limits, Log, LogId, Made, Records, Scan};
 use bytes::Bytes;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::memory::Memory;
-use vfs::{FileError, Files, Malformed};
+use vfs::{File, FileError, Files, How, Lock, Malformed};
 
 /// A record that has nothing to do with transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -284,4 +286,76 @@ impl Records for Numbers {
     fn decode(kind: u8, body: Bytes) -> Result<Note, Malformed> {
         if kind == 255 { Notes::decode(kind, body) } else { Err(Malformed) }
     }
+}
+
+/// A directory on a disk that has no room for another file.
+#[derive(Debug)]
+struct FullDisk(Memory);
+
+impl Files for FullDisk {
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn open(&self, name: &str, how: How) -> io::Result<Arc<dyn File>> {
+        if how == How::Create { Err(io::Error::from_raw_os_error(28)) } else { self.0.open(name, how) }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.0.sync_dir()
+    }
+
+    fn lock(&self, name: &str, sign: bool) -> io::Result<Option<Lock>> {
+        self.0.lock(name, sign)
+    }
+}
+
+/// On a full disk a flush waits for a segment that only what it holds up could free.
+#[test]
+fn on_a_full_disk_what_is_not_needed_any_more_is_freed_ahead_of_a_flush_that_waits_for_it() {
+    let files = Memory::default();
+    Log::<Notes>::create(&files, ID, LIMITS, 3).unwrap();
+    files.sync_dir().unwrap();
+    let full: Arc<dyn Files> = Arc::new(FullDisk(files.clone()));
+    let mut scan = Scan::<Notes>::begin(full.clone(), ID, 0).unwrap();
+    assert_eq!(scan.next_record().unwrap(), None);
+    let log = Log::<Notes>::resume(full, ID, LIMITS, 1, &scan).unwrap();
+    assert_eq!(log.make_segment("log-0004.seg").unwrap(), Made::NoRoom);
+    let mut last = 0;
+    for round in 0..20 {
+        // Nothing is freed until a flush is stuck.
+        let mut durable = last;
+        while durable == last {
+            last += 1;
+            log.append(last, Note::Text("x".repeat(9_000)));
+            log.flush(0, &mut |done| durable = done.unwrap().through);
+        }
+        assert!(log.is_stuck() && durable == last - 1, "round {round}: {durable} of {last}");
+        log.retry(&mut |_| panic!("there is no room yet"));
+        log.free_before(last);
+        let mut more = log.retry(&mut |done| durable = done.unwrap().through);
+        assert!(!log.is_stuck() && durable == last, "round {round}: {durable} of {last}");
+        while more {
+            more = log.flush(0, &mut |done| durable = done.unwrap().through);
+        }
+    }
+    drop(log);
+    let mut scan = Scan::<Notes>::begin(Arc::new(files.after_kill()), ID, last).unwrap();
+    let mut found = Vec::new();
+    while let Some((position, _)) = scan.next_record().unwrap() {
+        found.push(position);
+    }
+    assert_eq!(found.last(), Some(&last));
 }

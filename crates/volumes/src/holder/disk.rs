@@ -293,9 +293,12 @@ impl Shared {
         }
     }
 
-    /// Frees what is before a position; if that frees a segment, it is flushed at once.
+    /// Frees what is before a position; if that frees a segment, it is flushed at once, ahead of a flush that waits for one.
     fn free(&self, position: u64) {
         if self.log.free_before(position) {
+            if self.log.is_stuck() {
+                self.retry();
+            }
             while self.flush() {}
         }
         self.tell_room();
