@@ -50,6 +50,11 @@ impl Circle {
         Self { members, points }
     }
 
+    /// Whether this is one of the members.
+    pub fn has(&self, partition: PartitionId) -> bool {
+        self.members.iter().any(|it| it.partition == partition)
+    }
+
     /// Up to `count` partitions for copies of a volume, the best first, outside of the failure domain `own` and of those of
     /// the partitions in `taken`, which are none of them.
     pub fn targets(&self, volume: VolumeId, own: u64, taken: &[PartitionId], count: usize) -> Vec<PartitionId> {

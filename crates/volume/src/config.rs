@@ -55,8 +55,12 @@ pub struct OwnerConfig {
     pub join_bytes: u64,
     /// The wait before home is tried again when it has failed, and before anything else that is due and was in vain.
     pub retry: Duration,
-    /// A holder that does not count what it was sent within this time is taken for lost.
+    /// A holder that does not count what it was sent within this time is taken for lost: sooner, if it has been faster by far.
     pub silence: Duration,
+    /// But not within this time.
+    pub silence_min: Duration,
+    /// A holder that is lost for longer is struck from the registry, as soon as nothing rests on it alone.
+    pub strike_after: Duration,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
     /// The rate at which a holder that takes the place of another one is sent what it has to catch up with.
@@ -83,6 +87,8 @@ impl OwnerConfig {
             join_bytes: 64 << 20,
             retry: Duration::from_secs(1),
             silence: Duration::from_secs(5),
+            silence_min: Duration::from_millis(500),
+            strike_after: Duration::from_millis(500),
             replace_after: REPLACE_AFTER,
             back_bytes_per_second: 64 << 20,
             read_bytes: 1 << 20,

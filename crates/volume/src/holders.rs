@@ -10,10 +10,14 @@
 //!    and is *whole* when it has that.
 //! 2. A write is sent at once to the holders that are live. The others are sent it out of the own log, when it is their turn.
 //! 3. Nothing is sent beyond the room that a holder has reserved (**CreditFirst**).
-//! 4. A holder may be forgotten when W - 1 others are whole and count all that was answered (**ReplaceThenForget**).
+//! 4. A holder may be forgotten when W - 1 others are whole and count all that was answered, or when all of that is home
+//!    (**ReplaceThenForget**). One that is lost is *struck* as soon as it may be, as a take-over waits for every holder that
+//!    stands in the registry. It is still looked for, and is a holder again when it answers.
+//! 5. A holder is taken for lost when it counts nothing for longer than it usually takes by far ([`crate::pace`]).
 
 use crate::config::OwnerConfig;
 use crate::effect::{Effect, Found, Read, Reading};
+use crate::pace::Pace;
 use crate::rule::Rule;
 use crate::standing::{HolderState, Standing};
 use alloc::collections::VecDeque;
@@ -57,13 +61,24 @@ struct Target {
     reading: Option<Reading>,
     /// When the back stream may go on.
     back_at: Time,
-    /// Since when something is under way that it has not counted.
+    /// Since when something is under way that it has not counted, and how long it takes to count usually.
     waits_since: Option<Time>,
+    pace: Pace,
     /// It wants to leave.
     is_leaving: bool,
     /// It is about to be forgotten, and counts no more: by a change of this revision of the registry, which may be made
     /// until there is another one.
     over_at: Option<u64>,
+}
+
+/// A holder that was lost, and is in the registry no more.
+#[derive(Clone, Copy, Debug)]
+struct Struck {
+    partition: PartitionId,
+    lost_since: Time,
+    is_up: bool,
+    /// It has answered in this session.
+    answers: bool,
 }
 
 impl Target {
@@ -120,6 +135,7 @@ pub(crate) struct Holders {
     /// The newest revision of the registry, in which the targets stand.
     revision: u64,
     targets: Vec<Target>,
+    struck: Vec<Struck>,
     counts: Counts<PartitionId>,
     /// The last write.
     last: Sequence,
@@ -145,6 +161,7 @@ impl Holders {
             epoch,
             revision: 0,
             targets,
+            struck: Vec::new(),
             counts,
             last,
             safe: home.sequence,
@@ -235,6 +252,41 @@ impl Holders {
         self.targets.iter().find(is_it).is_some_and(|it| it.is_leaving || it.lost_since.is_some_and(is_lost))
     }
 
+    /// Whether this one has been lost for so long that it is struck as soon as it may be. One that has a session takes its time to
+    /// answer; if it takes too long, that ends.
+    pub(crate) fn is_dead(&self, now: Time, partition: PartitionId) -> bool {
+        let is_it = |it: &&Target| it.partition == partition && it.session == Session::Down && it.over_at.is_none();
+        let target = self.targets.iter().find(is_it);
+        target.and_then(|it| it.lost_since).is_some_and(|since| now >= since + self.config.strike_after)
+    }
+
+    /// The struck holders that answer again.
+    pub(crate) fn returned(&self) -> impl Iterator<Item = PartitionId> {
+        self.struck.iter().filter(|it| it.answers).map(|it| it.partition)
+    }
+
+    /// The struck holders that do not, and how many of them have been lost for no longer than a holder may be before another
+    /// one takes its place.
+    pub(crate) fn missed(&self, now: Time) -> (Vec<PartitionId>, usize) {
+        let missed = || self.struck.iter().filter(|it| !it.answers);
+        let is_awaited = |it: &&Struck| now < it.lost_since + self.config.replace_after;
+        (missed().map(|it| it.partition).collect(), missed().filter(is_awaited).count())
+    }
+
+    /// Struck holders that answer are not needed: they may forget what they have.
+    pub(crate) fn dismiss(&mut self, effects: &mut Effects) {
+        for it in self.struck.extract_if(.., |it| it.answers) {
+            effects.push_back(Effect::Send(it.partition, Forget.into()));
+            effects.push_back(Effect::Disconnect(it.partition));
+        }
+    }
+
+    /// Struck holders that are not among the members any more are not looked for.
+    pub(crate) fn keep_struck(&mut self, is_member: impl Fn(PartitionId) -> bool, effects: &mut Effects) {
+        let gone = self.struck.extract_if(.., |it| !is_member(it.partition));
+        effects.extend(gone.map(|it| Effect::Disconnect(it.partition)));
+    }
+
     /// Whether all that this one counted for has as many copies elsewhere.
     pub(crate) fn may_forget(&self, partition: PartitionId) -> bool {
         let is_one = |it: &&Target| {
@@ -244,8 +296,9 @@ impl Holders {
                 && it.counted >= self.safe
         };
         let others = self.targets.iter().filter(is_one).count();
-        let is_clean = self.home.sequence == self.last;
-        others + 1 >= usize::from(self.config.copies) || is_clean || self.config.broken.is(Rule::ReplaceThenForget)
+        // Home has all that was answered: what is not counted yet is answered by those that stay.
+        let is_home = self.home.sequence >= self.safe;
+        others + 1 >= usize::from(self.config.copies) || is_home || self.config.broken.is(Rule::ReplaceThenForget)
     }
 
     /// This one is about to be forgotten, by a change of this revision of the registry.
@@ -264,6 +317,11 @@ impl Holders {
             if !partitions.contains(&partition) {
                 let target = self.targets.remove(at);
                 self.counts.remove(partition);
+                if let Some(lost_since) = target.lost_since.filter(|_| !target.is_leaving) {
+                    let is_up = target.session != Session::Down;
+                    self.struck.push(Struck { partition, lost_since, is_up, answers: false });
+                    continue;
+                }
                 if target.session == Session::Up {
                     effects.push_back(Effect::Send(partition, Forget.into()));
                 }
@@ -285,6 +343,7 @@ impl Holders {
         if self.partitions().any(|it| it == partition) {
             return;
         }
+        let struck = self.struck.extract_if(.., |it| it.partition == partition).next();
         let first = self.safe.next();
         self.counts.add(partition, self.safe);
         self.targets.push(Target {
@@ -302,10 +361,15 @@ impl Holders {
             reading: None,
             back_at: now,
             waits_since: None,
+            pace: Pace::default(),
             is_leaving: false,
             over_at: None,
         });
-        effects.push_back(Effect::Connect(partition));
+        match struck {
+            None => effects.push_back(Effect::Connect(partition)),
+            Some(Struck { is_up: true, .. }) => self.up(now, partition, effects),
+            Some(_) => {}
+        }
     }
 
     /// There is a session with a holder.
@@ -314,6 +378,10 @@ impl Holders {
         if let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) {
             target.session = Session::Opening;
             target.waits_since = Some(now);
+            effects.push_back(Effect::Send(partition, Open { volume, epoch, revision, home }.into()));
+        } else if let Some(struck) = self.struck.iter_mut().find(|it| it.partition == partition) {
+            // Whether it is there tells its answer, not the system that takes a connection for it.
+            struck.is_up = true;
             effects.push_back(Effect::Send(partition, Open { volume, epoch, revision, home }.into()));
         }
     }
@@ -325,6 +393,9 @@ impl Holders {
             target.lost_since.get_or_insert(now);
             (target.reading, target.waits_since) = (None, None);
             (target.sent, target.credit, target.needs) = (0, 0, 0);
+            target.pace.stop();
+        } else if let Some(struck) = self.struck.iter_mut().find(|it| it.partition == partition) {
+            (struck.is_up, struck.answers) = (false, false);
         }
     }
 
@@ -337,7 +408,9 @@ impl Holders {
         effects: &mut Effects,
     ) -> Heard {
         let last = self.last;
-        let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) else { return Heard::Nothing };
+        let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) else {
+            return self.heard_struck(partition, message);
+        };
         match *message {
             FromHolder::Opened(Opened { partition: other, .. }) if other != partition => {
                 // It has lost its device: whatever it counted for is not there.
@@ -364,11 +437,23 @@ impl Holders {
         Heard::Nothing
     }
 
+    /// A struck holder has said something: it is there, unless it is another partition.
+    fn heard_struck(&mut self, partition: PartitionId, message: &FromHolder) -> Heard {
+        let Some(struck) = self.struck.iter_mut().find(|it| it.partition == partition) else { return Heard::Nothing };
+        match *message {
+            FromHolder::Opened(Opened { partition: other, .. }) => struck.answers = other == partition,
+            FromHolder::Refused(refused) if refused.epoch > self.epoch => return Heard::Ended(refused.epoch),
+            _ => {}
+        }
+        Heard::Nothing
+    }
+
     /// A holder counts so much.
     fn count(&mut self, now: Time, partition: PartitionId, live: Sequence, back: Sequence) {
         let home = self.home.sequence;
         let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) else { return };
         let (live, back) = (live.min(target.next.before()), back.min(target.next_back.before()));
+        target.pace.counted(now, live);
         target.counted = target.counted.max(live);
         target.counted_back = target.counted_back.max(back);
         target.waits_since = (!target.is_quiet(home)).then_some(now);
@@ -455,20 +540,22 @@ impl Holders {
 
     /// When [`Holders::handle_timeout`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let silent = self.targets.iter().filter_map(|it| it.waits_since).map(|since| since + self.config.silence);
+        let silent = self.targets.iter().filter_map(|it| it.silent_at(&self.config));
         let is_slow = |it: &&Target| it.is_up() && it.reading.is_none() && it.credit >= it.needs;
         let behind =
             |it: &&Target| it.next > self.last && it.next_back < it.first && it.home_is_behind(self.home.sequence);
         let slow = self.targets.iter().filter(is_slow).filter(behind).map(|it| it.back_at);
-        let lost = self.targets.iter().filter_map(|it| it.lost_since).map(|since| since + self.config.replace_after);
+        let OwnerConfig { strike_after, replace_after, .. } = self.config;
+        let struck = self.struck.iter().map(|it| it.lost_since);
+        let lost = self.targets.iter().filter_map(|it| it.lost_since).chain(struck);
+        let lost = lost.flat_map(|since| [since + strike_after, since + replace_after]);
         silent.chain(slow).chain(lost.filter(|&at| at > self.looked_at)).min()
     }
 
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Time, effects: &mut Effects) {
         self.looked_at = now;
-        let silence = self.config.silence;
-        let is_silent = |it: &Target| it.waits_since.is_some_and(|since| now >= since + silence);
+        let is_silent = |it: &Target| it.silent_at(&self.config).is_some_and(|at| now >= at);
         let silent: Vec<_> = self.targets.iter().filter(|it| is_silent(it)).map(|it| it.partition).collect();
         for partition in silent {
             effects.push_back(Effect::Reconnect(partition, GoodbyeReason::Silent));
@@ -479,6 +566,12 @@ impl Holders {
 }
 
 impl Target {
+    /// When it is taken for lost, if it counts nothing until then.
+    fn silent_at(&self, config: &OwnerConfig) -> Option<Time> {
+        let OwnerConfig { silence, silence_min, .. } = *config;
+        self.waits_since.map(|since| since + self.pace.patience(silence_min, silence))
+    }
+
     /// Whether there is something for the back stream that is not home.
     fn home_is_behind(&self, home: Sequence) -> bool {
         home < self.first.before()
@@ -491,5 +584,8 @@ fn send(now: Time, target: &mut Target, stream: Stream, record: Record, effects:
     *next = record.stamp.sequence.next();
     target.sent += record.content.copy_bytes();
     target.waits_since.get_or_insert(now);
+    if stream == Stream::Live {
+        target.pace.sent(now, record.stamp.sequence);
+    }
     effects.push_back(Effect::Send(target.partition, Copy { stream, record }.into()));
 }

@@ -5,6 +5,7 @@
 //! | `owner` | answers writes and flushes; copies, write-back, the registry |
 //! | `config`, `request`, `effect` | its settings, what it is asked, what it wants done |
 //! | `holders` | the holders of its copies, as it has them |
+//! | `pace` | how long a holder takes to count |
 //! | `standing` | a holder as people are told of it |
 //! | `dirty` | the flush epochs that are not home |
 //! | `homing` | what goes home next |
@@ -32,6 +33,7 @@ mod homing;
 mod known_home;
 mod lists;
 mod owner;
+mod pace;
 mod registry;
 mod request;
 mod rescue;

@@ -66,6 +66,19 @@ struct Attached {
     domain: u64,
 }
 
+impl Attached {
+    /// Up to so many new holders: struck ones that are there again before all others. The place of one that was lost
+    /// lately is kept for it.
+    fn fresh(&self, now: Time, volume: VolumeId, holders: &Holders, count: usize) -> Vec<PartitionId> {
+        let mut fresh: Vec<_> = holders.returned().take(count).collect();
+        let (missed, awaited) = holders.missed(now);
+        let taken: Vec<_> = self.registration.entry().holders.iter().chain(&fresh).chain(&missed).copied().collect();
+        let count = (count - fresh.len()).saturating_sub(awaited);
+        fresh.extend(self.circle.targets(volume, self.domain, &taken, count));
+        fresh
+    }
+}
+
 /// A resize that is under way.
 #[derive(Debug)]
 struct Resizing {
@@ -389,6 +402,7 @@ impl Owner {
     /// The members that there are to keep copies.
     pub fn members(&mut self, now: Time, circle: Circle) {
         if let Some(attached) = &mut self.attached {
+            self.holders.keep_struck(|it| circle.has(it), &mut self.effects);
             attached.circle = circle;
             self.go_on(now);
         }
@@ -562,10 +576,17 @@ impl Owner {
         let sound = entry.holders.len() - entry.holders.iter().filter(is_failing).count();
         let wanted = usize::from(self.config.holders);
         let count = wanted.saturating_sub(sound);
-        let fresh = attached.circle.targets(self.volume, attached.domain, &entry.holders, count);
-        // One that fails goes when it is replaced; one too many, when it is not needed.
+        if count == 0 {
+            self.holders.dismiss(&mut self.effects);
+        }
+        let fresh = attached.fresh(now, self.volume, &self.holders, count);
+        // One that is lost goes as soon as it may, one that fails otherwise when it is replaced; one too many, when it is not
+        // needed.
+        let is_dead = |it: &&PartitionId| self.holders.is_dead(now, **it) && self.holders.may_forget(**it);
+        let dead = entry.holders.iter().find(is_dead).copied();
         let surplus = entry.holders.last().copied().filter(|_| sound > wanted);
-        let gone = failing.filter(|_| fresh.is_empty()).or(surplus).filter(|it| self.holders.may_forget(*it));
+        let failing = failing.filter(|_| fresh.is_empty()).or(surplus).filter(|it| self.holders.may_forget(*it));
+        let gone = dead.or(failing);
         let is_done = self.is_detaching && self.dirty.is_empty();
         let is_due = attached.registration.pulse_at().is_some_and(|at| at <= now);
         if !is_due && !is_done && fresh.is_empty() && gone.is_none() && resized.is_none() {

@@ -94,6 +94,7 @@ fn take_over(house: &House, mib: u64, turn: usize) -> Result<Took> {
         spare_holders: 0,
         more_copies_after: 0,
         degraded: Degraded::WriteThrough,
+        silence: Duration::from_secs(5),
         replace_after: Duration::from_secs(30),
         lease_patience: Duration::from_secs(60),
     };

@@ -170,6 +170,10 @@ pub(crate) struct VolumeAttachArgs {
     /// written since it was home, as far as there are holders for it (`--spare`). Never with 0.
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 0)]
     pub(crate) more_copies_after: u8,
+    /// A holder that counts nothing for so long is taken for lost, and requests do not wait for it any more. One whose pace is
+    /// known is given less time: eight times what it takes, with four deviations, and half a second at least.
+    #[arg(long, value_name = "MS", requires = "store", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(500..=60_000))]
+    pub(crate) copy_timeout_ms: u64,
     /// The way to go on while fewer copies are to be had than there are to be.
     #[arg(long, value_enum, requires = "store", default_value_t = VolumeDegraded::WriteThrough)]
     pub(crate) degraded: VolumeDegraded,

@@ -163,6 +163,8 @@ impl World {
             join_bytes: scenario.join_bytes,
             retry: Duration::from_millis(3),
             silence: Duration::from_millis(40),
+            silence_min: Duration::from_millis(10),
+            strike_after: Duration::from_millis(2),
             replace_after: Duration::from_millis(5),
             back_bytes_per_second: scenario.back_bytes_per_second,
             read_bytes: 2 * BLOCK,

@@ -57,6 +57,8 @@ impl OwnerScript {
             log_bytes: value(words, "log").map_or(Some(1 << 20), number)?,
             replace_after: Duration::from_millis(300),
             silence: Duration::from_secs(2),
+            silence_min: value(words, "silence_min").map_or(Some(2000), number).map(Duration::from_millis)?,
+            strike_after: Duration::from_millis(200),
             back_bytes_per_second: 1 << 20,
             broken: self.broken,
             ..OwnerConfig::new(0, 0)

@@ -143,6 +143,7 @@ impl World {
             spare_holders: 0,
             more_copies_after: 0,
             degraded: Degraded::WriteThrough,
+            silence: Duration::from_secs(5),
             replace_after: Duration::from_millis(700),
             lease_patience,
         };

@@ -57,6 +57,8 @@ pub struct CopiesConfig {
     pub more_copies_after: u8,
     /// The way to go on with fewer copies than there are to be.
     pub degraded: Degraded,
+    /// A holder that counts nothing for longer is taken for lost: sooner, if it has been faster by far.
+    pub silence: Duration,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
     /// So long a request waits while the registry does not say that the volume is this host's: it is refused then.

@@ -401,9 +401,9 @@ impl Core {
 
 /// The owner of a volume that stands in a registry.
 fn owner_of(copies: &CopiesConfig, config: OwnerConfig) -> Owner {
-    let CopiesConfig { volume, host, domain, ref view, spare_holders, degraded, replace_after, .. } = *copies;
+    let CopiesConfig { volume, host, domain, ref view, spare_holders, degraded, silence, replace_after, .. } = *copies;
     let holders = view.entry.copies.saturating_sub(1).saturating_add(spare_holders);
-    let config = OwnerConfig { holders, degraded, replace_after, ..config };
+    let config = OwnerConfig { holders, degraded, silence, replace_after, ..config };
     Owner::attach(Time::ZERO, config, volume, host, domain, view.clone())
 }
 

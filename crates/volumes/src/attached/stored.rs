@@ -52,6 +52,8 @@ pub struct StoredVolume {
     pub more_copies_after: u8,
     /// The way to go on with fewer copies than there are to be.
     pub degraded: Degraded,
+    /// A holder that counts nothing for longer is taken for lost: sooner, if it has been faster by far.
+    pub silence: Duration,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
     /// So long a request waits while the store does not say that the volume is this host's.
@@ -235,6 +237,7 @@ impl Core {
             spare_holders: *spare_holders,
             more_copies_after: *more_copies_after,
             degraded: stored.degraded,
+            silence: stored.silence,
             replace_after: stored.replace_after,
             lease_patience: stored.lease_patience,
         };

@@ -28,6 +28,9 @@ use volumes::{
 /// Whether home has removed what was made there.
 type Removed = std::result::Result<(), FarError>;
 
+/// A holder that counts nothing for longer is taken for lost.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// The name of a volume, as it stands on the command line.
 pub(super) fn name(volume: &Path) -> Result<&str> {
     Ok(volume.to_str().ok_or_else(|| RegistryError::Name(volume.display().to_string()))?)
@@ -176,6 +179,7 @@ pub(super) fn attach(
             VolumeDegraded::WriteThrough => Degraded::WriteThrough,
             VolumeDegraded::Refuse => Degraded::Refuse,
         },
+        silence: Duration::from_millis(args.copy_timeout_ms),
         replace_after: REPLACE_AFTER,
         lease_patience: PATIENCE,
     };
@@ -211,6 +215,7 @@ pub(super) fn attach_briefly(
         spare_holders: 0,
         more_copies_after: 0,
         degraded: Degraded::WriteThrough,
+        silence: SILENCE,
         replace_after: REPLACE_AFTER,
         lease_patience: PATIENCE,
     };
