@@ -113,8 +113,9 @@ pub fn mutants(rules: &[Rule], seeds_max: u64, threads: usize) -> impl Iterator<
 
 /// The rules of volumes that hardly any run puts to the test: named tests of the machines notice their absence.
 /// (`crates/volume/tests/conversations.rs`).
-pub const OF_NAMED_VOLUME_TESTS: [volume::Rule; 5] = [
+pub const OF_NAMED_VOLUME_TESTS: [volume::Rule; 6] = [
     volume::Rule::HoldersKnown,
+    volume::Rule::EpochRegistered,
     volume::Rule::EpochStable,
     volume::Rule::AllowDrift,
     volume::Rule::StopAtGap,

@@ -9,6 +9,7 @@
 //! 1. A copy is counted when it is on stable media (**CountStable**).
 //! 2. An owner or a host under a newer epoch ends the sessions of older ones, which are refused from then on
 //!    (**HoldersRefuse**); it is answered when that is on stable media (**EpochStable**), and all copies that came before.
+//!    So the registry is asked before a newer epoch begins (**EpochRegistered**): a peer that nobody knows may say any number.
 //! 3. Every session has room reserved, and is told how much. One that sends more is ended.
 //! 4. A session that opens a volume takes the place of an earlier one of the same epoch.
 //! 5. A copy that is listed stays until it is said to be home, under an epoch that is not older than the newest.
@@ -39,6 +40,8 @@ pub struct HolderConfig {
     pub window: u64,
     /// The copies in one message of a list, at most [`COPIES_PER_LIST_MAX`].
     pub copies_per_list: usize,
+    /// Whether there is a registry that can be asked for epochs.
+    pub asks_registry: bool,
     /// The rule that is taken out, if any.
     pub broken: Broken<Rule>,
 }
@@ -47,7 +50,14 @@ impl HolderConfig {
     /// The usual settings of a partition with this room.
     pub fn new(partition: PartitionId, room: u64) -> Self {
         let window = (room / 8).min(64 << 20);
-        Self { partition, room, window, copies_per_list: COPIES_PER_LIST_MAX, broken: Broken::NONE }
+        Self {
+            partition,
+            room,
+            window,
+            copies_per_list: COPIES_PER_LIST_MAX,
+            asks_registry: false,
+            broken: Broken::NONE,
+        }
     }
 }
 
@@ -75,6 +85,8 @@ pub enum HolderEffect {
     Read(SessionId, VolumeId, Stamp),
     /// The copies of a volume up to here take no room any more.
     Free(VolumeId, Stamp),
+    /// Ask the registry for the epoch of a volume, which is this one at least if a peer is right, and say [`Holder::asked`].
+    Ask(VolumeId, Epoch),
 }
 
 /// A volume.
@@ -104,6 +116,21 @@ enum Waiting {
     List(Stamp),
 }
 
+/// The first message of a session.
+#[derive(Clone, Copy, Debug)]
+enum Beginning {
+    Open(Open),
+    List(List),
+}
+
+impl Beginning {
+    fn epoch(&self) -> (VolumeId, Epoch) {
+        match *self {
+            Self::Open(Open { volume, epoch, .. }) | Self::List(List { volume, epoch, .. }) => (volume, epoch),
+        }
+    }
+}
+
 /// An entry of the log that is not on stable media, or an answer that waits for those before it.
 #[derive(Clone, Copy, Debug)]
 enum Soft {
@@ -118,6 +145,8 @@ pub struct Holder {
     config: HolderConfig,
     volumes: BTreeMap<VolumeId, Volume>,
     sessions: BTreeMap<SessionId, Session>,
+    /// The first messages of sessions under epochs that the registry was asked for.
+    asking: BTreeMap<SessionId, Beginning>,
     /// Each with the number of the last entry that it waits for.
     soft: VecDeque<(u64, Soft)>,
     appended: u64,
@@ -139,6 +168,7 @@ impl Holder {
             config,
             volumes: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            asking: BTreeMap::new(),
             soft: VecDeque::new(),
             appended: 0,
             stable: 0,
@@ -173,6 +203,7 @@ impl Holder {
 
     /// A session is over.
     pub fn down(&mut self, session: SessionId) {
+        self.asking.remove(&session);
         if let Some(Session { volume, taken, credit, .. }) = self.sessions.remove(&session) {
             self.reserved -= credit - taken;
             if let Some(volume) = self.volumes.get_mut(&volume)
@@ -186,13 +217,26 @@ impl Holder {
     /// A message has come in.
     pub fn heard(&mut self, session: SessionId, message: ToHolder) {
         match message {
-            ToHolder::Open(open) => self.open(session, open),
+            ToHolder::Open(open) => self.ask(session, Beginning::Open(open)),
             ToHolder::Copy(copy) => self.copy(session, copy),
             ToHolder::Free(free) => self.free(session, free),
             ToHolder::Forget(Forget) => self.forget(session),
-            ToHolder::List(list) => self.list(session, list),
+            ToHolder::List(list) => self.ask(session, Beginning::List(list)),
             ToHolder::Fetch(fetch) => self.fetch(session, fetch),
             ToHolder::Goodbye(_) => self.down(session),
+        }
+    }
+
+    /// The epoch that a volume has in the registry; `None` if it has no such volume, or could not be asked.
+    pub fn asked(&mut self, volume: VolumeId, registered: Option<Epoch>) {
+        let of_it: Vec<_> = self.asking.iter().filter(|(_, it)| it.epoch().0 == volume).map(|(&it, _)| it).collect();
+        for session in of_it {
+            let Some(beginning) = self.asking.remove(&session) else { continue };
+            if registered.is_some_and(|registered| beginning.epoch().1 <= registered) {
+                self.go_on(session, beginning);
+            } else {
+                self.end(session, GoodbyeReason::Stranger, "the registry does not have this epoch of the volume");
+            }
         }
     }
 
@@ -439,6 +483,26 @@ impl Holder {
         it.credit += more;
         self.reserved += more;
         it.credit
+    }
+
+    /// Asks the registry before an epoch begins that is not known.
+    fn ask(&mut self, session: SessionId, beginning: Beginning) {
+        let (volume, epoch) = beginning.epoch();
+        let is_known = self.volumes.get(&volume).is_some_and(|it| epoch <= it.partition.epoch());
+        if is_known || !self.config.asks_registry || self.config.broken.is(Rule::EpochRegistered) {
+            return self.go_on(session, beginning);
+        }
+        if self.asking.insert(session, beginning).is_some() {
+            return self.end(session, GoodbyeReason::Malformed, "a session says one thing before it is answered");
+        }
+        self.effects.push_back(HolderEffect::Ask(volume, epoch));
+    }
+
+    fn go_on(&mut self, session: SessionId, beginning: Beginning) {
+        match beginning {
+            Beginning::Open(open) => self.open(session, open),
+            Beginning::List(list) => self.list(session, list),
+        }
     }
 
     fn open(&mut self, session: SessionId, open: Open) {

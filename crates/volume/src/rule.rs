@@ -19,6 +19,8 @@ pub enum Rule {
     SamePartition,
     /// A holder that has seen a newer epoch refuses copies of older ones.
     HoldersRefuse,
+    /// A holder begins no epoch that the registry does not have: whoever reaches it could end a volume's epochs otherwise.
+    EpochRegistered,
     /// A holder answers under a new epoch when that is on stable media, so that it refuses older ones after a crash, too.
     EpochStable,
     /// An owner sends a holder no more than that has reserved room for.
@@ -65,7 +67,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -73,6 +75,7 @@ impl Rule {
         Self::ReplaceThenForget,
         Self::SamePartition,
         Self::HoldersRefuse,
+        Self::EpochRegistered,
         Self::EpochStable,
         Self::CreditFirst,
         Self::FlushOrder,

@@ -47,7 +47,7 @@ fn homes_are_remembered_as_is_written() {
 }
 
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 27] = [
+const NOTICED_BY: [(Rule, &str); 28] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
     (Rule::LostLogUncounted, "volume-owner-lost-log"),
@@ -55,6 +55,7 @@ const NOTICED_BY: [(Rule, &str); 27] = [
     (Rule::ReplaceThenForget, "volume-owner-replaces"),
     (Rule::SamePartition, "volume-takeover-lost-device"),
     (Rule::HoldersRefuse, "volume-holder-old-owner"),
+    (Rule::EpochRegistered, "volume-holder-unregistered"),
     (Rule::EpochStable, "volume-holder-old-owner"),
     (Rule::CreditFirst, "volume-owner-credit"),
     (Rule::FlushOrder, "volume-owner-joins"),

@@ -6,13 +6,17 @@
 //! | how that is hosted: positions in the log, and what of it is moved | `machine.rs`, `places.rs` |
 //! | the log's bytes | `record.rs` |
 //! | the log's threads | `disk.rs` |
-//! | what a folder is | `folder.rs` |
+//! | what a folder is; why one is none | `folder.rs`, `marker.rs`; `error.rs` |
+//! | which of its copies and earlier states is the holder | `life.rs` |
 //! | what it tells the registry, and hears from it | `membership.rs` |
 //! | how it brings home what a silent host has left | `rescue.rs` |
 
 mod disk;
+mod error;
 mod folder;
+mod life;
 mod machine;
+mod marker;
 mod membership;
 mod places;
 mod record;
@@ -20,7 +24,7 @@ mod rescue;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::registry::{Registry, RegistryError};
+use crate::registry::{Life, Registry, RegistryError};
 use disk::{HolderDisk, Size, disk_free};
 use folder::{Folder, limits};
 use machine::HolderMachine;
@@ -31,12 +35,15 @@ use rescue::Rescue;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::FileError;
-use volume::{PartitionId, View, VolumeId};
+use volume::{Epoch, PartitionId, View, VolumeId};
 
-pub use folder::{FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
+pub use error::{FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
+pub use folder::Dropped;
+pub use life::Lives;
 pub use membership::HolderNames;
 pub use rescue::{RescueSettings, RescueWord};
 
@@ -142,7 +149,10 @@ struct HostedHolder {
     driver: Arc<dyn Driver>,
     disk: Arc<HolderDisk>,
     partition: PartitionId,
+    life: Life,
     address: SocketAddr,
+    /// The epochs that the registry is to be asked for, until somebody does.
+    to_ask: Mutex<Option<Receiver<(VolumeId, Epoch)>>>,
     /// Since when the registry has taken each of this one's pulses.
     registry_since: Mutex<Option<Instant>>,
     room: u64,
@@ -150,23 +160,45 @@ struct HostedHolder {
 }
 
 impl HolderServer {
-    /// Opens the folder, and takes owners.
+    /// Opens the folder, and takes owners, without a registry that knows of its lives: copies of the folder are not told apart.
     ///
     /// # Errors
     /// The folder or the address cannot be used.
     pub fn start(settings: &HolderSettings, runtime: &Runtime) -> Result<Self, HolderError> {
-        Self::start_in(Folder::open(&settings.dir, settings.room)?, settings, runtime)
+        Self::start_in(Folder::open(&settings.dir, settings.room, None)?, settings, runtime)
+    }
+
+    /// The same when the registry says that the folder is no older state and no copy of another one. See
+    /// [`HolderServer::register`] for the rest.
+    ///
+    /// # Errors
+    /// The folder or the address cannot be used, or the registry cannot be asked.
+    pub fn start_known(
+        settings: &HolderSettings,
+        mut lives: Lives<'_>,
+        runtime: &Runtime,
+    ) -> Result<Self, HolderError> {
+        Self::start_in(Folder::open(&settings.dir, settings.room, Some(&mut lives))?, settings, runtime)
+    }
+
+    /// Makes a folder anew, as another partition without copies. `drops` is told of those that it has, if it is one.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub fn make_anew(settings: &HolderSettings, drops: &mut dyn FnMut(Dropped)) -> Result<(), HolderError> {
+        Ok(Folder::make_anew(&settings.dir, settings.room, drops)?)
     }
 
     fn start_in(folder: Folder, settings: &HolderSettings, runtime: &Runtime) -> Result<Self, HolderError> {
-        let Folder { holder, places, log, partition, window, lock } = folder;
+        let Folder { holder, places, log, partition, life, is_known, window, lock } = folder;
         // Twice what two owners may send at once, each copy of which may take up to two blocks for one.
         let free_wanted = (4 * window).min(settings.room / 2);
         let segment_bytes = limits(settings.room).segment_bytes as u64;
         let size = Size { free_wanted, bytes_max: settings.room, segment_bytes };
         let disk = Arc::new(HolderDisk::start(log, lock, size, &settings.dir)?);
         let mut machines = Machines::new();
-        let machine = HolderMachine::new(holder, places, disk.room());
+        let (asks, to_ask) = channel();
+        let machine = HolderMachine::new(holder, places, disk.room()).asking(is_known.then_some(asks));
         let (role, machine) = machines.add_with_disk(machine, disk.clone());
         let host = Host::start(machines, runtime);
         let config = ListenConfig {
@@ -184,7 +216,9 @@ impl HolderServer {
             driver,
             disk,
             partition,
+            life,
             address,
+            to_ask: Mutex::new(Some(to_ask)),
             registry_since: Mutex::default(),
             room: settings.room,
             dir: settings.dir.clone(),
@@ -291,6 +325,14 @@ impl HostedHolder {
     fn asked_registry(&self, is_taken: bool) {
         let mut since = self.registry_since.lock().unwrap_or_else(PoisonError::into_inner);
         *since = since.filter(|_| is_taken).or_else(|| is_taken.then(Instant::now));
+    }
+
+    fn take_to_ask(&self) -> Option<Receiver<(VolumeId, Epoch)>> {
+        self.to_ask.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn asked(&self, volume: VolumeId, registered: Option<Epoch>) {
+        self.call(|machine| machine.asked(volume, registered));
     }
 
     fn registered(&self, volume: VolumeId, view: &View) {

@@ -21,6 +21,7 @@
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
 //! | `memory` | a device in memory |
+//! | `place` | whether the process that had a directory before is known to be dead |
 //! | `random` | numbers that nobody else draws |
 //! | `clock` | the time of leases |
 
@@ -40,6 +41,7 @@ mod links;
 mod marker;
 mod memory;
 pub mod nbd;
+mod place;
 mod random;
 mod readers;
 pub mod registry;
@@ -54,8 +56,8 @@ pub use extents::BLOCK;
 pub use far::{FarError, FarHome, FarHomes, GivenUp, PATIENCE};
 pub use file::FileDevice;
 pub use holder::{
-    FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
-    HolderStatus, RescueSettings, RescueWord,
+    Dropped, FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
+    HolderStatus, Lives, RescueSettings, RescueWord,
 };
 pub use home::{HomeError, HomeStatus, SIZE_MAX, create_home, expect_alone, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError};

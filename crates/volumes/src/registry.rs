@@ -69,13 +69,28 @@ pub trait Registry: Send + Sync + fmt::Debug {
     /// Why it could not be asked.
     fn members(&self) -> Result<Vec<Registrant>, RegistryError>;
 
+    /// The life of a member, as the registry has it; `None` if it has never heard of it, or has forgotten it: then no volume
+    /// counts on it.
+    ///
+    /// # Errors
+    /// Why it could not be asked.
+    fn life(&self, partition: PartitionId) -> Result<Option<Lived>, RegistryError>;
+
+    /// A member begins another life, if the registry still has this one: of two copies of a holder's directory one is
+    /// refused. A registry that has forgotten it, or has an earlier life, as it was restored itself, takes it as it is.
+    ///
+    /// # Errors
+    /// [`RegistryError::Replaced`], or why it could not be asked; it may have done it all the same then.
+    fn begin(&self, partition: PartitionId, from: Life, to: Life) -> Result<(), RegistryError>;
+
     /// A member joins, or says anew what it has: its pulse.
     ///
     /// # Errors
-    /// [`RegistryError::Registrant`], [`RegistryError::TooManyMembers`], or why it could not be asked.
+    /// [`RegistryError::Registrant`], [`RegistryError::TooManyMembers`], [`RegistryError::Replaced`], or why it could not be
+    /// asked.
     fn enter(&self, member: &Registrant) -> Result<(), RegistryError>;
 
-    /// A member leaves. One that is not there has left already.
+    /// A member leaves. One that is not there has left already. Its life is remembered while a volume counts on it.
     ///
     /// # Errors
     /// Why it could not be asked.
@@ -85,11 +100,41 @@ pub trait Registry: Send + Sync + fmt::Debug {
     fn wait(&self, within: Duration);
 }
 
+/// A life of a holder: from a start to its end. Its number is drawn at random, so copies of a directory are told apart that were
+/// both started as often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Life {
+    /// Counts the starts of the holder's directory.
+    pub incarnation: u32,
+    /// Its number.
+    pub number: u64,
+}
+
+impl Life {
+    /// Whether the registry, which has this life, knows of none after `other`: it is that one, or was restored from before it.
+    pub(crate) fn is_within(self, other: Self) -> bool {
+        self == other || self.incarnation < other.incarnation
+    }
+}
+
+/// The last life of a member that the registry knows of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lived {
+    /// The life.
+    pub life: Life,
+    /// Counts its signs of life.
+    pub pulse: u64,
+    /// It has ended in good order.
+    pub is_gone: bool,
+}
+
 /// A member, as it stands in the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registrant {
     /// Its partition, its failure domain, and its room.
     pub member: Member,
+    /// The life that it is in.
+    pub life: Life,
     /// Where owners reach it.
     pub address: String,
     /// Its name, for people.
@@ -198,6 +243,8 @@ pub enum RegistryError {
     Registrant(String),
     /// It has as many members as it takes.
     TooManyMembers,
+    /// A holder with a copy of this member's directory, or with a newer state of it, has been started since.
+    Replaced(PartitionId),
     /// It has no volume of this name.
     NoSuchName(String),
     /// This is no name of a volume.
@@ -228,6 +275,11 @@ impl fmt::Display for RegistryError {
             Self::TooManyMembers => {
                 write!(f, "the registry has {MEMBERS_MAX} members, and takes no more: end some that are not needed")
             }
+            Self::Replaced(partition) => write!(
+                f,
+                "holder {:016x} was started again elsewhere, from a copy of its directory: this one counts no more",
+                partition.0
+            ),
             Self::NoSuchName(name) => {
                 write!(f, "there is no volume '{name}': `thorp volume list` shows those there are, `create` makes one")
             }

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 use volume::{Change, HostId, Member, PartitionId, Registered, View, VolumeId};
-use volumes::registry::{MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE, StoreRegistry, VOLUMES_MAX};
+use volumes::registry::{Life, MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE, StoreRegistry, VOLUMES_MAX};
 
 const VOLUME: VolumeId = VolumeId(0xfeed_f00d);
 
@@ -59,7 +59,7 @@ fn claim(view: &View, host: u64) -> Change {
 fn member(number: u64, free: u64) -> Registrant {
     let member = Member { partition: PartitionId(number), domain: number, free, copies: 0 };
     let (address, name) = (format!("127.0.0.1:{number}"), format!("peer-{number}"));
-    Registrant { member, address, name, is_disk_full: false }
+    Registrant { member, life: Life { incarnation: 1, number }, address, name, is_disk_full: false }
 }
 
 #[test]

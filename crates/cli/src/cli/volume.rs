@@ -230,6 +230,10 @@ pub(crate) struct HolderArgs {
     /// The room that its files may take, such as 50G. Half of it is given to owners: the rest is for what is not freed yet.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) room: usize,
+    /// Makes the directory anew, as another holder: the copies that it has are dropped. For one that is an older state of a
+    /// holder's directory, or a copy of it.
+    #[arg(long)]
+    pub(crate) as_new: bool,
     /// Listens here for the owners of volumes.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,

@@ -14,7 +14,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use volumes::control::{Control, ControlledHolder};
 use volumes::registry::{self, StoreRegistry, host_name};
-use volumes::{HolderNames, HolderServer, HolderSettings, HolderStatus, RescueSettings, RescueWord, TakeOverWord};
+use volumes::{
+    Dropped, HolderNames, HolderServer, HolderSettings, HolderStatus, Lives, RescueSettings, RescueWord, TakeOverWord,
+};
 
 /// How often to look whether it has failed, or is empty.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -35,9 +37,20 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     let HolderArgs { dir, room, listen, insecure, .. } = args;
     let settings = HolderSettings { dir: dir.clone(), room: *room as u64, listen: *listen, insecure: *insecure };
     let runtime = Runtime::start()?;
-    let holder = Arc::new(HolderServer::start(&settings, &runtime)?);
+    if args.as_new {
+        HolderServer::make_anew(&settings, &mut |dropped| say(&said_of(&dropped)))?;
+    }
+    let registry = registry(args)?;
+    let mut waits = |within: Duration| {
+        say(&format!(
+            "another process may be this holder: waiting {} s for a sign of life of it in the registry",
+            within.as_secs()
+        ));
+    };
+    let holder = HolderServer::start_known(&settings, Lives::new(&*registry, &mut waits), &runtime)?;
+    let holder = Arc::new(holder);
     let (address, status) = (holder.address(), holder.status());
-    holder.register(registry(args)?, names(args, address)?)?;
+    holder.register(registry, names(args, address)?)?;
     if args.bring_home_after_s > 0 {
         rescue(args, &holder, runtime)?;
     }
@@ -106,6 +119,17 @@ impl DiskWords<'_> {
              owners bring home what does not. Make room there, or start it with less --room",
             status.file_bytes, self.room
         ));
+    }
+}
+
+/// The copies that a directory had which was made anew.
+fn said_of(dropped: &Dropped) -> String {
+    let partition = dropped.partition.0;
+    match dropped.copies {
+        Some((bytes, volumes)) => {
+            format!("--as-new drops holder {partition:016x}: {bytes} bytes of copies, of {volumes} volumes")
+        }
+        None => format!("--as-new drops holder {partition:016x}, with copies that cannot be read"),
     }
 }
 

@@ -106,6 +106,7 @@ impl Peer {
                     self.holder.read(session, stamp, record);
                 }
                 HolderEffect::Free(_, through) => self.free(through, rng),
+                HolderEffect::Ask(..) => unreachable!("every peer is one that the registry knows"),
             }
         }
         events

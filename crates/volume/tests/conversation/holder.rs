@@ -90,6 +90,7 @@ impl HolderScript {
                 format!("read {}", say_stamp(stamp))
             }
             HolderEffect::Free(_, through) => format!("free {}", say_stamp(through)),
+            HolderEffect::Ask(_, epoch) => format!("ask the registry for epoch {}", epoch.0),
         };
         writeln!(self.said, "{line}").unwrap();
     }
@@ -153,6 +154,12 @@ impl Player for HolderScript {
                 let is = if self.holder.is_empty() { "yes" } else { "no" };
                 writeln!(self.said, "= {is}").unwrap();
             }
+            ["asks"] => {
+                self.config.asks_registry = true;
+                self.holder = Holder::new(self.config);
+            }
+            ["asked"] => self.holder.asked(VOLUME, None),
+            ["asked", epoch] => self.holder.asked(VOLUME, Some(Epoch(number(epoch)?))),
             ["registered", epoch, revision, ref rest @ ..] => {
                 let listed = rest.contains(&"listed").then_some(self.config.partition);
                 let entry = Registered {

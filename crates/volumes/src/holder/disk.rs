@@ -135,6 +135,16 @@ impl HolderDisk {
         self.shared.log.flush(0, &mut |_| {});
     }
 
+    /// Nothing is counted any more, for this reason.
+    pub(super) fn end(&self, why: &str) {
+        self.shared.end(why);
+    }
+
+    /// Whether nothing is counted any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.shared.log.has_failed()
+    }
+
     fn keep(&self, work: Keeping) {
         // The keeper is gone only when it has panicked: then the disk has failed.
         let _ = self.keeping.as_ref().map(|keeping| keeping.send(work));
@@ -240,9 +250,13 @@ impl Shared {
 
     /// Everything ends: says so, once.
     fn fail(&self, error: &FileError) {
+        self.end(&error.to_string());
+    }
+
+    fn end(&self, why: &str) {
         self.log.fail();
         if let Some(failed) = self.failed.get() {
-            self.end.call_once(|| failed(&error.to_string()));
+            self.end.call_once(|| failed(why));
         }
     }
 

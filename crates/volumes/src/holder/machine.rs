@@ -11,8 +11,9 @@
 use super::places::{Oldest, Places};
 use node::{Done, Machine, Opaque, Output, Port};
 use protocol::Parcel;
-use protocol::volumes::{Stamp, ToHolder, VolumeId};
+use protocol::volumes::{Epoch, Stamp, ToHolder, VolumeId};
 use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use types::{Position, SessionId, Time};
 use volume::{Holder, HolderEffect, HolderEntry, View};
@@ -120,6 +121,8 @@ pub(super) struct HolderMachine {
     damaged: Option<Damaged>,
     /// Everything before this position is known to be free.
     freed: u64,
+    /// Where the registry is asked for epochs, if there is one.
+    asks: Option<Sender<(VolumeId, Epoch)>>,
     outputs: VecDeque<Output>,
 }
 
@@ -137,10 +140,16 @@ impl HolderMachine {
             cleaning: Cleaning::Idle,
             damaged: None,
             freed: 0,
+            asks: None,
             outputs: VecDeque::new(),
         };
         machine.has_room(durable, room);
         machine
+    }
+
+    /// The same, and the registry is asked there for epochs.
+    pub(super) fn asking(self, asks: Option<Sender<(VolumeId, Epoch)>>) -> Self {
+        Self { asks, ..self }
     }
 
     /// The holder, to look at.
@@ -156,6 +165,11 @@ impl HolderMachine {
     /// See [`Holder::registered`].
     pub(super) fn registered(&mut self, volume: VolumeId, view: &View) {
         self.holder.registered(volume, view);
+    }
+
+    /// See [`Holder::asked`].
+    pub(super) fn asked(&mut self, volume: VolumeId, registered: Option<Epoch>) {
+        self.holder.asked(volume, registered);
     }
 
     /// See [`Holder::unregistered`].
@@ -179,6 +193,11 @@ impl HolderMachine {
                 None => return self.holder.read(session, stamp, None),
             },
             HolderEffect::Free(volume, through) => return self.places.free(volume, through),
+            HolderEffect::Ask(volume, epoch) => {
+                // Nobody asks any more: it is stopping.
+                let _ = self.asks.as_ref().map(|asks| asks.send((volume, epoch)));
+                return;
+            }
         };
         self.outputs.push_back(output);
     }
@@ -349,7 +368,7 @@ impl Machine for HolderMachine {
 mod tests {
     use super::*;
     use protocol::volumes::{
-        Content, Copy, Epoch, Extent, FlushEpoch, FromHolder, Open, PartitionId, Record, Sequence, Stream,
+        Content, Copy, Extent, FlushEpoch, FromHolder, Open, PartitionId, Record, Sequence, Stream,
     };
     use volume::HolderConfig;
 

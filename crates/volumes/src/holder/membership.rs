@@ -2,15 +2,21 @@
 //! has copies.
 
 use super::HostedHolder;
+use crate::extents::BLOCK;
 use crate::registry::{PULSE, Registrant, Registry, RegistryError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use volume::Member;
+use volume::{Epoch, Member, VolumeId};
 
 /// How often to look at the registry, unless it says that something has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How often the registry is asked for an epoch, so far apart. A peer that is told no comes again.
+const ASKED_MAX: u32 = 4;
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The names under which a holder is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +34,7 @@ pub(super) struct Membership {
     holder: Arc<HostedHolder>,
     registry: Arc<dyn Registry>,
     ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Membership {
@@ -41,32 +47,64 @@ impl Membership {
         holder.asked_registry(true);
         let ends = Arc::new(AtomicBool::new(false));
         let (of, asked, end) = (holder.clone(), registry.clone(), ends.clone());
-        let thread = thread::Builder::new().name("holder-pulse".to_owned());
-        let thread = thread.spawn(move || keep(&of, &*asked, &names, &end));
-        let thread =
-            thread.map_err(|error| RegistryError::Unreachable(format!("no thread can be started: {error}")))?;
-        Ok(Self { holder, registry, ends, thread: Some(thread) })
+        let mut membership = Self { holder, registry, ends, threads: Vec::new() };
+        membership.spawn("holder-pulse", move || keep(&of, &*asked, &names, &end))?;
+        if let Some(to_ask) = membership.holder.take_to_ask() {
+            let (of, asked, end) = (membership.holder.clone(), membership.registry.clone(), membership.ends.clone());
+            membership.spawn("holder-ask", move || ask(&of, &*asked, &to_ask, &end))?;
+        }
+        Ok(membership)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), RegistryError> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+        let why = |error| RegistryError::Unreachable(format!("no thread can be started: {error}"));
+        self.threads.push(thread.map_err(why)?);
+        Ok(())
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
         self.ends.store(true, SeqCst);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             // One that panicked has let the pulse end, too.
             let _ = thread.join();
         }
-        // One that cannot be asked finds out by the silence.
-        let _ = self.registry.leave(self.holder.partition);
+        // One that cannot be asked finds out by the silence. Of one that was replaced, another process is in the registry.
+        if !self.holder.disk.has_ended() {
+            let _ = self.registry.leave(self.holder.partition);
+        }
     }
 }
 
 fn registrant(holder: &HostedHolder, names: &HolderNames) -> Registrant {
     let status = holder.status();
-    let (free, copies) = (status.free, status.volumes as u64);
+    let (free, copies) = (status.free, status.used / BLOCK as u64);
     let member = Member { partition: holder.partition, domain: names.domain, free, copies };
     let HolderNames { name, address, .. } = names.clone();
-    Registrant { member, address, name, is_disk_full: status.is_disk_full }
+    Registrant { member, life: holder.life, address, name, is_disk_full: status.is_disk_full }
+}
+
+/// Asks for epochs that peers say: a change of the registry may be on its way here.
+fn ask(holder: &HostedHolder, registry: &dyn Registry, to_ask: &Receiver<(VolumeId, Epoch)>, ends: &AtomicBool) {
+    while !ends.load(SeqCst) {
+        let (volume, epoch) = match to_ask.recv_timeout(LOOK_EVERY) {
+            Ok(asked) => asked,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let registered = || registry.view(volume).ok().map(|view| view.entry.epoch);
+        let mut found = registered();
+        for _ in 1..ASKED_MAX {
+            if found.is_none_or(|it| it >= epoch) {
+                break;
+            }
+            thread::sleep(ASK_AGAIN);
+            found = registered();
+        }
+        holder.asked(volume, found);
+    }
 }
 
 fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, ends: &AtomicBool) {
@@ -75,7 +113,11 @@ fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, end
     while !ends.load(SeqCst) {
         if entered.elapsed() >= PULSE {
             // A registry that cannot be asked is asked again.
-            holder.asked_registry(registry.enter(&registrant(holder, names)).is_ok());
+            let pulse = registry.enter(&registrant(holder, names));
+            if let Err(error @ RegistryError::Replaced(_)) = &pulse {
+                return holder.disk.end(&error.to_string());
+            }
+            holder.asked_registry(pulse.is_ok());
             entered = Instant::now();
         }
         for volume in holder.volumes() {

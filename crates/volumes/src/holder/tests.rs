@@ -236,7 +236,7 @@ fn counted_copies_are_there_after_a_restart_and_freed_ones_make_room() {
 /// A holder on a directory in memory.
 fn start_on(files: &Memory, runtime: &Runtime) -> HolderServer {
     let settings = settings(Path::new("memory"), 16 << 20);
-    let folder = Folder::open_in(Arc::new(files.clone()), &settings.dir, settings.room).unwrap();
+    let folder = Folder::open_in(Arc::new(files.clone()), &settings.dir, settings.room, None).unwrap();
     HolderServer::start_in(folder, &settings, runtime).unwrap()
 }
 

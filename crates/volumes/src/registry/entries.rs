@@ -9,8 +9,11 @@
 //!
 //! Some fields are for people alone, and entries of earlier versions have none of them: when somebody gave a sign of life, by the
 //! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full.
+//! A member that has left stays as long as a volume counts on it: an older state of its directory is known by its life.
 
-use super::{ADDRESS_BYTES_MAX, Enlisted, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text};
+use super::{
+    ADDRESS_BYTES_MAX, Enlisted, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -232,6 +235,14 @@ pub(super) struct MemberEntry {
     /// Whether its disk has no room for what it was told to take. Entries of before do not say it.
     #[serde(default)]
     is_disk_full: bool,
+    /// The life that it is in. Entries of before do not say it: any life comes after that.
+    #[serde(default)]
+    incarnation: u32,
+    #[serde(default)]
+    life: u64,
+    /// It has left, and a volume counts on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_gone: bool,
     /// Counts its words, from a number that is drawn when it joins.
     pub(super) pulse: u64,
     /// When it gave the last one, by its clock: milliseconds since 1970.
@@ -241,7 +252,7 @@ pub(super) struct MemberEntry {
 
 impl MemberEntry {
     pub(super) fn new(registrant: &Registrant, pulse: u64, now: SystemTime) -> Self {
-        let Registrant { member: Member { partition, domain, free, copies }, address, name, is_disk_full } =
+        let Registrant { member: Member { partition, domain, free, copies }, life, address, name, is_disk_full } =
             registrant.clone();
         Self {
             format: FORMAT,
@@ -252,6 +263,9 @@ impl MemberEntry {
             address,
             name,
             is_disk_full,
+            incarnation: life.incarnation,
+            life: life.number,
+            is_gone: false,
             pulse,
             said_at_ms: to_ms(now),
         }
@@ -267,9 +281,26 @@ impl MemberEntry {
     }
 
     pub(super) fn registrant(self) -> Registrant {
+        let life = self.lived().life;
         let Self { partition, domain, free, copies, address, name, is_disk_full, .. } = self;
         let member = Member { partition: PartitionId(partition), domain, free, copies };
-        Registrant { member, address, name, is_disk_full }
+        Registrant { member, life, address, name, is_disk_full }
+    }
+
+    pub(super) fn lived(&self) -> Lived {
+        let life = Life { incarnation: self.incarnation, number: self.life };
+        Lived { life, pulse: self.pulse, is_gone: self.is_gone }
+    }
+
+    /// It goes from one life into another, or stays in it; `None` if it is in a later one already.
+    pub(super) fn live(self, from: Life, to: Life) -> Option<Self> {
+        let pulse = self.pulse.wrapping_add(1);
+        let Life { incarnation, number: life } = to;
+        self.lived().life.is_within(from).then_some(Self { incarnation, life, is_gone: false, pulse, ..self })
+    }
+
+    pub(super) fn gone(self) -> Self {
+        Self { is_gone: true, ..self }
     }
 }
 
@@ -293,7 +324,8 @@ mod tests {
     fn member(name: &str) -> MemberEntry {
         let member = Member { partition: PartitionId(7), domain: u64::MAX, free: 1 << 30, copies: 2 };
         let (address, name) = ("10.0.0.7:7421".to_owned(), name.to_owned());
-        MemberEntry::new(&Registrant { member, address, name, is_disk_full: true }, 9, at())
+        let life = Life { incarnation: 3, number: 11 };
+        MemberEntry::new(&Registrant { member, life, address, name, is_disk_full: true }, 9, at())
     }
 
     fn nameless() -> VolumeEntry {
@@ -328,12 +360,13 @@ mod tests {
     fn the_bytes_of_a_member_are_the_documented_ones() {
         let entry = member("host17");
         let before = r#"{"format":1,"partition":7,"domain":18446744073709551615,"free":1073741824,"copies":2,"address":"10.0.0.7:7421","name":"host17""#;
-        let golden = before.to_owned() + r#","is_disk_full":true,"pulse":9,"said_at_ms":1900000000123}"#;
+        let golden = before.to_owned()
+            + r#","is_disk_full":true,"incarnation":3,"life":11,"pulse":9,"said_at_ms":1900000000123}"#;
         assert_eq!(String::from_utf8(entry.to_bytes()).unwrap(), golden);
         assert_eq!(MemberEntry::from_bytes(golden.as_bytes()), Ok(entry.clone()));
         // As an earlier version wrote it.
         let read = MemberEntry::from_bytes((before.to_owned() + r#","pulse":9}"#).as_bytes());
-        assert_eq!(read, Ok(MemberEntry { is_disk_full: false, said_at_ms: None, ..entry }));
+        assert_eq!(read, Ok(MemberEntry { is_disk_full: false, incarnation: 0, life: 0, said_at_ms: None, ..entry }));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A registry in this process, which several hosts share: each has a clone of it.
 
-use super::{HolderName, MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE};
+use super::{HolderName, Life, Lived, MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -27,10 +27,25 @@ struct State {
     volumes: BTreeMap<VolumeId, View>,
     /// Members, and when they had their last pulse.
     members: BTreeMap<PartitionId, (Registrant, Instant)>,
+    /// The lives of members, also of those that are none any more.
+    lives: BTreeMap<PartitionId, Lived>,
     /// Members, also those that are none any more.
     names: BTreeMap<PartitionId, HolderName>,
     /// Counts all changes.
     changes: u64,
+}
+
+impl State {
+    /// A member is in this life, and was in that one.
+    fn live(&mut self, partition: PartitionId, from: Life, to: Life) -> Result<(), RegistryError> {
+        let lived = self.lives.get(&partition);
+        if lived.is_some_and(|it| !it.life.is_within(from)) {
+            return Err(RegistryError::Replaced(partition));
+        }
+        let pulse = lived.map_or(0, |it| it.pulse + 1);
+        self.lives.insert(partition, Lived { life: to, pulse, is_gone: false });
+        Ok(())
+    }
 }
 
 impl MemoryRegistry {
@@ -103,12 +118,23 @@ impl Registry for MemoryRegistry {
         Ok(alive.map(|(member, _)| member.clone()).collect())
     }
 
+    fn life(&self, partition: PartitionId) -> Result<Option<Lived>, RegistryError> {
+        self.check()?;
+        Ok(self.state().lives.get(&partition).copied())
+    }
+
+    fn begin(&self, partition: PartitionId, from: Life, to: Life) -> Result<(), RegistryError> {
+        self.check()?;
+        self.change_state(|state| state.live(partition, from, to))
+    }
+
     fn enter(&self, member: &Registrant) -> Result<(), RegistryError> {
         member.check()?;
         self.check()?;
         self.change_state(|state| {
             state.members.retain(|_, (_, pulse)| pulse.elapsed() < SILENCE);
             let partition = member.member.partition;
+            state.live(partition, member.life, member.life)?;
             if state.members.len() >= MEMBERS_MAX && !state.members.contains_key(&partition) {
                 return Err(RegistryError::TooManyMembers);
             }
@@ -120,7 +146,10 @@ impl Registry for MemoryRegistry {
 
     fn leave(&self, partition: PartitionId) -> Result<(), RegistryError> {
         self.check()?;
-        self.change_state(|state| state.members.remove(&partition));
+        self.change_state(|state| {
+            state.members.remove(&partition);
+            state.lives.get_mut(&partition).into_iter().for_each(|it| it.is_gone = true);
+        });
         Ok(())
     }
 
@@ -212,7 +241,9 @@ mod tests {
     fn members_enter_and_leave() {
         let registry = registry();
         let member = Member { partition: PartitionId(3), domain: super::super::domain("rack 1"), free: 9, copies: 0 };
-        let member = Registrant { member, address: "127.0.0.1:9".into(), name: "peer".into(), is_disk_full: false };
+        let life = Life { incarnation: 2, number: 7 };
+        let member =
+            Registrant { member, life, address: "127.0.0.1:9".into(), name: "peer".into(), is_disk_full: false };
         registry.enter(&member).unwrap();
         let renewed = Registrant { member: Member { free: 5, ..member.member }, ..member.clone() };
         registry.enter(&renewed).unwrap();

@@ -9,7 +9,8 @@ use super::entries::{Directory, Entry, Listed, MEMBERS, MemberEntry, PLACE_BYTES
 use super::pulses::Pulses;
 use super::step::{Failed, Step};
 use super::{
-    Enlisted, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX, Volume,
+    Enlisted, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX,
+    Volume,
 };
 use bytes::Bytes;
 use database::{Cure, Database, Error, Transaction, Tries, block_on};
@@ -136,7 +137,7 @@ impl StoreRegistry {
     /// Why the store has not said.
     pub fn enlisted(&self) -> Result<Vec<Enlisted>, RegistryError> {
         let members = self.transact(|step| self.member_entries(step, |_| true))?;
-        Ok(members.into_iter().map(MemberEntry::enlisted).collect())
+        Ok(members.into_iter().filter(|it| !it.lived().is_gone).map(MemberEntry::enlisted).collect())
     }
 
     /// Removes a volume that nobody has attached, and whose copies are all home.
@@ -239,7 +240,31 @@ impl StoreRegistry {
     /// Removes the members that have been silent for long. A member that comes back enters anew.
     fn forget_silent(&self) -> Result<(), RegistryError> {
         let silent = self.seen().pulses.long_silent(Instant::now());
-        silent.into_iter().try_for_each(|partition| self.leave(partition))
+        silent.into_iter().try_for_each(|partition| {
+            let is_needed = self.look(|step| {
+                let is_gone = self.member_entries(step, |id| id == partition.0)?.iter().all(|it| it.lived().is_gone);
+                Ok(is_gone && self.is_counted_on(step, partition)?)
+            })?;
+            if is_needed { Ok(()) } else { self.leave(partition) }
+        })
+    }
+
+    /// Whether a volume counts on a member.
+    fn is_counted_on(&self, step: &Step<'_>, partition: PartitionId) -> Result<bool, Failed> {
+        let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
+        for listed in &directory.entries {
+            if step.expect::<VolumeEntry>(listed.object())?.view().entry.holders.contains(&partition) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The entry of a member, and where it is.
+    fn member_entry(&self, step: &Step<'_>, partition: PartitionId) -> Result<Option<(ObjectId, MemberEntry)>, Failed> {
+        let directory = step.read_or_default::<Directory>(ObjectId::root(self.members))?;
+        let listed = directory.entries.iter().find(|it| it.id == partition.0);
+        listed.map(|it| Ok((it.object(), step.expect(it.object())?))).transpose()
     }
 }
 
@@ -289,7 +314,23 @@ impl Registry for StoreRegistry {
         let mut seen = self.seen();
         let pulses = members.iter().map(|it| (it.partition(), it.pulse));
         let alive = seen.pulses.hear(Instant::now(), pulses);
-        Ok(members.into_iter().filter(|it| alive.contains(&it.partition())).map(MemberEntry::registrant).collect())
+        let is_alive = |it: &MemberEntry| alive.contains(&it.partition()) && !it.lived().is_gone;
+        Ok(members.into_iter().filter(is_alive).map(MemberEntry::registrant).collect())
+    }
+
+    fn life(&self, partition: PartitionId) -> Result<Option<Lived>, RegistryError> {
+        self.transact(|step| Ok(self.member_entry(step, partition)?.map(|(_, entry)| entry.lived())))
+    }
+
+    fn begin(&self, partition: PartitionId, from: Life, to: Life) -> Result<(), RegistryError> {
+        self.transact(|step| {
+            let Some((object, entry)) = self.member_entry(step, partition)? else { return Ok(()) };
+            // It is made again if the outcome of making it was not known.
+            if entry.lived().life == to {
+                return Ok(());
+            }
+            step.write(object, &entry.live(from, to).ok_or(RegistryError::Replaced(partition))?)
+        })
     }
 
     fn enter(&self, member: &Registrant) -> Result<(), RegistryError> {
@@ -299,8 +340,9 @@ impl Registry for StoreRegistry {
         self.transact(|step| {
             let mut directory = step.read_or_default::<Directory>(root)?;
             if let Some(listed) = directory.entries.iter().find(|it| it.id == partition.0) {
-                let pulse = step.expect::<MemberEntry>(listed.object())?.pulse.wrapping_add(1);
-                return step.write(listed.object(), &MemberEntry::new(member, pulse, SystemTime::now()));
+                let entry = step.expect::<MemberEntry>(listed.object())?;
+                let entry = entry.live(member.life, member.life).ok_or(RegistryError::Replaced(partition))?;
+                return step.write(listed.object(), &MemberEntry::new(member, entry.pulse, SystemTime::now()));
             }
             if directory.entries.len() >= MEMBERS_MAX {
                 return Err(RegistryError::TooManyMembers.into());
@@ -319,6 +361,10 @@ impl Registry for StoreRegistry {
         self.transact(|step| {
             let mut directory = step.read_or_default::<Directory>(root)?;
             let Some(at) = directory.entries.iter().position(|it| it.id == partition.0) else { return Ok(()) };
+            if self.is_counted_on(step, partition)? {
+                let object = directory.entries[at].object();
+                return step.write(object, &step.expect::<MemberEntry>(object)?.gone());
+            }
             step.delete(directory.entries.remove(at).object())?;
             step.write(root, &directory)
         })

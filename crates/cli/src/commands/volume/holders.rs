@@ -28,7 +28,7 @@ pub(super) fn holders(args: &VolumeHoldersArgs, output: &mut Output) -> Result {
 /// The holders that the registry knows, with the volumes that count on them.
 fn of_store(members: &[Enlisted], silent: &BTreeMap<u64, Duration>, volumes: &[Volume], output: &mut Output) -> Result {
     members.iter().try_for_each(|it| {
-        let Registrant { member, address, name, is_disk_full } = &it.registrant;
+        let Registrant { member, address, name, is_disk_full, .. } = &it.registrant;
         let silence = silent.get(&member.partition.0).map(Duration::as_secs);
         let counts = |volume: &&Volume| volume.view.entry.holders.contains(&member.partition);
         let held: Vec<_> = volumes.iter().filter(counts).map(|volume| volume.name.as_str()).collect();
@@ -38,7 +38,7 @@ fn of_store(members: &[Enlisted], silent: &BTreeMap<u64, Duration>, volumes: &[V
             "address": address,
             "domain": number(member.domain),
             "free": member.free,
-            "volumes": member.copies,
+            "blocks": member.copies,
             "is_disk_full": is_disk_full,
             "silent_s": silence,
             "holds": held,

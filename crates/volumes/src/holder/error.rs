@@ -1,0 +1,81 @@
+//! Why a folder is none to keep copies in.
+
+use super::marker::MARKER_NAME;
+use crate::registry::{RegistryError, SILENCE};
+use std::fmt;
+use std::path::PathBuf;
+use vfs::FileError;
+
+/// The least room of a holder, in bytes.
+pub const HOLDER_ROOM_MIN: u64 = 16 << 20;
+
+/// The most.
+pub const HOLDER_ROOM_MAX: u64 = 1 << 44;
+
+/// Why a folder is none to keep copies in.
+#[derive(Debug)]
+pub enum FolderError {
+    /// A file in it cannot be used.
+    File(FileError),
+    /// Another process uses it.
+    InUse(PathBuf),
+    /// There are files in it, and no marker of a holder.
+    NotEmpty(PathBuf),
+    /// The room is none that it can have.
+    Room(u64),
+    /// It is an older state of a holder's folder, or another copy of it was started.
+    Older(PathBuf),
+    /// It is a copy of the folder of a holder that runs.
+    Lives(PathBuf),
+    /// The registry could not be asked for its life.
+    Registry(RegistryError),
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::InUse(dir) => {
+                write!(f, "{} is used by another process: end that, or give another directory", dir.display())
+            }
+            Self::NotEmpty(dir) => write!(
+                f,
+                "{} has files in it and is no folder of a holder: give an empty directory, or one that is to be made; if it \
+                 was a holder's, its file {MARKER_NAME} is missing, and what it has cannot be used",
+                dir.display()
+            ),
+            Self::Older(dir) => write!(
+                f,
+                "{} is an older state of a holder's directory, or a copy of one that was started elsewhere since: what it has \
+                 counts no more. Start the newest one; or this one with --as-new, which drops its copies and makes it another \
+                 holder",
+                dir.display()
+            ),
+            Self::Lives(dir) => write!(
+                f,
+                "{} is a copy of the directory of a holder that runs: end that one, and wait {} s; or start this one with \
+                 --as-new, which drops its copies and makes it another holder",
+                dir.display(),
+                SILENCE.as_secs()
+            ),
+            Self::Registry(error) => write!(f, "{error}: a holder starts when the registry knows of its start"),
+            Self::Room(room) => {
+                write!(f, "a holder cannot have {room} bytes: expected {HOLDER_ROOM_MIN} to {HOLDER_ROOM_MAX}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+impl From<FileError> for FolderError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<RegistryError> for FolderError {
+    fn from(error: RegistryError) -> Self {
+        Self::Registry(error)
+    }
+}
