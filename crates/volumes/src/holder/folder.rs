@@ -20,6 +20,10 @@ use super::places::Places;
 
 const LOCK_NAME: &str = "lock";
 
+/// The segments that a log begins with: one is written, another one may have what is needed, and on a full disk the last one is
+/// for what frees them.
+const SEGMENTS_MIN: usize = 3;
+
 /// The copies that a folder had when it was made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped {
@@ -127,7 +131,7 @@ fn create(files: &dyn Files, dir: &Path, limits: Limits, is_ours: bool) -> Resul
         }
     }
     marker.write(files)?;
-    Log::<Entries>::create(files, LogId(marker.partition), limits, 2)?;
+    Log::<Entries>::create(files, LogId(marker.partition), limits, SEGMENTS_MIN)?;
     files.sync_dir().doing("sync", || files.path(""))?;
     Ok(marker)
 }
