@@ -218,7 +218,8 @@ impl Disk for HolderDisk {
 impl Shared {
     fn room(&self, free: u64) -> Room {
         let total = self.bytes.load(Relaxed);
-        Room { free, total, may_grow: total < self.bytes_max && !self.is_full.load(Relaxed) }
+        let may_grow = total < self.bytes_max && !self.is_full.load(Relaxed);
+        Room { free, total, may_grow, segment: self.segment_bytes }
     }
 
     /// Reports a flush. Says whether less is free than there is to be.

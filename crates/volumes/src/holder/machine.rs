@@ -70,6 +70,8 @@ pub(super) struct Room {
     pub(super) total: u64,
     /// Whether the log may become larger.
     pub(super) may_grow: bool,
+    /// The bytes of each of its segments.
+    pub(super) segment: u64,
 }
 
 impl Room {
@@ -81,6 +83,11 @@ impl Room {
     /// The bytes of copies that are moved at a time.
     fn moved_max(self) -> u64 {
         (self.total / 32).min(MOVED_BYTES_MAX)
+    }
+
+    /// The bytes that the cleaning may take before it has made any free: a segment is free when all of it has been moved.
+    fn cleaning_max(self) -> u64 {
+        self.moved_max() + if self.may_grow { 0 } else { self.segment }
     }
 }
 
@@ -223,7 +230,7 @@ impl HolderMachine {
             return;
         }
         self.room = room;
-        self.holder.limit(room.free.saturating_sub(room.moved_max()) / 2);
+        self.holder.limit(room.free.saturating_sub(room.cleaning_max()) / 2);
     }
 
     /// Moves the oldest entries, if the log is full of what is not needed.
@@ -373,7 +380,7 @@ mod tests {
     use volume::HolderConfig;
 
     const VOLUME: VolumeId = VolumeId(1);
-    const FULL: Room = Room { free: 4096, total: 1 << 20, may_grow: false };
+    const FULL: Room = Room { free: 4096, total: 1 << 20, may_grow: false, segment: 0 };
 
     fn copy(sequence: u64) -> HolderEntry {
         copy_of(sequence, 4096)
@@ -412,7 +419,7 @@ mod tests {
     #[test]
     fn no_more_is_promised_than_the_log_has_room_for() {
         let (total, bytes, port) = (8 << 20, 64 << 10, Port::Session(SessionId(1)));
-        let room = |free| Room { free, total, may_grow: false };
+        let room = |free| Room { free, total, may_grow: false, segment: 0 };
         let holder = Holder::new(HolderConfig::new(PartitionId(1), 64 << 20));
         let mut machine = HolderMachine::new(holder, Places::new(1), room(total));
         let open = Open { volume: VOLUME, epoch: Epoch(1), revision: 1, home: Stamp::begin(Epoch(1)) };
