@@ -135,6 +135,8 @@ struct Shared {
     ends: AtomicBool,
     /// Readers that have asked for all pages that they were to ask for first.
     ready: AtomicUsize,
+    /// Those that have not are to go on as the others do.
+    is_time_up: AtomicBool,
     /// One for each visitor: nobody waits for another's.
     tallies: Vec<Mutex<Tally>>,
 }
@@ -152,6 +154,7 @@ impl Load {
             check: Check::default(),
             ends: AtomicBool::new(false),
             ready: AtomicUsize::new(0),
+            is_time_up: AtomicBool::new(false),
             tallies,
         };
         let (shared, mut tasks) = (Arc::new(shared), Vec::new());
@@ -164,12 +167,13 @@ impl Load {
         Ok(Self { runtime: Some(runtime), tasks, shared })
     }
 
-    /// Waits until every cache was asked for every page, if that comes first, but no longer than this.
+    /// Waits until every cache was asked for every page, if that comes first, but no longer than this: then readers leave the rest.
     pub fn wait_all_asked(&self, within: Duration) {
         let begun = Instant::now();
         while self.shared.ready.load(Ordering::Relaxed) < self.shared.options.readers && begun.elapsed() < within {
             thread::sleep(Duration::from_millis(5));
         }
+        self.shared.is_time_up.store(true, Ordering::Relaxed);
     }
 
     /// Ends it without waiting for what is under way.
@@ -256,7 +260,7 @@ async fn read(shared: Arc<Shared>, number: usize) {
     let (mut visitor, mut line, tally) = (shared.visitor(number), Line::to(address), &shared.tallies[number]);
     if shared.options.all_first {
         for visit in shared.share(number) {
-            if shared.goes_on() {
+            if shared.goes_on() && !shared.is_time_up.load(Ordering::Relaxed) {
                 line.ask(&visit).await;
             }
         }
