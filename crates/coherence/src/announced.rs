@@ -1,9 +1,8 @@
 //! The updates of a watcher at its hub, by the watcher's numbers.
 
 use crate::updates::{Ended, Update, Updates};
-use homes::Dependency;
+use homes::{Dependency, Fence};
 use std::collections::HashMap;
-use std::mem;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
@@ -15,14 +14,15 @@ pub struct Announced {
     released: HashMap<u64, Update>,
     told: UnboundedSender<(u64, Result<Update, Ended>)>,
     heard: UnboundedReceiver<(u64, Result<Update, Ended>)>,
-    is_caught_up: bool,
+    /// The number with which it was said that all before is visible.
+    caught_up: Option<Fence>,
 }
 
 impl Announced {
     /// None yet, at this hub.
     pub fn new(hub: Updates) -> Self {
         let (told, heard) = mpsc::unbounded_channel();
-        Self { hub, waiting: HashMap::new(), released: HashMap::new(), told, heard, is_caught_up: false }
+        Self { hub, waiting: HashMap::new(), released: HashMap::new(), told, heard, caught_up: None }
     }
 
     /// Announces an update: the hub knows of it when this is over.
@@ -71,10 +71,10 @@ impl Announced {
         }
     }
 
-    /// All is visible that was confirmed before there was this hub.
-    pub fn caught_up(&mut self) {
-        if !mem::replace(&mut self.is_caught_up, true) {
-            self.hub.caught_up();
+    /// All is visible that was confirmed before there was this hub, or before the source was got hold of under this number.
+    pub fn caught_up(&mut self, fence: Fence) {
+        if self.caught_up.replace(fence) != Some(fence) {
+            self.hub.caught_up(fence);
         }
     }
 

@@ -58,7 +58,7 @@ pub use changes::Changes;
 pub use error::SiteError;
 pub use fabric::FabricError;
 pub use finding::{Finding, Severity};
-pub use homes::{Dependency, NotStored, Proof, SourceName, Ticket};
+pub use homes::{Dependency, Fence, NotStored, Proof, SourceName, Ticket};
 pub use shared_home::{HomeServer, ShareConfig};
 pub use site::{Site, SiteConfig, SourceLease};
 pub use updates::{Ended, Update, Updates};

@@ -23,7 +23,7 @@ use crate::mapping::Mapping;
 use crate::site::{Parts, Site, SiteConfig};
 use crate::updates::Updates;
 use fabric::{FabricError, Shared, Shim, Window as Memory};
-use homes::{CHANGES, Change, Dependency, Home, HomeConfig, Responder, Table, Window};
+use homes::{CHANGES, Change, Dependency, Fence, Home, HomeConfig, Responder, Table, Window};
 use net::{
     Host, HostEnd, ListenConfig, ListenError, Listener, Machines, Runtime, UnixListenConfig, refuse_open_network,
 };
@@ -92,7 +92,7 @@ impl HomeServer {
         let parts = Site::start_with(&SiteConfig { earlier_lease: succeeds, ..config.clone() }, home, runtime)?;
         if config.hub.is_none() && config.listen.is_none() && config.earlier_lease.is_none() {
             // The updaters of an earlier hub were its caches, which tell of what is visible already.
-            parts.updates.caught_up();
+            parts.updates.caught_up(Fence::NONE);
         }
         if let Some(socket) = socket {
             let config = UnixListenConfig {

@@ -3,7 +3,7 @@
 use crate::call::Called;
 use crate::error::SiteError;
 use crate::far::{drawn, trouble, uplink};
-use homes::{Dependency, Hub, SourceName, UpdateId, Updater};
+use homes::{Dependency, Fence, Hub, SourceName, UpdateId, Updater};
 use net::{ConnectError, Host, Machines, Runtime};
 use node::{Driver, RoleId, Waiter};
 use std::error::Error;
@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use types::Time;
 
 /// The way to a hub.
 #[derive(Clone)]
@@ -128,11 +129,12 @@ impl Updates {
     }
 
     /// Everything is visible that an earlier hub than that of this process may have released. To a hub elsewhere it is said
-    /// of the source that this speaks for: all that has become visible there is announced.
-    pub fn caught_up(&self) {
+    /// of the source that this speaks for: all that has become visible there is announced. Whoever gets hold of that source
+    /// later has a greater number.
+    pub fn caught_up(&self, fence: Fence) {
         match &self.0 {
             Way::Here(hub) => hub.call(Hub::caught_up),
-            Way::Far { updater, .. } => updater.call(Updater::caught_up),
+            Way::Far { updater, .. } => updater.call(|updater| updater.caught_up(fence)),
         }
     }
 
@@ -142,6 +144,11 @@ impl Updates {
             Way::Here(_) => None,
             Way::Far { role, host, .. } => trouble(host, *role),
         }
+    }
+
+    /// The clock that leases are of: it goes on while the machine sleeps.
+    pub fn now(&self) -> Time {
+        self.driver().now()
     }
 
     fn driver(&self) -> &dyn Driver {

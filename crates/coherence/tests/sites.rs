@@ -1,6 +1,6 @@
 //! Sites as their users have them: alone, and several around one hub.
 
-use coherence::{Cache, Claim, Dependency, Site, SiteConfig, SourceName, Updates};
+use coherence::{Cache, Claim, Dependency, Fence, Site, SiteConfig, SourceName, Updates};
 use net::Runtime;
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ async fn sites_around_one_hub_hear_of_every_update() {
         .map(|()| Site::start(&SiteConfig { hub: Some(address.clone()), ..SiteConfig::default() }, &runtime).unwrap());
     let far = Updates::connect(&address, &runtime).unwrap();
     // A hub that listens may come after another one, and keeps everything marked until that one's updates are visible.
-    hub.updates().caught_up();
+    hub.updates().caught_up(Fence::NONE);
     for updates in [hub.updates(), far.clone(), sites[0].updates()] {
         let mut proofs = Vec::new();
         for site in sites.iter().chain([&hub]) {
@@ -106,30 +106,30 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 async fn nothing_is_stored_without_the_source() {
     let runtime = Runtime::start().unwrap();
     let (lease, listen) = (Duration::from_millis(200), Some("127.0.0.1:0".parse().unwrap()));
-    let name = |name: &str| SourceName::new(name).unwrap();
+    let (name, fence) = (|name: &str| SourceName::new(name).unwrap(), |number| Fence { term: 0, number });
     let sources = vec![name("shop")];
     let site = Site::start(&SiteConfig { listen, lease, sources, ..SiteConfig::default() }, &runtime).unwrap();
     let (cache, address) = (site.cache(), site.address().unwrap().to_string());
-    site.updates().caught_up();
+    site.updates().caught_up(Fence::NONE);
     let is_stored = async || match cache.ticket() {
         Some(ticket) => cache.store(ticket, &item(1)).await.is_ok(),
         None => false,
     };
     let stranger = Updates::connect_source(&address, name("shed"), &runtime).unwrap();
-    stranger.caught_up();
+    stranger.caught_up(fence(1));
     until("a stranger is told so", || stranger.trouble().is_some_and(|why| why.to_string().contains("'shed'"))).await;
     assert!(!is_stored().await);
 
     let source = Updates::connect_source(&address, name("shop"), &runtime).unwrap();
     source.announce(item(1)).await.unwrap().visible();
     assert!(!is_stored().await, "it has not caught up");
-    source.caught_up();
+    source.caught_up(fence(1));
     let proof = stored(&cache, &item(1)).await;
     let next = Updates::connect_source(&address, name("shop"), &runtime).unwrap();
     next.announce(item(2)).await.unwrap().visible();
     source.announce(item(2)).await.unwrap().visible();
     assert!(proof.is_current(), "the one that comes later may never have its turn");
-    next.caught_up();
+    next.caught_up(fence(2));
     until("another one takes its place", || source.trouble().is_some()).await;
     assert!(source.announce(item(1)).await.is_err());
     let proof = stored(&cache, &item(1)).await;

@@ -3,7 +3,8 @@
 //! ```text
 //!   away --connected/Join--> joining --Reset, Mark*, Lease--> joined --the hub is gone--> away
 //! ```
-//! 1. The home answers for its table within its lease alone, wherever it is in this picture.
+//! 1. The home answers for its table within its lease alone, and while its session with its hub goes on, as far as it knows
+//!    (**SilentWithoutHub**): a database that dies with the hub shows what nobody has released.
 //! 2. Tickets are given, and responses stored, only while it has joined and its lease goes on: it knows of all outstanding
 //!    marks then (**JoinWithMarks**), and answers no longer than its hub knows (**OutlastEarlierLease**).
 //! 3. A mark changes the words of all that depends on it, and only then is acknowledged.
@@ -64,6 +65,8 @@ pub struct Home<M = Box<[AtomicU64]>> {
     link: Link,
     /// It has taken its lease back, and told its hub.
     has_left: bool,
+    /// The end of the longest lease that its table had. A reader on another machine may have seen it.
+    leased: Time,
     is_over: bool,
     outputs: VecDeque<Output>,
 }
@@ -118,6 +121,7 @@ impl<M: Memory> Home<M> {
             caches: Caches::new(),
             link: Link::default(),
             has_left: false,
+            leased: Time::ZERO,
             is_over: false,
             outputs: VecDeque::new(),
         }
@@ -275,7 +279,8 @@ impl<M: Memory> Home<M> {
         let asked = if self.config.broken.is(Rule::LeaseFromAsking) { now } else { lease.asked };
         let length = Duration::from_millis(lease.lease_ms.into());
         let until = asked + length;
-        let outlasts = until >= self.table.lease() || self.config.broken.is(Rule::OutlastEarlierLease);
+        let outlasts = until >= self.leased || self.config.broken.is(Rule::OutlastEarlierLease);
+        self.leased = self.leased.max(until);
         self.table.extend(until);
         self.link = Link {
             is_joined: self.link.is_joined || outlasts,
@@ -348,6 +353,9 @@ impl<M: Memory> Machine for Home<M> {
 
     fn disconnected(&mut self, _: Time, port: Port) {
         if port == Port::Server {
+            if !self.config.broken.is(Rule::SilentWithoutHub) {
+                self.table.revoke();
+            }
             self.link = Link { is_joined: self.link.is_joined, ..Link::default() };
             return;
         }

@@ -10,12 +10,14 @@
 //! 3. A home is told everything in one order, renewals of its lease among it (**RenewInOrder**); a lease is counted here
 //!    from when it is said, and longer than at its holder (**AllowDrift**).
 //! 4. A home that leaves marks unsaid for as long as a lease is not renewed: it would hold up all updates for good.
-//! 5. Everything is marked while a source is away, from when its lease is over until it has come and has caught up
-//!    (**StarWithoutSource**): what changes there meanwhile, nobody announces. The names of the sources are settings, so that
-//!    a hub that begins anew knows whom it waits for.
+//! 5. Everything is marked while a source is away, from when its session has ended, or its lease is over, until it has come
+//!    and has caught up (**StarWithoutSource**): what changes there meanwhile, nobody announces. The names of the sources are
+//!    settings, so that a hub that begins anew knows whom it waits for. An updater that has spoken for a source does not do so
+//!    again when another one has got hold of the source since, as their numbers say (**FenceSources**).
 //! 6. Where the source of this process gives a lease itself, as a store does, that of a home ends within it
 //!    (**LeaseWithinSource**): the source waits so long for those who watch it, and no longer. Without one no home has any.
 //!    The source is told to have given more behind all updates that were heard of before: a home with more has marked them.
+//!    A hub that has had none for as long as a lease sends homes away: another one may have the source.
 //! 7. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
 //!    leases that the other may have given are over (**HubWaits**), and keeps everything marked until what the other may
 //!    have released is visible (**StarUntilVisible**).
@@ -81,6 +83,8 @@ pub struct Hub {
     opens_at: Time,
     /// Where there is one, when the lease of the source of this process is over.
     source_until: Time,
+    /// When it began.
+    begun: Time,
     /// Homes that have asked for a lease while the source had given none, and when, by their clocks.
     owed: BTreeMap<HolderId, Time>,
     homes: BTreeMap<HolderId, Holder>,
@@ -141,6 +145,7 @@ impl Hub {
             config,
             opens_at: Time::ZERO,
             source_until: Time::ZERO,
+            begun: Time::ZERO,
             owed: BTreeMap::new(),
             homes,
             updaters,
@@ -280,6 +285,7 @@ fn bytes_of(dependencies: &[Dependency]) -> usize {
 
 impl Machine for Hub {
     fn start(&mut self, now: Time) {
+        self.begun = now;
         for name in self.config.sources.clone() {
             self.mark_without(now, &name);
         }
@@ -311,6 +317,9 @@ impl Machine for Hub {
                 if let Some(updater) = self.updaters.get_mut(&life) {
                     updater.port = None;
                 }
+                if let Some(name) = self.sources.of(life).cloned() {
+                    self.mark_without(now, &name);
+                }
             }
             None => {}
         }
@@ -340,7 +349,9 @@ impl Machine for Hub {
                     self.unmark(update);
                 }
             }
-            (ToHub::CaughtUp(CaughtUp), Some(Peer::Updater(life))) => self.source_caught_up(life),
+            (ToHub::CaughtUp(CaughtUp { fence }), Some(Peer::Updater(life))) => {
+                self.source_caught_up(port, life, fence);
+            }
             // A peer whose session this hub has ended may have said something before it heard of that.
             (ToHub::Goodbye(_), _) | (_, None) => {}
             (message, Some(_)) => {
@@ -368,7 +379,8 @@ impl Machine for Hub {
 
     fn poll_timeout(&self) -> Option<Time> {
         let updaters = self.updaters.values().map(|updater| updater.until).min();
-        let end = updaters.into_iter().chain(self.earlier.map(|(_, at)| at)).min();
+        let away = self.owed_apart().next().map(|_| self.without_source_at());
+        let end = updaters.into_iter().chain(self.earlier.map(|(_, at)| at)).chain(away).min();
         if self.waiting.is_empty() {
             return end;
         }
@@ -383,6 +395,7 @@ impl Machine for Hub {
             self.unmark(update);
         }
         self.let_updaters_go(now);
+        self.send_away(now);
         self.release_all(now);
     }
 

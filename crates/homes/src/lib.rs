@@ -47,7 +47,7 @@ pub use home::{Home, HomeConfig};
 pub use hub::{Hub, HubConfig};
 pub use look_ups::{Clock, Found, LookUps, Responder, Wanted};
 pub use protocol::caches::{NotStored, Proof, Ticket};
-pub use protocol::homes::{Dependency, SourceName, UpdateId};
+pub use protocol::homes::{Dependency, Fence, SourceName, UpdateId};
 pub use protocol::look_ups::Window;
 pub use rule::Rule;
 pub use table::{Memory, NoTable, Table};

@@ -66,13 +66,20 @@ pub enum Rule {
     /// A home that joins gives no ticket and stores nothing until the lease from this hub reaches the end of the one that its
     /// table has: within that of another hub, it would answer for what this hub has never promised for so long.
     OutlastEarlierLease,
-    /// Everything is marked while a source is away, until it has caught up: of what changes there meanwhile, nobody tells.
+    /// Everything is marked while a source is away, from the end of its session until it has caught up in another one: of what
+    /// changes there meanwhile, nobody tells.
     StarWithoutSource,
+    /// A home answers for nothing once its session with its hub has ended: a database that has died with the hub shows what
+    /// nobody has released when it is up again, which may be within the home's lease.
+    SilentWithoutHub,
+    /// A source has a number that is greater each time that somebody gets hold of it: an updater with a smaller number than
+    /// one that has spoken for it does not speak for it again. It may have been stopped for a while, and not know.
+    FenceSources,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::LeaveWhenRevoked,
@@ -100,5 +107,7 @@ impl Rule {
         Self::LeaseWithinSource,
         Self::OutlastEarlierLease,
         Self::StarWithoutSource,
+        Self::SilentWithoutHub,
+        Self::FenceSources,
     ];
 }

@@ -192,16 +192,11 @@ impl<M: Memory> Table<M> {
         now.0 < self.head(LEASE).load(Ordering::Relaxed)
     }
 
-    /// The end of the longest lease that it was given.
-    pub(crate) fn lease(&self) -> Time {
-        Time(self.head(LEASE).load(Ordering::Relaxed))
-    }
-
     pub(crate) fn extend(&self, until: Time) {
         self.head(LEASE).fetch_max(until.0, Ordering::Release);
     }
 
-    /// The home answers for nothing any more.
+    /// The home answers for nothing any more, until it has another lease.
     pub(crate) fn revoke(&self) {
         self.head(LEASE).store(0, Ordering::Release);
     }

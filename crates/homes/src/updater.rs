@@ -11,7 +11,8 @@
 //!    also if an earlier one had released it. One that is visible meanwhile is said again too, so that homes drop what they
 //!    may have stored behind it.
 //! 3. A source, which speaks for all that changes in one place, says in each session that it has caught up, once it has and
-//!    behind all updates that it has under way: until then everything is marked (**StarWithoutSource**).
+//!    behind all updates that it has under way: until then everything is marked (**StarWithoutSource**). It gives the number
+//!    that it has there (**FenceSources**), and says it again when it has got hold of the source anew.
 //! 4. The hub is told of [`UPDATES_PER_UPDATER_MAX`] at a time; further ones wait.
 
 use crate::rule::Rule;
@@ -21,7 +22,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use node::{Machine, Output, Port, Waiter};
 use protocol::homes::{
-    CaughtUp, Dependency, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible,
+    CaughtUp, Dependency, Fence, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible,
 };
 use protocol::{Cell, Parcel};
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, UPDATES_PER_UPDATER_MAX};
@@ -34,9 +35,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Updater {
     life: u64,
-    /// The source that it speaks for, and whether that has caught up.
+    /// The source that it speaks for, and its number there since that has caught up.
     source: Option<SourceName>,
-    has_caught_up: bool,
+    fence: Fence,
     last: u64,
     under_way: BTreeMap<u64, UnderWay>,
     /// Those that the hub was told of in this session, and the last of them.
@@ -65,8 +66,8 @@ struct UnderWay {
 #[derive(Debug, Default)]
 struct Link {
     is_up: bool,
-    /// The hub has been told that the source has caught up.
-    is_told: bool,
+    /// The number with which the hub has been told that the source has caught up.
+    told: Fence,
     renew_at: Option<Time>,
     silent_at: Option<Time>,
 }
@@ -88,7 +89,7 @@ impl Updater {
         Self {
             life,
             source,
-            has_caught_up: false,
+            fence: Fence::NONE,
             last: 0,
             under_way,
             announced: 0,
@@ -142,9 +143,10 @@ impl Updater {
         }
     }
 
-    /// All that has become visible at the source before is announced, or was before anybody had heard of the source.
-    pub fn caught_up(&mut self) {
-        self.has_caught_up = true;
+    /// All that has become visible at the source before is announced, or was before anybody had heard of the source. Whoever
+    /// gets hold of the source later has a greater number.
+    pub fn caught_up(&mut self, fence: Fence) {
+        self.fence = self.fence.max(fence);
         self.announce();
     }
 
@@ -163,9 +165,10 @@ impl Updater {
             }
         }
         let is_all = self.under_way.range(self.announced_through + 1..).next().is_none();
-        if self.link.is_up && is_all && self.has_caught_up && !self.link.is_told {
-            self.link.is_told = true;
-            self.say(CaughtUp);
+        let fence = self.fence;
+        if self.link.is_up && is_all && self.source.is_some() && fence > self.link.told {
+            self.link.told = fence;
+            self.say(CaughtUp { fence });
         }
     }
 
@@ -187,12 +190,11 @@ impl Updater {
 
 impl Machine for Updater {
     fn connected(&mut self, now: Time, _: Port) {
-        self.link =
-            Link { is_up: true, is_told: self.source.is_none(), renew_at: None, silent_at: Some(now + ANSWER_WITHIN) };
+        self.link = Link { is_up: true, told: Fence::NONE, renew_at: None, silent_at: Some(now + ANSWER_WITHIN) };
         (self.announced, self.announced_through) = (0, 0);
         // A hub that still has what it has released says so again.
         self.under_way.values_mut().for_each(|under_way| under_way.is_released = false);
-        self.say(Introduce { life: self.life, asked: now, source: self.source.clone() });
+        self.say(Introduce { life: self.life, asked: now, source: self.source.clone(), fence: self.fence });
         self.announce();
     }
 

@@ -24,8 +24,8 @@ use protocol::caches::{
     Attach, Attached as IsThere, Changed, Count, Counted, Describe, Described, Free, FromHome, Store, Stored, ToHome,
 };
 use protocol::homes::{
-    CaughtUp, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset, SourceName, ToHub, Unmark,
-    Update, Visible,
+    CaughtUp, Fence, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset, SourceName, ToHub,
+    Unmark, Update, Visible,
 };
 use protocol::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use std::collections::BTreeMap;
@@ -44,6 +44,10 @@ fn named(names: &[&str]) -> Vec<Dependency> {
 
 fn ms(text: &str) -> Option<Time> {
     Some(Time(text.parse::<u64>().ok()? * 1_000_000))
+}
+
+fn fence(number: &str) -> Option<Fence> {
+    Some(Fence { term: 1, number: number.strip_prefix("fence=")?.parse().ok()? })
 }
 
 fn in_ms(time: Time) -> u64 {
@@ -76,7 +80,7 @@ impl HubScript {
     }
 
     fn with(config: HubConfig) -> Self {
-        let config = HubConfig { lease: LEASE, broken: Broken::NONE, ..config };
+        let config = HubConfig { lease: LEASE, ..config };
         let mut hub = Hub::new(config);
         hub.start(Time::ZERO);
         Self { hub, now: Time::ZERO, said: String::new() }
@@ -120,11 +124,12 @@ impl Player for HubScript {
             [link, "renew", asked] => self.hear(port(link)?, Renew { asked: ms(asked.strip_prefix("asked=")?)? }),
             [link, "marked", number] => self.hear(port(link)?, Marked { update: UpdateId(number.parse().ok()?) }),
             [link, "introduce", life, asked, ref source @ ..] => {
+                let fence = source.get(1).map_or(Some(Fence::NONE), |&number| fence(number))?;
                 let source = source.first().and_then(|&name| SourceName::new(name));
                 let asked = ms(asked.strip_prefix("asked=")?)?;
-                self.hear(port(link)?, Introduce { life: life.parse().ok()?, asked, source });
+                self.hear(port(link)?, Introduce { life: life.parse().ok()?, asked, source, fence });
             }
-            [link, "caught", "up"] => self.hear(port(link)?, CaughtUp),
+            [link, "caught", "up", number] => self.hear(port(link)?, CaughtUp { fence: fence(number)? }),
             [link, "update", id, ref names @ ..] => {
                 self.hear(port(link)?, Update { id: id.parse().ok()?, dependencies: named(names) });
             }
@@ -605,6 +610,55 @@ fn hubs_say_what_is_written() {
     play::play_all("hub-sourced-", || HubScript::new(None, &["shop"]));
     let within = || HubConfig { succeeds: None, within_source: true, ..HubConfig::default() };
     play::play_all("hub-within-", || HubScript::with(within()));
+}
+
+/// Whether a home answers when its lease is over that was long on its way.
+fn answers_by_a_lease_that_was_on_its_way(broken: Broken<Rule>) -> bool {
+    let mut script = HomeScript::new(broken);
+    for event in ["connected", "hub reset", "at 500", "hub lease asked=0 1000", "at 1100"] {
+        script.event(event).expect("an event");
+    }
+    script.home.ticket(script.now).is_some()
+}
+
+#[test]
+fn a_lease_that_is_long_on_its_way_needs_its_rule() {
+    assert!(!answers_by_a_lease_that_was_on_its_way(Broken::NONE));
+    assert!(answers_by_a_lease_that_was_on_its_way(Broken::rule(Rule::LeaseFromAsking)));
+}
+
+/// Whether a hub that comes after another one releases something at once.
+fn releases_at_once_after_another_hub(broken: Broken<Rule>) -> bool {
+    let mut script = HubScript::with(HubConfig { succeeds: Some(LEASE), broken, ..HubConfig::default() });
+    let update = script.hub.update(script.now, named(&["item:1"]));
+    script.hub.is_released(update)
+}
+
+#[test]
+fn a_hub_that_comes_after_another_one_needs_its_rule() {
+    assert!(!releases_at_once_after_another_hub(Broken::NONE));
+    assert!(releases_at_once_after_another_hub(Broken::rule(Rule::HubWaits)));
+}
+
+/// The first part of a conversation in which a watcher is stopped, another one gets its place, and the first one goes on: whether
+/// that has the place again.
+fn speaks_again_after_it_was_stopped(broken: Broken<Rule>) -> bool {
+    let sources = SourceName::new("shop").into_iter().collect();
+    let mut script = HubScript::with(HubConfig { succeeds: None, sources, broken, ..HubConfig::default() });
+    for event in ["x introduce 70 asked=0 shop", "x caught up fence=1", "at 1020", "y introduce 71 asked=1020 shop"] {
+        script.event(event).expect("an event");
+    }
+    for event in ["y caught up fence=2", "x introduce 70 asked=0 shop fence=1", "x caught up fence=1"] {
+        script.event(event).expect("an event");
+    }
+    script.drain();
+    script.said.contains("y ends")
+}
+
+#[test]
+fn a_source_that_was_stopped_needs_its_number() {
+    assert!(!speaks_again_after_it_was_stopped(Broken::NONE));
+    assert!(speaks_again_after_it_was_stopped(Broken::rule(Rule::FenceSources)));
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub enum WatchError {
     Ended,
     /// Nothing was heard for too long.
     Silent,
+    /// The slot is not this watcher's any more.
+    SlotLost,
     /// Nothing was heard of the hub for so long that it may have given updates up.
     HubSilent,
     /// The hub of this process has ended.
@@ -88,6 +90,9 @@ impl fmt::Display for WatchError {
             Self::Stream(error) => write!(f, "the stream of changes: {error}"),
             Self::Ended => f.write_str("the database has ended the connection"),
             Self::Silent => f.write_str("nothing was heard of the database for too long"),
+            Self::SlotLost => f.write_str(
+                "the server has taken the slot away: it believed this watcher gone, or somebody has ended its connection",
+            ),
             Self::HubSilent => f.write_str("nothing was heard of the hub for too long"),
             Self::Hub => f.write_str("the hub of this process has ended"),
         }

@@ -23,6 +23,9 @@
 //! | `tls`, `tls_error` | what protects them, and why it does not |
 //! | `replication` | the connection that the stream comes on |
 //! | `probe` | looks now and then whether a commit has waited |
+//! | `slot` | how long a watcher answers for its slot, decided |
+//! | `standing` | how it stands with the slot, asked |
+//! | `awaited` | whether commits wait for the watcher |
 //! | `watch` | a watcher at work |
 //! | `standbys` | the server's list of those that commits wait for |
 //! | `identity` | the columns by which the server tells which row was changed |
@@ -38,6 +41,7 @@
 //! | `error` | why a connection is given up, and why a database is not set up |
 //! | `rule` | the rules by name |
 
+mod awaited;
 mod changes;
 mod check;
 mod database;
@@ -58,8 +62,10 @@ mod rule;
 mod running;
 mod session;
 mod setup;
+mod slot;
 mod snapshot;
 mod standbys;
+mod standing;
 mod tls;
 mod tls_error;
 mod watch;
@@ -79,6 +85,7 @@ pub use remove::remove;
 pub use rule::Rule;
 pub use running::{Running, running};
 pub use setup::{renew_slot, set_up};
+pub use slot::Slot;
 pub use snapshot::{NotASnapshot, Snapshot};
 pub use tls_error::TlsError;
 pub use watch::{Watch, WatchConfig, WatchState, WatchStatus};

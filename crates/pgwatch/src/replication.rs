@@ -6,6 +6,7 @@
 use crate::database::Database;
 use crate::error::WatchError;
 use crate::lsn::Lsn;
+use crate::standing::Process;
 use crate::tls::Stream;
 use crate::watcher::Server;
 use bytes::{Buf, Bytes, BytesMut};
@@ -13,6 +14,7 @@ use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::backend::{self, ErrorFields};
 use postgres_protocol::message::frontend;
 use std::io;
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::fallible_iterator::FallibleIterator;
@@ -123,21 +125,42 @@ impl Replication {
 
     /// The server that this is.
     pub(crate) async fn identify(&mut self) -> Result<Server, WatchError> {
+        let row = self.row("IDENTIFY_SYSTEM").await?;
+        let identity = match &row[..] {
+            [system, timeline, ..] => system.parse().ok().zip(timeline.parse().ok()),
+            _ => None,
+        };
+        let (system, timeline) = identity.ok_or(WatchError::Unexpected("no identity"))?;
+        Ok(Server { system, timeline })
+    }
+
+    /// The process of the server's end.
+    pub(crate) async fn process(&mut self) -> Result<Process, WatchError> {
+        match &self.row(Process::OWN).await?[..] {
+            [id, begun] if !begun.is_empty() => {
+                let id = id.parse().map_err(|_| WatchError::Unexpected("what is no process"))?;
+                Ok(Process { id, begun: begun.clone() })
+            }
+            _ => Err(WatchError::Unexpected("no process")),
+        }
+    }
+
+    /// The values of the row that a query before the stream gives, as texts.
+    async fn row(&mut self, text: &str) -> Result<Vec<String>, WatchError> {
         let mut query = BytesMut::new();
-        frontend::query("IDENTIFY_SYSTEM", &mut query)?;
+        frontend::query(text, &mut query)?;
         self.stream.write_all(&query).await?;
-        let mut identity = None;
+        let mut values = Vec::new();
         loop {
             match self.message().await? {
                 backend::Message::DataRow(row) => {
-                    let values: Vec<_> = row.ranges().collect()?;
-                    let value = |at: usize| values.get(at).cloned().flatten().map(|range| &row.buffer()[range]);
-                    let text = |at| value(at).and_then(|bytes| std::str::from_utf8(bytes).ok());
-                    identity = text(0).zip(text(1)).and_then(|(system, timeline)| {
-                        Some(Server { system: system.parse().ok()?, timeline: timeline.parse().ok()? })
-                    });
+                    let ranges: Vec<_> = row.ranges().collect()?;
+                    let text = |range: Option<Range<usize>>| {
+                        String::from_utf8_lossy(range.map_or(&[][..], |range| &row.buffer()[range])).into_owned()
+                    };
+                    values = ranges.into_iter().map(text).collect();
                 }
-                backend::Message::ReadyForQuery(_) => return identity.ok_or(WatchError::Unexpected("no identity")),
+                backend::Message::ReadyForQuery(_) => return Ok(values),
                 _ => {}
             }
         }

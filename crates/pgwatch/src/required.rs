@@ -55,20 +55,27 @@ async fn make_slot(client: &Client, config: &WatchConfig, first: &str) -> Result
 async fn until_commits_wait(client: &Client, config: &WatchConfig) -> Result<(), WatchError> {
     loop {
         until_listed(config, true).await?;
-        let session = self::client(config).await?;
-        let process: i32 = session.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
-        session.batch_execute("SET synchronous_commit = on").await?;
-        let mut commit = pin!(session.batch_execute("SELECT pg_logical_emit_message(true, 'thorp_setup', '')"));
-        let is_held = tokio::select! {
-            ended = &mut commit => ended.map(|()| false)?,
-            held = until_held(client, process) => held.map(|()| true)?,
-        };
-        if is_held {
-            client.execute("SELECT pg_cancel_backend($1)", &[&process]).await?;
-            commit.await?;
+        if commit_is_held(client, config).await? {
             return Ok(());
         }
     }
+}
+
+/// Whether a commit of our own is held, which nobody confirms meanwhile. It is let go in any case.
+pub(crate) async fn commit_is_held(client: &Client, config: &WatchConfig) -> Result<bool, WatchError> {
+    let session = self::client(config).await?;
+    let process: i32 = session.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
+    session.batch_execute("SET synchronous_commit = on").await?;
+    let mut commit = pin!(session.batch_execute("SELECT pg_logical_emit_message(true, 'thorp_setup', '')"));
+    let is_held = tokio::select! {
+        ended = &mut commit => ended.map(|()| false)?,
+        held = until_held(client, process) => held.map(|()| true)?,
+    };
+    if is_held {
+        client.execute("SELECT pg_cancel_backend($1)", &[&process]).await?;
+        commit.await?;
+    }
+    Ok(is_held)
 }
 
 async fn until_held(client: &Client, process: i32) -> Result<(), WatchError> {

@@ -19,6 +19,14 @@ pub enum Rule {
     /// Everything stays marked until all transactions have ended that ran when the connection was made: this watcher or another
     /// may have confirmed one before that is not visible yet, and that is not told again.
     AwaitRunning,
+    /// Everything is marked while commits do not wait for the watcher, and until all transactions have ended that ran when they
+    /// began to.
+    StarUnlessAwaited,
+    /// The leases of homes at a watcher's own hub count from when the server was asked that has answered that the watcher has
+    /// the slot: one that is cut off would go on giving leases while another watcher has it.
+    LeaseFromProof,
+    /// A watcher that gets the slot confirms nothing until the leases are over that another one's hub may have given.
+    OutlastLeases,
     /// A row that changes concerns the responses that depend on its old values, and those that depend on its new ones.
     BothValues,
     /// A change whose values are not known concerns the whole table.
@@ -29,13 +37,16 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::ConfirmReleased,
         Self::ConfirmInOrder,
         Self::KeepaliveBehind,
         Self::UnmarkWhenVisible,
         Self::StarWhenLost,
         Self::AwaitRunning,
+        Self::StarUnlessAwaited,
+        Self::LeaseFromProof,
+        Self::OutlastLeases,
         Self::BothValues,
         Self::WholeIfUnknown,
         Self::WholeIfAltered,

@@ -15,6 +15,7 @@ use crate::standbys::Standbys;
 use crate::watch::WatchConfig;
 use std::cell::Cell;
 use std::time::Duration;
+use tokio::time;
 use tokio_postgres::Client;
 
 /// Makes a publication of all tables, unless there is one of that name; event triggers that tell of altered tables; the
@@ -94,17 +95,18 @@ async fn make(
     ])
 }
 
-/// Makes the slot anew that was lost. Call it when the watcher has no connection or was stopped for as long as its hub's
-/// leases last: no cache answers for anything then.
+/// Makes the slot anew that was lost.
 ///
 /// A slot is made when all transactions have ended that run, and those that wait for the watcher never would. So commits
-/// do not wait for the watcher until the slot is there. Every one of them is visible before it is.
+/// do not wait for the watcher until the slot is there, and every one of them is visible before it is. Nobody tells what they
+/// change. So the slot is dropped first, which no watcher has then; and the leases are waited for that there may be between
+/// one and a cache.
 ///
 /// # Errors
 /// The slot is in use, or the database refuses. It can be done again.
-pub async fn renew_slot(config: &WatchConfig, patience: &mut Patience<'_>) -> Result<(), SetupError> {
+pub async fn renew_slot(config: &WatchConfig, leases: Duration, patience: &mut Patience<'_>) -> Result<(), SetupError> {
     let required = Cell::new(None);
-    let made = patience.during(config, async |waiting| make_anew(config, waiting, &required).await).await;
+    let made = patience.during(config, async |waiting| make_anew(config, leases, waiting, &required).await).await;
     if let (Err(SetupError::Stopped), Some(standbys)) = (&made, required.take()) {
         name_standbys(&client(config).await?, &standbys).await?;
     }
@@ -113,6 +115,7 @@ pub async fn renew_slot(config: &WatchConfig, patience: &mut Patience<'_>) -> Re
 
 async fn make_anew(
     config: &WatchConfig,
+    leases: Duration,
     waiting: &mut Waiting<'_, '_>,
     required: &Cell<Option<Standbys>>,
 ) -> Result<(), SetupError> {
@@ -120,6 +123,7 @@ async fn make_anew(
     let names = show(&client, "synchronous_standby_names").await?;
     let standbys = Standbys::parse(&names).ok_or_else(|| SetupError::Standbys(names.clone()))?;
     drop_slot(&client, &config.slot).await?;
+    time::sleep(leases).await;
     let others = standbys.without(&config.slot);
     let standbys = others.with(&config.slot).unwrap_or(standbys);
     // Commits are to wait again, whatever becomes of this.

@@ -1,5 +1,6 @@
 //! A watcher at work: a thread with a connection to the database, and one for questions.
 
+use crate::awaited::Awaited;
 use crate::database::Database;
 use crate::error::WatchError;
 use crate::lsn::{Lsn, Xid};
@@ -8,9 +9,11 @@ use crate::pgoutput::Message;
 use crate::probe::Probe;
 use crate::refusal::StreamError;
 use crate::replication::{Frame, Replication};
+use crate::slot::Slot;
 use crate::snapshot::Snapshot;
+use crate::standing::{Answer, Process, Standing};
 use crate::watcher::{Effect, Server, Watcher};
-use coherence::{Announced, Update, Updates};
+use coherence::{Announced, Fence, SourceLease, Update, Updates};
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -33,17 +36,16 @@ pub struct WatchConfig {
     pub slot: String,
     /// The rules from rows to dependencies.
     pub map: Map,
-    /// How often the server is asked for a sign of life.
+    /// How often the server is asked whether this watcher has the slot.
     pub ping: Duration,
-    /// How long it may be silent before it is asked, on another connection, whether it lives, and how long that may take. A
-    /// server that decodes a large transaction is silent in its stream. Then everything is marked, and another connection
-    /// is tried: a server that dies without a word must not be up again within twice as long.
-    pub silence: Duration,
+    /// How long its answer stands, counted from the question. The leases of homes at a hub of this process end within that;
+    /// and then everything is marked, and another connection is tried.
+    pub lease: Duration,
     /// The pause before another connection is tried.
     pub retry: Duration,
-    /// For so long after it has got the slot it confirms nothing: another watcher may have had the slot, with a hub of its
-    /// own, whose homes answer as long as their leases last. Zero where all watchers have one hub.
-    pub others_answer: Duration,
+    /// The longest lease that a hub of another watcher, which may have had the slot, can have given its homes: for as long
+    /// this one confirms nothing when it has got the slot. Zero where all watchers have one hub.
+    pub others_lease: Duration,
 }
 
 impl WatchConfig {
@@ -54,10 +56,10 @@ impl WatchConfig {
             publication: publication.into(),
             slot: "thorp_watch".to_owned(),
             map,
-            ping: Duration::from_millis(500),
-            silence: Duration::from_secs(2),
+            ping: Duration::from_millis(100),
+            lease: Duration::from_secs(2),
             retry: Duration::from_millis(200),
-            others_answer: Duration::ZERO,
+            others_lease: Duration::ZERO,
         }
     }
 }
@@ -67,7 +69,9 @@ impl WatchConfig {
 pub enum WatchState {
     /// There is no connection: everything is marked, and commits wait.
     Apart,
-    /// There is one, and everything is marked until all that was committed before is visible.
+    /// There is one, and commits do not wait for this watcher: everything is marked.
+    NotAwaited,
+    /// Commits wait, and everything is marked until all that was committed before is visible.
     CatchingUp,
     /// Commits are told one by one.
     Watching,
@@ -97,7 +101,7 @@ pub struct WatchStatus {
     pub unheld: u64,
     /// Connections that were made.
     pub connections: u64,
-    /// Why the last connection ended, or could not be made.
+    /// Why the last connection ended, or could not be made; or why commits do not wait.
     pub last_error: Option<String>,
 }
 
@@ -116,11 +120,12 @@ struct Shown {
 }
 
 impl Watch {
-    /// Begins to watch.
+    /// Begins to watch. If the hub is one of this process, it takes the `lease` within which its homes answer
+    /// ([`SiteConfig::within_source`](coherence::SiteConfig::within_source)).
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub fn start(config: WatchConfig, hub: Updates) -> io::Result<Self> {
+    pub fn start(config: WatchConfig, hub: Updates, lease: Option<SourceLease>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let status = WatchStatus {
@@ -136,13 +141,16 @@ impl Watch {
         };
         let status = Arc::new(Shown { status: Mutex::new(status), changed: Condvar::new() });
         let watcher = Watcher::new(config.map.clone(), Broken::NONE);
-        let announced = Announced::new(hub);
+        let announced = Announced::new(hub.clone());
         let shown = status.clone();
         let mut task = Task {
             config,
             watcher,
             announced,
+            hub,
+            lease,
             shown,
+            fence: None,
             confirm: None,
             asks: false,
             commits: 0,
@@ -211,7 +219,11 @@ struct Task {
     config: WatchConfig,
     watcher: Watcher,
     announced: Announced,
+    hub: Updates,
+    lease: Option<SourceLease>,
     shown: Arc<Shown>,
+    /// The number of this connection's turn with the slot, once it is known to have been drawn within that.
+    fence: Option<Fence>,
     /// The position that the database is to be told.
     confirm: Option<Lsn>,
     asks: bool,
@@ -228,6 +240,9 @@ enum Event {
     Frame(Frame),
     Released(u64),
     Snapshot(Snapshot),
+    Standing(Answer),
+    /// Commits wait for this watcher from this transaction on, or do not.
+    Awaited(Option<u64>),
     Ping,
 }
 
@@ -241,8 +256,9 @@ impl Task {
                 Ok(never) => match never {},
             };
             self.watcher.lost();
+            self.fence = None;
             self.settle();
-            self.show(Some(error.to_string()));
+            self.show(WatchState::Apart, Some(&error.to_string()));
             let pause = time::sleep(self.config.retry);
             tokio::pin!(pause);
             loop {
@@ -261,24 +277,27 @@ impl Task {
     /// From a connection to its end.
     async fn connected(&mut self) -> Result<std::convert::Infallible, WatchError> {
         self.settle();
-        let patience = self.config.silence.max(Duration::from_secs(5));
+        let patience = self.config.lease.max(Duration::from_secs(5));
         let opened = time::timeout(patience, open(&self.config)).await.map_err(|_| WatchError::Silent)?;
-        let Opened { mut replication, client, server, next } = opened?;
+        let Opened { mut replication, client, server, process, next, fence } = opened?;
         // They were for the connection before.
         (self.confirm, self.asks) = (None, false);
         (self.begun, self.ended) = (None, None);
-        self.watcher.connected(server, next);
+        self.watcher.connected(server);
         self.shown.lock().connections += 1;
 
-        let silence = self.config.silence;
-        let mut asker = Asker { client: Arc::new(client), silence, pause: Duration::ZERO, question: None };
-        let (mut heard_at, mut ping_at) = (Instant::now(), Instant::now());
-        let (mut probe, mut told) = (Probe::new(next), Lsn(0));
-        let confirm_at = Instant::now() + self.config.others_answer;
+        let WatchConfig { lease, others_lease, .. } = self.config;
+        let mut slot = Slot::got(self.hub.now(), lease, others_lease, Broken::NONE);
+        let client = Arc::new(client);
+        let mut awaited = Awaited::new(self.config.clone());
+        let mut standing = Standing::new(client.clone(), self.config.slot.clone(), process);
+        let mut asker = Asker { client, silence: lease, pause: Duration::ZERO, question: None };
+        let (mut probe, mut told, mut ping_at) = (Probe::new(next), Lsn(0), Instant::now());
         loop {
             self.settle();
-            let may_confirm = Instant::now() >= confirm_at;
-            if let Some(through) = self.confirm.take_if(|_| may_confirm && !probe.is_under_way()) {
+            let waits = slot.confirms_at().since(self.hub.now());
+            let is_held = !waits.is_zero() || awaited.is_proving() || probe.is_under_way();
+            if let Some(through) = self.confirm.take_if(|_| !is_held) {
                 if !self.announced.are_released() {
                     return Err(WatchError::HubSilent);
                 }
@@ -288,18 +307,19 @@ impl Task {
             if mem::take(&mut self.asks) {
                 asker.ask();
             }
-            self.show(None);
+            self.show_connected(awaited.why_not());
             let has_room = self.watcher.has_room();
             let event = tokio::select! {
                 frame = replication.next(), if has_room => Event::Frame(frame?),
                 released = self.announced.next() => Event::Released(released?),
                 snapshot = asker.answer() => Event::Snapshot(snapshot?),
+                answer = standing.answer() => Event::Standing(answer?),
+                next = awaited.proof() => Event::Awaited(next?),
                 () = time::sleep_until(ping_at) => Event::Ping,
-                () = time::sleep_until(confirm_at), if !may_confirm => continue,
+                () = time::sleep(waits), if !waits.is_zero() => continue,
             };
             match event {
                 Event::Frame(frame) => {
-                    heard_at = Instant::now();
                     self.hear(frame)?;
                     while self.watcher.has_room() {
                         let Some(frame) = replication.take()? else { break };
@@ -319,12 +339,36 @@ impl Task {
                     self.watcher.snapshot(&snapshot);
                     asker.answered(self.watcher.under_way().1 < before);
                 }
+                Event::Standing(Answer { is_ours: false, .. }) => return Err(WatchError::SlotLost),
+                Event::Standing(Answer { standbys, .. }) => {
+                    // It was drawn before this was asked, and after the slot was got.
+                    self.fence = Some(fence);
+                    if awaited.listed(&standbys) {
+                        self.watcher.not_awaited();
+                    }
+                    let until = slot.proved(self.hub.now());
+                    if let Some(lease) = &self.lease {
+                        lease.until(until);
+                    }
+                }
+                Event::Awaited(Some(next)) => {
+                    // The commit that has shown it was before.
+                    probe = Probe::new(next);
+                    self.watcher.awaited(next);
+                }
+                // The list is read again.
+                Event::Awaited(None) => {}
                 Event::Ping => {
                     ping_at = Instant::now() + self.config.ping;
-                    if has_room && heard_at.elapsed() > silence {
-                        asker.ask_if_it_lives();
+                    let now = self.hub.now();
+                    // The next time that it is looked would be too late.
+                    if slot.is_doubtful(now + self.config.ping) {
+                        return Err(WatchError::Silent);
                     }
-                    let is_held = !may_confirm || probe.is_under_way();
+                    if slot.is_due() {
+                        slot.ask(now);
+                        standing.ask();
+                    }
                     // Never less than before: a slot may go back.
                     told = if is_held { told } else { self.watcher.confirmed() };
                     replication.reply(told, true).await?;
@@ -367,25 +411,30 @@ impl Task {
                 Effect::Visible(update) => self.announced.end(update),
             }
         }
-        if self.watcher.is_caught_up() {
-            self.announced.caught_up();
+        if let Some(fence) = self.fence.filter(|_| self.watcher.is_caught_up()) {
+            self.announced.caught_up(fence);
         }
     }
 
-    fn show(&self, error: Option<String>) {
-        let mut status = self.shown.lock();
-        let is_apart = error.is_some();
-        status.state = match self.watcher.is_caught_up() {
-            _ if is_apart => WatchState::Apart,
+    /// There is a connection, for which commits may not wait.
+    fn show_connected(&self, why_not: Option<&str>) {
+        let state = match self.watcher.is_caught_up() {
+            _ if why_not.is_some() => WatchState::NotAwaited,
             true => WatchState::Watching,
             false => WatchState::CatchingUp,
         };
+        self.show(state, why_not);
+    }
+
+    fn show(&self, state: WatchState, error: Option<&str>) {
+        let mut status = self.shown.lock();
+        status.state = state;
         status.confirmed = self.watcher.confirmed();
         status.commits = self.commits;
         (status.unconfirmed, status.unseen) = self.watcher.under_way();
         status.awaits_before = self.watcher.awaits_before();
-        if is_apart {
-            status.last_error = error;
+        if let Some(error) = error {
+            status.last_error = Some(error.to_owned());
         }
         self.shown.changed.notify_all();
     }
@@ -414,8 +463,11 @@ struct Opened {
     replication: Replication,
     client: Client,
     server: Server,
+    process: Process,
     /// The number of the next transaction when the slot was there already: what another watcher has confirmed was before.
     next: u64,
+    /// Whoever gets the slot later has a greater number.
+    fence: Fence,
 }
 
 async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
@@ -423,11 +475,15 @@ async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
     let client = config.database.connect().await?;
     // This session's own transaction, which gives a number, waits for nobody.
     client.batch_execute("SET synchronous_commit = local").await?;
-    let server = replication.identify().await?;
+    let (server, process) = (replication.identify().await?, replication.process().await?);
     replication.start(&config.slot, &config.publication).await?;
-    let row = client.query_one("SELECT pg_current_xact_id()::text", &[]).await?;
+    // The position of a record that is durable when this ends: no later one has a smaller one, after a crash neither.
+    let query = "SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, 'thorp_fence', '')::text";
+    let row = client.query_one(query, &[]).await?;
     let next = row.try_get::<_, &str>(0)?.parse().map_err(|_| WatchError::Unexpected("what is no number"))?;
-    Ok(Opened { replication, client, server, next })
+    let Lsn(number) = row.try_get::<_, &str>(1)?.parse().map_err(|_| WatchError::Unexpected("what is no position"))?;
+    let fence = Fence { term: server.timeline.into(), number };
+    Ok(Opened { replication, client, server, process, next, fence })
 }
 
 /// The questions for snapshots, one at a time.
@@ -457,14 +513,6 @@ impl Asker {
             let text: &str = row.try_get(0)?;
             text.parse().map_err(|_| WatchError::Unexpected("what is no snapshot"))
         }));
-    }
-
-    /// Asks at once, unless a question is under way: its answer is a sign of life.
-    fn ask_if_it_lives(&mut self) {
-        if self.question.is_none() {
-            self.pause = Duration::ZERO;
-            self.ask();
-        }
     }
 
     /// The answer, if there is a question.

@@ -13,9 +13,9 @@
 //!    keepalive, which is confirmed behind the commits before it (**KeepaliveBehind**), and at once if there are none.
 //! 3. An update is marked until a snapshot of the database has its transaction (**UnmarkWhenVisible**).
 //! 4. A watcher without a connection hears nothing, while a server that crashes makes visible what was not confirmed. So
-//!    everything is marked from the loss of a connection (**StarWhenLost**) until all transactions have ended that ran when
-//!    there was one again (**AwaitRunning**): what this watcher or another has confirmed before may not be visible yet, and
-//!    is not told again.
+//!    everything is marked from the loss of a connection (**StarWhenLost**) until there is one again for which commits wait
+//!    (**StarUnlessAwaited**), and all transactions have ended that ran then (**AwaitRunning**): what this watcher or another
+//!    has confirmed before may not be visible yet, and is not told again.
 
 use crate::changes::{self, Changes, MESSAGE_PREFIX, Tables};
 use crate::lsn::{Lsn, Xid};
@@ -103,17 +103,17 @@ struct Awaited {
 /// Everything is marked.
 #[derive(Debug)]
 struct Star {
-    update: u64,
+    /// The number of its update; none before there was ever a connection, as the hub marks everything until then.
+    update: Option<u64>,
     is_released: bool,
-    /// All transactions with smaller numbers have to end, if there is a connection, and some may not have.
     until: Until,
 }
 
 /// The end of the mark of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// There is a connection.
-    Connected,
+    /// There is a connection, and commits wait for this watcher.
+    Awaited,
     /// All transactions with smaller numbers have ended.
     Ended(u64),
     /// Nothing more.
@@ -121,9 +121,9 @@ enum Until {
 }
 
 impl Watcher {
-    /// A watcher that has no connection yet.
+    /// A watcher that has no connection yet: one that stands by marks nothing, as another may speak for the database.
     pub fn new(map: Map, broken: Broken<Rule>) -> Self {
-        let mut watcher = Self {
+        Self {
             tables: Tables::new(map, broken),
             server: None,
             is_connected: false,
@@ -131,15 +131,13 @@ impl Watcher {
             heard: VecDeque::new(),
             confirmed: Lsn(0),
             awaited: Vec::new(),
-            star: None,
+            star: Some(Star { update: None, is_released: false, until: Until::Awaited }),
             replaced: Vec::new(),
             last_update: 0,
             is_asking: false,
             broken,
             effects: VecDeque::new(),
-        };
-        watcher.lost();
-        watcher
+        }
     }
 
     /// The connection is lost, or there is none.
@@ -158,8 +156,8 @@ impl Watcher {
         self.end_replaced();
     }
 
-    /// There is a connection, to a server whose transactions all had smaller numbers than `next` when it was made.
-    pub fn connected(&mut self, server: Server, next: u64) {
+    /// There is a connection.
+    pub fn connected(&mut self, server: Server) {
         if self.server.replace(server) != Some(server) {
             // Another server has other transactions of the same numbers.
             self.awaited.clear();
@@ -167,10 +165,27 @@ impl Watcher {
         self.is_connected = true;
         self.confirmed = Lsn(0);
         self.mark_all();
+        if self.star.as_ref().is_some_and(|star| star.update.is_none()) {
+            self.star = None;
+            self.mark_all();
+        }
+        self.ask();
+    }
+
+    /// Commits wait for this watcher, but for those of transactions with smaller numbers than `next`, and those may have been
+    /// confirmed before.
+    pub fn awaited(&mut self, next: u64) {
         if let Some(star) = &mut self.star {
             star.until = if self.broken.is(Rule::AwaitRunning) { Until::Now } else { Until::Ended(next) };
         }
         self.ask();
+    }
+
+    /// Commits do not wait for this watcher, although there is a connection.
+    pub fn not_awaited(&mut self) {
+        if !self.broken.is(Rule::StarUnlessAwaited) {
+            self.mark_all();
+        }
     }
 
     fn end_replaced(&mut self) {
@@ -182,11 +197,11 @@ impl Watcher {
     /// Marks everything, if it is not marked.
     fn mark_all(&mut self) {
         if let Some(star) = &mut self.star {
-            star.until = Until::Connected;
+            star.until = Until::Awaited;
             return;
         }
-        let update = self.update(vec![Dependency::ALL]);
-        self.star = Some(Star { update, is_released: false, until: Until::Connected });
+        let update = Some(self.update(vec![Dependency::ALL]));
+        self.star = Some(Star { update, is_released: false, until: Until::Awaited });
     }
 
     fn update(&mut self, names: Vec<Dependency>) -> u64 {
@@ -274,7 +289,7 @@ impl Watcher {
 
     /// The hub has released an update.
     pub fn released(&mut self, update: u64) {
-        if let Some(star) = self.star.as_mut().filter(|star| star.update == update) {
+        if let Some(star) = self.star.as_mut().filter(|star| star.update == Some(update)) {
             star.is_released = true;
             self.end_replaced();
         }
@@ -326,7 +341,7 @@ impl Watcher {
     fn end_star(&mut self) {
         let Some(star) = &self.star else { return };
         if star.is_released && star.until == Until::Now {
-            self.effects.push_back(Effect::Visible(star.update));
+            self.effects.extend(star.update.map(Effect::Visible));
             self.star = None;
         }
     }
@@ -364,13 +379,13 @@ impl Watcher {
     pub fn awaits_before(&self) -> Option<u64> {
         match self.star.as_ref()?.until {
             Until::Ended(next) => Some(next),
-            Until::Connected | Until::Now => None,
+            Until::Awaited | Until::Now => None,
         }
     }
 
-    /// Whether everything is marked, and no cache answers with anything of before.
+    /// Whether everything is marked, and no cache answers with anything of before: by the hub, if there was never a connection.
     pub fn is_all_marked(&self) -> bool {
-        self.star.as_ref().is_some_and(|star| star.is_released)
+        self.star.as_ref().is_some_and(|star| star.is_released || star.update.is_none())
     }
 
     /// The commits that are not confirmed, and those that are and were in no snapshot yet.

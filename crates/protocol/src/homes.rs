@@ -4,7 +4,7 @@
 //!   home                         hub                         updater or source
 //!     | Join{life} -------------> |                             |
 //!     | <-- Reset, Mark{u}*, Joined{lease}                      |
-//!     |                           | <------- Introduce{life, source?}
+//!     |                           | <------- Introduce{life, source?, fence}
 //!     |                           | Lease --------------------> |   for what is released to it
 //!     |                           | <------- Update{id, deps}   |   the hub gives it the next number u
 //!     | <------------- Mark{u}    |                             |
@@ -12,7 +12,7 @@
 //!     |                           |  Released{id} ------------> |   the update may become visible
 //!     |                           | <------- Visible{id}        |   it is: every new reader sees it
 //!     | <----------- Unmark{u}    |                             |
-//!     |                           | <------- CaughtUp           |   of a source: what is to come, it announces
+//!     |                           | <------- CaughtUp{fence}    |   of a source: what is to come, it announces
 //!     | Renew{asked} -----------> |                             |
 //!     | <-- Lease{asked, length}  |   behind the marks that the hub has told of before
 //!     | Leave ------------------> |   its table answers nothing any more: it is waited for no longer
@@ -88,6 +88,21 @@ impl fmt::Display for SourceName {
     }
 }
 
+/// The fencing number of a source: whoever gets hold of the source later has a greater one, so that one who was stopped
+/// meanwhile is known by his. The term counts first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fence {
+    /// Such as the timeline of a database.
+    pub term: u64,
+    /// Such as a position in its log.
+    pub number: u64,
+}
+
+impl Fence {
+    /// That of an updater which has never got hold of its source.
+    pub const NONE: Self = Self { term: 0, number: 0 };
+}
+
 /// The number of an update of an origin, which its hub has given it; they count up within a life of the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpdateId(pub u64);
@@ -128,12 +143,17 @@ pub struct Introduce {
     pub asked: Time,
     /// The name of the source that it speaks for, if it does for one.
     pub source: Option<SourceName>,
+    /// Its number there, once it has caught up.
+    pub fence: Fence,
 }
 
 /// A source has announced everything that has become visible before, or that may become so by what it released before:
 /// from here on its own updates tell all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CaughtUp;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaughtUp {
+    /// Its number there.
+    pub fence: Fence,
+}
 
 /// An updater is about to make these changes visible.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::under_way::Effect;
 use crate::watcher::{EFFECTS, Standing, Watcher};
-use coherence::{Announced, Site, SourceLease, Update};
+use coherence::{Announced, Fence, Site, SourceLease, Update};
 use net::{AddressError, ConnectError, Host, Machines, Runtime, Shared, UplinkConfig, UplinkState};
 use node::{Driver, RoleId};
 use std::future::poll_fn;
@@ -220,7 +220,7 @@ impl Task {
             }
         }
         if self.watcher.0.call(|watcher| watcher.is_caught_up()) {
-            self.announced.caught_up();
+            self.announced.caught_up(Fence::NONE);
         }
     }
 

@@ -113,7 +113,7 @@ pub enum GoodbyeReason {
     Silent,
     /// The node takes no more sessions.
     Full,
-    /// The redirector cannot reach its store.
+    /// The redirector cannot reach its store, or the hub has nobody who speaks for its source.
     CutOff,
     /// A process that connected as a neighbour does not have the key that the redirector gives to neighbours.
     Stranger,

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
 use protocol::homes::{
-    CaughtUp, Dependency, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset, SourceName,
-    ToHub, Unmark, Update, UpdateId, Visible,
+    CaughtUp, Dependency, Fence, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset,
+    SourceName, ToHub, Unmark, Update, UpdateId, Visible,
 };
 use types::Time;
 use types::limits::{DEPENDENCIES_KEPT_MAX, DEPENDENCY_BYTES_MAX, SOURCE_NAME_BYTES_MAX};
@@ -67,7 +67,7 @@ macro_rules! empty {
     };
 }
 
-empty! { Reset CaughtUp Leave }
+empty! { Reset Leave }
 
 /// A message that is one number.
 macro_rules! number {
@@ -118,22 +118,56 @@ impl Layout for Join {
     }
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FenceMeta {
+    term: U64,
+    number: U64,
+}
+
+impl From<Fence> for FenceMeta {
+    fn from(fence: Fence) -> Self {
+        Self { term: fence.term.into(), number: fence.number.into() }
+    }
+}
+
+impl From<&FenceMeta> for Fence {
+    fn from(fence: &FenceMeta) -> Self {
+        Self { term: fence.term.get(), number: fence.number.get() }
+    }
+}
+
+impl Layout for CaughtUp {
+    const LIMITS: Limits = Limits::fields::<FenceMeta>();
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&FenceMeta::from(self.fence));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { fence: reader.get::<FenceMeta>()?.into() })
+    }
+}
+
 const SOURCE: &str = "name of a source";
 
 /// An updater that speaks for no source gives an empty name.
 impl Layout for Introduce {
-    const LIMITS: Limits = Limits::fields::<Life>().and_text(SOURCE_NAME_BYTES_MAX);
+    const LIMITS: Limits = Limits::fields::<(Life, FenceMeta)>().and_text(SOURCE_NAME_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&Life { life: self.life.into(), asked: self.asked.0.into() });
+        meta.put(&FenceMeta::from(self.fence));
         put_text(meta, SOURCE, self.source.as_ref().map_or("", SourceName::as_str), SOURCE_NAME_BYTES_MAX)
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let Life { life, asked } = reader.get()?;
+        let fence = reader.get::<FenceMeta>()?.into();
         let name = get_text(reader, SOURCE, SOURCE_NAME_BYTES_MAX)?;
         let source = if name.is_empty() { None } else { Some(SourceName::new(name).ok_or(WireError::Text)?) };
-        Ok(Self { life: life.get(), asked: Time(asked.get()), source })
+        Ok(Self { life: life.get(), asked: Time(asked.get()), source, fence })
     }
 }
 
@@ -234,12 +268,14 @@ mod tests {
 
     #[test]
     fn messages_arrive_as_they_were_said() {
+        let fence = Fence { term: 2, number: u64::MAX };
         let to: Vec<ToHub> = vec![
             Renew { asked: Time(9) }.into(),
             Marked { update: UpdateId(7) }.into(),
-            Introduce { life: 5, asked: Time(6), source: None }.into(),
-            Introduce { life: 5, asked: Time(6), source: SourceName::new("s".repeat(SOURCE_NAME_BYTES_MAX)) }.into(),
-            CaughtUp.into(),
+            Introduce { life: 5, asked: Time(6), source: None, fence: Fence::NONE }.into(),
+            Introduce { life: 5, asked: Time(6), source: SourceName::new("s".repeat(SOURCE_NAME_BYTES_MAX)), fence }
+                .into(),
+            CaughtUp { fence }.into(),
             Leave.into(),
             Update { id: 3, dependencies: names() }.into(),
             Visible { id: 3 }.into(),

@@ -383,7 +383,7 @@ pub(crate) struct WatchArgs {
     /// Undoes what --setup has made, and ends. The watcher has to be stopped before.
     #[arg(long)]
     pub(crate) remove: bool,
-    /// Makes a slot anew that was lost, and ends.
+    /// Makes a slot anew that was lost, when no cache answers any more, and ends.
     #[arg(long)]
     pub(crate) renew_slot: bool,
     /// Stops the watcher when standard input ends: with the program that started it.

@@ -5,13 +5,13 @@
 mod server;
 
 use crate::program::{Folder, command, thorp};
-use coherence::{Dependency, Site, SiteConfig};
+use coherence::{Dependency, Site, SiteConfig, SourceName};
 use net::Runtime;
 use serde_json::Value;
 use server::{Postgres, is_installed};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::Config;
@@ -151,6 +151,111 @@ fn what_a_watcher_waits_for_is_said() {
     assert!(lines.any(|line| line["state"] == "watching"));
     terminate(&watcher);
     assert!(watcher.wait().unwrap().success());
+}
+
+/// A watcher for a hub elsewhere, and the states that it says.
+fn watcher_for(hub: &str, arguments: &[&str]) -> (Child, Receiver<String>) {
+    let mut child = command()
+        .args(["watch", "--json", "--until-stdin-closes", "--hub", hub, "--source", "shop"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let (say, said) = mpsc::channel();
+    thread::spawn(move || {
+        for line in lines {
+            let line = serde_json::from_str::<Value>(&line).unwrap();
+            // Nobody hears the last ones.
+            let _ = line["state"].as_str().map(|state| say.send(state.to_owned()));
+        }
+    });
+    (child, said)
+}
+
+fn says(said: &Receiver<String>, state: &str) {
+    while said.recv_timeout(PATIENCE).expect("it says more") != state {}
+}
+
+/// Another one has got the slot, and speaks for the database at the hub: that one goes on.
+#[test]
+fn a_watcher_that_was_stopped_does_not_take_its_place_back() {
+    if !is_installed() {
+        return;
+    }
+    let (server, folder) = (Postgres::start(&[]), Folder::new());
+    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
+    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
+    let database = words(&server.config());
+    thorp(["watch", &database, "--map", &map, "--setup"]).ok();
+    let (runtime, source) = (Runtime::start().unwrap(), SourceName::new("shop").unwrap());
+    let (listen, sources) = (Some("127.0.0.1:0".parse().unwrap()), vec![source]);
+    let site = Site::start(&SiteConfig { listen, sources, ..SiteConfig::default() }, &runtime).unwrap();
+    let hub = site.address().unwrap().to_string();
+    let (mut first, said) = watcher_for(&hub, &[&database, "--map", &map]);
+    says(&said, "watching");
+    let (mut second, said) = watcher_for(&hub, &[&database, "--map", &map]);
+    says(&said, "apart");
+
+    let signal = |name: &str, process: &Child| {
+        let kill = Command::new("kill").args([&format!("-{name}"), &process.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+    };
+    signal("STOP", &first);
+    // Its lease at the hub is over.
+    thread::sleep(2 * SiteConfig::default().lease);
+    let session = server.session();
+    session.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active");
+    says(&said, "watching");
+    signal("CONT", &first);
+    assert_eq!(first.wait().unwrap().code(), Some(1), "another one speaks for the database");
+    let (cache, item) = (site.cache(), [Dependency::new("item:1").unwrap()]);
+    let tasks = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for name in ["new", "newer"] {
+        let mut stored = None;
+        until("it is stored", || {
+            stored = tasks.block_on(async { cache.store(cache.ticket()?, &item).await.ok() });
+            stored.is_some()
+        });
+        session.run(&format!("UPDATE items SET name = '{name}' WHERE id = 1"));
+        assert!(!stored.unwrap().is_current());
+    }
+    drop(second.stdin.take());
+    assert!(second.wait().unwrap().success());
+}
+
+/// The watcher is killed with its hub, and the server crashes and is up again within the lease of a home: a commit that has
+/// waited is visible then, and nobody has told of it.
+#[test]
+fn a_watcher_dies_with_its_server() {
+    if !is_installed() {
+        return;
+    }
+    let (mut server, folder) = (Postgres::start(&[]), Folder::new());
+    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
+    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
+    let database = words(&server.config());
+    thorp(["watch", &database, "--map", &map, "--setup"]).ok();
+    let (mut first, address) = watcher(&[&database, "--map", &map, "--listen", "127.0.0.1:0"]);
+    let runtime = Runtime::start().unwrap();
+    let site = Site::start(&SiteConfig { hub: Some(address), ..SiteConfig::default() }, &runtime).unwrap();
+    let (cache, item) = (site.cache(), [Dependency::new("item:1").unwrap()]);
+    let tasks = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (mut stored, writer) = (None, server.session());
+    until("it is stored", || {
+        stored = tasks.block_on(async { cache.store(cache.ticket()?, &item).await.ok() });
+        stored.as_ref().is_some_and(|stored| stored.is_current())
+    });
+    first.kill().unwrap();
+    first.wait().unwrap();
+    thread::spawn(move || writer.try_run("UPDATE items SET name = 'new' WHERE id = 1"));
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    until("it waits", || server.session().ask(waits) == "1");
+    server.crash();
+    server.start_again();
+    assert_eq!(server.session().ask("SELECT name FROM items"), "new", "visible, and nobody was told");
+    assert!(!stored.unwrap().is_current());
 }
 
 #[test]

@@ -7,10 +7,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use node::{Output, Port};
+use node::{LOCAL, Output, Port};
 use protocol::homes::{Join, Lease, Mark, Reset, UpdateId};
 use types::limits::HOMES_MAX;
 use types::{GoodbyeReason, Time};
+
+const WITHOUT_SOURCE: &str =
+    "the watcher of this hub does not speak for its source: another hub may have one that does";
+
+/// The link to the home of the hub's own process.
+const HERE: Port = Port::Session(LOCAL);
 
 /// The number of a lease's holder: one that joins while another of the same life is there is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,8 +41,43 @@ impl Hub {
         lease.min(shorter(self.source_until.since(now), broken))
     }
 
+    /// When the source of this process has given no lease for as long as one lasts.
+    pub(super) fn without_source_at(&self) -> Time {
+        self.begun.max(self.source_until) + self.config.lease
+    }
+
+    /// Whether homes are to look for another hub, which may have the source.
+    fn is_without_source(&self, now: Time) -> bool {
+        let HubConfig { within_source, broken, .. } = self.config;
+        within_source && !broken.is(Rule::LeaseWithinSource) && now >= self.without_source_at()
+    }
+
+    /// The homes that are owed a lease, but for that of the hub's own process: it has no other hub.
+    pub(super) fn owed_apart(&self) -> impl Iterator<Item = HolderId> {
+        let port = |holder| self.homes.get(holder).and_then(|home| home.port);
+        self.owed.keys().filter(move |&holder| port(holder).is_some_and(|port| port != HERE)).copied()
+    }
+
+    /// Sends homes away that wait for a lease of the source in vain.
+    pub(super) fn send_away(&mut self, now: Time) {
+        if !self.is_without_source(now) {
+            return;
+        }
+        for holder in self.owed_apart().collect::<Vec<_>>() {
+            self.owed.remove(&holder);
+            if let Some(port) = self.homes.get_mut(&holder).and_then(|home| home.port.take()) {
+                self.peers.remove(&port);
+                self.outputs.push_back(Output::End(port, GoodbyeReason::CutOff, String::from(WITHOUT_SOURCE)));
+            }
+        }
+    }
+
     /// A home begins anew with all marks that are outstanding.
     pub(super) fn join(&mut self, now: Time, port: Port, Join { life, asked }: Join) {
+        // It is not welcomed first: so the next hub of those that it knows is tried.
+        if port != HERE && self.is_without_source(now) {
+            return self.outputs.push_back(Output::End(port, GoodbyeReason::CutOff, String::from(WITHOUT_SOURCE)));
+        }
         // The same home comes again when its session was lost. While the session of another one of that life goes on, one of
         // the two is a copy of the other, and each is waited for.
         self.homes.retain(|_, home| match home.port {

@@ -1,23 +1,30 @@
 //! The places of whose changes a hub is to be told, and who speaks for each.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use crate::rule::Rule;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use protocol::homes::{SourceName, UpdateId};
-use types::GoodbyeReason;
-
-/// The updaters of a source that are remembered as deposed.
-const DEPOSED_MAX: usize = 64;
+use protocol::homes::{Fence, SourceName, UpdateId};
+use types::{Broken, GoodbyeReason};
 
 /// A source.
 #[derive(Debug, Default)]
 struct Source {
     /// The life of the updater that speaks for it since it has caught up, while that has a lease.
     updater: Option<u64>,
+    /// The number of the last one that has caught up, and its life: another one has to have a greater number.
+    fence: Fence,
+    fenced_by: u64,
     /// By this everything is marked until it has caught up.
     mark: Option<UpdateId>,
-    /// The lives of those whose place was taken, the last ones: they do not take it back.
-    deposed: VecDeque<u64>,
+}
+
+impl Source {
+    /// Whether an updater may speak for it that has this number there.
+    fn takes(&self, life: u64, fence: Fence, broken: Broken<Rule>) -> bool {
+        let is_later = fence > self.fence || fence == self.fence && life == self.fenced_by;
+        is_later || broken.is(Rule::FenceSources)
+    }
 }
 
 /// All sources of a hub.
@@ -38,14 +45,20 @@ impl Sources {
         Self(names.iter().map(|name| (name.clone(), Source::default())).collect())
     }
 
-    /// Whether an updater may come for a source, and take the place of another one there.
-    pub(super) fn check(&self, name: &SourceName, life: u64) -> Result<(), (GoodbyeReason, String)> {
+    /// Whether an updater may come for a source: for one that has had its turn there, nobody else has had a later one.
+    pub(super) fn check(
+        &self,
+        name: &SourceName,
+        life: u64,
+        fence: Fence,
+        broken: Broken<Rule>,
+    ) -> Result<(), (GoodbyeReason, String)> {
         let Some(source) = self.0.get(name) else {
             let text = format!("'{name}' is none of the sources that this hub was told to expect");
             return Err((GoodbyeReason::UnknownSource, text));
         };
-        if source.deposed.contains(&life) {
-            return Err((GoodbyeReason::Superseded, format!("another updater speaks for '{name}' by now")));
+        if fence != Fence::NONE && !source.takes(life, fence, broken) {
+            return Err((GoodbyeReason::Superseded, format!("another updater has got hold of '{name}' since")));
         }
         Ok(())
     }
@@ -56,15 +69,23 @@ impl Sources {
         unmarked.is_some_and(|source| source.mark.replace(update).is_none())
     }
 
-    /// An updater speaks for a source from now on, unless it is deposed there.
-    pub(super) fn caught_up(&mut self, name: &SourceName, life: u64) -> Option<CaughtUp> {
-        let source = self.0.get_mut(name).filter(|source| !source.deposed.contains(&life))?;
+    /// An updater speaks for a source from now on, unless another one has had a later turn there.
+    pub(super) fn caught_up(
+        &mut self,
+        name: &SourceName,
+        life: u64,
+        fence: Fence,
+        broken: Broken<Rule>,
+    ) -> Option<CaughtUp> {
+        let source = self.0.get_mut(name).filter(|source| source.takes(life, fence, broken))?;
         let deposed = source.updater.replace(life).filter(|&earlier| earlier != life);
-        if let Some(earlier) = deposed {
-            source.deposed.truncate(DEPOSED_MAX - 1);
-            source.deposed.push_front(earlier);
-        }
+        (source.fence, source.fenced_by) = (fence, life);
         Some(CaughtUp { deposed, mark: source.mark.take() })
+    }
+
+    /// The source that an updater speaks for.
+    pub(super) fn of(&self, life: u64) -> Option<&SourceName> {
+        self.0.iter().find(|(_, source)| source.updater == Some(life)).map(|(name, _)| name)
     }
 
     /// An updater is gone; gives the source that it has spoken for.

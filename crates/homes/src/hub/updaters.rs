@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use node::{Output, Port};
-use protocol::homes::{Dependency, Introduce, Lease, Released, SourceName, Update, UpdateId};
+use protocol::homes::{Dependency, Fence, Introduce, Lease, Released, SourceName, Update, UpdateId};
 use types::limits::UPDATES_PER_UPDATER_MAX;
 use types::{GoodbyeReason, Time};
 
@@ -25,8 +25,10 @@ pub(super) struct Updater {
 }
 
 impl Hub {
-    pub(super) fn introduce(&mut self, now: Time, port: Port, Introduce { life, asked, source }: Introduce) {
-        if let Some(Err((reason, text))) = source.as_ref().map(|name| self.sources.check(name, life)) {
+    pub(super) fn introduce(&mut self, now: Time, port: Port, introduce: Introduce) {
+        let Introduce { life, asked, source, fence } = introduce;
+        let check = |name| self.sources.check(name, life, fence, self.config.broken);
+        if let Some(Err((reason, text))) = source.as_ref().map(check) {
             return self.outputs.push_back(Output::End(port, reason, text));
         }
         self.updaters.retain(|_, it| it.port.is_some() || !it.updates.is_empty() || it.source.is_some());
@@ -57,9 +59,15 @@ impl Hub {
     }
 
     /// An updater has announced all that there is to announce of its source, and speaks for it from now on.
-    pub(super) fn source_caught_up(&mut self, life: u64) {
-        let Some(name) = self.updaters.get(&life).and_then(|updater| updater.source.as_ref()) else { return };
-        let Some(CaughtUp { deposed, mark }) = self.sources.caught_up(name, life) else { return };
+    pub(super) fn source_caught_up(&mut self, port: Port, life: u64, fence: Fence) {
+        let Some(updater) = self.updaters.get_mut(&life) else { return };
+        let Some(name) = &updater.source else { return };
+        let Some(CaughtUp { deposed, mark }) = self.sources.caught_up(name, life, fence, self.config.broken) else {
+            let text = format!("another updater has got hold of '{name}' since");
+            updater.port = None;
+            self.peers.remove(&port);
+            return self.outputs.push_back(Output::End(port, GoodbyeReason::Superseded, text));
+        };
         let text = format!("another updater speaks for '{name}' from now on");
         let deposed = deposed.and_then(|earlier| self.updaters.get_mut(&earlier)?.port.take());
         if let Some(port) = deposed {

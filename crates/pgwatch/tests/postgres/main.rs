@@ -1,7 +1,9 @@
 //! A watcher beside a real server: what is promised, and each hole with what becomes of it.
 
+mod cut;
 mod guard;
 mod server;
+mod standby;
 mod tls;
 mod web;
 
@@ -60,7 +62,7 @@ impl Day {
     }
 
     fn watch(&mut self) {
-        let watch = Watch::start(self.config.clone(), self.web.updates()).unwrap();
+        let watch = Watch::start(self.config.clone(), self.web.updates(), None).unwrap();
         let is_watching = watch.wait_for(WatchState::Watching, PATIENCE);
         assert!(is_watching, "{:?}", watch.status());
         self.watch = Some(watch);
@@ -181,7 +183,7 @@ fn old_values_of_partitions_are_marked() {
          INSERT INTO parts VALUES (1, 'a'), (2, 'a'); ALTER TABLE parts REPLICA IDENTITY FULL",
     );
     block_on(set_up(&config, &mut Patience::endless())).unwrap();
-    let watch = Watch::start(config.clone(), web.updates()).unwrap();
+    let watch = Watch::start(config.clone(), web.updates(), None).unwrap();
     assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
     let marks = |statements: &str, dependencies: &[&str]| {
         let stored: Vec<_> = dependencies.iter().map(|name| web.fill_soon(name)).collect();
@@ -303,7 +305,7 @@ fn a_watcher_waits_for_what_another_one_has_confirmed() {
     // Another hub, whose home knows of nothing.
     drop(day.watch.take());
     day.web = Web::start();
-    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    let watch = Watch::start(day.config.clone(), day.web.updates(), None).unwrap();
     assert!(!watch.wait_for(WatchState::Watching, HELD), "{:?}", watch.status());
     assert_eq!(watch.status().state, WatchState::CatchingUp);
     assert_eq!(day.name_of(1), "old");
@@ -393,16 +395,63 @@ fn a_lost_slot_is_said_and_renewed() {
     session.run("SELECT pg_drop_replication_slot('thorp_watch')");
     let findings = block_on(check(&day.config)).unwrap();
     assert!(findings.iter().any(|finding| finding.text.contains("no slot")), "{findings:?}");
-    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    let watch = Watch::start(day.config.clone(), day.web.updates(), None).unwrap();
     until("it says so", || watch.status().last_error.is_some_and(|error| error.contains("does not exist")));
     assert_eq!(watch.status().state, WatchState::Apart);
     let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
     assert!(ended.recv_timeout(HELD).is_err());
-    block_on(renew_slot(&day.config, &mut Patience::endless())).unwrap();
+    block_on(renew_slot(&day.config, Duration::ZERO, &mut Patience::endless())).unwrap();
     assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
     ends(&ended);
     day.left.clear();
     day.web.fill_soon("item:1");
+}
+
+/// Commits go on without a watcher while its slot is made anew: no cache may answer then.
+#[test]
+fn a_slot_is_renewed_when_leases_are_over() {
+    let Some(mut day) = Day::begin() else { return };
+    let session = day.server.session();
+    day.stop_watching();
+    until("the server has noticed", || session.ask("SELECT count(*) FROM pg_replication_slots WHERE active") == "0");
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    let (config, leases, begun) = (day.config.clone(), Duration::from_secs(1), Instant::now());
+    let renewing = thread::spawn(move || block_on(renew_slot(&config, leases, &mut Patience::endless())));
+    until("the slot is dropped", || session.ask("SELECT count(*) FROM pg_replication_slots") == "0");
+    ends(&ended);
+    assert!(begun.elapsed() >= leases, "a commit was visible {:?} after the slot was dropped", begun.elapsed());
+    renewing.join().unwrap().unwrap();
+    day.watch();
+}
+
+/// Somebody has the server wait for nobody: commits are visible at once, and are told some time later.
+#[test]
+fn nothing_is_cached_while_commits_do_not_wait() {
+    let Some(day) = Day::begin() else { return };
+    let watch = day.watch.as_ref().unwrap();
+    let session = day.server.session();
+    for _ in 0..2 {
+        let stored = day.web.fill_soon("item:1");
+        session.run("ALTER SYSTEM RESET synchronous_standby_names");
+        session.run("SELECT pg_reload_conf()");
+        assert!(watch.wait_for(WatchState::NotAwaited, PATIENCE), "{:?}", day.status());
+        until("everything is marked", || !stored.is_current());
+        let why = day.status().last_error.unwrap();
+        assert!(why.contains("synchronous_standby_names is ''"), "{why}");
+        let begun = Instant::now();
+        while begun.elapsed() < HELD {
+            session.run("UPDATE items SET name = 'new' WHERE id = 1");
+            // The update before may become visible while it is filled.
+            let stored = day.web.fill("item:1").err();
+            assert!(matches!(stored, Some(NotStored::Marked | NotStored::Touched)), "{stored:?}");
+        }
+        day.wait_for_standbys(LET_GO);
+        assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", day.status());
+        let stored = day.web.fill_soon("item:1");
+        session.run("UPDATE items SET name = 'newer' WHERE id = 1");
+        assert!(!stored.is_current(), "commits wait again");
+    }
+    assert_eq!(day.status().unheld, 0, "{:?}", day.status());
 }
 
 /// Commits that change nothing of the publication wait, too: their positions come with keepalives.
@@ -489,7 +538,7 @@ fn what_is_set_up_is_undone() {
     assert_eq!(findings.len(), 3, "{findings:#?}");
 
     let web = Web::start();
-    let watch = Watch::start(config.clone(), web.updates()).unwrap();
+    let watch = Watch::start(config.clone(), web.updates(), None).unwrap();
     assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
     assert!(matches!(block_on(remove(&config, Duration::ZERO)), Err(SetupError::Watched)));
     drop(watch);
@@ -559,7 +608,7 @@ fn a_watcher_that_catches_up_knows_what_it_waits_for() {
     day.stop_watching();
     let forgotten = day.server.session();
     forgotten.run("BEGIN; UPDATE items SET name = 'new' WHERE id = 1");
-    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    let watch = Watch::start(day.config.clone(), day.web.updates(), None).unwrap();
     until("it waits", || watch.status().awaits_before.is_some());
     let before = watch.status().awaits_before;
     let later = day.server.session();
@@ -589,7 +638,7 @@ fn a_role_that_may_log_in_and_replicate_may_watch() {
     let config = WatchConfig { database: role.clone().into(), ..day.config.clone() };
     let forgotten = day.server.session();
     forgotten.run("BEGIN; UPDATE items SET name = 'new' WHERE id = 3");
-    let watch = Watch::start(config.clone(), day.web.updates()).unwrap();
+    let watch = Watch::start(config.clone(), day.web.updates(), None).unwrap();
     until("it waits", || watch.status().awaits_before.is_some());
     let awaited = block_on(running(&config, watch.status().awaits_before)).unwrap();
     assert_eq!(awaited[0].process.map(|process| process.to_string()), Some(forgotten.process()), "{awaited:?}");
@@ -698,7 +747,7 @@ fn nobody_watches_while_the_watcher_is_removed() {
     until("the slot is dropped", || session.ask(slots) == "0" || ended.try_recv().is_ok());
     assert!(ended.try_recv().is_err(), "it waits with the slot dropped, and commits wait meanwhile");
     assert_eq!(session.ask("SHOW synchronous_standby_names"), LET_GO.replace("thorp_watch", "\"thorp_watch\""));
-    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    let watch = Watch::start(day.config.clone(), day.web.updates(), None).unwrap();
     until("it finds none", || watch.status().last_error.is_some_and(|error| error.contains("does not exist")));
     removing.join().unwrap().unwrap();
     assert_eq!(watch.status().connections, 0, "{:?}", watch.status());
@@ -788,7 +837,7 @@ fn a_password_is_proved_and_not_told() {
     session.run("SELECT pg_reload_conf()");
     day.config.database.config.user("watcher").password("wrong");
     until("the file is read", || {
-        let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+        let watch = Watch::start(day.config.clone(), day.web.updates(), None).unwrap();
         until("it is refused or not", || watch.status().last_error.is_some() || watch.status().connections > 0);
         watch.status().last_error.is_some_and(|error| error.contains("password authentication failed"))
     });
@@ -855,13 +904,13 @@ fn a_backlog_is_read_to_its_end() {
 fn nothing_is_confirmed_while_homes_of_another_watcher_may_answer() {
     let Some(mut day) = Day::begin() else { return };
     day.stop_watching();
-    day.config.others_answer = Duration::from_secs(1);
+    day.config.others_lease = Duration::from_secs(1);
     let begun = Instant::now();
     let ended = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1").0;
-    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    let watch = Watch::start(day.config.clone(), day.web.updates(), None).unwrap();
     until("it has the slot", || watch.status().connections == 1);
     ends(&ended);
-    assert!(begun.elapsed() >= day.config.others_answer);
+    assert!(begun.elapsed() >= day.config.others_lease);
     assert_eq!(day.name_of(1), "new");
 }
 
@@ -870,13 +919,13 @@ fn nothing_is_confirmed_while_homes_of_another_watcher_may_answer() {
 fn a_silent_stream_of_a_server_that_answers_is_waited_for() {
     let Some(mut day) = Day::begin() else { return };
     day.stop_watching();
-    day.config.silence = Duration::from_millis(100);
+    day.config.lease = Duration::from_secs(1);
     // The first process of the server that the watcher's stream comes from is stopped; its others answer.
     day.watch();
     let session = day.server.session();
     let process = session.ask("SELECT active_pid FROM pg_replication_slots WHERE slot_name = 'thorp_watch'");
     signal("STOP", &process);
-    thread::sleep(6 * day.config.silence);
+    thread::sleep(3 * day.config.lease);
     let status = day.status();
     signal("CONT", &process);
     assert_eq!((status.connections, status.state), (1, WatchState::Watching), "{status:?}");

@@ -134,6 +134,11 @@ impl Postgres {
         config
     }
 
+    /// Its socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join(format!(".s.PGSQL.{}", self.port))
+    }
+
     /// How it is watched.
     pub(crate) fn watched(&self, map: &str) -> WatchConfig {
         WatchConfig {

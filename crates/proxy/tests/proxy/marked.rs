@@ -58,7 +58,7 @@ impl Watched {
     fn caught_up(&self) -> Updates {
         let hub = self.proxy.hub_address().unwrap().to_string();
         let source = Updates::connect_source(&hub, self.source.clone(), &net::Runtime::start().unwrap()).unwrap();
-        source.caught_up();
+        source.caught_up(coherence::Fence { term: 0, number: 1 });
         source
     }
 }

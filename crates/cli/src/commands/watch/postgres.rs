@@ -84,8 +84,8 @@ fn prepare(task: WatchTask, config: &WatchConfig, guards: &[String], output: &mu
         WatchTask::Guard => tasks.block_on(guard(config, guards))?,
         WatchTask::Remove => tasks.block_on(remove(config, silence()))?,
         WatchTask::RenewSlot => {
-            tasks.block_on(renew_slot(config, &mut patience))?;
-            vec![format!("made the slot {} anew", config.slot)]
+            tasks.block_on(renew_slot(config, silence(), &mut patience))?;
+            vec![format!("waited until no cache answers, and made the slot {} anew", config.slot)]
         }
     };
     done.iter().try_for_each(|line| output.line(&json!({"done": line}), line))
@@ -144,13 +144,11 @@ fn silence() -> Duration {
 fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
     let stopped = stopped(args)?;
     let runtime = Runtime::start()?;
-    let (hub, _site) = hub(args, &runtime, output)?;
-    let config = match &args.hub {
-        Some(_) => config,
-        // Another watcher, which had the slot before, may have had a hub of its own.
-        None => WatchConfig { others_answer: longest_lease(), ..config },
-    };
-    let watch = Watch::start(config.clone(), hub.clone())?;
+    let (hub, site) = hub(args, &runtime, output)?;
+    // Another watcher, which had the slot before, may have had a hub of its own, too.
+    let others_lease = if site.is_some() { SiteConfig::default().lease } else { Duration::ZERO };
+    let config = WatchConfig { others_lease, ..config };
+    let watch = Watch::start(config.clone(), hub.clone(), site.as_ref().and_then(Site::source_lease))?;
     let last = Followed::new(&config, output.is_json())?.follow(&watch, &hub, &stopped, output)?;
     drop(watch);
     let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
@@ -177,7 +175,7 @@ fn hub(args: &WatchArgs, runtime: &Runtime, output: &mut Output) -> Result<(Upda
         output.flush()?;
         return Ok((updates, None));
     }
-    let site = site(args, false, runtime, output)?;
+    let site = site(args, true, runtime, output)?;
     Ok((site.updates(), Some(site)))
 }
 
@@ -274,6 +272,10 @@ impl<'a> Followed<'a> {
 fn say(status: &WatchStatus, output: &mut Output) -> Result {
     let (state, text) = match status.state {
         WatchState::Watching => ("watching", "watching: commits are told one by one".to_owned()),
+        WatchState::NotAwaited => {
+            let why = status.last_error.as_deref().unwrap_or_default();
+            ("not_awaited", format!("not awaited: everything is marked, and commits do not wait: {why}; see --check"))
+        }
         WatchState::CatchingUp => ("catching_up", "catching up: everything is marked".to_owned()),
         WatchState::Apart | WatchState::Ended => {
             let why = status.last_error.as_deref().unwrap_or_default();

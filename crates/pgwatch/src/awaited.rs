@@ -1,0 +1,95 @@
+//! Whether commits wait for the watcher that has the slot.
+//!
+//! ```text
+//!   not listed --the list names this watcher--> proving --a commit of our own is held--> proven
+//!       ^                                          |                                       |
+//!       +---- the list does not, or it is not held +---------------------------------------+
+//! ```
+//! The server's list can be changed at any time, and then commits are visible at once. So the list is read with each question
+//! about the slot, and everything is marked while it does not require this watcher. That the list does is not enough: the
+//! server's processes read it one by one, and a server that begins may let commits go before the first has. A commit of our
+//! own, which nobody confirms meanwhile, shows that it is held.
+
+use crate::error::WatchError;
+use crate::required::commit_is_held;
+use crate::session::client;
+use crate::standbys::Standbys;
+use crate::watch::WatchConfig;
+use std::future::{self, Future};
+use std::pin::Pin;
+
+type Proof = Pin<Box<dyn Future<Output = Result<Option<u64>, WatchError>>>>;
+
+/// What is known of a connection's server.
+pub(crate) struct Awaited {
+    config: WatchConfig,
+    state: State,
+    /// Why commits do not wait, if that is so.
+    why_not: Option<String>,
+}
+
+enum State {
+    NotListed,
+    Proving(Proof),
+    Proven,
+}
+
+impl Awaited {
+    /// Nothing is known yet.
+    pub(crate) fn new(config: WatchConfig) -> Self {
+        Self { config, state: State::NotListed, why_not: None }
+    }
+
+    /// The server's list of standbys was read. Says whether commits wait no more that did, or were about to be shown to.
+    pub(crate) fn listed(&mut self, names: &str) -> bool {
+        let slot = &self.config.slot;
+        let is_required = Standbys::parse(names).is_some_and(|standbys| standbys.requires(slot));
+        match self.state {
+            State::NotListed if is_required => self.state = State::Proving(prove(self.config.clone())),
+            State::Proving(_) | State::Proven if is_required => {}
+            _ => {
+                let was_listed = !matches!(self.state, State::NotListed);
+                self.state = State::NotListed;
+                self.why_not = Some(format!("synchronous_standby_names is '{names}', without {slot}"));
+                return was_listed;
+            }
+        }
+        false
+    }
+
+    /// Whether nothing may be confirmed: a commit of our own is to be held.
+    pub(crate) fn is_proving(&self) -> bool {
+        matches!(self.state, State::Proving(_))
+    }
+
+    /// Ends with a number when commits wait for this watcher: all transactions with smaller ones may not have. `None` if they
+    /// do not, and the list is to be read again.
+    pub(crate) async fn proof(&mut self) -> Result<Option<u64>, WatchError> {
+        let State::Proving(proof) = &mut self.state else { return future::pending().await };
+        let next = proof.await?;
+        if next.is_some() {
+            (self.state, self.why_not) = (State::Proven, None);
+        } else {
+            self.state = State::NotListed;
+            self.why_not = Some("the server has not held a commit that was made to see whether it does".to_owned());
+        }
+        Ok(next)
+    }
+
+    /// Why commits do not wait for this watcher, if that is known.
+    pub(crate) fn why_not(&self) -> Option<&str> {
+        self.why_not.as_deref()
+    }
+}
+
+fn prove(config: WatchConfig) -> Proof {
+    Box::pin(async move {
+        let client = client(&config).await?;
+        if !commit_is_held(&client, &config).await? {
+            return Ok(None);
+        }
+        let row = client.query_one("SELECT pg_current_xact_id()::text", &[]).await?;
+        let next = row.try_get::<_, &str>(0)?.parse().map_err(|_| WatchError::Unexpected("what is no number"))?;
+        Ok(Some(next))
+    })
+}

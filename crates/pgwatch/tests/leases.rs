@@ -1,0 +1,273 @@
+//! Two watchers of a database in virtual time, each with a hub and a home of its own: one is cut off from the server, which
+//! gives the slot to the other, and both go on. Each answer from a cache has all that was done before the request came.
+
+use coherence::Dependency;
+use homes::{Home, HomeConfig, Hub, HubConfig, Proof, Table, UpdateId};
+use node::{Machine, Node, RoleId};
+use pgwatch::{Rule, Slot};
+use sim::{Family, Line, Processes};
+use std::sync::Arc;
+use std::time::Duration;
+use types::{Broken, Time};
+
+const HUB: Family = Family { client: wire::homes::HOME, server: wire::homes::HUB };
+const HUBS: [&str; 2] = ["hub 0", "hub 1"];
+const HOMES: [&str; 2] = ["home 0", "home 1"];
+const LEASE: Duration = Duration::from_millis(60);
+const STEPS: u32 = 1500;
+
+/// The rule that is taken out, if any: of the watcher, or of its hub.
+#[derive(Clone, Copy, Debug, Default)]
+struct Without {
+    watcher: Broken<Rule>,
+    hub: Broken<homes::Rule>,
+}
+
+/// A question whether the slot is the watcher's, on its way to the server; and the server's answer.
+#[derive(Debug)]
+struct Question {
+    arrives: Time,
+    answer: Option<(Time, bool)>,
+}
+
+#[derive(Debug)]
+struct Watching {
+    /// The number of its connection, if it has one, as far as it knows.
+    connection: Option<u64>,
+    slot: Slot,
+    question: Option<Question>,
+    star: Option<UpdateId>,
+    /// The update of the commit that is under way, if it has heard of it.
+    update: Option<UpdateId>,
+    /// Nothing passes between it and the server.
+    is_cut: bool,
+}
+
+struct Day {
+    world: Processes,
+    without: Without,
+    watchers: [Watching; 2],
+    /// The connection that has the slot, as the server has it, and its watcher.
+    holder: Option<(usize, u64)>,
+    connections: u64,
+    /// A commit waits.
+    is_committing: bool,
+    /// The commits that a reader of the database sees, and a writer was told of.
+    done: u32,
+    tables: Vec<Arc<Table>>,
+    entries: [Option<(Proof, u32)>; 2],
+    hits: u32,
+}
+
+fn alone(machine: impl Machine) -> Node {
+    let mut node = Node::new();
+    node.add(machine);
+    node
+}
+
+fn item() -> Dependency {
+    Dependency::new("item").unwrap()
+}
+
+impl Day {
+    fn new(seed: u64, without: Without) -> Self {
+        let mut world = Processes::new(seed, Line { delay: Duration::from_micros(100), rate: None });
+        for (at, (hub, home)) in HUBS.into_iter().zip(HOMES).enumerate() {
+            world.add(hub, move |_| {
+                let config = HubConfig { lease: LEASE, succeeds: None, within_source: true, ..HubConfig::default() };
+                alone(Hub::new(HubConfig { broken: without.hub, ..config }))
+            });
+            world.add(home, move |_| alone(Home::new(HomeConfig { slots: 2, ..HomeConfig::new(at as u64 + 1) })));
+            world.connect((home, RoleId::ONLY), (hub, RoleId::ONLY), HUB);
+        }
+        let tables = HOMES.map(|home| world.look::<Home>(home).unwrap().table()).into();
+        let watchers = [(), ()].map(|()| Watching {
+            connection: None,
+            slot: Slot::got(Time::ZERO, LEASE, LEASE, without.watcher),
+            question: None,
+            star: None,
+            update: None,
+            is_cut: false,
+        });
+        let (holder, entries) = Default::default();
+        Self {
+            world,
+            without,
+            watchers,
+            holder,
+            connections: 0,
+            is_committing: false,
+            done: 0,
+            tables,
+            entries,
+            hits: 0,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        for at in 0..2 {
+            self.prove(at);
+            self.end_star(at);
+        }
+        let at = self.world.draw(2) as usize;
+        match self.world.draw(40) {
+            0..10 => self.commit(at),
+            10..18 => self.fill(at),
+            18..34 => self.look(at)?,
+            34 | 35 => self.connect(at),
+            36 => self.forget_holder(),
+            37 => self.watchers[at].is_cut ^= true,
+            _ => {}
+        }
+        let length = self.world.draw(2000);
+        self.world.run_for(Duration::from_micros(length));
+        Ok(())
+    }
+
+    fn hub<R>(&mut self, at: usize, call: impl FnOnce(&mut Hub, Time) -> R) -> R {
+        self.world.call(HUBS[at], call).expect("no hub ends")
+    }
+
+    /// The question whether a watcher has the slot gets a step further.
+    fn prove(&mut self, at: usize) {
+        let now = self.world.now();
+        let delays = [1, 1, 1, 40].map(Duration::from_millis);
+        let delay = delays[self.world.draw(4) as usize];
+        let it = &mut self.watchers[at];
+        let Some(connection) = it.connection else { return };
+        if it.slot.is_doubtful(now) {
+            return self.lose(at);
+        }
+        if it.slot.is_due() {
+            it.slot.ask(now);
+            it.question = Some(Question { arrives: now + delay, answer: None });
+        }
+        let Some(question) = it.question.as_mut().filter(|_| !it.is_cut) else { return };
+        match question.answer {
+            None if question.arrives <= now => {
+                question.answer = Some((now + delay, self.holder == Some((at, connection))));
+            }
+            Some((arrives, false)) if arrives <= now => self.lose(at),
+            Some((arrives, true)) if arrives <= now => {
+                it.question = None;
+                let until = it.slot.proved(now);
+                self.hub(at, |hub, now| hub.source_lease(now, until));
+            }
+            _ => {}
+        }
+    }
+
+    fn lose(&mut self, at: usize) {
+        let (star, update) = (self.watchers[at].star, self.watchers[at].update.take());
+        let star = star.unwrap_or_else(|| self.hub(at, |hub, now| hub.update(now, vec![Dependency::ALL])));
+        self.watchers[at].star = Some(star);
+        self.watchers[at].connection = None;
+        self.watchers[at].question = None;
+        if let Some(update) = update {
+            self.hub(at, |hub, _| hub.visible(update));
+        }
+    }
+
+    fn end_star(&mut self, at: usize) {
+        let Some(star) = self.watchers[at].star.filter(|_| self.watchers[at].connection.is_some()) else { return };
+        if self.hub(at, |hub, _| hub.is_released(star)) {
+            self.watchers[at].star = None;
+            self.hub(at, |hub, _| hub.visible(star));
+        }
+    }
+
+    fn connect(&mut self, at: usize) {
+        if self.holder.is_some() || self.watchers[at].is_cut || self.watchers[at].connection.is_some() {
+            return;
+        }
+        self.lose(at);
+        self.connections += 1;
+        self.holder = Some((at, self.connections));
+        self.watchers[at].connection = Some(self.connections);
+        self.watchers[at].slot = Slot::got(self.world.now(), LEASE, LEASE, self.without.watcher);
+    }
+
+    /// The server believes a watcher gone of which it has heard nothing.
+    fn forget_holder(&mut self) {
+        if let Some((at, connection)) = self.holder
+            && (self.watchers[at].is_cut || self.watchers[at].connection != Some(connection))
+        {
+            self.holder = None;
+        }
+    }
+
+    /// A commit gets a step further: it waits for the watcher that has the slot.
+    fn commit(&mut self, at: usize) {
+        self.is_committing = true;
+        let it = &self.watchers[at];
+        if it.is_cut || it.connection.is_none() || self.holder.map(|(_, connection)| connection) != it.connection {
+            return;
+        }
+        let (confirms, update) = (it.slot.confirms_at() <= self.world.now(), it.update);
+        match update {
+            None => self.watchers[at].update = Some(self.hub(at, |hub, now| hub.update(now, vec![item()]))),
+            Some(update) if confirms && self.hub(at, |hub, _| hub.is_released(update)) => {
+                self.done += 1;
+                self.is_committing = false;
+                self.watchers[at].update = None;
+                self.hub(at, |hub, _| hub.visible(update));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn fill(&mut self, at: usize) {
+        let Some(ticket) = self.tables[at].ticket(self.world.now()) else { return };
+        let store = |home: &mut Home, now| home.store(now, ticket, &[item()]).ok();
+        if let Some(proof) = self.world.call(HOMES[at], store).flatten()
+            && let Some((earlier, _)) = self.entries[at].replace((proof, self.done))
+        {
+            self.world.call(HOMES[at], |home: &mut Home, _| home.free(earlier));
+        }
+    }
+
+    fn look(&mut self, at: usize) -> Result<(), String> {
+        let Some((proof, body)) = self.entries[at] else { return Ok(()) };
+        if !self.tables[at].is_current(&proof, || self.world.now()) {
+            return Ok(());
+        }
+        self.hits += 1;
+        let lacks = self.done - body;
+        if lacks > 0 { Err(format!("a hit at {} lacks {lacks} commits", HOMES[at])) } else { Ok(()) }
+    }
+}
+
+/// The hits and the commits of a day, or the answer that was stale.
+fn day(seed: u64, without: Without) -> Result<(u32, u32), String> {
+    let mut day = Day::new(seed, without);
+    for _ in 0..STEPS {
+        day.step()?;
+    }
+    Ok((day.hits, day.done))
+}
+
+#[test]
+fn no_home_of_a_watcher_that_lost_the_slot_answers() {
+    let (mut hits, mut commits) = (0, 0);
+    for seed in 0..300 {
+        let (some, of_them) = day(seed, Without::default()).unwrap_or_else(|stale| panic!("seed {seed}: {stale}"));
+        (hits, commits) = (hits + some, commits + of_them);
+    }
+    assert!(hits > 3000 && commits > 3000, "{hits} hits, {commits} commits");
+}
+
+#[test]
+fn each_rule_is_missed() {
+    let of_watcher = |rule| Without { watcher: Broken::rule(rule), ..Without::default() };
+    let of_hub = |rule| Without { hub: Broken::rule(rule), ..Without::default() };
+    let cases = [
+        ("LeaseFromProof", of_watcher(Rule::LeaseFromProof)),
+        ("OutlastLeases", of_watcher(Rule::OutlastLeases)),
+        ("LeaseWithinSource", of_hub(homes::Rule::LeaseWithinSource)),
+    ];
+    for (name, without) in cases {
+        let caught = (0..10_000).find_map(|seed| Some((seed, day(seed, without).err()?)));
+        let (seed, why) = caught.unwrap_or_else(|| panic!("nothing notices that {name} is broken"));
+        println!("{name}: seed {seed}: {why}");
+    }
+}
