@@ -24,6 +24,7 @@ pub async fn check(config: &WatchConfig) -> Result<Vec<Finding>, WatchError> {
     findings.publication().await?;
     findings.identities().await?;
     findings.writers().await?;
+    findings.subscriptions().await?;
     findings.readers().await?;
     findings.triggers().await?;
     findings.tables().await?;
@@ -180,10 +181,12 @@ impl Findings<'_> {
                      WHERE lower(line) ~ '^synchronous_commit=(off|false|no|0|local)$' \
                      OR line ~ '^(statement|transaction)_timeout=' AND line !~ '=0+[a-z]*$' \
                      ORDER BY who, line";
+        let late = self.flushed_late().await?;
         for row in self.client.query(query, &[]).await? {
             let (who, what): (String, String) = (row.try_get(0)?, row.try_get(1)?);
             let (text, remedy) = if row.try_get(2)? {
-                let text = format!("{who}: {what}, so these commits are visible before they are marked");
+                let by = if what.to_lowercase().ends_with("local") { "" } else { late.as_str() };
+                let text = format!("{who}: {what}, so these commits are visible before they are marked{by}");
                 (text, "set it to on, or guard the roles that write (--guard)")
             } else {
                 let text = format!("{who}: {what}, so a commit that waits longer may be visible before it is marked");
@@ -200,6 +203,30 @@ impl Findings<'_> {
             let (role, count): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
             let text = format!("{count} sessions of the role {role} are older than its guard, and have other settings");
             self.find(Severity::Hole, text, "have them connect anew");
+        }
+        Ok(())
+    }
+
+    /// How long before it is marked a commit may be visible that is not flushed before it is: the watcher is told of what is.
+    async fn flushed_late(&self) -> Result<String, WatchError> {
+        let query = "SELECT (3 * setting::int)::text || ' ' || unit FROM pg_settings WHERE name = 'wal_writer_delay'";
+        let longest: String = self.client.query_one(query, &[]).await?.try_get(0)?;
+        Ok(format!(", by as much as {longest} (three times wal_writer_delay)"))
+    }
+
+    /// Subscriptions of this database, whose processes write what changes elsewhere.
+    async fn subscriptions(&mut self) -> Result<(), WatchError> {
+        let query = "SELECT quote_ident(subname), subsynccommit FROM pg_subscription \
+                     WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                     AND lower(subsynccommit) IN ('off', 'false', 'no', '0', 'local') ORDER BY subname";
+        let late = self.flushed_late().await?;
+        for row in self.client.query(query, &[]).await? {
+            let (name, setting): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+            let by = if setting.eq_ignore_ascii_case("local") { "" } else { late.as_str() };
+            let text = format!(
+                "the subscription {name}: synchronous_commit={setting}, so what it applies is visible before it is marked{by}"
+            );
+            self.find(Severity::Hole, text, format!("ALTER SUBSCRIPTION {name} SET (synchronous_commit = on)"));
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ mod server;
 mod standby;
 mod tls;
 mod web;
+mod windows;
 
 use coherence::{NotStored, Update};
 use pgwatch::{

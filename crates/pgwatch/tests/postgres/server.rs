@@ -134,6 +134,11 @@ impl Postgres {
         config
     }
 
+    /// How another server reaches it, in words.
+    pub(crate) fn words(&self) -> String {
+        format!("host={} port={} user=postgres dbname=postgres", self.folder.display(), self.port)
+    }
+
     /// Its socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.join(format!(".s.PGSQL.{}", self.port))
