@@ -634,8 +634,18 @@ fn releases_at_once_after_another_hub(broken: Broken<Rule>) -> bool {
     script.hub.is_released(update)
 }
 
+/// Whether a home that joins it may store something at once.
+fn marks_nothing_after_another_hub(broken: Broken<Rule>) -> bool {
+    let mut script = HubScript::with(HubConfig { succeeds: Some(LEASE), broken, ..HubConfig::default() });
+    script.event("a join 7 asked=0").expect("an event");
+    script.drain();
+    !script.said.contains("Mark 1 *")
+}
+
 #[test]
-fn a_hub_that_comes_after_another_one_needs_its_rule() {
+fn a_hub_that_comes_after_another_one_needs_its_rules() {
+    assert!(!marks_nothing_after_another_hub(Broken::NONE));
+    assert!(marks_nothing_after_another_hub(Broken::rule(Rule::StarUntilVisible)));
     assert!(!releases_at_once_after_another_hub(Broken::NONE));
     assert!(releases_at_once_after_another_hub(Broken::rule(Rule::HubWaits)));
 }

@@ -900,9 +900,9 @@ fn one_seed_is_one_run() {
 /// The rule that no run here puts to the test, as all processes have the same clock.
 const OF_CLOCKS: Rule = Rule::AllowDrift;
 
-/// That a lease counts from when it was asked for, and that a hub waits for those of another one, is taken out by
+/// That a lease counts from when it was asked for, and what a hub does that comes after another one, is taken out by
 /// conversations: here a home hears of its session's end, and is read no longer by then.
-const OF_SILENT_HOMES: [Rule; 2] = [Rule::LeaseFromAsking, Rule::HubWaits];
+const OF_SILENT_HOMES: [Rule; 3] = [Rule::LeaseFromAsking, Rule::HubWaits, Rule::StarUntilVisible];
 
 /// Those that are of sources with leases of their own, which `crates/storewatch/tests/promise.rs` runs. That a home's lease
 /// outlasts the one of another hub, and that a source which was stopped does not speak again, is taken out by conversations:
