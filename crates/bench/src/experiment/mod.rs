@@ -180,17 +180,21 @@ impl<'a> Figures<'a> {
             12 => bench.hot_curves()?,
             other => return Err(format!("the paper's experiments have no figure {other}").into()),
         };
-        if bench.measured() < cold::TRANSACTIONS {
-            let note = format!("{} transactions", bench.measured());
-            rows = rows.into_iter().map(|row| row.noted(&note)).collect();
-        }
         match figure {
             7 => {
                 rows.extend(bench.cold_of_other_parts("OO7's own parts", 7, 40, self.own()?)?);
                 rows.extend(bench.cold_of_other_parts("small parts", 7, 40, self.small()?)?);
-                rows.extend(bench.cold_sample(self.store()?)?);
             }
             8 => rows.extend(bench.cold_of_other_parts("small parts", 8, 80, self.small()?)?),
+            _ => {}
+        }
+        if bench.measured() < cold::TRANSACTIONS {
+            let note = format!("{} transactions", bench.measured());
+            rows = rows.into_iter().map(|row| row.noted(&note)).collect();
+        }
+        // These say of how many they are by themselves.
+        match figure {
+            7 => rows.extend(bench.cold_sample(self.store()?)?),
             10 => rows.extend(bench.hot_sample(self.store()?, self.leased_store()?)?),
             _ => {}
         }
