@@ -13,7 +13,7 @@ fn five_hundred_seeds_find_nothing() {
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
-const KEPT: [(u64, VolumeRule); 24] = [
+const KEPT: [(u64, VolumeRule); 27] = [
     (408, VolumeRule::HomeStays),
     (4943, VolumeRule::CountStable),
     (9, VolumeRule::AckAtW),
@@ -30,12 +30,15 @@ const KEPT: [(u64, VolumeRule); 24] = [
     (2954, VolumeRule::FreeAfterHome),
     (21, VolumeRule::TrimInOrder),
     (7, VolumeRule::TrimTail),
-    (4, VolumeRule::ReadWithinLease),
-    (4, VolumeRule::LeaseFromAsking),
+    (72, VolumeRule::ReadWithinLease),
+    (384, VolumeRule::LeaseFromAsking),
     (3, VolumeRule::WaitOwnerLease),
+    (118, VolumeRule::OwnerKnownDead),
+    (104, VolumeRule::NumberAttachments),
     (0, VolumeRule::EpochFirst),
     (21, VolumeRule::EnoughLists),
-    (99, VolumeRule::PassHome),
+    (74, VolumeRule::OwnLogIsAList),
+    (290, VolumeRule::PassHome),
     (21, VolumeRule::NewestWins),
     (3173, VolumeRule::StopAtGap),
 ];

@@ -52,9 +52,9 @@ pub use protocol::volumes::{
     Content, Entry, Epoch, Extent, FlushEpoch, FromHolder, Kept, PartitionId, Record, Sequence, Stamp, Stream,
     ToHolder, VolumeId,
 };
-pub use registry::{Change, HostId, Registered, View};
+pub use registry::{AcceptedLoss, Change, HostId, Registered, View};
 pub use request::{Declined, RequestId, Write};
 pub use rescue::RESCUE_AFTER;
 pub use rule::Rule;
 pub use standing::{HolderState, Standing};
-pub use takeover::{TakeOver, TakeOverConfig, TakeOverEffect};
+pub use takeover::{Earlier, TakeOver, TakeOverConfig, TakeOverEffect};

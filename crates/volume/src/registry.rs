@@ -13,7 +13,8 @@ use protocol::volumes::{Epoch, PartitionId};
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
 
-/// A host that has volumes attached, by its number.
+/// A host that has a volume attached, by a number that it draws for each attachment: a copy of its cache, or an older state of
+/// it, does not have the newest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u64);
 
@@ -36,13 +37,25 @@ pub struct Registered {
     pub size: u64,
     /// The partitions whose copies count.
     pub holders: Vec<PartitionId>,
+    /// The last take-over that went on without lists that were missing.
+    pub accepted_loss: Option<AcceptedLoss>,
+}
+
+/// A take-over that went on without lists that were missing, as its operator had accepted that: writes that only these had are
+/// lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedLoss {
+    /// The epoch that it began.
+    pub epoch: Epoch,
+    /// The holders whose lists they were; if there are none, that of the owner before.
+    pub lists: Vec<PartitionId>,
 }
 
 impl Registered {
     /// A new volume.
     pub fn new(size: u64, copies: u8, lease: Duration) -> Self {
-        let holders = Vec::new();
-        Self { epoch: Epoch(0), owner: None, is_taking: false, pulse: 0, lease, copies, size, holders }
+        let (holders, accepted_loss) = (Vec::new(), None);
+        Self { epoch: Epoch(0), owner: None, is_taking: false, pulse: 0, lease, copies, size, holders, accepted_loss }
     }
 }
 

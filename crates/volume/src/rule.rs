@@ -49,12 +49,19 @@ pub enum Rule {
     LeaseFromAsking,
     /// A take-over waits for the end of the owner's lease.
     WaitOwnerLease,
+    /// A host does not wait for the lease of its own earlier attachment only if the process that made it is known to be dead.
+    OwnerKnownDead,
+    /// That is so only of an attachment that its cache remembers: each has a number of its own, so a copy of a cache, or an older
+    /// state of it, does not know those that were made since.
+    NumberAttachments,
     /// It waits longer than the lease is, by how much its clock may be the faster one.
     AllowDrift,
     /// A take-over asks for lists under the new epoch, when that stands in the registry and at home.
     EpochFirst,
     /// A take-over has read the lists of all but W - 2 holders that stand in the registry.
     EnoughLists,
+    /// The log of a host that takes over from itself is one list among several: its device may have lost what it had at its end.
+    OwnLogIsAList,
     /// Copies of what home's mark covers are left alone: home may have newer contents by now.
     PassHome,
     /// A take-over brings nothing home behind a write that no list has: home is an older state then, and never a mixed one.
@@ -65,7 +72,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 30] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -87,9 +94,12 @@ impl Rule {
         Self::ReadWithinLease,
         Self::LeaseFromAsking,
         Self::WaitOwnerLease,
+        Self::OwnerKnownDead,
+        Self::NumberAttachments,
         Self::AllowDrift,
         Self::EpochFirst,
         Self::EnoughLists,
+        Self::OwnLogIsAList,
         Self::PassHome,
         Self::StopAtGap,
         Self::NewestWins,

@@ -13,12 +13,15 @@
 //!     | <- Change(done)             |                       |
 //! ```
 //! 1. It begins when it has seen the owner's last sign of life for longer than that one's lease (**WaitOwnerLease**), or
-//!    when nobody has the volume. Its change of the registry expects what it has seen: of two hosts one is refused.
+//!    when nobody has the volume. Its change of the registry expects what it has seen: of two hosts one is refused. A host that
+//!    was the owner itself need not wait if the process that had the volume is known to be dead (**OwnerKnownDead**), and if it
+//!    is that one's attachment (**NumberAttachments**): a copy of its cache may be attached elsewhere.
 //! 2. The epoch moves in the registry, then at home, then at each holder whose list is read (**EpochFirst**).
 //! 3. The lists of all but W - 2 of the holders that stand in the registry are enough, since the owner's own copy was one
 //!    of the W (**EnoughLists**). Fewer are if the operator accepts what may be lost. The own log of a host that takes over
-//!    from itself is enough by itself, if home's mark is of the epoch that it is of. None is needed when an earlier take-over
-//!    had all at home and did not come to say so. With W = 1 none is enough: the log of the owner before has the only copy.
+//!    from itself is one list more, if home's mark is of the epoch that it is of: its device may have lost the end of it
+//!    (**OwnLogIsAList**). None is needed when an earlier take-over had all at home and did not come to say so. With W = 1 no
+//!    list of a holder is enough: the log of the owner before has the only copy.
 //! 4. The copies behind home's mark go home in the order of their flushes, under the rules of any write-back. Those that
 //!    the mark covers are left alone (**PassHome**): a holder that did not hear that it may free a copy has it still, and home has
 //!    newer contents by now.
@@ -41,7 +44,7 @@ mod way;
 
 use crate::known_home::{HomeState, WentBack};
 use crate::lists::{Part, Source};
-use crate::registry::{Registered, Registration, View, wait_for_lease};
+use crate::registry::{AcceptedLoss, HostId, Registered, Registration, View, wait_for_lease};
 use crate::rule::Rule;
 use alloc::collections::VecDeque;
 use alloc::vec::{self, Vec};
@@ -52,7 +55,7 @@ use reading::{Enough, Reading, Situation};
 use types::{GoodbyeReason, Time};
 use way::{Came, Way};
 
-pub use effect::{TakeOverConfig, TakeOverEffect};
+pub use effect::{Earlier, TakeOverConfig, TakeOverEffect};
 
 /// A step of a take-over, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +79,7 @@ pub struct TakeOver {
     phase: Phase,
     /// The entry that the claim is a change of: whose the volume was.
     before: Registered,
+    earlier: Earlier,
     /// The epoch that is taken over to, once it is claimed, and before that the one it is taken from.
     epoch: Epoch,
     /// Since when the owner's last sign of life is known.
@@ -100,6 +104,7 @@ impl TakeOver {
             registration: Registration::new(view, config.broken),
             phase: Phase::Watch,
             before,
+            earlier: Earlier::default(),
             epoch,
             seen_at: now,
             mark: Stamp::ZERO,
@@ -115,8 +120,16 @@ impl TakeOver {
         it
     }
 
-    /// The host was the owner itself under an epoch, and has the whole log of it: these writes are not home as far as it
-    /// knows.
+    /// The host may have been the owner itself, by these attachments.
+    #[must_use]
+    pub fn with_earlier(mut self, now: Time, earlier: Earlier) -> Self {
+        self.earlier = earlier;
+        self.go_on(now);
+        self
+    }
+
+    /// The host was the owner itself under an epoch, and this is what its log has of it: these writes are not home as far as
+    /// it knows.
     #[must_use]
     pub fn with_own_log(mut self, epoch: Epoch, entries: Vec<Entry>) -> Self {
         self.reading.own(epoch, entries);
@@ -126,6 +139,19 @@ impl TakeOver {
     /// The epoch that it claims, or has claimed.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Whether an owner is this host, or was, by a process that is known to be dead.
+    pub fn succeeds(&self, owner: HostId) -> bool {
+        let Earlier { hosts, are_dead } = &self.earlier;
+        let broken = self.config.broken;
+        let is_own = hosts.contains(&owner) || broken.is(Rule::NumberAttachments) && *are_dead;
+        owner == self.config.host || is_own && (*are_dead || broken.is(Rule::OwnerKnownDead))
+    }
+
+    /// Whether the log of this host is one of the lists: it has what was not home under the last epoch that home knows.
+    pub fn has_own_log(&self) -> bool {
+        self.reading.has_own
     }
 
     /// Whether it has done nothing yet, as the volume has an owner.
@@ -312,8 +338,8 @@ impl TakeOver {
         let pulse = || self.registration.pulse_at();
         let silent = self.reading.holders.silent_at(self.config.silence);
         match self.phase {
-            Phase::Watch if self.registration.entry().owner.is_none() => pulse(),
-            Phase::Watch => Some(self.free_at()),
+            Phase::Watch if self.is_free() => pulse(),
+            Phase::Watch => pulse().map(|at| at.max(self.free_at())),
             Phase::Over => None,
             Phase::List => self.reading.say_at.into_iter().chain(pulse()).chain(silent).min(),
             _ => self.retry_at.into_iter().chain(pulse()).chain(silent).min(),
@@ -342,10 +368,13 @@ impl TakeOver {
         self.seen_at + wait_for_lease(self.registration.entry().lease, self.config.broken)
     }
 
+    /// Whether nobody is waited for, whose lease it might be.
+    fn is_free(&self) -> bool {
+        self.registration.entry().owner.is_none_or(|owner| self.succeeds(owner))
+    }
+
     fn watch(&mut self, now: Time) {
-        let is_own = self.registration.entry().owner == Some(self.config.host);
-        let is_free = self.registration.entry().owner.is_none() || is_own || now >= self.free_at();
-        if !is_free || !self.registration.may_change(now) {
+        if !self.is_free() && now < self.free_at() || !self.registration.may_change(now) {
             return;
         }
         if self.config.broken.is(Rule::EpochFirst) && self.phase == Phase::Watch && self.reading.holders.is_empty() {
@@ -378,9 +407,11 @@ impl TakeOver {
             return self.write_home(now);
         }
         self.phase = Phase::List;
-        let (mark, before, host) = (self.mark, &self.before, self.config.host);
+        let (mark, before) = (self.mark, &self.before);
+        let is_own = |owner| owner == self.config.host || self.earlier.hosts.contains(&owner);
+        let is_own = before.owner.is_some_and(is_own);
         let holders = &self.registration.entry().holders;
-        self.reading.begin(now, Situation { mark, before, holders, host });
+        self.reading.begin(now, Situation { mark, before, holders, is_own });
         let asked: Vec<_> = self.reading.holders.iter().map(|it| (it.partition, it.is_up)).collect();
         for (partition, is_up) in asked {
             if is_up {
@@ -489,10 +520,13 @@ impl TakeOver {
 
     fn finish(&mut self, now: Time) {
         let TakeOverConfig { host, keeps, .. } = self.config;
+        let epoch = self.epoch;
+        let accepted_loss = self.reading.given_up.clone().map(|lists| AcceptedLoss { epoch, lists });
         let change = self.registration.change(now, |entry| {
             entry.owner = keeps.then_some(host);
             entry.is_taking = false;
             entry.holders.clear();
+            entry.accepted_loss = accepted_loss.or(entry.accepted_loss.take());
         });
         self.effects.extend(change.map(TakeOverEffect::Change));
     }

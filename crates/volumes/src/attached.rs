@@ -171,6 +171,8 @@ struct State {
     is_detached: bool,
     /// The registry knows that it is nobody's.
     is_released: bool,
+    /// Another host has it.
+    is_ended: bool,
     is_closing: bool,
 }
 
@@ -294,6 +296,7 @@ impl Core {
                 Effect::Ended(epoch) => {
                     let why = || format!("the volume is another host's since epoch {} has begun", epoch.0);
                     state.failed.get_or_insert_with(why);
+                    state.is_ended = true;
                     self.wake_all();
                 }
                 Effect::Detached => {

@@ -22,7 +22,7 @@ use crate::random::random;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 use vfs::FileError;
-use volume::{Change, Member, PartitionId, View, VolumeId};
+use volume::{Change, Epoch, Member, PartitionId, View, VolumeId};
 
 /// How often a member is to [`Registry::enter`].
 pub const PULSE: Duration = Duration::from_secs(2);
@@ -121,6 +121,18 @@ impl fmt::Display for HolderName {
     }
 }
 
+/// A take-over that went on without lists that were missing: writes that only these had are lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoneWithout {
+    /// The epoch that it began.
+    pub epoch: Epoch,
+    /// When, by the clock there; for people.
+    pub at: Option<SystemTime>,
+    /// The holders whose lists they were, by their names as far as these are known; if there are none, it was the log of the owner
+    /// before.
+    pub lists: Vec<String>,
+}
+
 /// A volume of a store, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
@@ -136,6 +148,8 @@ pub struct Volume {
     pub holders: Vec<HolderName>,
     /// When its owner gave its last sign of life, by the clock there; for people.
     pub said_at: Option<SystemTime>,
+    /// The last take-over that went on without lists.
+    pub gone_without: Option<GoneWithout>,
 }
 
 /// A member of a store's registry, as a list shows it.

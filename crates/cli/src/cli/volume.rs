@@ -206,6 +206,10 @@ pub(crate) struct VolumeAttachArgs {
     /// not know its cache any more.
     #[arg(long)]
     pub(crate) force: bool,
+    /// Goes on with what the log of this cache has, where holders do not answer that may have what it has lost: its disk may
+    /// have lost its end, or an older copy of it was restored. `status` says so afterwards.
+    #[arg(long, requires = "store")]
+    pub(crate) accept_own_log: bool,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long)]
     pub(crate) insecure: bool,

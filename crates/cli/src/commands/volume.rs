@@ -160,9 +160,7 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
             if status.has_home_gone_back {
                 return Err(why.into());
             }
-            return Err(
-                format!("{why}; nothing that was promised is lost: mend it, and attach the volume again").into()
-            );
+            return Err(format!("{why}; {}", what_next(status.is_ended, status.copies)).into());
         }
     }
     trouble.look(&attached.status());
@@ -175,6 +173,18 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         None => format!("detached: everything is in {}", args.volume.display()),
     };
     output.line(&json!({"detached": args.volume}), text)
+}
+
+/// The next step when nothing works any more. An owner that another host has followed does not know how that went.
+fn what_next(is_ended: bool, copies: u8) -> &'static str {
+    match copies {
+        _ if !is_ended => "nothing was given up: mend it, and attach the volume again",
+        0 | 1 => "what was not home has no copy but this cache, and is not that host's: it is lost, unless it was home before",
+        _ => {
+            "that host has brought home what was promised, from copies, unless its operator had it go on without some: \
+             `thorp volume status` says so"
+        }
+    }
 }
 
 /// A trouble that lasts: it is said once, on standard error, and when it is over, as a lost cache never is.
@@ -214,6 +224,7 @@ fn config(args: &VolumeAttachArgs) -> AttachConfig {
             VolumeCacheFailure::Stop => volumes::CacheFailure::Stop,
         },
         is_forced: args.force,
+        accepts_own_log: args.accept_own_log,
         ..AttachConfig::new(args.volume.clone(), args.cache.clone())
     }
 }

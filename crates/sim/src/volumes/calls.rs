@@ -87,7 +87,7 @@ impl World {
                 match role {
                     Role::Owner(owner) if is_home => {
                         owner.home_durable(clock, through);
-                        if let Some(log) = &mut it.log {
+                        if let Some(log) = &mut it.cache.log {
                             log.records.retain(|_, record| record.stamp > through);
                         }
                     }
@@ -235,11 +235,6 @@ impl World {
         self.drain(host);
     }
 
-    /// The name by which the registry knows a host.
-    pub(super) fn host_id(&self, host: usize) -> HostId {
-        HostId(host as u64 + self.hosts[host].logs * self.hosts.len() as u64)
-    }
-
     pub(super) fn take_over(&mut self, host: usize) {
         let entry = &self.registry.entry;
         if !matches!(self.hosts[host].role, Role::Idle) {
@@ -247,12 +242,21 @@ impl World {
         }
         let is_well =
             |host: &Host| !host.is_cut && !host.is_apart && host.is_awake(self.now) && !matches!(host.role, Role::Idle);
-        let owner = entry.owner.and_then(|owner| (0..self.hosts.len()).find(|&it| self.host_id(it) == owner));
-        let owner = owner.map(|owner| &self.hosts[owner]);
+        let owner = entry.owner.and_then(|owner| self.hosts.iter().find(|it| it.id == owner));
         let is_suspect = owner.is_none_or(|owner| !is_well(owner));
         if !is_suspect && self.rng.below(20) != 0 {
             return;
         }
+        // The cache remembers the number before the registry hears of it.
+        self.attachments += 1;
+        let id = HostId(self.attachments);
+        let earlier = self.hosts[host].cache.earlier.clone();
+        let known = &mut self.hosts[host].cache.earlier;
+        if !mem::replace(&mut known.are_dead, true) {
+            known.hosts.clear();
+        }
+        known.hosts.push(id);
+        self.hosts[host].id = id;
         let config = TakeOverConfig {
             keeps: self.is_calm || self.rng.chance(800),
             join_bytes: self.scenario.join_bytes,
@@ -260,13 +264,13 @@ impl World {
             retry: Duration::from_millis(3),
             silence: Duration::from_millis(40),
             broken: self.broken,
-            ..TakeOverConfig::new(VOLUME, self.host_id(host))
+            ..TakeOverConfig::new(VOLUME, id)
         };
         let view = self.registry.clone();
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
-        let mut takeover = TakeOver::new(clock, config, view);
-        if let Some(log) = &it.log {
+        let mut takeover = TakeOver::new(clock, config, view).with_earlier(clock, earlier);
+        if let Some(log) = &it.cache.log {
             takeover = takeover.with_own_log(log.epoch, log.entries());
         }
         it.role = Role::TakeOver(Box::new(takeover));

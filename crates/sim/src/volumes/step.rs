@@ -44,6 +44,8 @@ enum Act {
     KillHost,
     LoseLog,
     FailLog,
+    LoseTail,
+    CopyCache,
     CutHost,
     Sleep,
     CrashPeer,
@@ -109,6 +111,8 @@ impl World {
             (Act::KillHost, troubles.kill_host),
             (Act::LoseLog, troubles.lose_log),
             (Act::FailLog, troubles.fail_log),
+            (Act::LoseTail, troubles.lose_tail),
+            (Act::CopyCache, troubles.copy_cache),
             (Act::CutHost, troubles.cut_host),
             (Act::Sleep, troubles.sleep),
             (Act::CrashPeer, troubles.crash_peer),
@@ -162,6 +166,8 @@ impl World {
             Act::KillHost => self.kill_host(host, false),
             Act::LoseLog => self.kill_host(host, true),
             Act::FailLog if is_awake => self.fail_log(host),
+            Act::LoseTail => self.lose_tail(host),
+            Act::CopyCache => self.copy_cache(host),
             Act::CutHost => {
                 let is_apart = self.rng.chance(500);
                 (self.hosts[host].is_cut, self.hosts[host].is_apart) = (!is_apart, is_apart);

@@ -66,7 +66,7 @@ impl World {
     pub(super) fn write_back(&mut self, host: usize, back: WriteBack) {
         let WriteBack { after, through, is_joined } = back;
         let it = &mut self.hosts[host];
-        let Some(log) = &it.log else { return };
+        let Some(log) = &it.cache.log else { return };
         let mut newest = BTreeMap::new();
         for record in log.records.values().filter(|it| it.stamp > after && it.stamp <= through) {
             newest.extend(blocks::blocks(record.extent).map(|block| (block, record.stamp)));
@@ -147,8 +147,8 @@ impl World {
         let (home, home_life) = (self.hosts[host].home, self.hosts[host].home_life);
         self.end_role(host);
         // The log's writes are home, or were not the volume's any more.
-        self.hosts[host].log = None;
-        let id = self.host_id(host);
+        self.hosts[host].cache.log = None;
+        let id = self.hosts[host].id;
         if view.entry.owner != Some(id) {
             return;
         }
@@ -174,7 +174,8 @@ impl World {
         (it.home, it.home_life) = (home, home_life);
         let clock = it.clock(self.now);
         let owner = Owner::attach(clock, config, VOLUME, id, 1000 + host as u64, view);
-        it.log = Some(OwnLog { epoch, ..OwnLog::default() });
+        it.cache.log = Some(OwnLog { epoch, ..OwnLog::default() });
+        it.cache.earlier.hosts = vec![id];
         it.role = Role::Owner(Box::new(owner));
         self.drain(host);
     }

@@ -3,7 +3,7 @@
 use super::Attached;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use volume::{HolderState, PartitionId, Standing};
+use volume::{HolderState, PartitionId, Standing, View};
 
 /// How an attached volume stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +48,15 @@ pub struct Status {
     pub clean_error: Option<String>,
     /// Why the cache takes nothing any more, if the volume goes on without it.
     pub lost_cache: Option<String>,
-    /// Whether that is because home is not as it was left: it may lack what was promised.
-    pub has_home_gone_back: bool,
+    /// The holders whose copies this attachment began without, as its operator has accepted that. None of them if it was the
+    /// cache before that was missing.
+    pub gone_without: Option<Vec<PartitionId>>,
     /// Why nothing works any more.
     pub failed: Option<String>,
+    /// Whether that is because home is not as it was left: it may lack what was promised.
+    pub has_home_gone_back: bool,
+    /// Whether that is because another host has the volume.
+    pub is_ended: bool,
 }
 
 /// Blocks that were read, by where they were found.
@@ -122,6 +127,12 @@ impl Status {
     }
 }
 
+/// The lists that an attachment began without.
+fn gone_without(begun: &View) -> Option<Vec<PartitionId>> {
+    let accepted = begun.entry.accepted_loss.as_ref().filter(|it| it.epoch == begun.entry.epoch);
+    accepted.map(|it| it.lists.clone())
+}
+
 impl CopiesAt {
     /// Its name, or its number if nobody knows it.
     pub fn name(&self) -> String {
@@ -164,7 +175,9 @@ impl Attached {
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
             lost_cache: state.lost_cache.as_ref().map(|lost| lost.why.clone()),
             has_home_gone_back: state.has_home_gone_back,
+            gone_without: core.copies.as_ref().and_then(|copies| gone_without(&copies.view)),
             failed: state.failed.clone(),
+            is_ended: state.is_ended,
         }
     }
 }

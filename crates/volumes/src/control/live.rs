@@ -25,6 +25,8 @@ pub struct LiveVolume {
     pub holders: Vec<LiveCopies>,
     /// Why there are fewer copies than there are to be, if there are.
     pub degraded: Option<String>,
+    /// The copies that it began without, and that may have been of what was promised.
+    pub gone_without: Option<String>,
     /// The trouble with home, while it lasts.
     pub home_trouble: Option<String>,
     /// The trouble with the cache, while it lasts.

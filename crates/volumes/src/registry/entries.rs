@@ -8,15 +8,16 @@
 //! only when one comes or goes. All of it comes from outside: any client of the store can write there.
 //!
 //! Some fields are for people alone, and entries of earlier versions have none of them: when somebody gave a sign of life, by the
-//! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full.
+//! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full; which
+//! take-over went on without lists, when, and whose these were.
 
-use super::{ADDRESS_BYTES_MAX, Enlisted, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text};
+use super::{ADDRESS_BYTES_MAX, Enlisted, GoneWithout, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
 use types::{ObjectId, PageId};
-use volume::{Epoch, HostId, Member, PartitionId, Registered, View};
+use volume::{AcceptedLoss, Epoch, HostId, Member, PartitionId, Registered, View};
 
 /// The space of volumes, by its name.
 pub(super) const VOLUMES: &str = "thorp.volumes";
@@ -125,6 +126,21 @@ pub(super) struct VolumeEntry {
     /// The holders, as they were known last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named>,
+    /// The last take-over that went on without lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accepted_loss: Option<Accepted>,
+}
+
+/// A take-over that went on without lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Accepted {
+    epoch: u64,
+    /// When, by the clock there: milliseconds since 1970.
+    at_ms: Option<u64>,
+    /// The holders whose lists they were.
+    lists: Vec<u64>,
+    /// Those of them that have names.
+    names: Vec<Named>,
 }
 
 /// A holder's name.
@@ -146,8 +162,14 @@ fn from_ms(ms: Option<u64>) -> Option<SystemTime> {
 
 impl VolumeEntry {
     pub(super) fn new(view: &View, place: &str, now: SystemTime) -> Self {
-        let View { revision, entry: Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders } } =
-            view;
+        let View { revision, entry } = view;
+        let Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders, accepted_loss } = entry;
+        let accepted = |it: &AcceptedLoss| Accepted {
+            epoch: it.epoch.0,
+            at_ms: to_ms(now),
+            lists: it.lists.iter().map(|partition| partition.0).collect(),
+            names: Vec::new(),
+        };
         Self {
             format: FORMAT,
             revision: *revision,
@@ -162,7 +184,20 @@ impl VolumeEntry {
             holders: holders.iter().map(|partition| partition.0).collect(),
             said_at_ms: owner.and_then(|_| to_ms(now)),
             names: Vec::new(),
+            accepted_loss: accepted_loss.as_ref().map(accepted),
         }
+    }
+
+    /// With what stands already, of a take-over that went on without lists; or with the names that those had.
+    pub(super) fn behind(mut self, before: &Self) -> Self {
+        if let Some(accepted) = &mut self.accepted_loss {
+            match before.accepted_loss.as_ref().filter(|it| it.epoch == accepted.epoch) {
+                Some(known) => accepted.clone_from(known),
+                None => accepted.names = before.names.clone(),
+            }
+            accepted.names.retain(|it| accepted.lists.contains(&it.partition));
+        }
+        self
     }
 
     /// With the names of its holders: as these members have them, or else as they stood before.
@@ -185,6 +220,14 @@ impl VolumeEntry {
         self.names.iter().map(named).collect()
     }
 
+    /// The last take-over that went on without lists.
+    pub(super) fn gone_without(&self) -> Option<GoneWithout> {
+        let Accepted { epoch, at_ms, lists, names } = self.accepted_loss.as_ref()?;
+        let name = |it: &u64| names.iter().find(|named| named.partition == *it).map(|named| named.name.clone());
+        let lists = lists.iter().map(|it| name(it).unwrap_or_else(|| format!("{it:016x}"))).collect();
+        Some(GoneWithout { epoch: Epoch(*epoch), at: from_ms(*at_ms), lists })
+    }
+
     /// When its owner gave its last sign of life, by the clock there.
     pub(super) fn said_at(&self) -> Option<SystemTime> {
         from_ms(self.said_at_ms)
@@ -200,6 +243,10 @@ impl VolumeEntry {
             copies: self.copies,
             size: self.size,
             holders: self.holders.iter().copied().map(PartitionId).collect(),
+            accepted_loss: self.accepted_loss.as_ref().map(|it| AcceptedLoss {
+                epoch: Epoch(it.epoch),
+                lists: it.lists.iter().copied().map(PartitionId).collect(),
+            }),
         };
         View { revision: self.revision, entry }
     }
@@ -214,8 +261,10 @@ impl Entry for VolumeEntry {
         let grows = [self.revision, self.epoch, self.pulse].iter().all(|&number| number < u64::MAX / 2);
         let is_copied = (1..=VOLUME_COPIES_MAX).contains(&self.copies) && self.holders.len() <= HOLDERS_MAX;
         let is_name = |it: &Named| is_text(&it.name, NAME_BYTES_MAX) && is_text(&it.address, ADDRESS_BYTES_MAX);
-        let is_named = self.names.len() <= NAMES_MAX && self.names.iter().all(is_name);
-        is_of_time && grows && is_copied && is_named && self.place.len() <= PLACE_BYTES_MAX
+        let are_names = |names: &[Named]| names.len() <= NAMES_MAX && names.iter().all(is_name);
+        let is_named = are_names(&self.names) && self.accepted_loss.iter().all(|it| are_names(&it.names));
+        let is_bounded = self.accepted_loss.iter().all(|it| it.lists.len() <= HOLDERS_MAX);
+        is_of_time && grows && is_copied && is_named && is_bounded && self.place.len() <= PLACE_BYTES_MAX
     }
 }
 
@@ -302,6 +351,7 @@ mod tests {
             owner: Some(HostId(u64::MAX)),
             holders: vec![PartitionId(7), PartitionId(u64::MAX)],
             pulse: 9,
+            accepted_loss: Some(AcceptedLoss { epoch: Epoch(2), lists: vec![PartitionId(7), PartitionId(1)] }),
             ..Registered::new(1 << 40, 3, Duration::from_secs(10))
         };
         VolumeEntry::new(&View { revision: 12, entry }, "host17:/ssd/v", at())
@@ -316,12 +366,15 @@ mod tests {
         let before = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"pulse":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]"#;
         let names =
             r#","said_at_ms":1900000000123,"names":[{"partition":7,"name":"host18","address":"10.0.0.7:7421"}]}"#;
-        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{names}"));
+        let accepted = r#","accepted_loss":{"epoch":2,"at_ms":1900000000123,"lists":[7,1],"names":[]}}"#;
+        let names = names.strip_suffix('}').unwrap();
+        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{names}{accepted}"));
         let read = VolumeEntry::from_bytes(&volume().to_bytes()).unwrap();
         assert_eq!((&read, read.view().revision, read.said_at()), (&volume(), 12, Some(at())));
         // As an earlier version wrote it.
         let read = VolumeEntry::from_bytes(format!("{before}}}").as_bytes()).unwrap();
-        assert_eq!((read.view(), read.said_at(), read.holders()), (volume().view(), None, vec![]));
+        let view = View { entry: Registered { accepted_loss: None, ..volume().view().entry }, ..volume().view() };
+        assert_eq!((read.view(), read.said_at(), read.holders(), read.gone_without()), (view, None, vec![], None));
     }
 
     #[test]
@@ -349,6 +402,20 @@ mod tests {
     }
 
     #[test]
+    fn lists_that_were_gone_without_keep_their_names_and_their_time() {
+        let before = VolumeEntry { accepted_loss: None, ..volume() };
+        let later = at() + Duration::from_secs(60);
+        let changed = |before: &VolumeEntry, now| {
+            let view = View { entry: Registered { holders: vec![], ..nameless().view().entry }, ..nameless().view() };
+            VolumeEntry::new(&view, "", now).behind(before).with_holders(&[], before)
+        };
+        let (made, again) = (changed(&before, at()), changed(&changed(&before, at()), later));
+        let lists = vec!["host18".to_owned(), "0000000000000001".to_owned()];
+        let expected = GoneWithout { epoch: Epoch(2), at: Some(at()), lists };
+        assert_eq!((made.gone_without(), again.gone_without()), (Some(expected.clone()), Some(expected)));
+    }
+
+    #[test]
     fn an_entry_that_nobody_would_write_is_refused_by_name() {
         let text = String::from_utf8(volume().to_bytes()).unwrap();
         let too_many = "\"holders\":[7".to_owned() + &",1".repeat(HOLDERS_MAX);
@@ -360,7 +427,8 @@ mod tests {
             ("\"revision\":12", "\"revision\":18446744073709551615", "never written"),
             ("\"holders\":[7", &too_many, "never written"),
             ("\"epoch\":3", "\"epoch\":-3", "never written"),
-            ("\"names\":[", &names, "never written"),
+            ("\"names\":[{", &(names + "{"), "never written"),
+            ("\"lists\":[7", &too_many.replace("holders", "lists"), "never written"),
             ("host18", "a\\nb", "never written"),
         ] {
             let bad = text.replace(good, bad);

@@ -62,7 +62,8 @@ impl Step<'_> {
         let entry = self.expect::<VolumeEntry>(listed.object())?;
         let (id, name) = (VolumeId(listed.id), listed.name.clone());
         let (view, holders, said_at) = (entry.view(), entry.holders(), entry.said_at());
-        Ok(Volume { id, name, view, place: entry.place, holders, said_at })
+        let gone_without = entry.gone_without();
+        Ok(Volume { id, name, view, place: entry.place, holders, said_at, gone_without })
     }
 
     pub(super) fn write<E: Entry>(&self, object: ObjectId, entry: &E) -> Result<(), Failed> {

@@ -266,7 +266,7 @@ impl Registry for StoreRegistry {
                 return Ok(Some(standing.view()));
             }
             // Names are for people: a page without room for them has it for the rest.
-            let named = written.clone().with_holders(&members, &standing);
+            let named = written.clone().behind(&standing).with_holders(&members, &standing);
             if !step.write_if_room(object, &named)? {
                 step.write(object, &written)?;
             }

@@ -36,7 +36,11 @@ impl fmt::Display for TakeOverError {
                 write!(f, "{why}; the volume is not taken over: try again, which goes by home as it is now")
             }
             Self::Own(error) => {
-                write!(f, "this host's log has what is not home, and it cannot be read: {error}; mend its disk")
+                write!(
+                    f,
+                    "this host's log has what is not home, and it cannot be read: {error}; mend its disk, or attach the \
+                     volume with another cache: with two copies or more holders have it, too"
+                )
             }
             Self::Stopped => {
                 write!(f, "the volume is not taken over: it was told to stop; the next attachment goes on with it")
