@@ -179,7 +179,9 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
 fn what_next(is_ended: bool, copies: u8) -> &'static str {
     match copies {
         _ if !is_ended => "nothing was given up: mend it, and attach the volume again",
-        0 | 1 => "what was not home has no copy but this cache, and is not that host's: it is lost, unless it was home before",
+        0 | 1 => {
+            "what was not home has no copy but this cache, and is not that host's: it is lost, unless it was home before"
+        }
         _ => {
             "that host has brought home what was promised, from copies, unless its operator had it go on without some: \
              `thorp volume status` says so"

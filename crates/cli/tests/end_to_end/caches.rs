@@ -105,7 +105,8 @@ fn an_operator_may_go_on_with_what_the_own_log_has() {
     let (mut site, _) = written_twice(false);
     let name = site.status()["holders"][0].as_str().unwrap().to_owned();
     site.holders.remove(0).kill();
-    let (cache, store, listen) = (site.folder.file("host"), site.address(), format!("unix:{}", site.folder.file("a.nbd")));
+    let (cache, store, listen) =
+        (site.folder.file("host"), site.address(), format!("unix:{}", site.folder.file("a.nbd")));
     let words = ["volume", "attach", "v", "--store", &store, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
     let mut waits = command().args(words).stderr(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(waits.stderr.take().unwrap()).lines().map(Result::unwrap);

@@ -289,6 +289,37 @@ fn requests_wait_for_a_store_that_is_started_again() {
     assert_eq!(version(&host.read(), 2), 2);
 }
 
+/// Clients hang up while home is away. What they read keeps no place from those who are there, with the lease and without.
+#[test]
+fn reads_of_clients_that_have_gone_are_given_up() {
+    let mut site = Site::new(0);
+    site.create("1");
+    let host = site.attach("host", &[]).unwrap();
+    let cache = site.folder.file("host");
+    let live =
+        || -> Value { serde_json::from_str(&thorp(["volume", "status", "--cache", &cache, "--json"]).ok()).unwrap() };
+    site.store.kill().unwrap();
+    for is_leased in [true, false] {
+        // As many as there may be.
+        for _ in 0..64 {
+            let mut client = host.connect();
+            for block in 0..4 {
+                client.add(&Command::Read { offset: block << 20, len: BLOCK as u32, whole: true });
+            }
+            client.flush().unwrap();
+        }
+        let begun = Instant::now();
+        while live()["connections"] != 0 {
+            assert!(begun.elapsed() < LONG / 3, "{}", live());
+            thread::sleep(Duration::from_millis(50));
+        }
+        if is_leased {
+            thread::sleep(LEASE);
+        }
+    }
+    assert_eq!((&live()["requests_failed"], &live()["read_error"]), (&Value::from(0), &Value::Null), "nobody was told");
+}
+
 /// Where writes are not to be promised with fewer copies, not even at home, they are refused while there are fewer.
 #[test]
 fn writes_are_refused_without_copies_if_they_are_to_be() {

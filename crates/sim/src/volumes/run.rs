@@ -136,7 +136,9 @@ impl World {
     fn rests(&mut self) -> bool {
         let now = self.now;
         let owners = self.hosts.iter_mut().filter_map(|host| match &mut host.role {
-            Role::Owner(owner) => Some((host.drift, host.cache.log.as_ref().is_some_and(|it| it.failed_at.is_some()), owner)),
+            Role::Owner(owner) => {
+                Some((host.drift, host.cache.log.as_ref().is_some_and(|it| it.failed_at.is_some()), owner))
+            }
             _ => None,
         });
         let mut count = 0;

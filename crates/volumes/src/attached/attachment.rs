@@ -105,7 +105,8 @@ impl Attachments {
             text
         });
         let (epoch, base) = self.last.map_or((0, 0), |it| (it.epoch.0, it.base));
-        let [epoch, base, device, directory, lock] = [epoch, base, *device, *directory, *lock].map(|it| format!("{it:016x}"));
+        let [epoch, base, device, directory, lock] =
+            [epoch, base, *device, *directory, *lock].map(|it| format!("{it:016x}"));
         KIND.write(files, ATTACHMENT_NAME, &[epoch, base, numbers, boot.clone(), device, directory, lock])
     }
 

@@ -134,7 +134,8 @@ fn copies(it: &CopiesAt) -> LiveCopies {
 
 fn gone_without(lists: &[PartitionId]) -> String {
     let numbers: Vec<_> = lists.iter().map(|it| format!("{:016x}", it.0)).collect();
-    let whose = if numbers.is_empty() { "the cache before".to_owned() } else { format!("holder {}", numbers.join(", ")) };
+    let whose =
+        if numbers.is_empty() { "the cache before".to_owned() } else { format!("holder {}", numbers.join(", ")) };
     format!("this attachment began without what {whose} had: what was promised may be lost by that")
 }
 

@@ -11,7 +11,9 @@
 //! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full; which
 //! take-over went on without lists, when, and whose these were.
 
-use super::{ADDRESS_BYTES_MAX, Enlisted, GoneWithout, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text};
+use super::{
+    ADDRESS_BYTES_MAX, Enlisted, GoneWithout, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -269,12 +269,12 @@ fn say(volume: &Volume, word: &TakeOverWord, here: &str) -> String {
     match word {
         TakeOverWord::Watches { lease, is_own, is_used } => {
             let (at, lease) = (visible(place), lease.as_secs_f64());
-            let why = match () {
-                () if *is_own => ", with this cache: since then it was copied or moved, or its machine was started anew",
-                () if *is_used && place == here => {
-                    "; this cache was copied or restored: another attachment of it has been made since"
-                }
-                () => "",
+            let why = if *is_own {
+                ", with this cache: since then it was copied or moved, or its machine was started anew"
+            } else if *is_used && place == here {
+                "; this cache was copied or restored: another attachment of it has been made since"
+            } else {
+                ""
             };
             format!("'{name}' is attached at {at}{why}. If that is silent for {lease} s, it is taken over")
         }
