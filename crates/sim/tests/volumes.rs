@@ -13,7 +13,7 @@ fn five_hundred_seeds_find_nothing() {
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
-const KEPT: [(u64, VolumeRule); 24] = [
+const KEPT: [(u64, VolumeRule); 25] = [
     (408, VolumeRule::HomeStays),
     (4943, VolumeRule::CountStable),
     (9, VolumeRule::AckAtW),
@@ -35,9 +35,10 @@ const KEPT: [(u64, VolumeRule); 24] = [
     (3, VolumeRule::WaitOwnerLease),
     (0, VolumeRule::EpochFirst),
     (21, VolumeRule::EnoughLists),
-    (99, VolumeRule::PassHome),
+    (293, VolumeRule::PassHome),
     (21, VolumeRule::NewestWins),
     (3173, VolumeRule::StopAtGap),
+    (1561, VolumeRule::HomeConfirms),
 ];
 
 #[test]

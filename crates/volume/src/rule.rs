@@ -59,13 +59,19 @@ pub enum Rule {
     PassHome,
     /// A take-over brings nothing home behind a write that no list has: home is an older state then, and never a mixed one.
     StopAtGap,
+    /// An owner whose registry has gone back puts its entry there again only when home has said that the owner's epoch is the
+    /// newest.
+    HomeConfirms,
+    /// A take-over ends when home knows of a later state of the registry than that which it has taken over from: the registry
+    /// has gone back, and its holders may be others.
+    RegistryOnward,
     /// Of several versions of a block the one with the highest stamp is the one that stays.
     NewestWins,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -92,6 +98,8 @@ impl Rule {
         Self::EnoughLists,
         Self::PassHome,
         Self::StopAtGap,
+        Self::HomeConfirms,
+        Self::RegistryOnward,
         Self::NewestWins,
     ];
 }

@@ -26,6 +26,9 @@
 //!    after a while: another source is taken for it, and if no list has one, the damaged one's list counts as missing.
 //!    Loss is accepted for one reading of the lists: those that answer again are waited for again.
 //!    A home that lacks what a holder was told to be there went back (**HomeHasFreed**): that is lost, and has to be accepted, too.
+//! 7. A registry that has gone back names holders of before. Home tells: of a later epoch than the one that was claimed, or of
+//!    a later revision than the claim was a change of (**RegistryOnward**). So does an answer of the registry itself. It ends
+//!    then, and the entry is to be made again.
 //! 6. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
 //!
 //! | file | what it is |
@@ -74,8 +77,9 @@ pub struct TakeOver {
     config: TakeOverConfig,
     registration: Registration,
     phase: Phase,
-    /// The entry that the claim is a change of: whose the volume was.
+    /// The entry that the claim is a change of: whose the volume was, and its revision.
     before: Registered,
+    before_revision: u64,
     /// The epoch that is taken over to, once it is claimed, and before that the one it is taken from.
     epoch: Epoch,
     /// Since when the owner's last sign of life is known.
@@ -94,12 +98,13 @@ pub struct TakeOver {
 impl TakeOver {
     /// A take-over of a volume that stands in the registry as it was just heard.
     pub fn new(now: Time, config: TakeOverConfig, view: View) -> Self {
-        let (epoch, before) = (view.entry.epoch, view.entry.clone());
+        let (epoch, before, before_revision) = (view.entry.epoch, view.entry.clone(), view.revision);
         let mut it = Self {
             config,
             registration: Registration::new(view, config.broken),
             phase: Phase::Watch,
             before,
+            before_revision,
             epoch,
             seen_at: now,
             mark: Stamp::ZERO,
@@ -158,6 +163,9 @@ impl TakeOver {
             let epoch = entry.epoch;
             return self.lose(epoch);
         }
+        if self.has_gone_back() {
+            return self.over(TakeOverEffect::RegistryBack);
+        }
         if self.phase == Phase::Watch && *entry != before {
             self.seen_at = now;
         }
@@ -188,6 +196,9 @@ impl TakeOver {
                 if self.phase > Phase::Claim && epoch > self.epoch {
                     return self.lose(epoch);
                 }
+                if self.has_gone_back() {
+                    return self.over(TakeOverEffect::RegistryBack);
+                }
                 // Also in the middle of watching: the answer to a claim may come when that was given up.
                 if matches!(self.phase, Phase::Watch | Phase::Claim) {
                     (self.phase, self.seen_at, self.epoch) = (Phase::Watch, now, epoch);
@@ -195,6 +206,15 @@ impl TakeOver {
             }
         }
         self.go_on(now);
+    }
+
+    /// Home, which refuses older epochs now, has kept the registry's entry of this revision: it is told before
+    /// [`TakeOver::home_fenced`].
+    pub fn home_keeps(&mut self, revision: u64) {
+        let is_later = revision > self.before_revision && !self.config.broken.is(Rule::RegistryOnward);
+        if self.phase == Phase::Fence && is_later {
+            self.over(TakeOverEffect::RegistryBack);
+        }
     }
 
     /// Home refuses older epochs now, and has everything up to its mark.
@@ -223,9 +243,17 @@ impl TakeOver {
 
     /// Home has refused, as a newer epoch has begun.
     pub fn home_ended(&mut self, epoch: Epoch) {
-        if epoch > self.epoch && matches!(self.phase, Phase::Fence | Phase::WriteHome) {
+        // Under the same one it is another host's: both have it from a registry that has gone back in between.
+        let is_others = epoch > self.epoch || epoch == self.epoch && self.phase == Phase::Fence;
+        if is_others && matches!(self.phase, Phase::Fence | Phase::WriteHome) {
             self.lose(epoch);
         }
+    }
+
+    /// Whether the registry is known to have gone back.
+    fn has_gone_back(&self) -> bool {
+        let is_before_claim = self.phase > Phase::Claim && self.registration.entry().epoch < self.epoch;
+        self.phase != Phase::Over && (is_before_claim || self.registration.back().is_some())
     }
 
     /// Home has everything up to here.
@@ -357,7 +385,7 @@ impl TakeOver {
 
     fn claim(&mut self, now: Time) {
         self.phase = Phase::Claim;
-        self.before = self.registration.entry().clone();
+        (self.before, self.before_revision) = (self.registration.entry().clone(), self.registration.revision());
         let host = self.config.host;
         let change = self.registration.change(now, |entry| {
             entry.epoch = entry.epoch.next();
@@ -492,6 +520,7 @@ impl TakeOver {
         let change = self.registration.change(now, |entry| {
             entry.owner = keeps.then_some(host);
             entry.is_taking = false;
+            entry.is_rebuilt = false;
             entry.holders.clear();
         });
         self.effects.extend(change.map(TakeOverEffect::Change));

@@ -47,7 +47,7 @@ fn homes_are_remembered_as_is_written() {
 }
 
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 27] = [
+const NOTICED_BY: [(Rule, &str); 29] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
     (Rule::LostLogUncounted, "volume-owner-lost-log"),
@@ -74,6 +74,8 @@ const NOTICED_BY: [(Rule, &str); 27] = [
     (Rule::EnoughLists, "volume-takeover-lists"),
     (Rule::PassHome, "volume-takeover-lists"),
     (Rule::StopAtGap, "volume-takeover-loss"),
+    (Rule::HomeConfirms, "volume-owner-registry-back"),
+    (Rule::RegistryOnward, "volume-takeover-registry-back"),
     (Rule::NewestWins, "volume-takeover-lists"),
 ];
 

@@ -20,12 +20,13 @@ mod survey;
 
 use crate::extents::BLOCK;
 use crate::home::{Piece, Pieces, is_size};
+use crate::registry::Volume;
 use commands::pause;
 use line::Line;
 use machine::{Answer, COMMAND, Far, Question, Standing};
 use net::{Runtime, Shared};
 use node::{Driver, Machine, Waiter};
-use protocol::volume_home::{Begin, End, Fence, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
+use protocol::volume_home::{Begin, End, Fence, Keep, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,7 +37,7 @@ use std::thread;
 use std::time::Duration;
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
 use vfs::FileError;
-use volume::{HomeState, WentBack};
+use volume::{HomeState, Registered, View, WentBack};
 
 pub use error::FarError;
 pub use homes::FarHomes;
@@ -236,6 +237,29 @@ impl FarHome {
         self.until_done(given_up, || Resize { epoch, size })?;
         self.size.store(size, Relaxed);
         Ok(())
+    }
+
+    /// Has home keep the registry's entry of the volume: if that is lost, it is made again of this.
+    ///
+    /// # Errors
+    /// A newer epoch has begun, or home is away or cannot write it.
+    pub fn keep(&self, entry: &Volume) -> Result<(), FarError> {
+        let _one = self.command();
+        let (View { revision, entry: Registered { epoch, .. } }, text) = (&entry.view, entry.to_kept());
+        let keep = || Keep { epoch: *epoch, revision: *revision, entry: text.clone() };
+        self.until_done(self.line.given_up(), keep).map(drop)
+    }
+
+    /// The registry's entry of the volume, as home has kept it, if it has.
+    ///
+    /// # Errors
+    /// Home is away.
+    pub fn kept(&self) -> Result<Option<Volume>, FarError> {
+        let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Entry));
+        match self.wait_answer(id)? {
+            Answer::Entry(text) => Ok(Volume::of_kept(self.volume, &text)),
+            _ => Err(FarError::NotRead(self.address().to_owned())),
+        }
     }
 
     /// Makes another volume at the same home, with what this one has there now. Blocks are shared until one of the two changes

@@ -9,6 +9,7 @@
 //! | what a folder is | `folder.rs` |
 //! | what it tells the registry, and hears from it | `membership.rs` |
 //! | how it brings home what a silent host has left | `rescue.rs` |
+//! | how an operator asks what it has | `survey.rs` |
 
 mod disk;
 mod folder;
@@ -17,6 +18,7 @@ mod membership;
 mod places;
 mod record;
 mod rescue;
+mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -39,6 +41,7 @@ use volume::{PartitionId, View, VolumeId};
 pub use folder::{FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
 pub use membership::HolderNames;
 pub use rescue::{RescueSettings, RescueWord};
+pub use survey::held_volumes;
 
 /// How long the machine of an owner may be unheard of. The room that it has reserved is free then.
 const SILENCE: Duration = Duration::from_secs(15);

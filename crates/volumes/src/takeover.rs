@@ -26,7 +26,7 @@ use crate::far::FarHome;
 use crate::random::random;
 use crate::registry::{HolderName, Registrant, Registry};
 use holders::Holders;
-use homeward::{Call, Part, Told, go_home};
+use homeward::{Call, Part, Told, go_home, kept_revision};
 use net::Runtime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -44,6 +44,9 @@ pub use error::TakeOverError;
 
 /// How often the registry is looked at, unless it says that something has changed.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// A change of the registry is known everywhere within this time.
+const NEWS_WITHIN: Duration = Duration::from_secs(3);
 
 /// How often it is said how far it has come.
 const SAY_EVERY: Duration = Duration::from_secs(2);
@@ -145,7 +148,7 @@ pub(crate) fn take_over(
     say: &mut dyn FnMut(TakeOverWord),
 ) -> Result<Taken, TakeOverError> {
     let TakeOverSettings { registry, volume, .. } = settings;
-    let view = registry.view(*volume)?;
+    let view = expect_newest(settings, is_given_up)?;
     let (tell, events) = channel();
     let (changes, to_change) = channel::<Change>();
     let (calls, to_home) = channel::<(u64, Call)>();
@@ -185,6 +188,29 @@ pub(crate) fn take_over(
             }
         }
     })
+}
+
+/// The registry's entry of the volume, which is to be as new as what home has heard of. One that was read from the cache may be
+/// old, and is looked at again for a while.
+fn expect_newest(settings: &TakeOverSettings, is_given_up: &dyn Fn() -> bool) -> Result<View, TakeOverError> {
+    let TakeOverSettings { registry, volume, home, .. } = settings;
+    // A home that is away is waited for later.
+    let known = home.opened().and_then(|opened| Ok((opened.epoch, kept_revision(home)?)));
+    let (epoch, revision) = known.unwrap_or((Epoch(0), 0));
+    let until = Instant::now() + NEWS_WITHIN;
+    loop {
+        let view = registry.view(*volume)?;
+        if view.entry.epoch >= epoch && view.revision >= revision {
+            return Ok(view);
+        }
+        if is_given_up() {
+            return Err(TakeOverError::Stopped);
+        }
+        if Instant::now() >= until {
+            return Err(TakeOverError::RegistryBack(epoch, view.entry.epoch));
+        }
+        registry.wait(WATCH_EVERY);
+    }
 }
 
 /// Says that it is over.
@@ -398,8 +424,9 @@ impl<'a> Driver<'a> {
 
     fn home(&mut self, now: Time, told: Told, say: &mut dyn FnMut(TakeOverWord)) {
         match told {
-            Told::Fenced(mark) => {
+            Told::Fenced(mark, kept) => {
                 self.found = mark;
+                self.takeover.home_keeps(kept);
                 self.takeover.home_fenced(now, mark);
             }
             Told::Took => return self.takeover.home_took(now, 1),
@@ -462,11 +489,31 @@ impl<'a> Driver<'a> {
                     }
                 }
                 TakeOverEffect::Done(view) => return Ok(Some(view)),
-                TakeOverEffect::Lost(epoch) => return Err(TakeOverError::Lost(epoch)),
+                TakeOverEffect::Lost(epoch) => return Err(self.lost(epoch)),
+                TakeOverEffect::RegistryBack => {
+                    let found = self.settings.registry.view(self.settings.volume)?.entry.epoch;
+                    return Err(TakeOverError::RegistryBack(self.takeover.epoch(), found));
+                }
             }
         }
         self.holders.settle();
         Ok(None)
+    }
+
+    /// Another host was first, under this epoch, as the registry says soon; or the registry has gone back.
+    fn lost(&self, epoch: Epoch) -> TakeOverError {
+        let TakeOverSettings { registry, volume, host, .. } = self.settings;
+        let until = Instant::now() + NEWS_WITHIN;
+        loop {
+            let Ok(View { entry, .. }) = registry.view(*volume) else { return TakeOverError::Lost(epoch) };
+            if entry.epoch > epoch || entry.epoch == epoch && entry.owner != Some(*host) {
+                return TakeOverError::Lost(epoch);
+            }
+            if Instant::now() >= until {
+                return TakeOverError::RegistryBack(epoch, entry.epoch);
+            }
+            registry.wait(WATCH_EVERY);
+        }
     }
 
     fn call_home(&mut self, call: Call) {

@@ -7,11 +7,12 @@ mod holders;
 mod homes;
 mod import;
 mod live;
+mod rebuild;
 mod registry;
 mod store;
 mod stored;
 
-use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace};
+use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace, VolumeRegistryCommand};
 use crate::error::usage;
 use crate::output::{Output, bar, visible};
 use crate::stopper::{when_stdin_closes, when_told};
@@ -47,6 +48,7 @@ pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
         VolumeCommand::Holders(args) => holders::holders(args, output),
         VolumeCommand::Detach(args) => stored::detach(args, output),
         VolumeCommand::Remove(args) => stored::remove(args, output),
+        VolumeCommand::Registry(VolumeRegistryCommand::Rebuild(args)) => rebuild::rebuild(args, output),
         VolumeCommand::Resize(args) => change::resize(args, output),
         VolumeCommand::Snapshot(args) => change::snapshot(args, output),
         VolumeCommand::Export(args) => export::export(args, output),
@@ -191,7 +193,9 @@ impl Trouble {
             self.has_lost_cache = true;
         }
         let full = || status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
-        let now = status.home_error.as_ref().map(|why| format!("home: {why}; it is tried again")).or_else(full);
+        let home = status.home_error.as_ref().map(|why| format!("home: {why}; it is tried again"));
+        let registry = || status.registry_error.as_ref().map(|why| format!("the registry: {why}"));
+        let now = home.or_else(registry).or_else(full);
         if now != self.now {
             eprintln!("{}", now.as_deref().unwrap_or("it is well again"));
             self.now = now;

@@ -28,6 +28,7 @@ mod pipes;
 mod places;
 mod program;
 mod raw;
+mod rebuilt;
 mod removal;
 mod restored;
 mod shop;

@@ -117,7 +117,7 @@ impl Site {
         self.start_store_again();
     }
 
-    fn start_store_again(&mut self) {
+    pub(crate) fn start_store_again(&mut self) {
         let mut options = options(&self.folder);
         options.arguments = vec!["--volumes".into(), self.folder.file("homes")];
         options.listen = self.store.address();
@@ -208,7 +208,7 @@ impl Host {
         Client::connect(&Address::Unix(self.socket.clone()), "").unwrap()
     }
 
-    fn read(&self) -> Vec<u8> {
+    pub(crate) fn read(&self) -> Vec<u8> {
         self.connect().call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap().data
     }
 
@@ -224,13 +224,13 @@ impl Host {
     }
 }
 
-fn write(client: &mut Client, block: u64, version: u64) {
+pub(crate) fn write(client: &mut Client, block: u64, version: u64) {
     let data = version.to_le_bytes().repeat(BLOCK / 8);
     let written = client.call(&Command::Write { offset: block * BLOCK as u64, data: &data, fua: true }).unwrap();
     assert_eq!(written.error, 0);
 }
 
-fn version(bytes: &[u8], block: usize) -> u64 {
+pub(crate) fn version(bytes: &[u8], block: usize) -> u64 {
     u64::from_le_bytes(bytes[block * BLOCK..][..8].try_into().unwrap())
 }
 

@@ -108,7 +108,8 @@ pub(crate) struct Host {
     pub(crate) links: BTreeMap<PartitionId, Link>,
     pub(crate) home_calls: VecDeque<(u64, HomeCall)>,
     pub(crate) home_answers: VecDeque<HomeAnswer>,
-    pub(crate) changes: VecDeque<(u64, Change)>,
+    /// Each with the life that it is of, and the revision that it makes if it puts an entry back.
+    pub(crate) changes: VecDeque<(u64, Change, Option<u64>)>,
     pub(crate) outcomes: VecDeque<Result<View, Option<View>>>,
     pub(crate) reads: VecDeque<OwnRead>,
     /// Home as it is known in this role, and which start of it the session is of.

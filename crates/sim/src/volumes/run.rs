@@ -40,6 +40,9 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) trace: Trace,
     pub(crate) registry: View,
+    /// The states of it before, oldest first, and the last that home was told of.
+    pub(crate) past: Vec<View>,
+    pub(crate) kept: Option<View>,
     pub(crate) house: House,
     pub(crate) hosts: Vec<Host>,
     pub(crate) peers: Vec<Peer>,
@@ -83,6 +86,8 @@ impl World {
             now: Time(1_000_000),
             trace: Trace::new(readable),
             registry: View { revision: 1, entry },
+            past: Vec::new(),
+            kept: None,
             house: House::new(broken),
             hosts: scenario.drift.iter().map(|&drift| Host::new(drift, broken)).collect(),
             peers,

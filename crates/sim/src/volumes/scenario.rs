@@ -20,6 +20,7 @@ pub(crate) struct Troubles {
     pub(crate) leave: u64,
     pub(crate) resize: u64,
     pub(crate) detach: u64,
+    pub(crate) roll_back: u64,
 }
 
 /// On so many days of a thousand the only copy that an answer waits for is the owner's own.
@@ -30,6 +31,8 @@ const FAILED_LOG_PERMILLE: u32 = 200;
 
 /// On so many days of a thousand home is brought back from a copy.
 const RESTORED_HOME_PERMILLE: u32 = 150;
+/// On so many days of a thousand the registry's store is put back from older copies.
+const ROLLED_BACK_PERMILLE: u32 = 150;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -74,6 +77,10 @@ impl Scenario {
         if own.chance(RESTORED_HOME_PERMILLE) {
             scenario.troubles.restore_home = 1;
         }
+        // Of a home and a registry that both go back nobody knows enough.
+        if own.chance(ROLLED_BACK_PERMILLE) && scenario.troubles.restore_home == 0 {
+            scenario.troubles.roll_back = 1;
+        }
         scenario
     }
 
@@ -115,6 +122,7 @@ impl Scenario {
                 leave: t(rng, &[0, 0, 1]),
                 resize: t(rng, &[0, 0, 5]),
                 detach: t(rng, &[0, 0, 2]),
+                roll_back: 0,
             },
         }
     }
@@ -135,6 +143,7 @@ impl Scenario {
             leave: 0,
             resize: 0,
             detach: 0,
+            roll_back: 0,
         };
     }
 }

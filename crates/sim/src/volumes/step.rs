@@ -52,6 +52,7 @@ enum Act {
     CrashHome,
     RestoreHome,
     Leave,
+    RollBack,
 }
 
 impl World {
@@ -117,6 +118,7 @@ impl World {
             (Act::CrashHome, troubles.crash_home),
             (Act::RestoreHome, troubles.restore_home),
             (Act::Leave, troubles.leave),
+            (Act::RollBack, troubles.roll_back),
         ];
         let acts: Vec<_> = usual.map(|(act, weight)| (act, weight * USUAL)).into_iter().chain(rare).collect();
         let sum: u64 = acts.iter().map(|(_, weight)| weight).sum();
@@ -181,6 +183,7 @@ impl World {
             Act::CrashHome => self.crash_home(),
             Act::RestoreHome => self.restore_home(),
             Act::Leave => self.leave(peer),
+            Act::RollBack => self.roll_back(),
             _ => {}
         }
         Ok(())

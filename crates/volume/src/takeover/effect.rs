@@ -82,4 +82,7 @@ pub enum TakeOverEffect {
     Done(View),
     /// It is over: another host was first, under this epoch.
     Lost(Epoch),
+    /// It is over: the registry has gone back, and is to be made again of what home and holders know (see
+    /// [`Findings`](crate::Findings)).
+    RegistryBack,
 }

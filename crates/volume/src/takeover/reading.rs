@@ -33,6 +33,8 @@ pub(super) struct Reading {
     pub(super) lists: Lists,
     /// Whether they are not enough, whatever they have: nobody else counted copies.
     lacks_owner: bool,
+    /// Whether those of all holders are needed: there may have been others, of whom nobody knows.
+    needs_all: bool,
     /// Copies that were asked for, and are none.
     damaged: BTreeSet<(Stamp, Source)>,
     /// The own log, and the epoch that it is of.
@@ -80,6 +82,7 @@ impl Reading {
             holders: Holders::default(),
             lists: Lists::default(),
             lacks_owner: false,
+            needs_all: false,
             damaged: BTreeSet::new(),
             own: None,
             say_at: None,
@@ -102,6 +105,7 @@ impl Reading {
         self.home = Stamp::ZERO;
         self.say_at = Some(now + self.silence);
         let Situation { mark, before, holders, .. } = situation;
+        self.needs_all = before.is_rebuilt;
         let after = if self.broken.is(Rule::PassHome) { Stamp::ZERO } else { mark };
         self.holders.begin(holders, after);
         let (is_home, own) = (situation.is_home(), self.own.as_ref().filter(|(epoch, _)| *epoch == mark.epoch));
@@ -180,7 +184,8 @@ impl Reading {
     fn missing(&self, copies: u8, mark: Stamp) -> Option<Vec<PartitionId>> {
         let is_missing = |it: &&Holder| !it.is_listed || self.has_lost(it.partition, mark);
         let missing = self.holders.iter().filter(is_missing).map(|it| it.partition).collect::<Vec<_>>();
-        let without = usize::from(copies).saturating_sub(2) + usize::from(self.broken.is(Rule::EnoughLists));
+        let spared = if self.needs_all { 0 } else { usize::from(copies).saturating_sub(2) };
+        let without = spared + usize::from(self.broken.is(Rule::EnoughLists));
         (missing.len() > without || self.lacks_owner).then_some(missing)
     }
 

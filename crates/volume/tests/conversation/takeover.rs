@@ -33,7 +33,7 @@ impl TakeOverScript {
         Self { takeover, broken, now: Time::ZERO, registry, change: None, end, is_home_slow: false, said }
     }
 
-    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 lets-go slow-home taking`, in the words that differ from the usual.
+    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 lets-go slow-home taking rebuilt`, in the words that differ from the usual.
     fn begin(&mut self, words: &[&str]) -> Option<()> {
         let of = |text: &str| text.split(',').map(partition).collect::<Option<Vec<_>>>();
         let owner = value(words, "owner").map_or(Some(1), number)?;
@@ -42,6 +42,7 @@ impl TakeOverScript {
             owner: (owner > 0).then_some(HostId(owner)),
             copies: value(words, "copies").map_or(Some(2), number)? as u8,
             is_taking: words.contains(&"taking"),
+            is_rebuilt: words.contains(&"rebuilt"),
             holders: value(words, "holders").map_or(Some(Vec::new()), of)?,
             ..self.registry.entry.clone()
         };
@@ -102,6 +103,10 @@ impl TakeOverScript {
                 self.hear(words)?;
                 Err(Some(self.registry.clone()))
             }
+            ["back"] => {
+                self.registry.revision -= 1;
+                Err(Some(self.registry.clone()))
+            }
             _ => Err(None),
         };
         self.takeover.changed(self.now, outcome);
@@ -158,6 +163,7 @@ impl TakeOverScript {
             TakeOverEffect::HomeWentBack(back) => format!("home went back: {back}"),
             TakeOverEffect::Done(view) => format!("done: epoch {}", view.entry.epoch.0),
             TakeOverEffect::Lost(Epoch(epoch)) => format!("lost to epoch {epoch}"),
+            TakeOverEffect::RegistryBack => "the registry has gone back".to_owned(),
         };
         writeln!(self.said, "{line}").unwrap();
     }
@@ -187,7 +193,8 @@ impl Player for TakeOverScript {
                     turns += 1;
                 }
             }
-            ["made" | "unknown"] | ["refused", ..] => self.outcome(&words)?,
+            ["made" | "unknown" | "back"] | ["refused", ..] => self.outcome(&words)?,
+            ["home", "keeps", revision] => self.takeover.home_keeps(number(revision)?),
             ["registry", ref words @ ..] => {
                 self.hear(words)?;
                 self.takeover.hear_registry(self.now, self.registry.clone());

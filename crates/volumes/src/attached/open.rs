@@ -135,6 +135,7 @@ impl Attached {
             attached.start("volume-links", Core::tend_links)?;
             attached.start("volume-change", |core| core.change_registry())?;
             attached.start("volume-watch", |core| core.watch_registry())?;
+            attached.start("volume-tell", Core::tell_home)?;
             attached.core.await_lease()?;
             attached.core.await_copies();
         }
@@ -363,6 +364,7 @@ impl Core {
             counts: Counts::default(),
             rooms: 0,
             home_error: None,
+            registry_error: None,
             read_error: None,
             clean_error: None,
             lost_cache: None,
@@ -392,6 +394,7 @@ impl Core {
             ahead: Condvar::new(),
             arrived: Condvar::new(),
             changes: Condvar::new(),
+            tells: Condvar::new(),
             clock: Clock::start(),
             waits_for_log: config.ack == Ack::Write,
             cache_lock: Mutex::new(Some(lock)),

@@ -1,9 +1,10 @@
 //! How an attached volume stands, for people.
 
-use super::Attached;
+use super::{Attached, State};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use volume::{HolderState, PartitionId, Standing};
+use types::Time;
+use volume::{HolderState, PartitionId, Standing, View};
 
 /// How an attached volume stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Status {
     pub may_read: bool,
     /// The last error of home, while it lasts.
     pub home_error: Option<String>,
+    /// The trouble with the registry: it has gone back; or it is not to be had, and the lease is over.
+    pub registry_error: Option<String>,
     /// The last error of a read, of the cache or of home, and how long ago that was.
     pub read_error: Option<(String, Duration)>,
     /// Why clean blocks are not cached, while that lasts.
@@ -129,6 +132,21 @@ impl CopiesAt {
     }
 }
 
+/// The trouble with the registry, if there is any.
+fn registry_error(state: &State, now: Time) -> Option<String> {
+    let (_, back) = state.owner.registered_as()?;
+    let gone_back = |back: &View| {
+        format!(
+            "it has gone back to revision {} of this volume, as if its store had been put back from an older copy; the entry \
+             of this host is put there again when home says that nobody else has had the volume since. If that does not come \
+             to an end, `thorp volume registry rebuild` makes the entries again",
+            back.revision
+        )
+    };
+    let is_over = !state.owner.may_read(now) && state.failed.is_none() && !state.is_detaching;
+    back.map(gone_back).or_else(|| state.registry_error.clone().filter(|_| is_over))
+}
+
 impl Attached {
     /// How it stands.
     pub fn status(&self) -> Status {
@@ -160,6 +178,7 @@ impl Attached {
             is_degraded: state.owner.is_degraded(),
             may_read: state.owner.may_read(now),
             home_error: state.home_error.clone(),
+            registry_error: registry_error(&state, now),
             clean_error: state.clean_error.clone(),
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
             lost_cache: state.lost_cache.as_ref().map(|lost| lost.why.clone()),

@@ -27,6 +27,7 @@ use crate::takeover::{OwnLog, TakeOverSettings, TakeOverWord, Taken, take_over};
 use bytes::Bytes;
 use log::{Log, LogId, Scan};
 use net::Runtime;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -131,6 +132,17 @@ fn freed_through(attachment: Option<Attachment>, stamps: &[(u64, Stamp)]) -> Sta
         sequence: first.sequence.before(),
         ..Stamp::begin(epoch)
     })
+}
+
+/// The volume that a cache is of, the number of its host, and its last attachment; nothing if there is no cache.
+///
+/// # Errors
+/// Its files cannot be read.
+pub(crate) fn cache_of(dir: &Path) -> Result<Option<(VolumeId, u64, Epoch)>, FileError> {
+    let files = Directory::new(dir);
+    let Some(Marker { volume, cache, .. }) = Marker::read(&files)? else { return Ok(None) };
+    let epoch = Attachment::read(&files)?.map_or(Epoch(0), |it| it.epoch);
+    Ok(Some((VolumeId(volume), cache, epoch)))
 }
 
 impl Attached {

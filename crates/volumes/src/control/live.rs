@@ -27,6 +27,8 @@ pub struct LiveVolume {
     pub degraded: Option<String>,
     /// The trouble with home, while it lasts.
     pub home_trouble: Option<String>,
+    /// The trouble with the registry, while it lasts.
+    pub registry_trouble: Option<String>,
     /// The trouble with the cache, while it lasts.
     pub cache_trouble: Option<String>,
     /// The last read that has failed, if none has succeeded since.

@@ -112,6 +112,7 @@ impl ControlledVolume {
             holders: status.holders.iter().map(copies).collect(),
             degraded,
             home_trouble: status.home_error,
+            registry_trouble: status.registry_error,
             cache_trouble,
             read_error,
             read_error_age_s: read_error_age.map(seconds),

@@ -10,13 +10,16 @@
 //! Some fields are for people alone, and entries of earlier versions have none of them: when somebody gave a sign of life, by the
 //! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full.
 
-use super::{ADDRESS_BYTES_MAX, Enlisted, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text};
+use super::{
+    ADDRESS_BYTES_MAX, Enlisted, HolderName, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, Volume, is_text,
+};
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
 use types::{ObjectId, PageId};
-use volume::{Epoch, HostId, Member, PartitionId, Registered, View};
+use volume::{Epoch, HostId, Member, PartitionId, Registered, View, VolumeId};
 
 /// The space of volumes, by its name.
 pub(super) const VOLUMES: &str = "thorp.volumes";
@@ -119,12 +122,52 @@ pub(super) struct VolumeEntry {
     copies: u8,
     size: u64,
     holders: Vec<u64>,
+    /// Whether the entry was lost and made again. Entries of before do not say it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_rebuilt: bool,
     /// The owner's last sign of life, by its clock: milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said_at_ms: Option<u64>,
     /// The holders, as they were known last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives it so")]
+fn is_false(it: &bool) -> bool {
+    !it
+}
+
+/// A volume's entry with its name, as its home keeps it.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptEntry {
+    format: u32,
+    name: String,
+    entry: VolumeEntry,
+}
+
+impl Entry for KeptEntry {
+    const WHAT: &'static str = "the entry that home has kept";
+
+    fn is_sound(&self) -> bool {
+        is_text(&self.name, NAME_BYTES_MAX) && self.entry.is_sound()
+    }
+}
+
+impl Volume {
+    /// The text that its home is to keep of it.
+    pub(crate) fn to_kept(&self) -> Bytes {
+        let now = self.said_at.unwrap_or(UNIX_EPOCH);
+        let entry = VolumeEntry::new(&self.view, &self.place, now).with_names(&self.holders);
+        KeptEntry { format: FORMAT, name: self.name.clone(), entry }.to_bytes().into()
+    }
+
+    /// The volume that its home has kept this text of.
+    pub(crate) fn of_kept(id: VolumeId, text: &[u8]) -> Option<Self> {
+        let KeptEntry { name, entry, .. } = KeptEntry::from_bytes(text).ok()?;
+        let (view, holders, said_at) = (entry.view(), entry.holders(), entry.said_at());
+        Some(Self { id, name, view, place: entry.place, holders, said_at })
+    }
 }
 
 /// A holder's name.
@@ -146,8 +189,8 @@ fn from_ms(ms: Option<u64>) -> Option<SystemTime> {
 
 impl VolumeEntry {
     pub(super) fn new(view: &View, place: &str, now: SystemTime) -> Self {
-        let View { revision, entry: Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders } } =
-            view;
+        let View { revision, entry } = view;
+        let Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders, is_rebuilt } = entry;
         Self {
             format: FORMAT,
             revision: *revision,
@@ -160,6 +203,7 @@ impl VolumeEntry {
             copies: *copies,
             size: *size,
             holders: holders.iter().map(|partition| partition.0).collect(),
+            is_rebuilt: *is_rebuilt,
             said_at_ms: owner.and_then(|_| to_ms(now)),
             names: Vec::new(),
         }
@@ -173,6 +217,16 @@ impl VolumeEntry {
             member.map(named).or_else(|| before.names.iter().find(|it| it.partition == partition).cloned())
         };
         self.names = self.holders.iter().filter_map(name).take(NAMES_MAX).collect();
+        self
+    }
+
+    /// With these names of its holders.
+    pub(super) fn with_names(mut self, names: &[HolderName]) -> Self {
+        let named = |it: &HolderName| {
+            let HolderName { partition, name, address } = it.clone();
+            Named { partition: partition.0, name, address }
+        };
+        self.names = names.iter().take(NAMES_MAX).map(named).collect();
         self
     }
 
@@ -200,6 +254,7 @@ impl VolumeEntry {
             copies: self.copies,
             size: self.size,
             holders: self.holders.iter().copied().map(PartitionId).collect(),
+            is_rebuilt: self.is_rebuilt,
         };
         View { revision: self.revision, entry }
     }
@@ -322,6 +377,25 @@ mod tests {
         // As an earlier version wrote it.
         let read = VolumeEntry::from_bytes(format!("{before}}}").as_bytes()).unwrap();
         assert_eq!((read.view(), read.said_at(), read.holders()), (volume().view(), None, vec![]));
+    }
+
+    #[test]
+    fn home_keeps_an_entry_with_its_name() {
+        let (id, names) = (VolumeId(7), volume().holders());
+        let entry = volume();
+        let kept = Volume {
+            id,
+            name: "v".into(),
+            view: entry.view(),
+            place: entry.place.clone(),
+            holders: names,
+            said_at: entry.said_at(),
+        };
+        let text = kept.to_kept();
+        assert!(text.starts_with(br#"{"format":1,"name":"v","entry":{"format":1,"revision":12,"#), "{text:?}");
+        assert_eq!(Volume::of_kept(id, &text), Some(kept));
+        assert_eq!(Volume::of_kept(id, &text[1..]), None);
+        assert_eq!(Volume::of_kept(id, b""), None);
     }
 
     #[test]

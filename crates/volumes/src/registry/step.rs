@@ -26,9 +26,27 @@ impl From<RegistryError> for Failed {
 pub(super) struct Step<'a> {
     pub(super) database: &'a Database,
     pub(super) txn: TxnHandle,
+    pub(super) spaces: Spaces,
+}
+
+/// The spaces of volumes and of members, by their numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Spaces {
+    pub(super) volumes: u32,
+    pub(super) members: u32,
 }
 
 impl Step<'_> {
+    /// The object that says where those of volumes are.
+    pub(super) fn volumes(&self) -> ObjectId {
+        ObjectId::root(self.spaces.volumes)
+    }
+
+    /// The same of members.
+    pub(super) fn members(&self) -> ObjectId {
+        ObjectId::root(self.spaces.members)
+    }
+
     fn call<R>(
         &self,
         mut call: impl FnMut(&mut client::Client, types::Time, TxnHandle) -> Result<Poll<R>, TxnError>,

@@ -190,6 +190,7 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
     let troubles = [
         ("degraded", &live.degraded),
         ("trouble_with_home", &live.home_trouble),
+        ("trouble_with_registry", &live.registry_trouble),
         ("trouble_with_the_cache", &live.cache_trouble),
         ("failed", &live.failed),
     ];

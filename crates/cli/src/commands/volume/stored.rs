@@ -55,7 +55,11 @@ pub(super) fn register(
     entry: &Registered,
     remove: impl FnOnce() -> Removed,
 ) -> Result {
-    let Err(error) = store.registry().create(name, id, entry) else { return Ok(()) };
+    let Err(error) = store.registry().create(name, id, entry) else {
+        // The first attachment tells it, too.
+        let _ = store.find(name).and_then(|made| Ok(store.home(id)?.keep(&made)?));
+        return Ok(());
+    };
     if !matches!(error, RegistryError::Unreachable(_)) {
         return Err(is_left(error.into(), id, store.address(), remove()));
     }
@@ -129,7 +133,7 @@ pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &
             return Err(format!("{error}; --cache asks the process that has it at this host").into());
         }
     };
-    let volume = registry.find(name)?;
+    let volume = store::find(&registry, store, name)?;
     let silent = registry::silent_owners(&registry, |it| it.id == volume.id)?;
     let mut fields = describe(&volume, silent.get(&volume.id.0).copied());
     fields.insert("holders_away".to_owned(), json!(registry::away(&registry, &volume)?));
@@ -163,7 +167,7 @@ pub(super) fn attach(
     let (name, here) = (name(&args.volume)?, host_name());
     let cache = std::path::absolute(&args.cache).unwrap_or_else(|_| args.cache.clone());
     let registry = Arc::new(StoreRegistry::connect(store, &format!("{here}:{}", cache.display()))?);
-    let found = registry.find(name)?;
+    let found = store::find(&registry, store, name)?;
     let stored = StoredVolume {
         registry: registry.clone(),
         runtime: Runtime::start()?,
