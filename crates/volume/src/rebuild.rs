@@ -51,6 +51,7 @@ impl Findings {
             pulse: 1,
             holders: self.holders(),
             is_rebuilt: true,
+            written: Stamp::begin(epoch),
             ..Registered::new(self.size, copies, lease)
         };
         View { revision: self.newest_revision() + REVISIONS_LOST_MAX, entry }

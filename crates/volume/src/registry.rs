@@ -13,7 +13,7 @@
 use crate::rule::Rule;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Epoch, PartitionId};
+use protocol::volumes::{Epoch, PartitionId, Stamp};
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
 
@@ -43,6 +43,9 @@ pub struct Registered {
     /// Whether the entry was lost and made again: there may have been other holders than those that were found, so the lists
     /// of all of them are read.
     pub is_rebuilt: bool,
+    /// The last write that may be home of those that were made before this epoch's owner, if it has one, came; or the begin of
+    /// the last epoch that had one. A host that was the last one to write finds its clean blocks current.
+    pub written: Stamp,
 }
 
 impl Registered {
@@ -59,6 +62,7 @@ impl Registered {
             size,
             holders,
             is_rebuilt: false,
+            written: Stamp::ZERO,
         }
     }
 }

@@ -85,6 +85,8 @@ pub struct TakeOver {
     /// Since when the owner's last sign of life is known.
     seen_at: Time,
     mark: Stamp,
+    /// The last write that is home, or is brought there.
+    last: Stamp,
     reading: Reading,
     parts: vec::IntoIter<Part>,
     under_way: Option<Way>,
@@ -108,6 +110,7 @@ impl TakeOver {
             epoch,
             seen_at: now,
             mark: Stamp::ZERO,
+            last: Stamp::ZERO,
             reading: Reading::new(&config),
             parts: Vec::new().into_iter(),
             under_way: None,
@@ -131,6 +134,11 @@ impl TakeOver {
     /// The epoch that it claims, or has claimed.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// The entry that its claim was a change of.
+    pub fn before(&self) -> &Registered {
+        &self.before
     }
 
     /// Whether it has done nothing yet, as the volume has an owner.
@@ -220,7 +228,7 @@ impl TakeOver {
     /// Home refuses older epochs now, and has everything up to its mark.
     pub fn home_fenced(&mut self, now: Time, mark: Stamp) {
         if self.phase == Phase::Fence {
-            self.mark = mark;
+            (self.mark, self.last) = (mark, mark.max(self.last));
             self.list(now);
         }
     }
@@ -477,6 +485,7 @@ impl TakeOver {
         let TakeOverConfig { join_bytes, broken, .. } = self.config;
         let join_bytes = if broken.is(Rule::FlushOrder) { u64::MAX } else { join_bytes };
         let parts = self.reading.lists.plan(self.mark, join_bytes, broken);
+        self.last = parts.last().map_or(self.last, |part| part.through.max(self.last));
         (self.copies, self.taken) = (parts.iter().map(|it| it.copies.len()).sum(), 0);
         self.parts = parts.into_iter();
         self.next_part(now);
@@ -517,10 +526,12 @@ impl TakeOver {
 
     fn finish(&mut self, now: Time) {
         let TakeOverConfig { host, keeps, .. } = self.config;
+        let written = if keeps { Stamp::begin(self.epoch) } else { self.last };
         let change = self.registration.change(now, |entry| {
             entry.owner = keeps.then_some(host);
             entry.is_taking = false;
             entry.is_rebuilt = false;
+            entry.written = written;
             entry.holders.clear();
         });
         self.effects.extend(change.map(TakeOverEffect::Change));

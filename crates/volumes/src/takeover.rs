@@ -36,8 +36,8 @@ use std::time::{Duration, Instant};
 use types::Time;
 use vfs::FileError;
 use volume::{
-    Change, Entry, Epoch, HostId, Kept, PartitionId, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, View,
-    VolumeId, WentBack,
+    Change, Entry, Epoch, HostId, Kept, PartitionId, Registered, Source, Stamp, TakeOver, TakeOverConfig,
+    TakeOverEffect, View, VolumeId, WentBack,
 };
 
 pub use error::TakeOverError;
@@ -82,6 +82,8 @@ pub(crate) struct Taken {
     pub(crate) view: View,
     /// Home's mark when the epoch began there.
     pub(crate) found: Stamp,
+    /// The registry's entry before.
+    pub(crate) before: Registered,
 }
 
 /// The log of this host, if the volume was its own before.
@@ -176,7 +178,7 @@ pub(crate) fn take_over(
             driver.speak_of_rescue(say);
             driver.speak_of_progress(say);
             if let Some(view) = driver.carry_out(say)? {
-                return Ok(Taken { view, found: driver.found });
+                return Ok(Taken { view, found: driver.found, before: driver.takeover.before().clone() });
             }
             if is_given_up() {
                 return Err(TakeOverError::Stopped);

@@ -30,6 +30,7 @@ mod program;
 mod raw;
 mod rebuilt;
 mod removal;
+mod rescued;
 mod restored;
 mod shop;
 mod single;

@@ -8,7 +8,8 @@
 //! 1. This host's number is its cache's: a host that lost its cache is another one, and waits for the end of its own lease.
 //! 2. Sequences begin anew with each epoch, positions in the log do not: an attachment's base is between them.
 //! 3. A log of an earlier epoch than home's mark is dropped: those who took over have brought home what was promised of it.
-//!    Clean blocks stay if the epoch is the one behind that of the cache's last attachment: nobody has had it in between.
+//!    Clean blocks stay if the epoch is the one behind that of the cache's last attachment: nobody has had it in between. They
+//!    do, too, if others have only brought home what this host has written, and left the volume to nobody.
 //! 4. The files of clean blocks know which of them are no more before the attachment is written, and before the log frees
 //!    anything: a start after the next crash goes by these two.
 
@@ -212,7 +213,7 @@ impl Core {
             waits: true,
         };
         let own = own.as_ref().map(|own| own as &dyn OwnLog);
-        let Taken { view, found } =
+        let Taken { view, found, before } =
             take_over(&settings, own, &|| stop.load(SeqCst), say).map_err(AttachError::TakeOver)?;
         // Others have had it since, and maybe while this one waited: home was not as this host's log is any more.
         if attachment.is_some_and(|it| it.epoch != found.epoch) && writes.len() > 0 {
@@ -227,9 +228,15 @@ impl Core {
             |it: Attachment, mark: Stamp| mark.epoch == it.epoch && it.base + mark.sequence.0 > log.durable();
         let lacks_some = |it| is_behind(it, mark) || is_behind(it, found);
         home.is_home(Stamp::begin(epoch));
-        // Also of an epoch of this number that another host has had, as the registry was one of before.
-        let is_home_same = beside_home == Beside::Same && opened.owner == host.0;
-        let is_same = is_home_same && attachment.is_some_and(|it| it.epoch.next() == epoch && !lacks_some(it));
+        // Not of an epoch of this number that another host has had, as the registry was one of before.
+        let is_next = |it: Attachment| it.epoch.next() == epoch && opened.owner == host.0;
+        // Or it was left to nobody by who brought it home, and this log has, or had, all that was written.
+        let is_last = |it: Attachment| {
+            let Stamp { epoch, sequence, .. } = before.written;
+            !before.is_taking && epoch == it.epoch && it.base + sequence.0 <= log.durable()
+        };
+        let is_kept = |it: Attachment| (is_next(it) || is_last(it)) && !lacks_some(it);
+        let is_same = beside_home == Beside::Same && attachment.is_some_and(is_kept);
         // Its own writes are home now, and the clean blocks have older ones in their place.
         let keeps = |block| is_same && writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(files.clone(), marker.cache, slots as usize, keeps)?;

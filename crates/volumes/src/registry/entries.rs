@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
 use types::{ObjectId, PageId};
-use volume::{Epoch, HostId, Member, PartitionId, Registered, View, VolumeId};
+use volume::{Epoch, FlushEpoch, HostId, Member, PartitionId, Registered, Sequence, Stamp, View, VolumeId};
 
 /// The space of volumes, by its name.
 pub(super) const VOLUMES: &str = "thorp.volumes";
@@ -125,6 +125,9 @@ pub(super) struct VolumeEntry {
     /// Whether the entry was lost and made again. Entries of before do not say it.
     #[serde(default, skip_serializing_if = "is_false")]
     is_rebuilt: bool,
+    /// The epoch, the sequence and the flush epoch of the last write that may be home, if that is not the epoch's begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    written: Option<[u64; 3]>,
     /// The owner's last sign of life, by its clock: milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said_at_ms: Option<u64>,
@@ -190,7 +193,7 @@ fn from_ms(ms: Option<u64>) -> Option<SystemTime> {
 impl VolumeEntry {
     pub(super) fn new(view: &View, place: &str, now: SystemTime) -> Self {
         let View { revision, entry } = view;
-        let Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders, is_rebuilt } = entry;
+        let Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders, is_rebuilt, written } = entry;
         Self {
             format: FORMAT,
             revision: *revision,
@@ -204,6 +207,11 @@ impl VolumeEntry {
             size: *size,
             holders: holders.iter().map(|partition| partition.0).collect(),
             is_rebuilt: *is_rebuilt,
+            written: (*written != Stamp::begin(*epoch)).then_some([
+                written.epoch.0,
+                written.sequence.0,
+                written.flush.0,
+            ]),
             said_at_ms: owner.and_then(|_| to_ms(now)),
             names: Vec::new(),
         }
@@ -255,6 +263,11 @@ impl VolumeEntry {
             size: self.size,
             holders: self.holders.iter().copied().map(PartitionId).collect(),
             is_rebuilt: self.is_rebuilt,
+            written: self.written.map_or(Stamp::begin(Epoch(self.epoch)), |[epoch, sequence, flush]| Stamp {
+                epoch: Epoch(epoch),
+                sequence: Sequence(sequence),
+                flush: FlushEpoch(flush),
+            }),
         };
         View { revision: self.revision, entry }
     }
@@ -357,6 +370,7 @@ mod tests {
             owner: Some(HostId(u64::MAX)),
             holders: vec![PartitionId(7), PartitionId(u64::MAX)],
             pulse: 9,
+            written: Stamp::begin(Epoch(3)),
             ..Registered::new(1 << 40, 3, Duration::from_secs(10))
         };
         VolumeEntry::new(&View { revision: 12, entry }, "host17:/ssd/v", at())
