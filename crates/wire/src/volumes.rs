@@ -343,12 +343,19 @@ struct HeldMeta {
     bytes: U64,
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct VolumesMeta {
+    partition: U64,
+    is_last: U32,
+}
+
 impl Layout for Volumes {
-    const LIMITS: Limits = Limits::fields::<ListedMeta>().and_many::<HeldMeta>(VOLUMES_PER_ANSWER_MAX);
+    const LIMITS: Limits = Limits::fields::<VolumesMeta>().and_many::<HeldMeta>(VOLUMES_PER_ANSWER_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("volumes of an answer", self.volumes.len(), VOLUMES_PER_ANSWER_MAX)?;
-        meta.put(&ListedMeta { partition: self.partition.0.into(), is_last: u32::from(self.is_last).into() });
+        meta.put(&VolumesMeta { partition: self.partition.0.into(), is_last: u32::from(self.is_last).into() });
         let held = |it: &HeldVolume| HeldMeta {
             volume: it.volume.0.into(),
             epoch: it.epoch.0.into(),
@@ -361,7 +368,7 @@ impl Layout for Volumes {
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let ListedMeta { partition, is_last } = reader.get()?;
+        let VolumesMeta { partition, is_last } = reader.get()?;
         let is_last = flag("end of volumes", *is_last)?;
         let held = |it: &HeldMeta| HeldVolume {
             volume: VolumeId(it.volume.get()),
