@@ -2,7 +2,8 @@
 //!
 //! 1. Its epoch is beyond every one that home, a holder or a cache has heard of, and its revision beyond all that were lost: an
 //!    owner that lives is ended by it, and so is a take-over that is under way.
-//! 2. Its owner is the last one that home has heard of: a take-over waits for the length of its lease.
+//! 2. Its owner is the last one that home has heard of: a take-over waits for the length of its lease. A host that has fenced home
+//!    and was never known to be the owner counts as one that takes over: it has not all that the owner before has.
 //! 3. Its holders are those that home was told of, unless all of that epoch is home, and those that have copies of what is not.
 //!    There may have been others: the next take-over needs the lists of all of them.
 
@@ -45,9 +46,11 @@ impl Findings {
         let (copies, lease) = kept.map_or((copies, lease), |it| (it.copies, it.lease));
         let epoch = self.newest_epoch().next();
         let owner = (self.epoch > Epoch(0)).then_some(HostId(self.owner));
+        let was_owner = self.kept.as_ref().is_some_and(|it| it.entry.epoch >= self.epoch);
         let entry = Registered {
             epoch,
             owner,
+            is_taking: owner.is_some() && !was_owner,
             pulse: 1,
             holders: self.holders(),
             is_rebuilt: true,
@@ -129,8 +132,9 @@ mod tests {
         let brought = Findings { epoch: Epoch(5), mark: Stamp::begin(Epoch(5)), ..findings() };
         assert_eq!(brought.rebuild(2, LEASE).entry.holders, []);
         // The host that has fenced home has not brought it home.
-        let begun = Findings { epoch: Epoch(5), ..findings() };
-        assert_eq!(begun.rebuild(2, LEASE).entry.holders, [1, 3].map(PartitionId));
+        let begun = Findings { epoch: Epoch(5), ..findings() }.rebuild(2, LEASE).entry;
+        assert_eq!((begun.holders, begun.is_taking), ([1, 3].map(PartitionId).to_vec(), true));
+        assert!(!findings().rebuild(2, LEASE).entry.is_taking, "home was told of it as the owner");
         let unused = Findings { epoch: Epoch(0), mark: Stamp::ZERO, kept: None, held: vec![], ..findings() };
         let unused = unused.rebuild(2, LEASE).entry;
         assert_eq!((unused.epoch, unused.owner, unused.holders), (Epoch(1), None, vec![]));
