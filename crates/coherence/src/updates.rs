@@ -129,8 +129,8 @@ impl Updates {
     }
 
     /// Everything is visible that an earlier hub than that of this process may have released. To a hub elsewhere it is said
-    /// of the source that this speaks for: all that has become visible there is announced. Whoever gets hold of that source
-    /// later has a greater number.
+    /// of the source that this speaks for: all that has become visible there is announced. An updater that gets hold of that
+    /// source later has a greater number.
     pub fn caught_up(&self, fence: Fence) {
         match &self.0 {
             Way::Here(hub) => hub.call(Hub::caught_up),

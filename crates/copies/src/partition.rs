@@ -94,6 +94,11 @@ impl Partition {
         (copies, behind.next().is_none())
     }
 
+    /// The last write that it has a copy of; [`Stamp::ZERO`] if it has none.
+    pub fn last(&self) -> Stamp {
+        self.kept.last_key_value().map_or(Stamp::ZERO, |(stamp, _)| *stamp)
+    }
+
     /// Whether it has a copy of this write.
     pub fn has(&self, stamp: Stamp) -> bool {
         self.kept.contains_key(&stamp)

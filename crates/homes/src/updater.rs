@@ -143,8 +143,8 @@ impl Updater {
         }
     }
 
-    /// All that has become visible at the source before is announced, or was before anybody had heard of the source. Whoever
-    /// gets hold of the source later has a greater number.
+    /// All that has become visible at the source before is announced, or was before anybody had heard of the source. An
+    /// updater that gets hold of the source later has a greater number.
     pub fn caught_up(&mut self, fence: Fence) {
         self.fence = self.fence.max(fence);
         self.announce();

@@ -173,6 +173,7 @@ enum Source {
     Up,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of the day by itself")]
 struct Day {
     world: Processes,
     broken: Broken<Rule>,

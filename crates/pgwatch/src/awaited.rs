@@ -10,17 +10,17 @@
 //! server's processes read it one by one, and a server that begins may let commits go before the first has. A commit of our
 //! own, which nobody confirms meanwhile, shows that it is held.
 
+use crate::config::WatchConfig;
 use crate::error::WatchError;
 use crate::required::commit_is_held;
 use crate::session::client;
 use crate::standbys::Standbys;
-use crate::watch::WatchConfig;
 use std::future::{self, Future};
 use std::pin::Pin;
 
 type Proof = Pin<Box<dyn Future<Output = Result<Option<u64>, WatchError>>>>;
 
-/// What is known of a connection's server.
+/// The state of a connection's server, as far as it is known.
 pub(crate) struct Awaited {
     config: WatchConfig,
     state: State,

@@ -1,5 +1,6 @@
 //! The faults of a database that is to be watched, and the holes that it leaves.
 
+use crate::config::WatchConfig;
 use crate::error::WatchError;
 use crate::guard::GUARD;
 use crate::identity::{self, Identity};
@@ -7,7 +8,6 @@ use crate::made::{trigger_names, truncate_function};
 use crate::map::Map;
 use crate::session::{client, show};
 use crate::standbys::Standbys;
-use crate::watch::WatchConfig;
 use coherence::{Finding, Severity};
 use tokio_postgres::Client;
 

@@ -5,11 +5,11 @@
 //! cancels a statement, is not kept from it, as PostgreSQL has no such right. The settings of before stand beside them, and
 //! come back when the database is not watched any more.
 
+use crate::config::WatchConfig;
 use crate::error::{SetupError, WatchError};
 use crate::made::current;
 use crate::replication::quote;
 use crate::session::client;
-use crate::watch::WatchConfig;
 use tokio_postgres::Client;
 
 /// The role's setting in the database that says since when it is guarded.

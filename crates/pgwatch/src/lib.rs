@@ -20,6 +20,7 @@
 //! | `refusal` | why a stream is not read on |
 //! | `watcher` | what is confirmed and unmarked when, decided |
 //! | `database` | where the database is, and its connections |
+//! | `config` | the settings of a watcher |
 //! | `tls`, `tls_error` | what protects them, and why it does not |
 //! | `replication` | the connection that the stream comes on |
 //! | `probe` | looks now and then whether a commit has waited |
@@ -44,6 +45,7 @@
 mod awaited;
 mod changes;
 mod check;
+mod config;
 mod database;
 mod error;
 mod guard;
@@ -74,6 +76,7 @@ mod watcher;
 pub use changes::MESSAGE_PREFIX;
 pub use check::{check, missing_tables};
 pub use coherence::{Finding, Severity};
+pub use config::WatchConfig;
 pub use database::{Database, NotADatabase};
 pub use error::{SetupError, WatchError};
 pub use guard::guard;
@@ -88,5 +91,5 @@ pub use setup::{renew_slot, set_up};
 pub use slot::Slot;
 pub use snapshot::{NotASnapshot, Snapshot};
 pub use tls_error::TlsError;
-pub use watch::{Watch, WatchConfig, WatchState, WatchStatus};
+pub use watch::{Watch, WatchState, WatchStatus};
 pub use watcher::{Effect, Server, Watcher};

@@ -1,10 +1,10 @@
 //! A slot is made when all transactions have ended that run, and that may take as long as they do. Somebody waits for it, who is
 //! told which they are, and may have enough of it.
 
+use crate::config::WatchConfig;
 use crate::error::{SetupError, WatchError};
 use crate::running::{Running, running};
 use crate::session::client;
-use crate::watch::WatchConfig;
 use std::cell::Cell;
 use std::fmt;
 use std::future;
@@ -19,9 +19,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the server may take to end a session.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
 
+/// Hears which transactions are waited for.
+type Say<'a> = Box<dyn FnMut(&[Running]) + 'a>;
+
 /// The one who waits until a database is set up.
 pub struct Patience<'a> {
-    say: Box<dyn FnMut(&[Running]) + 'a>,
+    say: Say<'a>,
     stop: Pin<Box<dyn Future<Output = ()> + 'a>>,
     session: Cell<Option<i32>>,
 }
@@ -70,7 +73,7 @@ impl<'a> Patience<'a> {
 
 /// The one who waits, while it does.
 pub(crate) struct Waiting<'a, 'b> {
-    say: &'a mut Box<dyn FnMut(&[Running]) + 'b>,
+    say: &'a mut Say<'b>,
     session: &'a Cell<Option<i32>>,
 }
 

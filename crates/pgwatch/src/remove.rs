@@ -1,12 +1,12 @@
 //! The things made in a database to watch it, undone.
 
+use crate::config::WatchConfig;
 use crate::error::SetupError;
 use crate::guard::unguard;
 use crate::made::{Made, Record, drop_slot, trigger_names, truncate_function};
 use crate::replication::quote;
 use crate::required::let_go;
 use crate::session::client;
-use crate::watch::WatchConfig;
 use std::time::Duration;
 use tokio::time;
 

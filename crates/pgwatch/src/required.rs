@@ -1,11 +1,11 @@
 //! A server that requires a watcher: it has a slot, and every commit waits for whoever reads it.
 
+use crate::config::WatchConfig;
 use crate::error::{SetupError, WatchError};
 use crate::patience::Waiting;
 use crate::replication::quote;
 use crate::session::{client, show};
 use crate::standbys::Standbys;
-use crate::watch::WatchConfig;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{self, Instant};

@@ -1,9 +1,9 @@
 //! The transactions that somebody waits for: a slot is made when all have ended that run, and a watcher that begins has caught
 //! up when all have that ran then. One that was forgotten may hold either up for as long as it is open.
 
+use crate::config::WatchConfig;
 use crate::error::WatchError;
 use crate::session::client;
-use crate::watch::WatchConfig;
 use std::fmt;
 use tokio_postgres::Client;
 

@@ -1,7 +1,7 @@
 //! Ordinary queries of the database.
 
+use crate::config::WatchConfig;
 use crate::error::WatchError;
-use crate::watch::WatchConfig;
 use tokio_postgres::Client;
 
 /// A connection for ordinary queries, whose own commits never wait for a watcher.

@@ -3,6 +3,7 @@
 //! The things made are recorded (`made`), so that they can be undone by anybody (`remove`), and nothing else is touched. A name
 //! that something else has already is refused.
 
+use crate::config::WatchConfig;
 use crate::error::{SetupError, WatchError};
 use crate::identity;
 use crate::made::{Made, Record, current, drop_slot, trigger_names, truncate_function};
@@ -12,7 +13,6 @@ use crate::replication::quote;
 use crate::required::{Before, name_standbys, require};
 use crate::session::{client, show};
 use crate::standbys::Standbys;
-use crate::watch::WatchConfig;
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::time;

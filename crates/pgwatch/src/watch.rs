@@ -1,10 +1,9 @@
 //! A watcher at work: a thread with a connection to the database, and one for questions.
 
 use crate::awaited::Awaited;
-use crate::database::Database;
+use crate::config::WatchConfig;
 use crate::error::WatchError;
 use crate::lsn::{Lsn, Xid};
-use crate::map::Map;
 use crate::pgoutput::Message;
 use crate::probe::Probe;
 use crate::refusal::StreamError;
@@ -24,45 +23,6 @@ use tokio::sync::oneshot;
 use tokio::time::{self, Instant};
 use tokio_postgres::Client;
 use types::Broken;
-
-/// The settings of a watcher.
-#[derive(Clone, Debug)]
-pub struct WatchConfig {
-    /// Where the database is, and who asks.
-    pub database: Database,
-    /// The name of the publication.
-    pub publication: String,
-    /// The name of the slot, by which the server also knows the watcher in `synchronous_standby_names`.
-    pub slot: String,
-    /// The rules from rows to dependencies.
-    pub map: Map,
-    /// How often the server is asked whether this watcher has the slot.
-    pub ping: Duration,
-    /// How long its answer stands, counted from the question. The leases of homes at a hub of this process end within that;
-    /// and then everything is marked, and another connection is tried.
-    pub lease: Duration,
-    /// The pause before another connection is tried.
-    pub retry: Duration,
-    /// The longest lease that a hub of another watcher, which may have had the slot, can have given its homes: for as long
-    /// this one confirms nothing when it has got the slot. Zero where all watchers have one hub.
-    pub others_lease: Duration,
-}
-
-impl WatchConfig {
-    /// The usual settings.
-    pub fn new(database: impl Into<Database>, publication: impl Into<String>, map: Map) -> Self {
-        Self {
-            database: database.into(),
-            publication: publication.into(),
-            slot: "thorp_watch".to_owned(),
-            map,
-            ping: Duration::from_millis(100),
-            lease: Duration::from_secs(2),
-            retry: Duration::from_millis(200),
-            others_lease: Duration::ZERO,
-        }
-    }
-}
 
 /// How a watcher is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -466,7 +426,7 @@ struct Opened {
     process: Process,
     /// The number of the next transaction when the slot was there already: what another watcher has confirmed was before.
     next: u64,
-    /// Whoever gets the slot later has a greater number.
+    /// A watcher that gets the slot later has a greater number.
     fence: Fence,
 }
 

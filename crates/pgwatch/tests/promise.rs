@@ -50,6 +50,7 @@ enum Sent {
     Keepalive(Lsn),
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of the day by itself")]
 struct Day {
     random: Random,
     broken: Broken<Rule>,

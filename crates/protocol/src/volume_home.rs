@@ -13,6 +13,8 @@
 //!     | <-------------------------------- Durable{mark}
 //!     | Read{id, extent} *, Map{id, extent} * ----> |
 //!     | <-------------- Bytes{id, data} *, Runs{id, runs} *
+//!     | Keep{epoch, revision, entry}, Recall{id} -> |
+//!     | <---------------- Done, Recalled{id, entry} |
 //!
 //!   operator                                        homes
 //!     | ListHomes{from} --------------------------> |
@@ -21,9 +23,9 @@
 //!     | <---------------------------- Done or NotDone |
 //! ```
 //! A session is of one volume, or with its first `ListHomes` of all: that has one question or command at a time. One of a volume
-//! has one command at a time (`Fence`, a write-back from `Begin` on, `Resize`, `Snapshot`, `Remove`), which has one answer:
-//! `Fenced`, `Durable`, `Done` or `NotDone`. Reads and questions for runs are beside that, many at a time, and are answered in
-//! any order. `Open` may be said again, and is answered again: a sign of life.
+//! has one command at a time (`Fence`, a write-back from `Begin` on, `Resize`, `Snapshot`, `Remove`, `Keep`), which has one
+//! answer: `Fenced`, `Durable`, `Done` or `NotDone`. Reads and other questions are beside that, many at a time, and are
+//! answered in any order. `Open` may be said again, and is answered again: a sign of life.
 
 use crate::Goodbye;
 use crate::directions::ordered_messages;
@@ -107,6 +109,24 @@ pub struct Map {
     pub id: u64,
     /// In this part of it.
     pub extent: Extent,
+}
+
+/// Has home keep the registry's entry of the volume: if the registry is lost, it is made again of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The epoch of the entry.
+    pub epoch: Epoch,
+    /// Its revision: home keeps the newest.
+    pub revision: u64,
+    /// The entry, which home does not read: text without a line break.
+    pub entry: Bytes,
+}
+
+/// Wants the registry's entry, as home has kept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recall {
+    /// The question's number, for its answer.
+    pub id: u64,
 }
 
 /// Gives the volume another size. Nothing behind a new end that is nearer is needed any more.
@@ -253,6 +273,15 @@ pub struct Runs {
     pub runs: Vec<Run>,
 }
 
+/// The answer to `Recall`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// The question's number.
+    pub id: u64,
+    /// The entry; nothing if home keeps none, or cannot read it.
+    pub entry: Bytes,
+}
+
 /// A home, as its files are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundHome {
@@ -296,6 +325,10 @@ ordered_messages! {
         Read(Read),
         /// Wants to know of holes.
         Map(Map),
+        /// Has home keep the registry's entry.
+        Keep(Keep),
+        /// Wants that.
+        Recall(Recall),
         /// Gives another size.
         Resize(Resize),
         /// Makes another volume.
@@ -330,6 +363,8 @@ ordered_messages! {
         Answered(Answered),
         /// Its holes.
         Runs(Runs),
+        /// The registry's entry, as home has kept it.
+        Recalled(Recalled),
         /// Homes that there are.
         Homes(Homes),
         /// Ends the session, with the reason.

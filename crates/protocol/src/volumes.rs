@@ -12,6 +12,10 @@
 //!     |                                     |   Listed{partition, home, copies} ---> |
 //!     |                                     | <------------------------ Fetch{stamp} |
 //!     |                                     |   Kept{stamp, content} --------------> |
+//!
+//!   operator                               holder
+//!     | ListVolumes{from} ----------------> |
+//!     | <--------------- Volumes{partition, volumes *, is_last}
 //! ```
 //! An owner says everything to a holder in one order, so what a holder has of a stream is told by one number. There are two
 //! streams: *live* are the writes from some write on, in order; *back* are those before it, which a holder that takes the
@@ -203,6 +207,13 @@ pub struct List {
     pub after: Stamp,
 }
 
+/// An operator asks of which volumes there are copies, by their numbers. It begins no epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListVolumes {
+    /// From this number on.
+    pub from: VolumeId,
+}
+
 /// A host that takes over asks for a copy that was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
@@ -263,6 +274,32 @@ pub struct Listed {
     pub is_last: bool,
 }
 
+/// A volume that a holder knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldVolume {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The newest epoch that the holder has seen.
+    pub epoch: Epoch,
+    /// The newest revision of the registry in which it is known to stand.
+    pub revision: u64,
+    /// The last write that it has a copy of; [`Stamp::ZERO`] if it has none.
+    pub last: Stamp,
+    /// The room that the copies take.
+    pub bytes: u64,
+}
+
+/// The volumes that a holder knows, or as many of them as fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volumes {
+    /// Where their copies are.
+    pub partition: PartitionId,
+    /// By their numbers, each above the one before.
+    pub volumes: Vec<HeldVolume>,
+    /// Whether there are none behind these.
+    pub is_last: bool,
+}
+
 /// A copy that was asked for, or `None` if the holder does not have it any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -291,6 +328,8 @@ ordered_messages! {
         List(List),
         /// Wants a copy.
         Fetch(Fetch),
+        /// An operator asks for what there is.
+        ListVolumes(ListVolumes),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
     }
@@ -307,6 +346,8 @@ ordered_messages! {
         Refused(Refused),
         /// Its list.
         Listed(Listed),
+        /// The volumes that it knows.
+        Volumes(Volumes),
         /// A copy.
         Kept(Kept),
         /// It wants to leave.

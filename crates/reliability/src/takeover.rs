@@ -260,6 +260,7 @@ impl Taking {
             TakeOverEffect::Missing(missing) => self.missing = Some(missing),
             TakeOverEffect::Done(_) => self.is_done = true,
             TakeOverEffect::Lost(epoch) => unreachable!("there is no other host that claims {epoch:?}"),
+            TakeOverEffect::RegistryBack => unreachable!("this registry never goes back"),
             TakeOverEffect::Reconnect(..)
             | TakeOverEffect::Disconnect(_)
             | TakeOverEffect::Send(..)

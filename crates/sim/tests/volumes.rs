@@ -13,31 +13,35 @@ fn five_hundred_seeds_find_nothing() {
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
-const KEPT: [(u64, VolumeRule); 24] = [
+const KEPT: [(u64, VolumeRule); 28] = [
     (408, VolumeRule::HomeStays),
-    (4943, VolumeRule::CountStable),
+    (407, VolumeRule::CountStable),
     (9, VolumeRule::AckAtW),
-    (419, VolumeRule::LostLogUncounted),
+    (1093, VolumeRule::LostLogUncounted),
     (9559, VolumeRule::HoldersKnown),
     (3319, VolumeRule::ReplaceThenForget),
-    (36, VolumeRule::SamePartition),
-    (460, VolumeRule::HoldersRefuse),
+    (1092, VolumeRule::SamePartition),
+    (3080, VolumeRule::HoldersRefuse),
     (3, VolumeRule::CreditFirst),
     (3, VolumeRule::FlushOrder),
     (73, VolumeRule::FenceHome),
     (3, VolumeRule::JournalWhole),
     (3, VolumeRule::MarkDurable),
-    (2954, VolumeRule::FreeAfterHome),
-    (21, VolumeRule::TrimInOrder),
+    (204, VolumeRule::FreeAfterHome),
+    (146, VolumeRule::TrimInOrder),
     (7, VolumeRule::TrimTail),
-    (4, VolumeRule::ReadWithinLease),
+    (72, VolumeRule::ReadWithinLease),
     (4, VolumeRule::LeaseFromAsking),
     (3, VolumeRule::WaitOwnerLease),
+    (17, VolumeRule::OwnerKnownDead),
+    (16, VolumeRule::NumberAttachments),
     (0, VolumeRule::EpochFirst),
-    (21, VolumeRule::EnoughLists),
+    (61, VolumeRule::EnoughLists),
+    (701, VolumeRule::OwnLogIsAList),
     (132, VolumeRule::PassHome),
-    (21, VolumeRule::NewestWins),
+    (41, VolumeRule::NewestWins),
     (3173, VolumeRule::StopAtGap),
+    (1206, VolumeRule::HomeConfirms),
 ];
 
 #[test]

@@ -202,6 +202,9 @@ pub const COPIES_PER_LIST_MAX: usize = 1024;
 /// The volumes that one holder keeps copies of.
 pub const VOLUMES_PER_HOLDER_MAX: usize = 1024;
 
+/// Volumes in one answer of a holder to an operator.
+pub const VOLUMES_PER_ANSWER_MAX: usize = 256;
+
 /// The copies that a take-over takes from all lists together: more than there is room for at any holder.
 pub const COPIES_PER_VOLUME_MAX: usize = 1 << 26;
 
@@ -222,6 +225,9 @@ pub const VOLUME_HOMES_PER_ANSWER_MAX: usize = 256;
 
 /// The homes of volumes in all answers together.
 pub const VOLUME_HOMES_MAX: usize = 1 << 16;
+
+/// The registry's entry of a volume, as its home keeps it, in bytes.
+pub const VOLUME_ENTRY_BYTES_MAX: usize = 12 * 1024;
 
 /// The runs of blocks in a journal of a volume's home: each takes some bytes of memory while it is written.
 pub const VOLUME_JOURNAL_RUNS_MAX: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! The actions that an owner wants done by its driver.
 
-use crate::registry::Change;
+use crate::registry::{Change, Restore};
 use crate::request::{Declined, RequestId};
 use protocol::volumes::{Epoch, PartitionId, Record, Sequence, Stamp, Stream, ToHolder};
 use types::GoodbyeReason;
@@ -61,10 +61,25 @@ pub enum Effect {
     Read(Read),
     /// Change the registry, and say [`Owner::changed`](crate::Owner::changed).
     Change(Change),
+    /// The registry has gone back: ask home whose the volume is, and say [`Owner::home_says`](crate::Owner::home_says).
+    AskHome,
+    /// Put the entry back there, and say [`Owner::changed`](crate::Owner::changed).
+    Restore(Restore),
     /// Another epoch has begun, and all is over.
     Ended(Epoch),
     /// The volume is detached: all of it is home, and the registry knows.
     Detached,
+}
+
+/// Home's word on whose the volume is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HomeSays {
+    /// The owner's, as far as home has heard; and everything up to this write is there.
+    Own(Stamp),
+    /// Another host's, under this epoch.
+    Other(Epoch),
+    /// Home is not to be had.
+    Nothing,
 }
 
 /// The stream of a read, and what it is for.

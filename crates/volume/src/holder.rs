@@ -23,10 +23,11 @@ use copies::Partition;
 use core::mem::replace;
 use core::ops::Bound;
 use protocol::volumes::{
-    Content, Copy, Counted, Entry, Epoch, Extent, Fetch, Forget, Free, FromHolder, Kept, Leaving, List, Listed, Open,
-    Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
+    Content, Copy, Counted, Entry, Epoch, Extent, Fetch, Forget, Free, FromHolder, HeldVolume, Kept, Leaving, List,
+    ListVolumes, Listed, Open, Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
+    Volumes,
 };
-use types::limits::{COPIES_PER_LIST_MAX, VOLUMES_PER_HOLDER_MAX};
+use types::limits::{COPIES_PER_LIST_MAX, VOLUMES_PER_ANSWER_MAX, VOLUMES_PER_HOLDER_MAX};
 use types::{Broken, GoodbyeReason, SessionId};
 
 /// The settings of a holder.
@@ -223,6 +224,7 @@ impl Holder {
             ToHolder::Forget(Forget) => self.forget(session),
             ToHolder::List(list) => self.ask(session, Beginning::List(list)),
             ToHolder::Fetch(fetch) => self.fetch(session, fetch),
+            ToHolder::ListVolumes(list) => self.list_volumes(session, list),
             ToHolder::Goodbye(_) => self.down(session),
         }
     }
@@ -291,7 +293,9 @@ impl Holder {
         let Some(it) = self.volumes.get(&volume) else { return };
         let View { revision, entry } = view;
         let is_newer = entry.epoch > it.partition.epoch() || *revision > it.revision;
-        if is_newer && !entry.is_taking && !entry.holders.contains(&self.config.partition) && it.partition.bytes() > 0 {
+        // One that was made again may have missed this holder.
+        let is_known = !entry.is_taking && !entry.is_rebuilt;
+        if is_newer && is_known && !entry.holders.contains(&self.config.partition) && it.partition.bytes() > 0 {
             self.drop_copies(volume);
         }
     }
@@ -352,6 +356,17 @@ impl Holder {
     /// The volumes of which it has copies, and how many bytes these take.
     pub fn copies(&self) -> impl Iterator<Item = (VolumeId, u64)> {
         self.volumes.iter().map(|(&volume, it)| (volume, it.partition.bytes())).filter(|&(_, bytes)| bytes > 0)
+    }
+
+    /// The volumes that it knows, from this one on.
+    pub fn held(&self, from: VolumeId) -> impl Iterator<Item = HeldVolume> {
+        self.volumes.range(from..).map(|(&volume, it)| HeldVolume {
+            volume,
+            epoch: it.partition.epoch(),
+            revision: it.revision,
+            last: it.partition.last(),
+            bytes: it.partition.bytes(),
+        })
     }
 
     /// The volumes of which it keeps copies.
@@ -588,6 +603,16 @@ impl Holder {
         if self.begin(session, volume, epoch, 0) {
             self.wait(session, Waiting::List(after));
         }
+    }
+
+    /// Tells an operator of the volumes that it knows, as they stand: no epoch begins by that, and nothing is promised.
+    fn list_volumes(&mut self, session: SessionId, list: ListVolumes) {
+        let ListVolumes { from } = list;
+        let mut left = self.held(from);
+        let volumes = left.by_ref().take(VOLUMES_PER_ANSWER_MAX).collect();
+        let is_last = left.next().is_none();
+        drop(left);
+        self.send(session, Volumes { partition: self.config.partition, volumes, is_last });
     }
 
     fn fetch(&mut self, session: SessionId, fetch: Fetch) {

@@ -212,6 +212,11 @@ impl Holders {
         self.home.sequence
     }
 
+    /// Home's mark, as it is known.
+    pub(crate) fn home_mark(&self) -> Stamp {
+        self.home
+    }
+
     /// Takes down what is counted now.
     pub(crate) fn note_safe(&mut self) {
         self.safe = self.safe.max(self.counted(self.config.copies));

@@ -12,6 +12,7 @@
 //! | `waiting` | requests that wait until so many count a write |
 //! | `registry` | the registry's word on a volume, and the lease by it |
 //! | `rescue` | which holder looks after a volume whose host is silent, and when |
+//! | `rebuild` | an entry that was lost, made again of what others know |
 //! | `circle` | which members keep copies |
 //! | `holder` | keeps copies |
 //! | `takeover`, `lists` | brings home what an owner has left at its holders |
@@ -34,6 +35,7 @@ mod known_home;
 mod lists;
 mod owner;
 mod pace;
+mod rebuild;
 mod registry;
 mod request;
 mod rescue;
@@ -44,19 +46,20 @@ mod waiting;
 
 pub use circle::{Circle, Member};
 pub use config::{Ack, Degraded, LEASE, OwnerConfig, REPLACE_AFTER};
-pub use effect::{Effect, Found, Read, WriteBack};
+pub use effect::{Effect, Found, HomeSays, Read, WriteBack};
 pub use holder::{Holder, HolderConfig, HolderEffect, HolderEntry};
 pub use home::{Home, HomeRefusal, Step};
 pub use known_home::{HomeState, KnownHome, WentBack};
 pub use lists::Source;
 pub use owner::{Owner, Recovered};
 pub use protocol::volumes::{
-    Content, Entry, Epoch, Extent, FlushEpoch, FromHolder, Kept, PartitionId, Record, Sequence, Stamp, Stream,
-    ToHolder, VolumeId,
+    Content, Entry, Epoch, Extent, FlushEpoch, FromHolder, HeldVolume, Kept, PartitionId, Record, Sequence, Stamp,
+    Stream, ToHolder, VolumeId,
 };
-pub use registry::{Change, HostId, Registered, View};
+pub use rebuild::Findings;
+pub use registry::{AcceptedLoss, Change, HostId, Registered, Restore, View};
 pub use request::{Declined, RequestId, Write};
 pub use rescue::RESCUE_AFTER;
 pub use rule::Rule;
 pub use standing::{HolderState, Standing};
-pub use takeover::{TakeOver, TakeOverConfig, TakeOverEffect};
+pub use takeover::{Earlier, TakeOver, TakeOverConfig, TakeOverEffect};

@@ -31,7 +31,7 @@
 use crate::circle::Circle;
 use crate::config::{Ack, Degraded, OwnerConfig};
 use crate::dirty::Dirty;
-use crate::effect::{Effect, Found};
+use crate::effect::{Effect, Found, HomeSays};
 use crate::holders::{Heard, Holders};
 use crate::homing::Homing;
 use crate::registry::{HostId, Registered, Registration, View};
@@ -64,6 +64,8 @@ struct Attached {
     circle: Circle,
     /// The failure domain of this host.
     domain: u64,
+    /// Home was asked whose the volume is, and has not said.
+    asks_home: bool,
 }
 
 impl Attached {
@@ -158,7 +160,7 @@ impl Owner {
         owner.holders = Holders::new(config, volume, epoch, Stamp::begin(epoch), Sequence(0));
         owner.holders.set(now, view.revision, holders, &mut owner.effects);
         let registration = Registration::new(view, config.broken);
-        owner.attached = Some(Attached { host, registration, circle: Circle::default(), domain });
+        owner.attached = Some(Attached { host, registration, circle: Circle::default(), domain, asks_home: false });
         owner.go_on(now);
         owner
     }
@@ -399,6 +401,31 @@ impl Owner {
         }
     }
 
+    /// The registry's entry, as the owner has it, and as it stands in a registry that has gone back, if it has.
+    pub fn registered_as(&self) -> Option<(&Registered, Option<&View>)> {
+        let registration = &self.attached.as_ref()?.registration;
+        Some((registration.entry(), registration.back()))
+    }
+
+    /// The answer to [`Effect::AskHome`]. A home that has gone back, too, does not know whose the volume was: the entry is not
+    /// put back by its word.
+    pub fn home_says(&mut self, now: Time, says: HomeSays) {
+        let Some(attached) = &mut self.attached else { return };
+        attached.asks_home = false;
+        match says {
+            HomeSays::Other(epoch) => {
+                if self.over.is_none() {
+                    self.ended(epoch.max(self.epoch));
+                }
+            }
+            HomeSays::Own(mark) if mark >= self.holders.home_mark() => {
+                let restore = attached.registration.restore(now);
+                self.effects.extend(restore.map(Effect::Restore));
+            }
+            HomeSays::Own(_) | HomeSays::Nothing => attached.registration.wait(now),
+        }
+    }
+
     /// The members that there are to keep copies.
     pub fn members(&mut self, now: Time, circle: Circle) {
         if let Some(attached) = &mut self.attached {
@@ -419,7 +446,7 @@ impl Owner {
             return None;
         }
         let home = self.homing.due(&self.config, self.dirty.since());
-        let pulse = self.attached.as_ref().and_then(|it| it.registration.pulse_at());
+        let pulse = self.attached.as_ref().filter(|it| !it.asks_home).and_then(|it| it.registration.pulse_at());
         home.into_iter().chain(pulse).chain(self.holders.poll_timeout()).min()
     }
 
@@ -567,6 +594,9 @@ impl Owner {
             }
             return;
         };
+        if attached.registration.back().is_some() {
+            return self.restore(now);
+        }
         if !attached.registration.may_change(now) {
             return;
         }
@@ -611,6 +641,19 @@ impl Owner {
             entry.holders.retain(|it| Some(*it) != gone && !is_done);
         });
         self.effects.extend(change.map(Effect::Change));
+    }
+
+    /// The registry has gone back. Home is asked first: nobody else may have had the volume since (**HomeConfirms**).
+    fn restore(&mut self, now: Time) {
+        let Some(attached) = self.attached.as_mut().filter(|it| it.registration.may_ask(now) && !it.asks_home) else {
+            return;
+        };
+        if self.config.broken.is(Rule::HomeConfirms) {
+            let restore = attached.registration.restore(now);
+            return self.effects.extend(restore.map(Effect::Restore));
+        }
+        attached.asks_home = true;
+        self.effects.push_back(Effect::AskHome);
     }
 
     fn ended(&mut self, epoch: Epoch) {

@@ -5,15 +5,20 @@
 //! lease from when it has asked for the change that was made last (**LeaseFromAsking**). Another host takes over when it
 //! has seen the same pulse for longer than that (**WaitOwnerLease**, **AllowDrift**): its own change expects that pulse, so a sign of
 //! life that comes in between refuses it. No two clocks are compared.
+//!
+//! A registry may go *back*: its store was put back from an older copy. An owner finds out by the answer to a change, and has
+//! its entry put there again when home has said that nobody else has had the volume since (**HomeConfirms**), under a revision
+//! that is far beyond all that were lost: whoever has one of those in hand is refused by it.
 
 use crate::rule::Rule;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Epoch, PartitionId};
+use protocol::volumes::{Epoch, PartitionId, Stamp};
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
 
-/// A host that has volumes attached, by its number.
+/// A host that has a volume attached, by a number that it draws for each attachment: a copy of its cache, or an older state of
+/// it, does not have the newest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u64);
 
@@ -36,13 +41,43 @@ pub struct Registered {
     pub size: u64,
     /// The partitions whose copies count.
     pub holders: Vec<PartitionId>,
+    /// Whether the entry was lost and made again: there may have been other holders than those that were found, so the lists
+    /// of all of them are read.
+    pub is_rebuilt: bool,
+    /// The last write that may be home of those that were made before this epoch's owner, if it has one, came; or the begin of
+    /// the last epoch that had one. A host that was the last one to write finds its clean blocks current.
+    pub written: Stamp,
+    /// The last take-over that went on without lists that were missing.
+    pub accepted_loss: Option<AcceptedLoss>,
+}
+
+/// A take-over that went on without lists that were missing, as its operator had accepted that: writes that only these had are
+/// lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedLoss {
+    /// The epoch that it began.
+    pub epoch: Epoch,
+    /// The holders whose lists they were; if there are none, that of the owner before.
+    pub lists: Vec<PartitionId>,
 }
 
 impl Registered {
     /// A new volume.
     pub fn new(size: u64, copies: u8, lease: Duration) -> Self {
-        let holders = Vec::new();
-        Self { epoch: Epoch(0), owner: None, is_taking: false, pulse: 0, lease, copies, size, holders }
+        let (holders, accepted_loss) = (Vec::new(), None);
+        Self {
+            epoch: Epoch(0),
+            owner: None,
+            is_taking: false,
+            pulse: 0,
+            lease,
+            copies,
+            size,
+            holders,
+            is_rebuilt: false,
+            written: Stamp::ZERO,
+            accepted_loss,
+        }
     }
 }
 
@@ -64,12 +99,33 @@ pub struct Change {
     pub entry: Registered,
 }
 
+/// A change that puts an entry back in a registry that has gone back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    /// The change of what stands there.
+    pub change: Change,
+    /// The revision that it makes.
+    pub revision: u64,
+}
+
+/// So far beyond the newest revision that is known is one that was made again: no change that was lost had one of those.
+pub(crate) const REVISIONS_LOST_MAX: u64 = 1 << 32;
+
+/// A change that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: Time,
+    /// The newest revision that was known then.
+    known: u64,
+}
+
 /// The entry of a volume, as its owner has it: what was heard last, the change that is under way, and the lease.
 #[derive(Debug)]
 pub(crate) struct Registration {
     view: View,
-    /// The change that is under way: when it was asked for.
-    asked: Option<Time>,
+    asked: Option<Asked>,
+    /// The entry as it stands in a registry that has gone back.
+    back: Option<View>,
     /// The time until which reads are answered.
     lease_until: Time,
     is_given_up: bool,
@@ -86,6 +142,7 @@ impl Registration {
         Self {
             view,
             asked: None,
+            back: None,
             lease_until: Time::ZERO,
             is_given_up: false,
             pulse_at: Time::ZERO,
@@ -113,7 +170,22 @@ impl Registration {
 
     /// Whether a change can be asked for.
     pub(crate) fn may_change(&self, now: Time) -> bool {
+        self.back.is_none() && self.may_ask(now)
+    }
+
+    /// Whether the registry, or home about it, can be asked for something.
+    pub(crate) fn may_ask(&self, now: Time) -> bool {
         self.asked.is_none() && now >= self.wait_until
+    }
+
+    /// The entry as it stands in a registry that has gone back, if it has.
+    pub(crate) fn back(&self) -> Option<&View> {
+        self.back.as_ref()
+    }
+
+    /// It is let alone for a while.
+    pub(crate) fn wait(&mut self, now: Time) {
+        self.wait_until = now + self.view.entry.lease / 6;
     }
 
     /// When the next sign of life is due.
@@ -126,17 +198,27 @@ impl Registration {
         if !self.may_change(now) {
             return None;
         }
-        self.asked = Some(now);
+        self.asked = Some(Asked { at: now, known: self.view.revision });
         let mut entry = self.view.entry.clone();
         entry.pulse += 1;
         change(&mut entry);
         Some(Change { expects: self.view.revision, entry })
     }
 
+    /// The change that puts the entry back where it has gone back. It is a sign of life.
+    pub(crate) fn restore(&mut self, now: Time) -> Option<Restore> {
+        let View { revision: expects, entry: back } = self.back.take()?;
+        self.asked = Some(Asked { at: now, known: self.view.revision });
+        let mut entry = self.view.entry.clone();
+        entry.pulse = entry.pulse.max(back.pulse) + 1;
+        let revision = self.view.revision + REVISIONS_LOST_MAX;
+        Some(Restore { change: Change { expects, entry }, revision })
+    }
+
     /// The change that is under way was made.
     pub(crate) fn made(&mut self, now: Time, view: View) {
         if let Some(asked) = self.asked.take() {
-            let asked = if self.broken.is(Rule::LeaseFromAsking) { now } else { asked };
+            let asked = if self.broken.is(Rule::LeaseFromAsking) { now } else { asked.at };
             let lease = view.entry.lease;
             self.lease_until = self.lease_until.max(asked + lease);
             self.pulse_at = now + lease / 3;
@@ -146,18 +228,23 @@ impl Registration {
 
     /// It was not, as the entry stands otherwise. Or nobody knows: the registry is asked again after a while.
     pub(crate) fn not_made(&mut self, now: Time, view: Option<View>) {
-        (self.asked, self.pulse_at) = (None, now);
-        if let Some(view) = view {
-            self.hear(view);
-        } else {
-            self.wait_until = now + self.view.entry.lease / 6;
+        let known = self.asked.take().map_or(0, |asked| asked.known);
+        self.pulse_at = now;
+        match view {
+            // The registry has had a newer one: this is the answer to a change, and no old news.
+            Some(view) if view.revision < known && view.entry.epoch <= self.view.entry.epoch => {
+                self.back = Some(view);
+                self.wait(now);
+            }
+            Some(view) => self.hear(view),
+            None => self.wait(now),
         }
     }
 
     /// The entry is known to stand so.
     pub(crate) fn hear(&mut self, view: View) {
-        if view.revision > self.view.revision {
-            self.view = view;
+        if view.revision > self.view.revision || view.entry.epoch > self.view.entry.epoch {
+            (self.view, self.back) = (view, None);
         }
     }
 }

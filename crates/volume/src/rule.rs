@@ -51,23 +51,36 @@ pub enum Rule {
     LeaseFromAsking,
     /// A take-over waits for the end of the owner's lease.
     WaitOwnerLease,
+    /// A host does not wait for the lease of its own earlier attachment only if the process that made it is known to be dead.
+    OwnerKnownDead,
+    /// That is so only of an attachment that its cache remembers: each has a number of its own, so a copy of a cache, or an older
+    /// state of it, does not know those that were made since.
+    NumberAttachments,
     /// It waits longer than the lease is, by how much its clock may be the faster one.
     AllowDrift,
     /// A take-over asks for lists under the new epoch, when that stands in the registry and at home.
     EpochFirst,
     /// A take-over has read the lists of all but W - 2 holders that stand in the registry.
     EnoughLists,
+    /// The log of a host that takes over from itself is one list among several: its device may have lost what it had at its end.
+    OwnLogIsAList,
     /// Copies of what home's mark covers are left alone: home may have newer contents by now.
     PassHome,
     /// A take-over brings nothing home behind a write that no list has: home is an older state then, and never a mixed one.
     StopAtGap,
+    /// An owner whose registry has gone back puts its entry there again only when home has said that the owner's epoch is the
+    /// newest.
+    HomeConfirms,
+    /// A take-over ends when home knows of a later state of the registry than that which it has taken over from: the registry
+    /// has gone back, and its holders may be others.
+    RegistryOnward,
     /// Of several versions of a block the one with the highest stamp is the one that stays.
     NewestWins,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 33] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -90,11 +103,16 @@ impl Rule {
         Self::ReadWithinLease,
         Self::LeaseFromAsking,
         Self::WaitOwnerLease,
+        Self::OwnerKnownDead,
+        Self::NumberAttachments,
         Self::AllowDrift,
         Self::EpochFirst,
         Self::EnoughLists,
+        Self::OwnLogIsAList,
         Self::PassHome,
         Self::StopAtGap,
+        Self::HomeConfirms,
+        Self::RegistryOnward,
         Self::NewestWins,
     ];
 }

@@ -13,12 +13,15 @@
 //!     | <- Change(done)             |                       |
 //! ```
 //! 1. It begins when it has seen the owner's last sign of life for longer than that one's lease (**WaitOwnerLease**), or
-//!    when nobody has the volume. Its change of the registry expects what it has seen: of two hosts one is refused.
+//!    when nobody has the volume. Its change of the registry expects what it has seen: of two hosts one is refused. A host that
+//!    was the owner itself need not wait if the process that had the volume is known to be dead (**OwnerKnownDead**), and if it
+//!    is that one's attachment (**NumberAttachments**): a copy of its cache may be attached elsewhere.
 //! 2. The epoch moves in the registry, then at home, then at each holder whose list is read (**EpochFirst**).
 //! 3. The lists of all but W - 2 of the holders that stand in the registry are enough, since the owner's own copy was one
 //!    of the W (**EnoughLists**). Fewer are if the operator accepts what may be lost. The own log of a host that takes over
-//!    from itself is enough by itself, if home's mark is of the epoch that it is of. None is needed when an earlier take-over
-//!    had all at home and did not come to say so. With W = 1 none is enough: the log of the owner before has the only copy.
+//!    from itself is one list more, if home's mark is of the epoch that it is of: its device may have lost the end of it
+//!    (**OwnLogIsAList**). None is needed when an earlier take-over had all at home and did not come to say so. With W = 1 no
+//!    list of a holder is enough: the log of the owner before has the only copy.
 //! 4. The copies behind home's mark go home in the order of their flushes, under the rules of any write-back. Those that
 //!    the mark covers are left alone (**PassHome**): a holder that did not hear that it may free a copy has it still, and home has
 //!    newer contents by now.
@@ -26,6 +29,9 @@
 //!    after a while: another source is taken for it, and if no list has one, the damaged one's list counts as missing.
 //!    Loss is accepted for one reading of the lists: those that answer again are waited for again.
 //!    A home that lacks what a holder was told to be there went back (**HomeHasFreed**): that is lost, and has to be accepted, too.
+//! 7. A registry that has gone back names holders of before. Home tells: of a later epoch than the one that was claimed, or of
+//!    a later revision than the claim was a change of (**RegistryOnward**). So does an answer of the registry itself. It ends
+//!    then, and the entry is to be made again.
 //! 6. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
 //!
 //! | file | what it is |
@@ -41,7 +47,7 @@ mod way;
 
 use crate::known_home::{HomeState, WentBack};
 use crate::lists::{Part, Source};
-use crate::registry::{Registered, Registration, View, wait_for_lease};
+use crate::registry::{AcceptedLoss, HostId, Registered, Registration, View, wait_for_lease};
 use crate::rule::Rule;
 use alloc::collections::VecDeque;
 use alloc::vec::{self, Vec};
@@ -52,7 +58,7 @@ use reading::{Enough, Reading, Situation};
 use types::{GoodbyeReason, Time};
 use way::{Came, Way};
 
-pub use effect::{TakeOverConfig, TakeOverEffect};
+pub use effect::{Earlier, TakeOverConfig, TakeOverEffect};
 
 /// A step of a take-over, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,13 +80,17 @@ pub struct TakeOver {
     config: TakeOverConfig,
     registration: Registration,
     phase: Phase,
-    /// The entry that the claim is a change of: whose the volume was.
+    /// The entry that the claim is a change of: whose the volume was, and its revision.
     before: Registered,
+    before_revision: u64,
+    earlier: Earlier,
     /// The epoch that is taken over to, once it is claimed, and before that the one it is taken from.
     epoch: Epoch,
     /// Since when the owner's last sign of life is known.
     seen_at: Time,
     mark: Stamp,
+    /// The last write that is home, or is brought there.
+    last: Stamp,
     reading: Reading,
     parts: vec::IntoIter<Part>,
     under_way: Option<Way>,
@@ -94,15 +104,18 @@ pub struct TakeOver {
 impl TakeOver {
     /// A take-over of a volume that stands in the registry as it was just heard.
     pub fn new(now: Time, config: TakeOverConfig, view: View) -> Self {
-        let (epoch, before) = (view.entry.epoch, view.entry.clone());
+        let (epoch, before, before_revision) = (view.entry.epoch, view.entry.clone(), view.revision);
         let mut it = Self {
             config,
             registration: Registration::new(view, config.broken),
             phase: Phase::Watch,
             before,
+            before_revision,
+            earlier: Earlier::default(),
             epoch,
             seen_at: now,
             mark: Stamp::ZERO,
+            last: Stamp::ZERO,
             reading: Reading::new(&config),
             parts: Vec::new().into_iter(),
             under_way: None,
@@ -115,8 +128,16 @@ impl TakeOver {
         it
     }
 
-    /// The host was the owner itself under an epoch, and has the whole log of it: these writes are not home as far as it
-    /// knows.
+    /// The host may have been the owner itself, by these attachments.
+    #[must_use]
+    pub fn with_earlier(mut self, now: Time, earlier: Earlier) -> Self {
+        self.earlier = earlier;
+        self.go_on(now);
+        self
+    }
+
+    /// The host was the owner itself under an epoch, and this is what its log has of it: these writes are not home as far as
+    /// it knows.
     #[must_use]
     pub fn with_own_log(mut self, epoch: Epoch, entries: Vec<Entry>) -> Self {
         self.reading.own(epoch, entries);
@@ -126,6 +147,24 @@ impl TakeOver {
     /// The epoch that it claims, or has claimed.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// The entry that its claim was a change of.
+    pub fn before(&self) -> &Registered {
+        &self.before
+    }
+
+    /// Whether an owner is this host, or was, by a process that is known to be dead.
+    pub fn succeeds(&self, owner: HostId) -> bool {
+        let Earlier { hosts, are_dead } = &self.earlier;
+        let broken = self.config.broken;
+        let is_own = hosts.contains(&owner) || broken.is(Rule::NumberAttachments) && *are_dead;
+        owner == self.config.host || is_own && (*are_dead || broken.is(Rule::OwnerKnownDead))
+    }
+
+    /// Whether the log of this host is one of the lists: it has what was not home under the last epoch that home knows.
+    pub fn has_own_log(&self) -> bool {
+        self.reading.has_own
     }
 
     /// Whether it has done nothing yet, as the volume has an owner.
@@ -158,6 +197,9 @@ impl TakeOver {
             let epoch = entry.epoch;
             return self.lose(epoch);
         }
+        if self.has_gone_back() {
+            return self.over(TakeOverEffect::RegistryBack);
+        }
         if self.phase == Phase::Watch && *entry != before {
             self.seen_at = now;
         }
@@ -188,6 +230,9 @@ impl TakeOver {
                 if self.phase > Phase::Claim && epoch > self.epoch {
                     return self.lose(epoch);
                 }
+                if self.has_gone_back() {
+                    return self.over(TakeOverEffect::RegistryBack);
+                }
                 // Also in the middle of watching: the answer to a claim may come when that was given up.
                 if matches!(self.phase, Phase::Watch | Phase::Claim) {
                     (self.phase, self.seen_at, self.epoch) = (Phase::Watch, now, epoch);
@@ -197,10 +242,19 @@ impl TakeOver {
         self.go_on(now);
     }
 
+    /// Home, which refuses older epochs now, has kept the registry's entry of this revision: it is told before
+    /// [`TakeOver::home_fenced`].
+    pub fn home_keeps(&mut self, revision: u64) {
+        let is_later = revision > self.before_revision && !self.config.broken.is(Rule::RegistryOnward);
+        if self.phase == Phase::Fence && is_later {
+            self.over(TakeOverEffect::RegistryBack);
+        }
+    }
+
     /// Home refuses older epochs now, and has everything up to its mark.
     pub fn home_fenced(&mut self, now: Time, mark: Stamp) {
         if self.phase == Phase::Fence {
-            self.mark = mark;
+            (self.mark, self.last) = (mark, mark.max(self.last));
             self.list(now);
         }
     }
@@ -223,9 +277,17 @@ impl TakeOver {
 
     /// Home has refused, as a newer epoch has begun.
     pub fn home_ended(&mut self, epoch: Epoch) {
-        if epoch > self.epoch && matches!(self.phase, Phase::Fence | Phase::WriteHome) {
+        // Under the same one it is another host's: both have it from a registry that has gone back in between.
+        let is_others = epoch > self.epoch || epoch == self.epoch && self.phase == Phase::Fence;
+        if is_others && matches!(self.phase, Phase::Fence | Phase::WriteHome) {
             self.lose(epoch);
         }
+    }
+
+    /// Whether the registry is known to have gone back.
+    fn has_gone_back(&self) -> bool {
+        let is_before_claim = self.phase > Phase::Claim && self.registration.entry().epoch < self.epoch;
+        self.phase != Phase::Over && (is_before_claim || self.registration.back().is_some())
     }
 
     /// Home has everything up to here.
@@ -312,8 +374,8 @@ impl TakeOver {
         let pulse = || self.registration.pulse_at();
         let silent = self.reading.holders.silent_at(self.config.silence);
         match self.phase {
-            Phase::Watch if self.registration.entry().owner.is_none() => pulse(),
-            Phase::Watch => Some(self.free_at()),
+            Phase::Watch if self.is_free() => pulse(),
+            Phase::Watch => pulse().map(|at| at.max(self.free_at())),
             Phase::Over => None,
             Phase::List => self.reading.say_at.into_iter().chain(pulse()).chain(silent).min(),
             _ => self.retry_at.into_iter().chain(pulse()).chain(silent).min(),
@@ -342,10 +404,13 @@ impl TakeOver {
         self.seen_at + wait_for_lease(self.registration.entry().lease, self.config.broken)
     }
 
+    /// Whether nobody is waited for, whose lease it might be.
+    fn is_free(&self) -> bool {
+        self.registration.entry().owner.is_none_or(|owner| self.succeeds(owner))
+    }
+
     fn watch(&mut self, now: Time) {
-        let is_own = self.registration.entry().owner == Some(self.config.host);
-        let is_free = self.registration.entry().owner.is_none() || is_own || now >= self.free_at();
-        if !is_free || !self.registration.may_change(now) {
+        if !self.is_free() && now < self.free_at() || !self.registration.may_change(now) {
             return;
         }
         if self.config.broken.is(Rule::EpochFirst) && self.phase == Phase::Watch && self.reading.holders.is_empty() {
@@ -357,7 +422,7 @@ impl TakeOver {
 
     fn claim(&mut self, now: Time) {
         self.phase = Phase::Claim;
-        self.before = self.registration.entry().clone();
+        (self.before, self.before_revision) = (self.registration.entry().clone(), self.registration.revision());
         let host = self.config.host;
         let change = self.registration.change(now, |entry| {
             entry.epoch = entry.epoch.next();
@@ -378,9 +443,11 @@ impl TakeOver {
             return self.write_home(now);
         }
         self.phase = Phase::List;
-        let (mark, before, host) = (self.mark, &self.before, self.config.host);
+        let (mark, before) = (self.mark, &self.before);
+        let is_own = |owner| owner == self.config.host || self.earlier.hosts.contains(&owner);
+        let is_own = before.owner.is_some_and(is_own);
         let holders = &self.registration.entry().holders;
-        self.reading.begin(now, Situation { mark, before, holders, host });
+        self.reading.begin(now, Situation { mark, before, holders, is_own });
         let asked: Vec<_> = self.reading.holders.iter().map(|it| (it.partition, it.is_up)).collect();
         for (partition, is_up) in asked {
             if is_up {
@@ -449,6 +516,7 @@ impl TakeOver {
         let TakeOverConfig { join_bytes, broken, .. } = self.config;
         let join_bytes = if broken.is(Rule::FlushOrder) { u64::MAX } else { join_bytes };
         let parts = self.reading.lists.plan(self.mark, join_bytes, broken);
+        self.last = parts.last().map_or(self.last, |part| part.through.max(self.last));
         (self.copies, self.taken) = (parts.iter().map(|it| it.copies.len()).sum(), 0);
         self.parts = parts.into_iter();
         self.next_part(now);
@@ -489,10 +557,16 @@ impl TakeOver {
 
     fn finish(&mut self, now: Time) {
         let TakeOverConfig { host, keeps, .. } = self.config;
+        let written = if keeps { Stamp::begin(self.epoch) } else { self.last };
+        let epoch = self.epoch;
+        let accepted_loss = self.reading.given_up.clone().map(|lists| AcceptedLoss { epoch, lists });
         let change = self.registration.change(now, |entry| {
             entry.owner = keeps.then_some(host);
             entry.is_taking = false;
+            entry.is_rebuilt = false;
+            entry.written = written;
             entry.holders.clear();
+            entry.accepted_loss = accepted_loss.or(entry.accepted_loss.take());
         });
         self.effects.extend(change.map(TakeOverEffect::Change));
     }

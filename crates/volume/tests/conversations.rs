@@ -47,7 +47,7 @@ fn homes_are_remembered_as_is_written() {
 }
 
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 28] = [
+const NOTICED_BY: [(Rule, &str); 33] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
     (Rule::LostLogUncounted, "volume-owner-lost-log"),
@@ -70,11 +70,16 @@ const NOTICED_BY: [(Rule, &str); 28] = [
     (Rule::ReadWithinLease, "volume-owner-cut-off"),
     (Rule::LeaseFromAsking, "volume-owner-cut-off"),
     (Rule::WaitOwnerLease, "volume-takeover-two"),
+    (Rule::OwnerKnownDead, "volume-takeover-own-copied"),
+    (Rule::NumberAttachments, "volume-takeover-own-outdated"),
     (Rule::AllowDrift, "volume-takeover-two"),
     (Rule::EpochFirst, "volume-takeover-two"),
     (Rule::EnoughLists, "volume-takeover-lists"),
+    (Rule::OwnLogIsAList, "volume-takeover-own-log-cut"),
     (Rule::PassHome, "volume-takeover-lists"),
     (Rule::StopAtGap, "volume-takeover-loss"),
+    (Rule::HomeConfirms, "volume-owner-registry-back"),
+    (Rule::RegistryOnward, "volume-takeover-registry-back"),
     (Rule::NewestWins, "volume-takeover-lists"),
 ];
 

@@ -31,6 +31,7 @@
 //! | what happens when the cache's device fails | `lost_cache.rs` |
 //! | what is remembered of home, and when it went back | `known_home.rs` |
 //! | copies at holders, and the registry | `copies.rs` |
+//! | what home is told of the registry | `tell.rs` |
 //! | what an operator wants done: another size, everything home | `operate.rs` |
 //! | what an operator is told | `status.rs` |
 
@@ -54,6 +55,7 @@ mod requests;
 mod runs;
 mod status;
 mod stored;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -63,7 +65,7 @@ use crate::cache::{Clean, CleanFiles, DirtyWrites, Writes};
 use crate::clock::Clock;
 use crate::home::Home;
 use ahead::Ahead;
-use copies::Sessions;
+use copies::{Asked, Sessions};
 use log::Log;
 use lost_cache::LostCache;
 use requests::Requests;
@@ -83,6 +85,7 @@ pub use error::AttachError;
 pub use operate::OperateError;
 pub use status::{CopiesAt, Reads, Status};
 pub use stored::StoredVolume;
+pub(crate) use stored::cache_of;
 
 /// An attached volume. When it is dropped without [`Attached::detach`] it stops at once: its log has what is not home.
 pub struct Attached {
@@ -119,8 +122,10 @@ struct Core {
     copies: Option<CopiesConfig>,
     /// There is something to do for sessions with holders.
     tasks: Condvar,
-    /// There is a change for the registry.
+    /// There is something to ask of the registry.
     changes: Condvar,
+    /// It is over with telling home of the registry.
+    tells: Condvar,
     /// Something is read ahead, and has come.
     ahead: Condvar,
     arrived: Condvar,
@@ -154,6 +159,8 @@ struct State {
     rooms: u64,
     /// The last error of home, while it lasts.
     home_error: Option<String>,
+    /// The last error of the registry, while it lasts.
+    registry_error: Option<String>,
     /// The last error of a read, and when that was.
     read_error: Option<(String, Time)>,
     /// Why clean blocks are not cached, while that lasts.
@@ -171,6 +178,8 @@ struct State {
     is_detached: bool,
     /// The registry knows that it is nobody's.
     is_released: bool,
+    /// Another host has it.
+    is_ended: bool,
     is_closing: bool,
 }
 
@@ -263,7 +272,12 @@ impl Core {
     /// Everybody who waits looks again.
     fn wake_all(&self) {
         let waited = [&self.keep, &self.write_back, &self.room, &self.drained, &self.tasks, &self.changes];
-        waited.into_iter().chain([&self.ahead, &self.arrived]).for_each(Condvar::notify_all);
+        waited.into_iter().chain([&self.ahead, &self.arrived, &self.tells]).for_each(Condvar::notify_all);
+    }
+
+    fn ask_registry(&self, state: &mut State, asked: Asked) {
+        state.sessions.ask(asked);
+        self.changes.notify_one();
     }
 
     /// Does what the owner wants done. Answers leave without the lock; those to the connection whose thread this is leave
@@ -287,13 +301,13 @@ impl Core {
                 Effect::Disconnect(partition) => state.sessions.disconnect(partition),
                 Effect::Reconnect(partition, reason) => state.sessions.reconnect(partition, reason),
                 Effect::Read(read) => state.sessions.read(read),
-                Effect::Change(change) => {
-                    state.sessions.change(change);
-                    self.changes.notify_one();
-                }
+                Effect::Change(change) => self.ask_registry(&mut state, Asked::Change(change)),
+                Effect::Restore(restore) => self.ask_registry(&mut state, Asked::Restore(restore)),
+                Effect::AskHome => self.ask_registry(&mut state, Asked::Home),
                 Effect::Ended(epoch) => {
                     let why = || format!("the volume is another host's since epoch {} has begun", epoch.0);
                     state.failed.get_or_insert_with(why);
+                    state.is_ended = true;
                     self.wake_all();
                 }
                 Effect::Detached => {

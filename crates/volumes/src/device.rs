@@ -45,6 +45,11 @@ pub trait Replies: Send + Sync {
     /// Says that this thread, which is inside of [`Device::submit`], is about to wait: what has been answered leaves,
     /// and another thread reads the requests that follow. A second call does nothing.
     fn stalls(&self);
+
+    /// Whether the client has hung up: nobody wants what is read for it. All requests are answered all the same.
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 /// A request to a device.

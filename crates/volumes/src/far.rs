@@ -20,12 +20,13 @@ mod survey;
 
 use crate::extents::BLOCK;
 use crate::home::{Piece, Pieces, is_size};
+use crate::registry::Volume;
 use commands::pause;
 use line::Line;
 use machine::{Answer, COMMAND, Far, Question, Standing};
 use net::{Runtime, Shared};
 use node::{Driver, Machine, Waiter};
-use protocol::volume_home::{Begin, End, Fence, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
+use protocol::volume_home::{Begin, End, Fence, Keep, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,7 +37,7 @@ use std::thread;
 use std::time::Duration;
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
 use vfs::FileError;
-use volume::{HomeState, WentBack};
+use volume::{HomeState, Registered, View, WentBack};
 
 pub use error::FarError;
 pub use homes::FarHomes;
@@ -238,6 +239,29 @@ impl FarHome {
         Ok(())
     }
 
+    /// Has home keep the registry's entry of the volume: if that is lost, it is made again of this.
+    ///
+    /// # Errors
+    /// A newer epoch has begun, or home is away or cannot write it.
+    pub fn keep(&self, entry: &Volume) -> Result<(), FarError> {
+        let _one = self.command();
+        let (View { revision, entry: Registered { epoch, .. } }, text) = (&entry.view, entry.to_kept());
+        let keep = || Keep { epoch: *epoch, revision: *revision, entry: text.clone() };
+        self.until_done(self.line.given_up(), keep).map(drop)
+    }
+
+    /// The registry's entry of the volume, as home has kept it, if it has.
+    ///
+    /// # Errors
+    /// Home is away.
+    pub fn kept(&self) -> Result<Option<Volume>, FarError> {
+        let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Entry));
+        match self.wait_answer(id, self.line.given_up())? {
+            Answer::Entry(text) => Ok(Volume::of_kept(self.volume, &text)),
+            _ => Err(FarError::NotRead(self.address().to_owned())),
+        }
+    }
+
     /// Makes another volume at the same home, with what this one has there now. Blocks are shared until one of the two changes
     /// them, so it takes no room and no time.
     ///
@@ -330,12 +354,18 @@ impl FarHome {
         Asked { parts, machine: self.line.machine.clone(), driver: self.line.driver.clone() }
     }
 
-    /// Waits for the bytes that were asked for.
-    pub(crate) fn answer(&self, mut asked: Asked, mut into: &mut [u8]) -> Result<(), FarError> {
+    /// Waits for the bytes that were asked for, until nobody wants them.
+    pub(crate) fn answer(
+        &self,
+        mut asked: Asked,
+        mut into: &mut [u8],
+        is_unwanted: &dyn Fn() -> bool,
+    ) -> Result<(), FarError> {
+        let is_given_up = || is_unwanted() || self.line.given_up().is_some_and(|is_given_up| is_given_up());
         while let Some((id, len)) = asked.parts.pop_front() {
             let (part, rest) = into.split_at_mut(len as usize);
             into = rest;
-            match self.wait_answer(id)? {
+            match self.wait_answer(id, Some(&is_given_up))? {
                 Answer::Bytes(bytes) if bytes.len() == part.len() => part.copy_from_slice(&bytes),
                 _ => return Err(FarError::NotRead(self.address().to_owned())),
             }
@@ -351,7 +381,7 @@ impl FarHome {
         // As many at a time as a session may have: more would wait in line here.
         for (at, chunk) in into.chunks_mut(VOLUME_READS_PER_SESSION_MAX / 4 * VOLUME_PART_BYTES_MAX).enumerate() {
             let first = first + (at * (VOLUME_READS_PER_SESSION_MAX / 4 * VOLUME_PART_BYTES_MAX / BLOCK)) as u32;
-            self.answer(self.ask(first, chunk.len() / BLOCK), chunk)?;
+            self.answer(self.ask(first, chunk.len() / BLOCK), chunk, &|| false)?;
         }
         Ok(())
     }
@@ -364,7 +394,7 @@ impl FarHome {
         let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Runs(extent)));
         let told = |runs: &[Run]| runs.iter().map(|run| run.len).fold(0, u64::saturating_add);
         let is_whole = |run: &Run| run.len > 0 && run.len.is_multiple_of(BLOCK as u64);
-        match self.wait_answer(id)? {
+        match self.wait_answer(id, self.line.given_up())? {
             Answer::Runs(runs) if !runs.is_empty() && told(&runs) <= extent.len && runs.iter().all(is_whole) => {
                 Ok(runs)
             }
@@ -372,13 +402,14 @@ impl FarHome {
         }
     }
 
-    fn wait_answer(&self, id: u64) -> Result<Answer, FarError> {
-        let answer = self.line.wait(Waiter(id), |machine| match (machine.take(id), machine.standing()) {
+    fn wait_answer(&self, id: u64, given_up: Option<&dyn Fn() -> bool>) -> Result<Answer, FarError> {
+        let look = |machine: &mut Far| match (machine.take(id), machine.standing()) {
             (Some(answer), _) => Some(Ok(answer)),
             (None, Standing::Refused(why)) => Some(Err(self.refused(why.clone()))),
             (None, Standing::WentBack(back)) => Some(Err(self.went_back_by(*back))),
             (None, Standing::Away | Standing::Open(_)) => None,
-        });
+        };
+        let answer = self.line.wait_unless(given_up, Waiter(id), look);
         self.forget(id);
         answer?
     }

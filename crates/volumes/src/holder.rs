@@ -10,6 +10,7 @@
 //! | which of its copies and earlier states is the holder | `life.rs` |
 //! | what it tells the registry, and hears from it | `membership.rs` |
 //! | how it brings home what a silent host has left | `rescue.rs` |
+//! | how an operator asks what it has | `survey.rs` |
 
 mod disk;
 mod error;
@@ -21,6 +22,7 @@ mod membership;
 mod places;
 mod record;
 mod rescue;
+mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -46,6 +48,7 @@ pub use folder::Dropped;
 pub use life::Lives;
 pub use membership::HolderNames;
 pub use rescue::{RescueSettings, RescueWord};
+pub use survey::held_volumes;
 
 /// How long the machine of an owner may be unheard of. The room that it has reserved is free then.
 const SILENCE: Duration = Duration::from_secs(15);

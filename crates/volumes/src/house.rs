@@ -7,8 +7,10 @@
 //! | `disk` | the threads that do the work on files |
 //! | `inventory` | all homes that there are, and the end of those that nobody has open |
 //! | `files`, `mark` | the files of one volume, and the one that says how far it is |
+//! | `entry` | the one that says how it stands in the registry |
 
 mod disk;
+mod entry;
 mod files;
 mod inventory;
 mod machine;

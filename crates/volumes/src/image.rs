@@ -155,7 +155,7 @@ impl UnderWay<'_> {
                 Some(Step::Data(first, len, asked)) => {
                     self.bytes -= len;
                     self.buffer.resize(len, 0);
-                    self.home.read(first, asked, &mut self.buffer).map_err(ImageError::Home)?;
+                    self.home.read(first, asked, &mut self.buffer, &|| false).map_err(ImageError::Home)?;
                     give(Part::Data(&self.buffer)).map_err(ImageError::Put)?;
                 }
                 Some(Step::Hole(len)) => give(Part::Hole(len)).map_err(ImageError::Put)?,

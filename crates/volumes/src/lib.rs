@@ -22,6 +22,7 @@
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
 //! | `memory` | a device in memory |
 //! | `place` | whether the process that had a directory before is known to be dead |
+//! | `rebuild` | a lost registry, made again of what homes, holders and caches say |
 //! | `random` | numbers that nobody else draws |
 //! | `clock` | the time of leases |
 
@@ -44,6 +45,7 @@ pub mod nbd;
 mod place;
 mod random;
 mod readers;
+mod rebuild;
 pub mod registry;
 mod takeover;
 
@@ -57,13 +59,15 @@ pub use far::{FarError, FarHome, FarHomes, GivenUp, PATIENCE};
 pub use file::FileDevice;
 pub use holder::{
     Dropped, FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
-    HolderStatus, Lives, RescueSettings, RescueWord,
+    HolderStatus, Lives, RescueSettings, RescueWord, held_volumes,
 };
 pub use home::{HomeError, HomeStatus, SIZE_MAX, create_home, expect_alone, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
 pub use protocol::volume_home::FoundHome;
+pub use rebuild::{AskedHolder, CacheFound, FindError, Found, FoundVolume, Places};
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
 pub use volume::{
-    Ack, Degraded, Epoch, HolderState, HostId, LEASE, PartitionId, REPLACE_AFTER, RESCUE_AFTER, Registered, VolumeId,
+    Ack, Degraded, Epoch, Findings, HolderState, HostId, LEASE, PartitionId, REPLACE_AFTER, RESCUE_AFTER, Registered,
+    Stamp, View, VolumeId,
 };

@@ -85,7 +85,7 @@ impl Shared {
 
     fn serve_one(&self) {
         let Some((replies, ticket, memory)) = self.lock().reads.pop_front() else { return };
-        let read = read_exact(&self.file, memory, ticket.offset);
+        let read = if replies.is_gone() { Err(Errno::Io) } else { read_exact(&self.file, memory, ticket.offset) };
         replies.done(ticket, read);
         replies.send();
     }

@@ -22,7 +22,7 @@ use crate::random::random;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 use vfs::FileError;
-use volume::{Change, Member, PartitionId, View, VolumeId};
+use volume::{Change, Epoch, Member, PartitionId, Restore, View, VolumeId};
 
 /// How often a member is to [`Registry::enter`].
 pub const PULSE: Duration = Duration::from_secs(2);
@@ -55,7 +55,21 @@ pub trait Registry: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The entry as it stands otherwise; or `None` if the registry could not be asked, and nobody knows.
+    #[expect(clippy::result_large_err, reason = "the entry as it stands is no error of the registry, but its answer")]
     fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>>;
+
+    /// Puts the entry of a volume back in a registry that has gone back, if it stands there as the change expects.
+    ///
+    /// # Errors
+    /// As [`Registry::change`].
+    #[expect(clippy::result_large_err, reason = "the entry as it stands is no error of the registry, but its answer")]
+    fn restore(&self, volume: VolumeId, restore: Restore) -> Result<View, Option<View>>;
+
+    /// A volume with its name, its entry, and what is known for people, as it was known last.
+    ///
+    /// # Errors
+    /// [`RegistryError::NoSuchVolume`], or why it could not be asked.
+    fn named(&self, volume: VolumeId) -> Result<Volume, RegistryError>;
 
     /// The holders of a volume by their names, as they were known last, also those that are no members any more.
     ///
@@ -166,6 +180,18 @@ impl fmt::Display for HolderName {
     }
 }
 
+/// A take-over that went on without lists that were missing: writes that only these had are lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoneWithout {
+    /// The epoch that it began.
+    pub epoch: Epoch,
+    /// When, by the clock there; for people.
+    pub at: Option<SystemTime>,
+    /// The holders whose lists they were, by their names as far as these are known; if there are none, it was the log of the owner
+    /// before.
+    pub lists: Vec<String>,
+}
+
 /// A volume of a store, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
@@ -181,6 +207,8 @@ pub struct Volume {
     pub holders: Vec<HolderName>,
     /// When its owner gave its last sign of life, by the clock there; for people.
     pub said_at: Option<SystemTime>,
+    /// The last take-over that went on without lists.
+    pub gone_without: Option<GoneWithout>,
 }
 
 /// A member of a store's registry, as a list shows it.
@@ -255,6 +283,8 @@ pub enum RegistryError {
     TooManyVolumes,
     /// The volume of this name is attached, at this place, or its copies are not home.
     Attached(String, String),
+    /// The entry of this name has changed since it was looked at.
+    Changed(String),
     /// There is something in the store that no registry has ever written.
     Damaged(String),
     /// It could not be asked, and may be asked again.
@@ -265,7 +295,12 @@ impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchVolume(volume) => {
-                write!(f, "the registry has no volume {:016x}: it was removed, or is in another store", volume.0)
+                write!(
+                    f,
+                    "the registry has no volume {:016x}: it was removed, or is in another store; or the registry was lost, \
+                     and `thorp volume registry rebuild` makes it again",
+                    volume.0
+                )
             }
             Self::Registrant(what) => write!(
                 f,
@@ -299,6 +334,9 @@ impl fmt::Display for RegistryError {
                 write!(f, "not all of '{name}' is home: attach it, and detach it")
             }
             Self::Attached(name, place) => write!(f, "'{name}' is attached at {place}: detach it there first"),
+            Self::Changed(name) => {
+                write!(f, "the entry of '{name}' has changed meanwhile: look again what there is, and decide anew")
+            }
             Self::Damaged(what) => {
                 write!(
                     f,

@@ -26,7 +26,7 @@ use crate::far::FarHome;
 use crate::random::random;
 use crate::registry::{HolderName, Registrant, Registry};
 use holders::Holders;
-use homeward::{Call, Part, Told, go_home};
+use homeward::{Call, Part, Told, go_home, kept_revision};
 use net::Runtime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -36,14 +36,17 @@ use std::time::{Duration, Instant};
 use types::Time;
 use vfs::FileError;
 use volume::{
-    Change, Entry, Epoch, HostId, Kept, PartitionId, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, View,
-    VolumeId, WentBack,
+    Change, Earlier, Entry, Epoch, HostId, Kept, PartitionId, Registered, Source, Stamp, TakeOver, TakeOverConfig,
+    TakeOverEffect, View, VolumeId, WentBack,
 };
 
 pub use error::TakeOverError;
 
 /// How often the registry is looked at, unless it says that something has changed.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// A change of the registry is known everywhere within this time.
+const NEWS_WITHIN: Duration = Duration::from_secs(3);
 
 /// How often it is said how far it has come.
 const SAY_EVERY: Duration = Duration::from_secs(2);
@@ -52,6 +55,7 @@ const SAY_EVERY: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How a volume is taken over.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 #[derive(Clone, Debug)]
 pub(crate) struct TakeOverSettings {
     /// The registry. Its handle is this host's alone.
@@ -62,12 +66,16 @@ pub(crate) struct TakeOverSettings {
     pub(crate) home: Arc<FarHome>,
     /// The volume.
     pub(crate) volume: VolumeId,
-    /// This host.
+    /// This host, by a number of this attachment alone.
     pub(crate) host: HostId,
+    /// The attachments that its cache remembers.
+    pub(crate) earlier: Earlier,
     /// Whether it keeps the volume, or only brings it home.
     pub(crate) keeps: bool,
     /// Whether it goes on without the copies of holders that cannot be had.
     pub(crate) accepts_loss: bool,
+    /// The same, if its own log has what was not home: that may have lost something, too.
+    pub(crate) accepts_own_log: bool,
     /// Whether another host that brings the volume home is waited for: it may leave it to nobody. Else that one is let alone.
     pub(crate) waits: bool,
 }
@@ -79,6 +87,10 @@ pub(crate) struct Taken {
     pub(crate) view: View,
     /// Home's mark when the epoch began there.
     pub(crate) found: Stamp,
+    /// The last write that was brought home, or that mark.
+    pub(crate) brought: Stamp,
+    /// The registry's entry before.
+    pub(crate) before: Registered,
 }
 
 /// The log of this host, if the volume was its own before.
@@ -93,17 +105,30 @@ pub(crate) trait OwnLog {
 /// A word for people on how it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakeOverWord {
-    /// The volume has an owner: whether that lives is told by its silence, for so long.
-    Watches(Duration),
+    /// The volume has an owner: whether that lives is told by its silence.
+    Watches {
+        /// It takes so long.
+        lease: Duration,
+        /// That is an attachment with this cache, whose process is not known to be dead: the machine was started anew since, or
+        /// the cache is a copy.
+        is_own: bool,
+        /// The cache remembers attachments of its own.
+        is_used: bool,
+    },
     /// Another host brings it home, or takes it over: that is waited for.
     WatchesRescue,
     /// Everything that was missing or in trouble is there again.
     GoesOn,
     /// The volume is this host's, under this epoch, and is brought home.
     Claimed(Epoch),
-    /// These holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they
-    /// have is given up. If none is named, the only copy that counts is in the cache of another host, or is damaged.
-    Missing(Vec<String>),
+    /// Holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they have is
+    /// given up.
+    Missing {
+        /// Which ones. If none is named, the only copy that counts is in the cache of another host, or is damaged.
+        lists: Vec<String>,
+        /// The log of this host has what was not home, too: they are missed by what that may have lost.
+        has_own_log: bool,
+    },
     /// Home went back, and lacks what holders have freed. It is waited for an operator.
     HomeWentBack(WentBack),
     /// It is on its way home. Said every few seconds.
@@ -145,7 +170,7 @@ pub(crate) fn take_over(
     say: &mut dyn FnMut(TakeOverWord),
 ) -> Result<Taken, TakeOverError> {
     let TakeOverSettings { registry, volume, .. } = settings;
-    let view = registry.view(*volume)?;
+    let view = expect_newest(settings, is_given_up)?;
     let (tell, events) = channel();
     let (changes, to_change) = channel::<Change>();
     let (calls, to_home) = channel::<(u64, Call)>();
@@ -165,15 +190,18 @@ pub(crate) fn take_over(
                 let _ = told.send(Event::Changed(registry.change(*volume, change)));
             }
         });
-        if view.entry.owner.is_some_and(|owner| owner != settings.host) && !view.entry.is_taking {
-            say(TakeOverWord::Watches(view.entry.lease));
-        }
         let mut driver = Driver::new(settings, own, view, tell, changes, calls);
+        driver.speak_of_owner(say);
         loop {
             driver.speak_of_rescue(say);
             driver.speak_of_progress(say);
             if let Some(view) = driver.carry_out(say)? {
-                return Ok(Taken { view, found: driver.found });
+                return Ok(Taken {
+                    view,
+                    found: driver.found,
+                    brought: driver.brought,
+                    before: driver.takeover.before().clone(),
+                });
             }
             if is_given_up() {
                 return Err(TakeOverError::Stopped);
@@ -185,6 +213,29 @@ pub(crate) fn take_over(
             }
         }
     })
+}
+
+/// The registry's entry of the volume, which is to be as new as what home has heard of. One that was read from the cache may be
+/// old, and is looked at again for a while.
+fn expect_newest(settings: &TakeOverSettings, is_given_up: &dyn Fn() -> bool) -> Result<View, TakeOverError> {
+    let TakeOverSettings { registry, volume, home, .. } = settings;
+    // A home that is away is waited for later.
+    let known = home.opened().and_then(|opened| Ok((opened.epoch, kept_revision(home)?)));
+    let (epoch, revision) = known.unwrap_or((Epoch(0), 0));
+    let until = Instant::now() + NEWS_WITHIN;
+    loop {
+        let view = registry.view(*volume)?;
+        if view.entry.epoch >= epoch && view.revision >= revision {
+            return Ok(view);
+        }
+        if is_given_up() {
+            return Err(TakeOverError::Stopped);
+        }
+        if Instant::now() >= until {
+            return Err(TakeOverError::RegistryBack(epoch, view.entry.epoch));
+        }
+        registry.wait(WATCH_EVERY);
+    }
 }
 
 /// Says that it is over.
@@ -221,7 +272,18 @@ impl TakeOverSettings {
         home: FarHome,
     ) -> Result<Self, TakeOverError> {
         let (volume, host, home) = (home.volume(), HostId(random()?), Arc::new(home));
-        Ok(Self { registry, runtime, home, volume, host, keeps: false, accepts_loss: false, waits: false })
+        Ok(Self {
+            registry,
+            runtime,
+            home,
+            volume,
+            host,
+            earlier: Earlier::default(),
+            keeps: false,
+            accepts_loss: false,
+            accepts_own_log: false,
+            waits: false,
+        })
     }
 }
 
@@ -264,6 +326,8 @@ struct Driver<'a> {
     spoken_at: Option<Instant>,
     /// Home's mark when it was fenced.
     found: Stamp,
+    /// The last write of an earlier epoch that home has.
+    brought: Stamp,
 }
 
 impl<'a> Driver<'a> {
@@ -278,6 +342,7 @@ impl<'a> Driver<'a> {
         let TakeOverSettings { volume, host, keeps, .. } = *settings;
         let config = TakeOverConfig { keeps, ..TakeOverConfig::new(volume, host) };
         let mut takeover = TakeOver::new(Time::ZERO, config, view.clone());
+        takeover = takeover.with_earlier(Time::ZERO, settings.earlier.clone());
         if let Some((epoch, entries)) = own.map(OwnLog::entries) {
             takeover = takeover.with_own_log(epoch, entries);
         }
@@ -301,6 +366,7 @@ impl<'a> Driver<'a> {
             has_said_rescue: false,
             spoken_at: None,
             found: Stamp::ZERO,
+            brought: Stamp::ZERO,
         }
     }
 
@@ -358,7 +424,7 @@ impl<'a> Driver<'a> {
     /// home is waited for: it may leave it to nobody.
     fn hear(&mut self, view: View) -> Result<(), TakeOverError> {
         let is_new = view.revision > self.view.revision;
-        let is_other = view.entry.owner.is_some_and(|owner| owner != self.settings.host);
+        let is_other = view.entry.owner.is_some_and(|owner| !self.takeover.succeeds(owner));
         let is_waited_for = view.entry.is_taking && self.settings.waits;
         if is_new {
             self.view = view;
@@ -370,10 +436,19 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Says that the silence of the owner is waited for.
+    fn speak_of_owner(&self, say: &mut dyn FnMut(TakeOverWord)) {
+        let (entry, earlier) = (&self.view.entry, &self.settings.earlier.hosts);
+        if let Some(owner) = entry.owner.filter(|&owner| !self.takeover.succeeds(owner) && !entry.is_taking) {
+            let (is_own, is_used) = (earlier.contains(&owner), !earlier.is_empty());
+            say(TakeOverWord::Watches { lease: entry.lease, is_own, is_used });
+        }
+    }
+
     /// Says once that another host is waited for, as it brings the volume home.
     fn speak_of_rescue(&mut self, say: &mut dyn FnMut(TakeOverWord)) {
         let entry = &self.view.entry;
-        let is_other = entry.owner.is_some_and(|owner| owner != self.settings.host);
+        let is_other = entry.owner.is_some_and(|owner| !self.takeover.succeeds(owner));
         if self.takeover.is_watching() && is_other && entry.is_taking && !self.has_said_rescue {
             self.has_said_rescue = true;
             say(TakeOverWord::WatchesRescue);
@@ -398,12 +473,18 @@ impl<'a> Driver<'a> {
 
     fn home(&mut self, now: Time, told: Told, say: &mut dyn FnMut(TakeOverWord)) {
         match told {
-            Told::Fenced(mark) => {
-                self.found = mark;
+            Told::Fenced(mark, kept) => {
+                (self.found, self.brought) = (mark, mark);
+                self.takeover.home_keeps(kept);
                 self.takeover.home_fenced(now, mark);
             }
             Told::Took => return self.takeover.home_took(now, 1),
-            Told::Durable(through) => self.takeover.home_durable(now, through),
+            Told::Durable(through) => {
+                if through.epoch < self.takeover.epoch() {
+                    self.brought = through;
+                }
+                self.takeover.home_durable(now, through);
+            }
             Told::Ended(epoch) => self.takeover.home_ended(epoch),
             // That ends all.
             Told::WentBack(_) => {}
@@ -449,8 +530,10 @@ impl<'a> Driver<'a> {
                 TakeOverEffect::Abort => self.parts = None,
                 TakeOverEffect::Missing(partitions) => {
                     self.is_lacking = true;
-                    say(TakeOverWord::Missing(partitions.iter().map(|it| self.holders.name(*it)).collect()));
-                    if self.settings.accepts_loss {
+                    let lists = partitions.iter().map(|it| self.holders.name(*it)).collect();
+                    let has_own_log = self.takeover.has_own_log();
+                    say(TakeOverWord::Missing { lists, has_own_log });
+                    if self.settings.accepts_loss || self.settings.accepts_own_log && has_own_log {
                         self.takeover.accept_loss(self.now());
                     }
                 }
@@ -462,11 +545,31 @@ impl<'a> Driver<'a> {
                     }
                 }
                 TakeOverEffect::Done(view) => return Ok(Some(view)),
-                TakeOverEffect::Lost(epoch) => return Err(TakeOverError::Lost(epoch)),
+                TakeOverEffect::Lost(epoch) => return Err(self.lost(epoch)),
+                TakeOverEffect::RegistryBack => {
+                    let found = self.settings.registry.view(self.settings.volume)?.entry.epoch;
+                    return Err(TakeOverError::RegistryBack(self.takeover.epoch(), found));
+                }
             }
         }
         self.holders.settle();
         Ok(None)
+    }
+
+    /// Another host was first, under this epoch, as the registry says soon; or the registry has gone back.
+    fn lost(&self, epoch: Epoch) -> TakeOverError {
+        let TakeOverSettings { registry, volume, host, .. } = self.settings;
+        let until = Instant::now() + NEWS_WITHIN;
+        loop {
+            let Ok(View { entry, .. }) = registry.view(*volume) else { return TakeOverError::Lost(epoch) };
+            if entry.epoch > epoch || entry.epoch == epoch && entry.owner != Some(*host) {
+                return TakeOverError::Lost(epoch);
+            }
+            if Instant::now() >= until {
+                return TakeOverError::RegistryBack(epoch, entry.epoch);
+            }
+            registry.wait(WATCH_EVERY);
+        }
     }
 
     fn call_home(&mut self, call: Call) {

@@ -18,12 +18,13 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
 use protocol::volume_home::{
-    Answered, Begin, Create, Done, Durable, End, Fence, Fenced, FoundHome, FromHome, Homes, ListHomes, Map, NotDone,
-    Open, Opened, Put, Read, Remove, RemoveHome, Resize, Run, Runs, Snapshot, ToHome, Took,
+    Answered, Begin, Create, Done, Durable, End, Fence, Fenced, FoundHome, FromHome, Homes, Keep, ListHomes, Map,
+    NotDone, Open, Opened, Put, Read, Recall, Recalled, Remove, RemoveHome, Resize, Run, Runs, Snapshot, ToHome, Took,
 };
 use protocol::volumes::{Epoch, Extent, VolumeId};
 use types::limits::{
-    GOODBYE_TEXT_BYTES_MAX, VOLUME_HOMES_PER_ANSWER_MAX, VOLUME_PART_BYTES_MAX, VOLUME_RUNS_PER_ANSWER_MAX,
+    GOODBYE_TEXT_BYTES_MAX, VOLUME_ENTRY_BYTES_MAX, VOLUME_HOMES_PER_ANSWER_MAX, VOLUME_PART_BYTES_MAX,
+    VOLUME_RUNS_PER_ANSWER_MAX,
 };
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -49,6 +50,8 @@ family! {
         139 Remove,
         149 ListHomes opens,
         150 RemoveHome,
+        160 Keep,
+        161 Recall,
         148 Goodbye opens,
     }
     FromHome, heard by "owner", opened by "Opened, NotDone, Homes or Goodbye" {
@@ -61,6 +64,7 @@ family! {
         146 Answered,
         147 Runs,
         151 Homes opens,
+        162 Recalled,
         148 Goodbye opens,
     }
 }
@@ -106,6 +110,7 @@ numbers! {
     Took { bytes: same, same; }
     ListHomes { from: VolumeId, of_volume; }
     RemoveHome { volume: VolumeId, of_volume; unwritten_s: same, same; }
+    Recall { id: same, same; }
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -364,6 +369,47 @@ impl Layout for Answered {
     }
 }
 
+impl Layout for Keep {
+    const LIMITS: Limits = Limits::fields::<[U64; 2]>().with_body(VOLUME_ENTRY_BYTES_MAX);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("bytes of an entry", self.entry.len(), VOLUME_ENTRY_BYTES_MAX)?;
+        meta.put(&[U64::new(self.epoch.0), U64::new(self.revision)]);
+        Ok(())
+    }
+
+    fn body(&self) -> impl Iterator<Item = &Bytes> {
+        Some(&self.entry).filter(|entry| !entry.is_empty()).into_iter()
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let [epoch, revision] = reader.get::<[U64; 2]>()?.map(U64::get);
+        let entry = reader.bytes_rest();
+        // Home has it on a line of a text.
+        let text = core::str::from_utf8(&entry).ok().filter(|text| !text.contains('\n'));
+        text.ok_or(WireError::Text)?;
+        Ok(Self { epoch: Epoch(epoch), revision, entry })
+    }
+}
+
+impl Layout for Recalled {
+    const LIMITS: Limits = Limits::fields::<U64>().with_body(VOLUME_ENTRY_BYTES_MAX);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("bytes of an entry", self.entry.len(), VOLUME_ENTRY_BYTES_MAX)?;
+        meta.put(&U64::new(self.id));
+        Ok(())
+    }
+
+    fn body(&self) -> impl Iterator<Item = &Bytes> {
+        Some(&self.entry).filter(|entry| !entry.is_empty()).into_iter()
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { id: reader.get::<U64>()?.get(), entry: reader.bytes_rest() })
+    }
+}
+
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RunMeta {
@@ -479,6 +525,8 @@ mod tests {
             Resize { epoch: Epoch(2), size: 8192 }.into(),
             Snapshot { to: VolumeId(10) }.into(),
             Remove { epoch: Epoch(2) }.into(),
+            Keep { epoch: Epoch(2), revision: 5, entry: Bytes::from_static(b"{}") }.into(),
+            Recall { id: 8 }.into(),
             ListHomes { from: VolumeId(7) }.into(),
             RemoveHome { volume: VolumeId(7), unwritten_s: 60 }.into(),
             Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),
@@ -507,6 +555,7 @@ mod tests {
             Answered { id: 8, data: Bytes::from_static(b"hello") }.into(),
             Answered { id: 8, data: Bytes::new() }.into(),
             Runs { id: 8, runs: vec![run(4096, true), run(512, false)] }.into(),
+            Recalled { id: 8, entry: Bytes::from_static(b"{}") }.into(),
             Homes { homes: vec![found(7, true), found(8, false)], is_last: true }.into(),
             Goodbye { reason: GoodbyeReason::Full, text: String::new() }.into(),
         ]
@@ -590,6 +639,8 @@ mod tests {
         5468890010000000000000007459f559 02000000000000000020000000000000
         54688a0008000000000000004815702b 0a00000000000000
         54688b00080000000000000087470295 0200000000000000
+        5468a00010000000020000002b94ea7e 020000000000000005000000000000007b7d
+        5468a100080000000000000098e449a1 0800000000000000
         5468950008000000000000003399130d 0700000000000000
         54689600100000000000000006cd26bd 07000000000000003c00000000000000
         54689400080000000000000005bfe8d7 00000000656e6473
@@ -608,6 +659,7 @@ mod tests {
         546892000800000005000000992e62b3 080000000000000068656c6c6f
         546892000800000000000000d87fc815 0800000000000000
         54689300200000000000000000e83342 0800000000000000001000000000000001000000000200000000000000000000
+        5468a2000800000002000000c437d289 08000000000000007b7d
         546897004c0000000000000034e2dd21 01000000070000000000000000200000000000000010000000000000050000000000000001000000080000000000000000200000000000000010000000000000050000000000000000000000
         546894000400000000000000a8e786c5 07000000
     ";

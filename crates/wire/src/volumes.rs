@@ -14,10 +14,11 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
 use protocol::volumes::{
-    Content, Copy, Counted, Entry, Epoch, Extent, Fetch, FlushEpoch, Forget, Free, FromHolder, Kept, Leaving, List,
-    Listed, Open, Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
+    Content, Copy, Counted, Entry, Epoch, Extent, Fetch, FlushEpoch, Forget, Free, FromHolder, HeldVolume, Kept,
+    Leaving, List, ListVolumes, Listed, Open, Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder,
+    VolumeId, Volumes,
 };
-use types::limits::{COPIES_PER_LIST_MAX, VOLUME_WRITE_BYTES_MAX};
+use types::limits::{COPIES_PER_LIST_MAX, VOLUME_WRITE_BYTES_MAX, VOLUMES_PER_ANSWER_MAX};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -28,7 +29,7 @@ pub const HOLDER: &dyn Codec = End::<ToHolder, FromHolder>::CODEC;
 pub const OWNER: &dyn Codec = End::<FromHolder, ToHolder>::CODEC;
 
 family! {
-    ToHolder, heard by "holder", opened by "Open, List or Goodbye" {
+    ToHolder, heard by "holder", opened by "Open, List, ListVolumes or Goodbye" {
         1 Open opens,
         2 Copy,
         3 Free,
@@ -36,14 +37,16 @@ family! {
         5 Fetch,
         12 Goodbye opens,
         13 Forget,
+        20 ListVolumes opens,
     }
-    FromHolder, heard by "owner", opened by "Opened, Refused, Listed, Leaving or Goodbye" {
+    FromHolder, heard by "owner", opened by "Opened, Refused, Listed, Volumes, Leaving or Goodbye" {
         6 Opened opens,
         7 Counted,
         8 Refused opens,
         9 Listed opens,
         10 Kept,
         11 Leaving opens,
+        21 Volumes opens,
         12 Goodbye opens,
     }
 }
@@ -317,6 +320,69 @@ impl Layout for Listed {
     }
 }
 
+impl Layout for ListVolumes {
+    const LIMITS: Limits = Limits::fields::<U64>();
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&U64::new(self.from.0));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { from: VolumeId(reader.get::<U64>()?.get()) })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct VolumesMeta {
+    partition: U64,
+    is_last: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct HeldMeta {
+    volume: U64,
+    epoch: U64,
+    revision: U64,
+    last: StampMeta,
+    bytes: U64,
+}
+
+impl Layout for Volumes {
+    const LIMITS: Limits = Limits::fields::<VolumesMeta>().and_many::<HeldMeta>(VOLUMES_PER_ANSWER_MAX);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("volumes of an answer", self.volumes.len(), VOLUMES_PER_ANSWER_MAX)?;
+        meta.put(&VolumesMeta { partition: self.partition.0.into(), is_last: u32::from(self.is_last).into() });
+        let held = |it: &HeldVolume| HeldMeta {
+            volume: it.volume.0.into(),
+            epoch: it.epoch.0.into(),
+            revision: it.revision.into(),
+            last: it.last.into(),
+            bytes: it.bytes.into(),
+        };
+        meta.put_all(self.volumes.iter().map(held));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let VolumesMeta { partition, is_last } = reader.get()?;
+        let is_last = flag("end of volumes", *is_last)?;
+        let held = |it: &HeldMeta| HeldVolume {
+            volume: VolumeId(it.volume.get()),
+            epoch: Epoch(it.epoch.get()),
+            revision: it.revision.get(),
+            last: (&it.last).into(),
+            bytes: it.bytes.get(),
+        };
+        let volumes = reader.rest::<HeldMeta>()?.iter().map(held).collect::<Vec<_>>();
+        check_order("volumes of an answer", volumes.iter().map(|it| it.volume))?;
+        Ok(Self { partition: PartitionId(partition.get()), volumes, is_last })
+    }
+}
+
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct KeptMeta {
@@ -417,13 +483,18 @@ mod tests {
             Forget.into(),
             List { volume: VolumeId(7), epoch: Epoch(2), after: Stamp::ZERO }.into(),
             Fetch { stamp: STAMP }.into(),
+            ListVolumes { from: VolumeId(7) }.into(),
             Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),
         ];
         for message in to {
             pass(OWNER, HOLDER, message);
         }
         let entry = |sequence| Entry { stamp: Stamp { sequence: Sequence(sequence), ..STAMP }, extent: EXTENT };
+        let held =
+            |volume| HeldVolume { volume: VolumeId(volume), epoch: Epoch(4), revision: 8, last: STAMP, bytes: 4096 };
         let from: Vec<FromHolder> = vec![
+            Volumes { partition: PartitionId(9), volumes: vec![held(7), held(8)], is_last: true }.into(),
+            Volumes { partition: PartitionId(9), volumes: vec![], is_last: false }.into(),
             Opened { partition: PartitionId(9), live: Sequence(1), back: Sequence(2), credit: u64::MAX }.into(),
             Counted { live: Sequence(1), back: Sequence(0), credit: 4096 }.into(),
             Refused { epoch: Epoch(4) }.into(),
@@ -465,6 +536,10 @@ mod tests {
             |copies| FromHolder::from(Listed { partition: PartitionId(9), home: STAMP, copies, is_last: true });
         let twice = frames_of(HOLDER, &Parcel::new(listed(vec![entry, entry]))).unwrap();
         assert_eq!(hear(OWNER, &twice), WireError::Order { what: "copies of a list" });
+        let held = HeldVolume { volume: VolumeId(7), epoch: Epoch(1), revision: 1, last: STAMP, bytes: 1 };
+        let volumes = |volumes| FromHolder::from(Volumes { partition: PartitionId(9), volumes, is_last: true });
+        let twice = frames_of(HOLDER, &Parcel::new(volumes(vec![held; 2]))).unwrap();
+        assert_eq!(hear(OWNER, &twice), WireError::Order { what: "volumes of an answer" });
         let many = listed(vec![entry; COPIES_PER_LIST_MAX + 1]).encode(&mut Batch::default());
         assert!(matches!(many, Err(WireError::Count { .. })));
     }

@@ -48,6 +48,9 @@ pub(crate) enum VolumeCommand {
     /// Brings home what a host that is gone has left of a volume at its holders, without attaching it here. A volume is detached
     /// by ending the `thorp volume attach` that has it; this is for those that cannot be.
     Detach(VolumeDetachArgs),
+    /// The registry of volumes, which a store keeps: who has each of them, and who has copies of it.
+    #[command(subcommand)]
+    Registry(VolumeRegistryCommand),
     /// Removes a volume of a store, with its home. It must not be attached. With --home it removes a home that belongs to no
     /// volume, as a command that was killed leaves it.
     #[command(after_help = VOLUME_REMOVE_HELP)]
@@ -117,6 +120,62 @@ Examples:
   thorp volume holders --dir /ssd/r --store store:7411
   curl --unix-socket /ssd/r/control http://holder/metrics";
 
+/// The commands of `thorp volume registry`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeRegistryCommand {
+    /// Makes the entries of volumes again, of what homes, holders and caches know: where the store's directory was lost, or
+    /// was put back from an older copy. It shows what it has found, and writes nothing without --yes.
+    #[command(after_help = VOLUME_REBUILD_HELP)]
+    Rebuild(VolumeRebuildArgs),
+}
+
+/// `thorp volume registry rebuild`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeRebuildArgs {
+    /// The address of the store, which was started with --volumes; or several, separated by commas.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: String,
+    /// The volumes whose entries are made again; without this, those that the registry does not know, or knows less of than
+    /// others. Of those that are named the entry is made again also if it looks right.
+    pub(crate) volumes: Vec<String>,
+    /// The directory of a cache at this host that a volume was attached with. May be given several times.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Vec<PathBuf>,
+    /// The address of a holder that neither the registry nor the homes know. May be given several times.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) holder: Vec<String>,
+    /// The name of a volume whose home was never told it, behind the number of that home: NUMBER=NAME. May be given several
+    /// times.
+    #[arg(long, value_name = "NUMBER=NAME", value_parser = home_name)]
+    pub(crate) name: Vec<(u64, String)>,
+    /// The copies of a write, of a volume whose home was never told.
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
+    pub(crate) copies: u8,
+    /// The lease of a volume whose home was never told.
+    #[arg(long, value_name = "S", default_value_t = volumes::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) lease_s: u32,
+    /// Writes the entries. A host that has one of the volumes attached loses it, and attaches it again.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// The number of a home and a name.
+fn home_name(text: &str) -> Result<(u64, String), String> {
+    let (number, name) = text.split_once('=').ok_or("expected NUMBER=NAME")?;
+    Ok((home_number(number)?, name.to_owned()))
+}
+
+const VOLUME_REBUILD_HELP: &str = "\
+Examples:
+  thorp volume registry rebuild --store store:7411
+  thorp volume registry rebuild --store store:7411 --yes
+  thorp volume registry rebuild --store store:7411 v --cache /ssd/v --yes
+
+Start all holders first: one that does not answer may have what nobody else has, and an entry that is made again names
+those that were found. The next attachment needs the lists of all of them. Where a store was put back from a copy, name
+all of its volumes: an entry of the same attachment may look right, and name holders of before.";
+
 /// `thorp volume detach`.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeDetachArgs {
@@ -153,6 +212,7 @@ Examples:
   thorp volume remove --home 4f1c08a9d2e67b35 --store store:7411";
 
 /// `thorp volume attach`.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct VolumeAttachArgs {
     /// The name of the volume; or without --store its home: a raw file or a block device.
@@ -210,6 +270,10 @@ pub(crate) struct VolumeAttachArgs {
     /// not know its cache any more.
     #[arg(long)]
     pub(crate) force: bool,
+    /// Goes on with what the log of this cache has, where holders do not answer that may have what it has lost: its disk may
+    /// have lost its end, or an older copy of it was restored. `status` says so afterwards.
+    #[arg(long, requires = "store")]
+    pub(crate) accept_own_log: bool,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long)]
     pub(crate) insecure: bool,
@@ -219,6 +283,7 @@ pub(crate) struct VolumeAttachArgs {
 }
 
 /// `thorp holder`.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct HolderArgs {
     /// The store with the registry of volumes, such as localhost:7411.

@@ -160,11 +160,11 @@ fn rescue(args: &HolderArgs, holder: &HolderServer, runtime: Runtime) -> Result 
             RescueWord::On(TakeOverWord::Claimed(_)) => {
                 format!("the host that has '{name}' is silent: what is not home is brought there")
             }
-            RescueWord::On(TakeOverWord::Missing(holders)) if holders.is_empty() => {
+            RescueWord::On(TakeOverWord::Missing { lists, .. }) if lists.is_empty() => {
                 format!("a copy of '{name}' is damaged, and nobody else has it")
             }
-            RescueWord::On(TakeOverWord::Missing(holders)) => {
-                format!("no answer of {}, and they may have what of '{name}' nobody else has", holders.join(", "))
+            RescueWord::On(TakeOverWord::Missing { lists, .. }) => {
+                format!("no answer of {}, and they may have what of '{name}' nobody else has", lists.join(", "))
             }
             RescueWord::On(TakeOverWord::HomeWentBack(back)) => {
                 format!("the home of '{name}' is older than this holder was told: {back}")

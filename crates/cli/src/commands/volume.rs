@@ -7,11 +7,12 @@ mod holders;
 mod homes;
 mod import;
 mod live;
+mod rebuild;
 mod registry;
 mod store;
 mod stored;
 
-use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace};
+use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace, VolumeRegistryCommand};
 use crate::error::usage;
 use crate::output::{Output, bar, visible};
 use crate::stopper::{when_stdin_closes, when_told};
@@ -47,6 +48,7 @@ pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
         VolumeCommand::Holders(args) => holders::holders(args, output),
         VolumeCommand::Detach(args) => stored::detach(args, output),
         VolumeCommand::Remove(args) => stored::remove(args, output),
+        VolumeCommand::Registry(VolumeRegistryCommand::Rebuild(args)) => rebuild::rebuild(args, output),
         VolumeCommand::Resize(args) => change::resize(args, output),
         VolumeCommand::Snapshot(args) => change::snapshot(args, output),
         VolumeCommand::Export(args) => export::export(args, output),
@@ -160,9 +162,7 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
             if status.has_home_gone_back {
                 return Err(why.into());
             }
-            return Err(
-                format!("{why}; nothing that was promised is lost: mend it, and attach the volume again").into()
-            );
+            return Err(format!("{why}; {}", what_next(status.is_ended, status.copies)).into());
         }
     }
     trouble.look(&attached.status());
@@ -175,6 +175,20 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         None => format!("detached: everything is in {}", args.volume.display()),
     };
     output.line(&json!({"detached": args.volume}), text)
+}
+
+/// The next step when nothing works any more. An owner that another host has followed does not know how that went.
+fn what_next(is_ended: bool, copies: u8) -> &'static str {
+    match copies {
+        _ if !is_ended => "nothing was given up: mend it, and attach the volume again",
+        0 | 1 => {
+            "what was not home has no copy but this cache, and is not that host's: it is lost, unless it was home before"
+        }
+        _ => {
+            "that host has brought home what was promised, from copies, unless its operator had it go on without some: \
+             `thorp volume status` says so"
+        }
+    }
 }
 
 /// A trouble that lasts: it is said once, on standard error, and when it is over, as a lost cache never is.
@@ -191,7 +205,9 @@ impl Trouble {
             self.has_lost_cache = true;
         }
         let full = || status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
-        let now = status.home_error.as_ref().map(|why| format!("home: {why}; it is tried again")).or_else(full);
+        let home = status.home_error.as_ref().map(|why| format!("home: {why}; it is tried again"));
+        let registry = || status.registry_error.as_ref().map(|why| format!("the registry: {why}"));
+        let now = home.or_else(registry).or_else(full);
         if now != self.now {
             eprintln!("{}", now.as_deref().unwrap_or("it is well again"));
             self.now = now;
@@ -214,6 +230,7 @@ fn config(args: &VolumeAttachArgs) -> AttachConfig {
             VolumeCacheFailure::Stop => volumes::CacheFailure::Stop,
         },
         is_forced: args.force,
+        accepts_own_log: args.accept_own_log,
         ..AttachConfig::new(args.volume.clone(), args.cache.clone())
     }
 }

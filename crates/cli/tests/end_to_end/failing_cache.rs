@@ -143,7 +143,7 @@ fn a_volume_stops_when_it_is_told_to_and_a_lost_cache_is_refused() {
     assert_eq!(written, Some(5), "EIO");
     let mut said = String::new();
     owner.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("Input/output error") && said.contains("nothing that was promised is lost"), "{said}");
+    assert!(said.contains("Input/output error") && said.contains("nothing was given up"), "{said}");
     assert!(!owner.child.wait().unwrap().success());
     disk.work();
     // Where it was told to stop, the cache has what was promised.

@@ -1,5 +1,6 @@
 //! The program as a user meets it: the built binary, real directories, real connections.
 
+mod caches;
 mod collections;
 mod configuration;
 mod crash;
@@ -28,7 +29,9 @@ mod pipes;
 mod places;
 mod program;
 mod raw;
+mod rebuilt;
 mod removal;
+mod rescued;
 mod restored;
 mod shop;
 mod single;

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 const SIZE: &str = "8M";
 
 /// Long for a pulse on a busy machine, and short for those who wait for its end.
-const LEASE: Duration = Duration::from_secs(4);
+pub(crate) const LEASE: Duration = Duration::from_secs(4);
 
 /// A store with the homes of volumes, and holders.
 pub(crate) struct Site {
@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// Waits for its end; gives its words on standard error, and on standard output.
-    fn said(mut self) -> (String, String) {
+    pub(crate) fn said(mut self) -> (String, String) {
         let (mut errors, mut said) = (String::new(), String::new());
         self.output.read_to_string(&mut said).unwrap();
         self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -117,7 +117,7 @@ impl Site {
         self.start_store_again();
     }
 
-    fn start_store_again(&mut self) {
+    pub(crate) fn start_store_again(&mut self) {
         let mut options = options(&self.folder);
         options.arguments = vec!["--volumes".into(), self.folder.file("homes")];
         options.listen = self.store.address();
@@ -142,7 +142,7 @@ impl Site {
         Process::start(&[&words[..], &["--listen", "127.0.0.1:0"], more].concat()).unwrap()
     }
 
-    fn create(&self, copies: &str) {
+    pub(crate) fn create(&self, copies: &str) {
         self.create_with(copies, SIZE);
     }
 
@@ -174,7 +174,7 @@ impl Site {
         Ok(Host { process, socket })
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         let status = thorp(["volume", "status", "v", "--store", &self.address(), "--json"]).ok();
         serde_json::from_str(&status).unwrap()
     }
@@ -208,7 +208,7 @@ impl Host {
         Client::connect(&Address::Unix(self.socket.clone()), "").unwrap()
     }
 
-    fn read(&self) -> Vec<u8> {
+    pub(crate) fn read(&self) -> Vec<u8> {
         self.connect().call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap().data
     }
 
@@ -224,13 +224,13 @@ impl Host {
     }
 }
 
-fn write(client: &mut Client, block: u64, version: u64) {
+pub(crate) fn write(client: &mut Client, block: u64, version: u64) {
     let data = version.to_le_bytes().repeat(BLOCK / 8);
     let written = client.call(&Command::Write { offset: block * BLOCK as u64, data: &data, fua: true }).unwrap();
     assert_eq!(written.error, 0);
 }
 
-fn version(bytes: &[u8], block: usize) -> u64 {
+pub(crate) fn version(bytes: &[u8], block: usize) -> u64 {
     u64::from_le_bytes(bytes[block * BLOCK..][..8].try_into().unwrap())
 }
 
@@ -287,6 +287,37 @@ fn requests_wait_for_a_store_that_is_started_again() {
         writes.join().unwrap();
     });
     assert_eq!(version(&host.read(), 2), 2);
+}
+
+/// Clients hang up while home is away. Their reads keep no place from those who are there, with the lease and without.
+#[test]
+fn reads_of_clients_that_have_gone_are_given_up() {
+    let mut site = Site::new(0);
+    site.create("1");
+    let host = site.attach("host", &[]).unwrap();
+    let cache = site.folder.file("host");
+    let live =
+        || -> Value { serde_json::from_str(&thorp(["volume", "status", "--cache", &cache, "--json"]).ok()).unwrap() };
+    site.store.kill().unwrap();
+    for is_leased in [true, false] {
+        // As many as there may be.
+        for _ in 0..64 {
+            let mut client = host.connect();
+            for block in 0..4 {
+                client.add(&Command::Read { offset: block << 20, len: BLOCK as u32, whole: true });
+            }
+            client.flush().unwrap();
+        }
+        let begun = Instant::now();
+        while live()["connections"] != 0 {
+            assert!(begun.elapsed() < LONG / 3, "{}", live());
+            thread::sleep(Duration::from_millis(50));
+        }
+        if is_leased {
+            thread::sleep(LEASE);
+        }
+    }
+    assert_eq!((&live()["requests_failed"], &live()["read_error"]), (&Value::from(0), &Value::Null), "nobody was told");
 }
 
 /// Where writes are not to be promised with fewer copies, not even at home, they are refused while there are fewer.

@@ -245,7 +245,7 @@ fn a_watcher_dies_with_its_server() {
     let (mut stored, writer) = (None, server.session());
     until("it is stored", || {
         stored = tasks.block_on(async { cache.store(cache.ticket()?, &item).await.ok() });
-        stored.as_ref().is_some_and(|stored| stored.is_current())
+        stored.as_ref().is_some_and(coherence::Claim::is_current)
     });
     first.kill().unwrap();
     first.wait().unwrap();

@@ -61,7 +61,7 @@ fn homes_follow_the_slot() {
     let ((server, config), runtime) = (begin(), Runtime::start().unwrap());
     let config = WatchConfig { lease: LEASE, others_lease: LEASE, ..config };
     let hubs = [(), ()].map(|()| Web::leased_at("127.0.0.1:0", LEASE));
-    let addresses = hubs.each_ref().map(|web| web.address());
+    let addresses = hubs.each_ref().map(Web::address);
     let hub = Some(addresses.join(","));
     let site = Site::start(&SiteConfig { hub, responses_max: 16, ..SiteConfig::default() }, &runtime).unwrap();
     let (cache, session) = (site.cache(), server.session());

@@ -31,7 +31,7 @@ fn print(what: &str, mut windows: Vec<Duration>) {
     println!("{{\"figure\":\"visible before it is marked\",\"writer\":\"{what}\",\"us_p50\":{p50},\"us_max\":{max}}}");
 }
 
-/// What is not waited for is flushed, and heard of, some time later.
+/// A commit that is not waited for is flushed, and heard of, some time later.
 #[test]
 fn a_session_that_does_not_wait() {
     let Some(day) = Day::begin_with(&["fsync=on"], Web::start) else { return };

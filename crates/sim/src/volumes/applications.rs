@@ -56,7 +56,7 @@ impl World {
 
     /// Appends to the own log.
     pub(super) fn put(&mut self, host: usize, record: Record) {
-        if let Some(log) = &mut self.hosts[host].log {
+        if let Some(log) = &mut self.hosts[host].cache.log {
             log.records.insert(record.stamp.sequence, record);
         }
     }
@@ -81,7 +81,7 @@ impl World {
             return Ok(());
         }
         let block = self.rng.index(BLOCKS);
-        let own = it.log.as_ref().and_then(|log| log.newest(block)).is_some();
+        let own = it.cache.log.as_ref().and_then(|log| log.newest(block)).is_some();
         if !own && !it.is_cut && !it.is_apart && !self.opens_home(host) {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl World {
         if !is_inside || !owner.may_read(it.clock(self.now)) {
             return Ok(());
         }
-        let own = it.log.as_ref().and_then(|log| log.newest(block));
+        let own = it.cache.log.as_ref().and_then(|log| log.newest(block));
         let stamp = match own {
             Some(record) => {
                 self.truth.contents(record)?;
@@ -115,7 +115,7 @@ impl World {
         let request = self.next_request(host);
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
-        let last = it.log.as_ref().map_or(Stamp::ZERO, |log| {
+        let last = it.cache.log.as_ref().map_or(Stamp::ZERO, |log| {
             log.records.values().next_back().map_or(Stamp::begin(log.epoch), |record| record.stamp)
         });
         let Some(owner) = it.owner() else { return };
@@ -146,7 +146,7 @@ impl World {
     // The log of an owner.
 
     pub(super) fn append(&mut self, host: usize) {
-        let Some(log) = &mut self.hosts[host].log else { return };
+        let Some(log) = &mut self.hosts[host].cache.log else { return };
         let (durable, last) = (log.durable.0, log.last().0);
         if durable == last || log.failed_at.is_some() {
             return;
@@ -165,7 +165,7 @@ impl World {
     pub(super) fn own_read(&mut self, host: usize) {
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
-        let (Some(read), Some(log)) = (it.reads.pop_front(), &it.log) else { return };
+        let (Some(read), Some(log)) = (it.reads.pop_front(), &it.cache.log) else { return };
         match (read, &mut it.role) {
             (OwnRead::ForHolder(read), Role::Owner(owner)) => owner.found(clock, read.number, log.find(read)),
             (OwnRead::ForHome(stamp), Role::TakeOver(takeover)) => {

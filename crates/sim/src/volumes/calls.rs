@@ -6,7 +6,10 @@ use super::run::{VOLUME, World};
 use crate::violation::{Check, ensure};
 use core::time::Duration;
 use std::mem;
-use volume::{Change, Circle, Epoch, HostId, Member, TakeOver, TakeOverConfig, View};
+use volume::{Change, Circle, Epoch, Findings, HomeSays, HostId, Member, TakeOver, TakeOverConfig, View, VolumeId};
+
+/// So many states of the registry a copy of its store may be behind.
+const PAST_MAX: usize = 12;
 
 impl World {
     // Home.
@@ -74,6 +77,7 @@ impl World {
     }
 
     pub(super) fn home_answer(&mut self, host: usize) {
+        let (id, kept) = (self.hosts[host].id, self.kept.as_ref().map_or(0, |it| it.revision));
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
         let Some(answer) = it.home_answers.pop_front() else { return };
@@ -87,7 +91,7 @@ impl World {
                 match role {
                     Role::Owner(owner) if is_home => {
                         owner.home_durable(clock, through);
-                        if let Some(log) = &mut it.log {
+                        if let Some(log) = &mut it.cache.log {
                             log.records.retain(|_, record| record.stamp > through);
                         }
                     }
@@ -98,7 +102,12 @@ impl World {
                 }
             }
             (HomeAnswer::Fenced(epoch, mark), Role::TakeOver(takeover)) if takeover.epoch() == epoch => {
+                takeover.home_keeps(kept);
                 takeover.home_fenced(clock, mark);
+            }
+            (HomeAnswer::Says(epoch, whose, mark), Role::Owner(owner)) => {
+                let is_own = (epoch, whose) == (owner.epoch(), id);
+                owner.home_says(clock, if is_own { HomeSays::Own(mark) } else { HomeSays::Other(epoch) });
             }
             (HomeAnswer::Failed, Role::Owner(owner)) => owner.home_failed(clock),
             (HomeAnswer::Failed, Role::TakeOver(takeover)) => takeover.home_failed(clock),
@@ -138,24 +147,68 @@ impl World {
         self.hosts[host].is_cut || self.hosts[host].is_apart
     }
 
-    pub(super) fn propose(&mut self, host: usize, change: Change) {
+    pub(super) fn propose(&mut self, host: usize, change: Change, revision: Option<u64>) {
         let it = &mut self.hosts[host];
-        it.changes.push_back((it.life, change));
+        it.changes.push_back((it.life, change, revision));
+    }
+
+    /// The store is put back from an older copy of it: the registry is as it was, and everybody's session with it ends.
+    pub(super) fn roll_back(&mut self) {
+        if self.past.is_empty() {
+            return;
+        }
+        self.past.truncate(self.rng.between(1, self.past.len() as u64) as usize);
+        let Some(view) = self.past.pop() else { return };
+        let from = mem::replace(&mut self.registry, view.clone()).revision;
+        self.note(&[38, view.revision], || format!("the registry goes back from {from} to {view:?}"));
+        for host in 0..self.hosts.len() {
+            if matches!(&self.hosts[host].role, Role::TakeOver(it) if it.is_watching()) {
+                self.end_role(host);
+            }
+        }
+    }
+
+    /// The operator has the entry made again of what home and the holders that are there say.
+    pub(super) fn rebuild(&mut self) {
+        let (epoch, owner, mark) = self.house.stands();
+        let there = self.peers.iter().filter(|peer| peer.is_up);
+        let held = there.flat_map(|peer| peer.holder.held(VolumeId(0)).map(|it| (peer.partition, it))).collect();
+        let (size, kept, standing) = (self.registry.entry.size, self.kept.clone(), Some(self.registry.clone()));
+        let size = kept.as_ref().map_or(size, |it| it.entry.size);
+        let findings = Findings { size, epoch, owner: owner.0, mark, kept, standing, held, cache_epoch: Epoch(0) };
+        let view = findings.rebuild(self.scenario.copies, self.scenario.lease);
+        self.note(&[39, view.revision], || format!("the operator rebuilds {view:?}"));
+        self.registry = view;
+    }
+
+    /// The owner tells home of the entry, if it has another owner, size or holders than home knows.
+    fn keep(&mut self) {
+        let told = |view: &View| (view.entry.epoch, view.entry.owner, view.entry.size, view.entry.holders.clone());
+        let view = &self.registry;
+        if !view.entry.is_taking && self.kept.as_ref().map(told) != Some(told(view)) {
+            self.kept = Some(view.clone());
+        }
     }
 
     pub(super) fn change(&mut self, host: usize) {
-        let Some((life, change)) = self.hosts[host].changes.pop_front() else { return };
-        let is_made = change.expects == self.registry.revision;
+        let Some((life, change, restored)) = self.hosts[host].changes.pop_front() else { return };
+        let is_made = change.expects == self.registry.revision && change.entry.epoch >= self.registry.entry.epoch;
         self.note(&[20, host as u64, u64::from(is_made)], || {
             format!("h{host} -> registry: {:?}: {}", change.entry, if is_made { "made" } else { "refused" })
         });
         if is_made {
-            if change.entry.epoch > self.registry.entry.epoch {
+            // One that home has heard of begins no more: the registry has gone back, and home refuses it.
+            let is_new = change.entry.epoch > self.registry.entry.epoch && change.entry.epoch > self.house.stands().0;
+            if is_new {
                 let found = self.no_other_reads(host, change.entry.epoch);
                 self.found = mem::replace(&mut self.found, Ok(())).and(found);
             }
-            let was_taking = self.registry.entry.is_taking;
-            self.registry = View { revision: self.registry.revision + 1, entry: change.entry };
+            let was_taking = self.registry.entry.is_taking && restored.is_none();
+            let revision = restored.unwrap_or(self.registry.revision + 1);
+            let before = mem::replace(&mut self.registry, View { revision, entry: change.entry });
+            self.past.push(before);
+            self.past.drain(..self.past.len().saturating_sub(PAST_MAX));
+            self.keep();
             if was_taking && !self.registry.entry.is_taking {
                 let has_lost = mem::take(&mut self.has_lost);
                 let begun = self.truth.begin(self.registry.entry.epoch, self.house.image(), has_lost);
@@ -176,9 +229,9 @@ impl World {
         let outcome = match it.outcomes.pop_front() {
             Some(outcome) if !is_cut_off => outcome,
             Some(_) if gives_up => Err(None),
-            None if gives_up && it.changes.iter().any(|(life, _)| *life == it.life) => {
+            None if gives_up && it.changes.iter().any(|(life, ..)| *life == it.life) => {
                 // It may be made yet, and nobody hears of that.
-                it.changes.iter_mut().for_each(|(life, _)| *life = u64::MAX);
+                it.changes.iter_mut().for_each(|(life, ..)| *life = u64::MAX);
                 Err(None)
             }
             Some(outcome) => return it.outcomes.push_front(outcome),
@@ -235,11 +288,6 @@ impl World {
         self.drain(host);
     }
 
-    /// The name by which the registry knows a host.
-    pub(super) fn host_id(&self, host: usize) -> HostId {
-        HostId(host as u64 + self.hosts[host].logs * self.hosts.len() as u64)
-    }
-
     pub(super) fn take_over(&mut self, host: usize) {
         let entry = &self.registry.entry;
         if !matches!(self.hosts[host].role, Role::Idle) {
@@ -247,12 +295,21 @@ impl World {
         }
         let is_well =
             |host: &Host| !host.is_cut && !host.is_apart && host.is_awake(self.now) && !matches!(host.role, Role::Idle);
-        let owner = entry.owner.and_then(|owner| (0..self.hosts.len()).find(|&it| self.host_id(it) == owner));
-        let owner = owner.map(|owner| &self.hosts[owner]);
+        let owner = entry.owner.and_then(|owner| self.hosts.iter().find(|it| it.id == owner));
         let is_suspect = owner.is_none_or(|owner| !is_well(owner));
         if !is_suspect && self.rng.below(20) != 0 {
             return;
         }
+        // The cache remembers the number before the registry hears of it.
+        self.attachments += 1;
+        let id = HostId(self.attachments);
+        let earlier = self.hosts[host].cache.earlier.clone();
+        let known = &mut self.hosts[host].cache.earlier;
+        if !mem::replace(&mut known.are_dead, true) {
+            known.hosts.clear();
+        }
+        known.hosts.push(id);
+        self.hosts[host].id = id;
         let config = TakeOverConfig {
             keeps: self.is_calm || self.rng.chance(800),
             join_bytes: self.scenario.join_bytes,
@@ -260,13 +317,13 @@ impl World {
             retry: Duration::from_millis(3),
             silence: Duration::from_millis(40),
             broken: self.broken,
-            ..TakeOverConfig::new(VOLUME, self.host_id(host))
+            ..TakeOverConfig::new(VOLUME, id)
         };
         let view = self.registry.clone();
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
-        let mut takeover = TakeOver::new(clock, config, view);
-        if let Some(log) = &it.log {
+        let mut takeover = TakeOver::new(clock, config, view).with_earlier(clock, earlier);
+        if let Some(log) = &it.cache.log {
             takeover = takeover.with_own_log(log.epoch, log.entries());
         }
         it.role = Role::TakeOver(Box::new(takeover));

@@ -4,8 +4,8 @@ use super::house::{HomeAnswer, HomeCall, WriteCall};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Broken, SessionId, Time};
 use volume::{
-    Change, Entry, Epoch, Found, FromHolder, KnownHome, Owner, PartitionId, Read, Record, RequestId, Rule, Sequence,
-    Stamp, TakeOver, ToHolder, View,
+    Change, Earlier, Entry, Epoch, Found, FromHolder, HostId, KnownHome, Owner, PartitionId, Read, Record, RequestId,
+    Rule, Sequence, Stamp, TakeOver, ToHolder, View,
 };
 
 /// A host's part in the volume.
@@ -27,11 +27,11 @@ impl Role {
 }
 
 /// The log of an owner.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OwnLog {
     pub(crate) epoch: Epoch,
     pub(crate) records: BTreeMap<Sequence, Record>,
-    /// Everything through here is on stable media.
+    /// Everything through here is on stable media, as far as that keeps what it has.
     pub(crate) durable: Sequence,
     /// Its device has failed, and has nothing behind this write: later ones are in memory.
     pub(crate) failed_at: Option<Sequence>,
@@ -57,6 +57,12 @@ impl OwnLog {
         found
     }
 
+    /// Keeps what it has up to here, as after a crash.
+    pub(crate) fn cut(&mut self, kept: Sequence) {
+        self.records.retain(|sequence, _| *sequence <= kept);
+        (self.durable, self.failed_at) = (kept, None);
+    }
+
     pub(crate) fn entries(&self) -> Vec<Entry> {
         self.records.values().map(|it| Entry { stamp: it.stamp, extent: it.extent }).collect()
     }
@@ -69,6 +75,14 @@ impl OwnLog {
     pub(crate) fn newest(&self, block: usize) -> Option<&Record> {
         self.records.values().rev().find(|it| super::blocks::blocks(it.extent).contains(&block))
     }
+}
+
+/// A host's cache, as somebody copies it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) log: Option<OwnLog>,
+    /// The attachments that it remembers, and whether they are known to be dead: not when it is restored elsewhere.
+    pub(crate) earlier: Earlier,
 }
 
 /// A session with a holder, and the messages on their way.
@@ -95,9 +109,11 @@ pub(crate) struct Host {
     /// Counts its roles.
     pub(crate) life: u64,
     pub(crate) role: Role,
-    /// Counts its logs: a host is known by its log, and is another one without.
-    pub(crate) logs: u64,
-    pub(crate) log: Option<OwnLog>,
+    /// The number of its last attachment.
+    pub(crate) id: HostId,
+    pub(crate) cache: Cache,
+    /// A copy of that, as it was once.
+    pub(crate) saved: Option<Cache>,
     /// No call and no message gets through.
     pub(crate) is_cut: bool,
     /// No call gets through, but messages do.
@@ -108,7 +124,8 @@ pub(crate) struct Host {
     pub(crate) links: BTreeMap<PartitionId, Link>,
     pub(crate) home_calls: VecDeque<(u64, HomeCall)>,
     pub(crate) home_answers: VecDeque<HomeAnswer>,
-    pub(crate) changes: VecDeque<(u64, Change)>,
+    /// Each with the life that it is of, and the revision that it makes if it puts an entry back.
+    pub(crate) changes: VecDeque<(u64, Change, Option<u64>)>,
     pub(crate) outcomes: VecDeque<Result<View, Option<View>>>,
     pub(crate) reads: VecDeque<OwnRead>,
     /// Home as it is known in this role, and which start of it the session is of.
@@ -134,8 +151,9 @@ impl Host {
             broken,
             life: 0,
             role: Role::Idle,
-            logs: 0,
-            log: None,
+            id: HostId(0),
+            cache: Cache::default(),
+            saved: None,
             is_cut: false,
             is_apart: false,
             asleep_until: Time::ZERO,

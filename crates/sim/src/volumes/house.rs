@@ -6,12 +6,13 @@ use super::blocks::{BLOCKS, Image};
 use crate::rng::Rng;
 use std::collections::VecDeque;
 use types::Broken;
-use volume::{Epoch, Home, HomeRefusal, HomeState, Rule, Stamp, Step};
+use volume::{Epoch, Home, HomeRefusal, HomeState, HostId, Rule, Stamp, Step};
 
 /// The contents of home's device.
 #[derive(Clone, Debug)]
 struct Device {
     epoch: Epoch,
+    owner: HostId,
     mark: Stamp,
     blocks: Image,
     /// The write-back in the journal, with the mark that it comes to, when all of it is there.
@@ -24,8 +25,10 @@ pub(crate) type Caller = (usize, u64);
 /// A call of a host.
 #[derive(Clone, Debug)]
 pub(crate) enum HomeCall {
-    Fence(Epoch),
+    Fence(Epoch, HostId),
     Write(WriteCall),
+    /// The newest epoch, its owner and the mark are to be told.
+    Ask,
 }
 
 /// A write-back.
@@ -44,6 +47,8 @@ pub(crate) enum HomeAnswer {
     Durable(Stamp),
     Failed,
     Ended(Epoch),
+    /// The volume is this host's, under this epoch, and everything up to here is home.
+    Says(Epoch, HostId, Stamp),
 }
 
 #[derive(Debug)]
@@ -63,12 +68,15 @@ pub(crate) struct House {
     /// A copy of its device, and whether it was ever brought back.
     backup: Option<Device>,
     was_restored: bool,
+    /// The newest epoch, also if it is about to begin, and whose it is.
+    newest: (Epoch, HostId),
     broken: Broken<Rule>,
 }
 
 impl House {
     pub(crate) fn new(broken: Broken<Rule>) -> Self {
-        let device = Device { epoch: Epoch(0), mark: Stamp::ZERO, blocks: [Stamp::ZERO; BLOCKS], journal: None };
+        let (epoch, owner, mark) = (Epoch(0), HostId(u64::MAX), Stamp::ZERO);
+        let device = Device { epoch, owner, mark, blocks: [Stamp::ZERO; BLOCKS], journal: None };
         let machine = Home::new(device.epoch, device.mark, None, broken);
         Self {
             machine,
@@ -78,6 +86,7 @@ impl House {
             left: Vec::new(),
             is_writing: false,
             fencing: None,
+            newest: (epoch, owner),
             life: 1,
             generation: 1,
             backup: None,
@@ -123,7 +132,8 @@ impl House {
                 self.device.blocks[block] = stamp;
             }
         }
-        let Device { epoch, mark, ref journal, .. } = self.device;
+        let Device { epoch, owner, mark, ref journal, .. } = self.device;
+        self.newest = (epoch, owner);
         self.machine = Home::new(epoch, mark, journal.as_ref().map(|(through, _)| *through), self.broken);
         (self.call, self.fencing, self.is_writing) = (None, None, false);
         self.left.clear();
@@ -157,6 +167,7 @@ impl House {
         };
         let waiting = self.crash(rng);
         self.device = backup;
+        self.newest = (self.device.epoch, self.device.owner);
         self.machine = Home::new(self.device.epoch, self.device.mark, None, self.broken);
         self.generation += rng.below(2);
         self.was_restored = true;
@@ -167,17 +178,31 @@ impl House {
         self.machine.step().is_some()
     }
 
+    /// The newest epoch that has begun, whose it is, and the mark.
+    pub(crate) fn stands(&self) -> (Epoch, HostId, Stamp) {
+        (self.machine.epoch(), self.newest.1, self.machine.mark())
+    }
+
     /// A call has arrived. Gives what is to be told at once, and to whom.
     pub(crate) fn take(&mut self, host: Caller, call: HomeCall) -> Vec<(Caller, HomeAnswer)> {
         let taken = match &call {
-            HomeCall::Fence(epoch) => self.machine.fence(*epoch),
+            // Of two hosts that want the same one, it is that of the first.
+            HomeCall::Fence(epoch, owner) if self.newest.0 == *epoch && self.newest.1 != *owner => {
+                Err(HomeRefusal::Ended(*epoch))
+            }
+            HomeCall::Fence(epoch, _) => self.machine.fence(*epoch),
+            HomeCall::Ask => {
+                let (epoch, owner, mark) = self.stands();
+                return vec![(host, HomeAnswer::Says(epoch, owner, mark))];
+            }
             HomeCall::Write(write) => self.machine.begin(write.epoch, write.through, write.is_joined),
         };
         match (taken, call) {
             (Err(HomeRefusal::Ended(epoch)), _) => vec![(host, HomeAnswer::Ended(epoch))],
             (Err(HomeRefusal::Busy), _) => vec![(host, HomeAnswer::Failed)],
             (Err(HomeRefusal::NotNext(mark)), _) => vec![(host, HomeAnswer::Durable(mark))],
-            (Ok(()), HomeCall::Fence(epoch)) => {
+            (Ok(()), HomeCall::Fence(epoch, owner)) => {
+                self.newest = (epoch, owner);
                 let earlier = self.fencing.replace((host, epoch)).map(|(host, _)| host);
                 // The fence puts an end to a write-back that is not whole in the journal.
                 let is_ended = matches!(self.machine.step(), Some(Step::Fence(_)));
@@ -192,6 +217,7 @@ impl House {
                 self.call = Some((host, write));
                 Vec::new()
             }
+            (Ok(()), HomeCall::Ask) => Vec::new(),
         }
     }
 
@@ -224,7 +250,10 @@ impl House {
             }
             Step::Install => {}
             Step::Mark(through) => (self.device.mark, self.device.journal) = (through.max(self.device.mark), None),
-            Step::Fence(epoch) => (self.device.epoch, self.device.journal) = (epoch, None),
+            Step::Fence(epoch) => {
+                (self.device.epoch, self.device.journal) = (epoch, None);
+                self.device.owner = self.newest.1;
+            }
         }
         let mark = self.machine.done(step);
         if let Step::Fence(epoch) = step {

@@ -37,9 +37,14 @@ pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) broken: Broken<Rule>,
     pub(crate) rng: Rng,
+    /// Of what happens to caches: days on which nothing does are as they would be without this.
+    pub(crate) cache_rng: Rng,
     pub(crate) now: Time,
     pub(crate) trace: Trace,
     pub(crate) registry: View,
+    /// The states of it before, oldest first, and the last that home was told of.
+    pub(crate) past: Vec<View>,
+    pub(crate) kept: Option<View>,
     pub(crate) house: House,
     pub(crate) hosts: Vec<Host>,
     pub(crate) peers: Vec<Peer>,
@@ -48,6 +53,8 @@ pub(crate) struct World {
     pub(crate) sessions: u64,
     pub(crate) requests: u64,
     pub(crate) partitions: u64,
+    /// Counts the attachments of all hosts.
+    pub(crate) attachments: u64,
     pub(crate) is_calm: bool,
     /// Lists were given up, and nobody has begun with what is left yet.
     pub(crate) has_lost: bool,
@@ -79,10 +86,13 @@ impl World {
         let peers = (1..=partitions).map(|number| Peer::new(PartitionId(number), &scenario, broken)).collect();
         Self {
             rng,
+            cache_rng: Rng::new(!seed),
             broken,
             now: Time(1_000_000),
             trace: Trace::new(readable),
             registry: View { revision: 1, entry },
+            past: Vec::new(),
+            kept: None,
             house: House::new(broken),
             hosts: scenario.drift.iter().map(|&drift| Host::new(drift, broken)).collect(),
             peers,
@@ -91,6 +101,7 @@ impl World {
             sessions: 0,
             requests: 0,
             partitions,
+            attachments: 0,
             is_calm: false,
             has_lost: false,
             found: Ok(()),
@@ -130,7 +141,9 @@ impl World {
     fn rests(&mut self) -> bool {
         let now = self.now;
         let owners = self.hosts.iter_mut().filter_map(|host| match &mut host.role {
-            Role::Owner(owner) => Some((host.drift, host.log.as_ref().is_some_and(|it| it.failed_at.is_some()), owner)),
+            Role::Owner(owner) => {
+                Some((host.drift, host.cache.log.as_ref().is_some_and(|it| it.failed_at.is_some()), owner))
+            }
             _ => None,
         });
         let mut count = 0;

@@ -10,6 +10,8 @@ pub(crate) struct Troubles {
     pub(crate) kill_host: u64,
     pub(crate) lose_log: u64,
     pub(crate) fail_log: u64,
+    pub(crate) lose_tail: u64,
+    pub(crate) copy_cache: u64,
     pub(crate) cut_host: u64,
     pub(crate) sleep: u64,
     pub(crate) crash_peer: u64,
@@ -20,6 +22,7 @@ pub(crate) struct Troubles {
     pub(crate) leave: u64,
     pub(crate) resize: u64,
     pub(crate) detach: u64,
+    pub(crate) roll_back: u64,
 }
 
 /// On so many days of a thousand the only copy that an answer waits for is the owner's own.
@@ -30,6 +33,12 @@ const FAILED_LOG_PERMILLE: u32 = 200;
 
 /// On so many days of a thousand home is brought back from a copy.
 const RESTORED_HOME_PERMILLE: u32 = 150;
+/// On so many days of a thousand the registry's store is put back from older copies.
+const ROLLED_BACK_PERMILLE: u32 = 150;
+
+/// On so many days of a thousand caches lose what they had at their ends, or older copies of them come back. With W = 1 they
+/// have the only copies, so these are lost then.
+const CACHES_PERMILLE: u32 = 300;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
@@ -74,6 +83,13 @@ impl Scenario {
         if own.chance(RESTORED_HOME_PERMILLE) {
             scenario.troubles.restore_home = 1;
         }
+        // Of a home and a registry that both go back nobody knows enough.
+        if own.chance(ROLLED_BACK_PERMILLE) && scenario.troubles.restore_home == 0 {
+            scenario.troubles.roll_back = 1;
+        }
+        if scenario.copies > 1 && own.chance(CACHES_PERMILLE) {
+            (scenario.troubles.lose_tail, scenario.troubles.copy_cache) = (own.pick(&[0, 2]), own.pick(&[0, 4]));
+        }
         scenario
     }
 
@@ -105,6 +121,8 @@ impl Scenario {
                 kill_host: t(rng, &[0, 1, 2]),
                 lose_log: t(rng, &[0, 1]),
                 fail_log: 0,
+                lose_tail: 0,
+                copy_cache: 0,
                 cut_host: t(rng, &[0, 1, 3]),
                 sleep: t(rng, &[0, 1, 3]),
                 crash_peer: t(rng, &[0, 1, 3]),
@@ -115,6 +133,7 @@ impl Scenario {
                 leave: t(rng, &[0, 0, 1]),
                 resize: t(rng, &[0, 0, 5]),
                 detach: t(rng, &[0, 0, 2]),
+                roll_back: 0,
             },
         }
     }
@@ -125,6 +144,8 @@ impl Scenario {
             kill_host: 0,
             lose_log: 0,
             fail_log: 0,
+            lose_tail: 0,
+            copy_cache: 0,
             cut_host: 0,
             sleep: 0,
             crash_peer: 0,
@@ -135,6 +156,7 @@ impl Scenario {
             leave: 0,
             resize: 0,
             detach: 0,
+            roll_back: 0,
         };
     }
 }

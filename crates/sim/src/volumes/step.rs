@@ -44,6 +44,8 @@ enum Act {
     KillHost,
     LoseLog,
     FailLog,
+    LoseTail,
+    CopyCache,
     CutHost,
     Sleep,
     CrashPeer,
@@ -52,6 +54,7 @@ enum Act {
     CrashHome,
     RestoreHome,
     Leave,
+    RollBack,
 }
 
 impl World {
@@ -109,6 +112,8 @@ impl World {
             (Act::KillHost, troubles.kill_host),
             (Act::LoseLog, troubles.lose_log),
             (Act::FailLog, troubles.fail_log),
+            (Act::LoseTail, troubles.lose_tail),
+            (Act::CopyCache, troubles.copy_cache),
             (Act::CutHost, troubles.cut_host),
             (Act::Sleep, troubles.sleep),
             (Act::CrashPeer, troubles.crash_peer),
@@ -117,6 +122,7 @@ impl World {
             (Act::CrashHome, troubles.crash_home),
             (Act::RestoreHome, troubles.restore_home),
             (Act::Leave, troubles.leave),
+            (Act::RollBack, troubles.roll_back),
         ];
         let acts: Vec<_> = usual.map(|(act, weight)| (act, weight * USUAL)).into_iter().chain(rare).collect();
         let sum: u64 = acts.iter().map(|(_, weight)| weight).sum();
@@ -162,6 +168,8 @@ impl World {
             Act::KillHost => self.kill_host(host, false),
             Act::LoseLog => self.kill_host(host, true),
             Act::FailLog if is_awake => self.fail_log(host),
+            Act::LoseTail => self.lose_tail(host),
+            Act::CopyCache => self.copy_cache(host),
             Act::CutHost => {
                 let is_apart = self.rng.chance(500);
                 (self.hosts[host].is_cut, self.hosts[host].is_apart) = (!is_apart, is_apart);
@@ -181,6 +189,7 @@ impl World {
             Act::CrashHome => self.crash_home(),
             Act::RestoreHome => self.restore_home(),
             Act::Leave => self.leave(peer),
+            Act::RollBack => self.roll_back(),
             _ => {}
         }
         Ok(())

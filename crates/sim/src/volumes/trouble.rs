@@ -1,9 +1,9 @@
 //! Trouble: processes that die, devices that are lost, and the operator's say.
 
-use super::host::Role;
+use super::host::{Cache, Role};
 use super::run::World;
 use std::mem;
-use volume::PartitionId;
+use volume::{PartitionId, Sequence};
 
 impl World {
     /// A host's process dies. Of its log the part that is not stable may be there all the same.
@@ -16,25 +16,57 @@ impl World {
         });
         self.end_role(host);
         let it = &mut self.hosts[host];
-        if let Some(log) = &mut it.log {
-            let last = log.failed_at.take().unwrap_or_else(|| log.last());
-            let kept = self.rng.between(log.durable.0, last.0);
-            log.records.retain(|sequence, _| sequence.0 <= kept);
-            log.durable.0 = kept;
+        if let Some(log) = &mut it.cache.log {
+            let last = log.failed_at.unwrap_or_else(|| log.last());
+            log.cut(Sequence(self.rng.between(log.durable.0, last.0)));
         }
         if loses_log {
-            it.log = None;
-            it.logs += 1;
+            it.cache = Cache::default();
         }
         let requests = mem::take(&mut it.requests);
         self.truth.forget(&requests);
+    }
+
+    /// A host's machine dies, and the device of its log has not kept all that it had said was stable.
+    pub(super) fn lose_tail(&mut self, host: usize) {
+        self.kill_host(host, false);
+        let Cache { log, earlier } = &mut self.hosts[host].cache;
+        // After a start of the machine nothing is known of the process before.
+        earlier.are_dead &= self.cache_rng.chance(500);
+        let Some(log) = log else { return };
+        let Some(first) = log.records.keys().next().copied() else { return };
+        let kept = self.cache_rng.between(first.before().0, log.last().0);
+        log.cut(Sequence(kept));
+        self.note(&[34, host as u64, kept], || format!("the log of h{host} has lost what it had behind {kept}"));
+    }
+
+    /// Somebody copies a host's cache, which may be in use; or restores the copy there, or at another host. Nobody restores one
+    /// under a process that runs.
+    pub(super) fn copy_cache(&mut self, host: usize) {
+        if self.hosts[host].saved.is_none() || self.cache_rng.chance(300) {
+            let mut cache = self.hosts[host].cache.clone();
+            if let Some(log) = &mut cache.log {
+                log.cut(log.failed_at.unwrap_or_else(|| log.last()));
+            }
+            self.hosts[host].saved = Some(cache);
+            return;
+        }
+        let to = self.cache_rng.index(self.hosts.len());
+        if !matches!(self.hosts[to].role, Role::Idle) {
+            return;
+        }
+        let Some(mut cache) = self.hosts[host].saved.take() else { return };
+        // It is another directory, unless its files went into that which it had been copied from.
+        cache.earlier.are_dead &= to == host && self.cache_rng.chance(500);
+        self.note(&[35, host as u64, to as u64], || format!("h{to} has h{host}'s cache, as it was once"));
+        self.hosts[to].cache = cache;
     }
 
     /// The device of an owner's log takes nothing any more, and can be read.
     pub(super) fn fail_log(&mut self, host: usize) {
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
-        let (Role::Owner(owner), Some(log)) = (&mut it.role, &mut it.log) else { return };
+        let (Role::Owner(owner), Some(log)) = (&mut it.role, &mut it.cache.log) else { return };
         if log.failed_at.is_none() {
             log.failed_at = Some(log.last());
             owner.lose_log(clock);

@@ -7,7 +7,7 @@ use super::run::{VOLUME, World};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::mem;
-use volume::{Effect, Owner, OwnerConfig, TakeOverEffect, View, WriteBack};
+use volume::{Effect, Epoch, Owner, OwnerConfig, TakeOverEffect, View, WriteBack};
 
 impl World {
     pub(super) fn drain(&mut self, host: usize) {
@@ -49,7 +49,9 @@ impl World {
                 }
             }
             Effect::Read(read) => self.hosts[host].reads.push_back(OwnRead::ForHolder(read)),
-            Effect::Change(change) => self.propose(host, change),
+            Effect::Change(change) => self.propose(host, change, None),
+            Effect::AskHome => self.hosts[host].call_home(HomeCall::Ask),
+            Effect::Restore(restore) => self.propose(host, restore.change, Some(restore.revision)),
             Effect::Ended(_) | Effect::Detached => {
                 self.note(&[30, host as u64], || format!("h{host} is not the owner any more: {effect:?}"));
                 while let Some(effect) = self.hosts[host].owner().and_then(Owner::poll_effect) {
@@ -66,7 +68,7 @@ impl World {
     pub(super) fn write_back(&mut self, host: usize, back: WriteBack) {
         let WriteBack { after, through, is_joined } = back;
         let it = &mut self.hosts[host];
-        let Some(log) = &it.log else { return };
+        let Some(log) = &it.cache.log else { return };
         let mut newest = BTreeMap::new();
         for record in log.records.values().filter(|it| it.stamp > after && it.stamp <= through) {
             newest.extend(blocks::blocks(record.extent).map(|block| (block, record.stamp)));
@@ -78,10 +80,11 @@ impl World {
     }
 
     pub(super) fn take_over_wants(&mut self, host: usize, effect: TakeOverEffect) {
+        let id = self.hosts[host].id;
         let it = &mut self.hosts[host];
         match effect {
-            TakeOverEffect::Change(change) => it.changes.push_back((it.life, change)),
-            TakeOverEffect::FenceHome(epoch) => it.call_home(HomeCall::Fence(epoch)),
+            TakeOverEffect::Change(change) => self.propose(host, change, None),
+            TakeOverEffect::FenceHome(epoch) => it.call_home(HomeCall::Fence(epoch, id)),
             TakeOverEffect::Connect(partition) => drop(it.wanted.insert(partition)),
             TakeOverEffect::Disconnect(partition) => {
                 it.wanted.remove(&partition);
@@ -125,10 +128,25 @@ impl World {
                 self.went_back();
             }
             TakeOverEffect::Done(view) => self.taken_over(host, view),
-            TakeOverEffect::Lost(_) => {
+            TakeOverEffect::Lost(epoch) => {
                 self.note(&[31, host as u64], || format!("h{host} was not the first to take over"));
                 self.end_role(host);
+                self.look_for_later(epoch, host);
             }
+            TakeOverEffect::RegistryBack => {
+                self.note(&[37, host as u64], || format!("h{host} finds that the registry has gone back"));
+                self.end_role(host);
+                self.rebuild();
+            }
+        }
+    }
+
+    /// A host that took over was refused by who knows of this epoch: if the registry knows of no such one of another host, it
+    /// has gone back.
+    fn look_for_later(&mut self, epoch: Epoch, host: usize) {
+        let entry = &self.registry.entry;
+        if entry.epoch < epoch || entry.epoch == epoch && entry.owner == Some(self.hosts[host].id) {
+            self.rebuild();
         }
     }
 
@@ -147,8 +165,8 @@ impl World {
         let (home, home_life) = (self.hosts[host].home, self.hosts[host].home_life);
         self.end_role(host);
         // The log's writes are home, or were not the volume's any more.
-        self.hosts[host].log = None;
-        let id = self.host_id(host);
+        self.hosts[host].cache.log = None;
+        let id = self.hosts[host].id;
         if view.entry.owner != Some(id) {
             return;
         }
@@ -176,7 +194,8 @@ impl World {
         (it.home, it.home_life) = (home, home_life);
         let clock = it.clock(self.now);
         let owner = Owner::attach(clock, config, VOLUME, id, 1000 + host as u64, view);
-        it.log = Some(OwnLog { epoch, ..OwnLog::default() });
+        it.cache.log = Some(OwnLog { epoch, ..OwnLog::default() });
+        it.cache.earlier.hosts = vec![id];
         it.role = Role::Owner(Box::new(owner));
         self.drain(host);
     }

@@ -13,7 +13,7 @@ use types::{Broken, GoodbyeReason};
 pub struct TakeOverConfig {
     /// The volume.
     pub volume: VolumeId,
-    /// The host that takes it over.
+    /// The host that takes it over, by the number of this attachment.
     pub host: HostId,
     /// Whether it keeps the volume, or only brings it home.
     pub keeps: bool,
@@ -45,6 +45,15 @@ impl TakeOverConfig {
     }
 }
 
+/// The attachments that a host's cache remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// Their numbers.
+    pub hosts: Vec<HostId>,
+    /// Whether the processes that made them are known to be dead. It is not enough that nobody uses the cache: it may be a copy.
+    pub are_dead: bool,
+}
+
 /// An action that a take-over wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakeOverEffect {
@@ -71,8 +80,8 @@ pub enum TakeOverEffect {
     /// The write-back that has begun comes to no end.
     Abort,
     /// These lists are missing, or have a damaged copy that no other list has a good one for; or, if none is named, the only
-    /// copy that counts is in the log of another host, or is damaged. It waits for them, or for
-    /// [`TakeOver::accept_loss`]: writes that only their holders have are lost then. It says so once for each time that the
+    /// copy that counts is in the log of another host, or is damaged. With an own log ([`TakeOver::has_own_log`]) they are missed
+    /// only by what that may have lost. It waits for them, or for [`TakeOver::accept_loss`]: writes that only their holders have are lost then. It says so once for each time that the
     /// lists are read, and each has to be accepted.
     Missing(Vec<PartitionId>),
     /// Home went back: holders were told that it has more. Its gap, and all that was written behind that, is lost if
@@ -82,4 +91,7 @@ pub enum TakeOverEffect {
     Done(View),
     /// It is over: another host was first, under this epoch.
     Lost(Epoch),
+    /// It is over: the registry has gone back, and is to be made again of what home and holders know (see
+    /// [`Findings`](crate::Findings)).
+    RegistryBack,
 }

@@ -3,7 +3,7 @@
 use super::TakeOverConfig;
 use super::holders::{Holder, Holders};
 use crate::lists::{Lists, Source};
-use crate::registry::{HostId, Registered};
+use crate::registry::Registered;
 use crate::rule::Rule;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -20,8 +20,19 @@ pub(super) struct Situation<'a> {
     pub(super) before: &'a Registered,
     /// The holders that stand in the registry now.
     pub(super) holders: &'a [PartitionId],
-    /// The host that takes over.
-    pub(super) host: HostId,
+    /// Whether that is of this host's own.
+    pub(super) is_own: bool,
+}
+
+/// The lists that are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needed {
+    /// Those of all holders but W - 2.
+    AllButSome,
+    /// Those of all: there may have been other holders, of which nobody knows.
+    All,
+    /// That of the owner before, as nobody else counted copies: no other is enough.
+    Owner,
 }
 
 /// The lists, as far as they have come.
@@ -31,17 +42,20 @@ pub(super) struct Reading {
     broken: Broken<Rule>,
     pub(super) holders: Holders,
     pub(super) lists: Lists,
-    /// Whether they are not enough, whatever they have: nobody else counted copies.
-    lacks_owner: bool,
+    needed: Needed,
     /// Copies that were asked for, and are none.
     damaged: BTreeSet<(Stamp, Source)>,
     /// The own log, and the epoch that it is of.
     own: Option<(Epoch, Vec<Entry>)>,
+    /// Whether that is of the epoch that home's mark is of, and has no damage behind it.
+    pub(super) has_own: bool,
     /// When lists that are missing are spoken of.
     pub(super) say_at: Option<Time>,
     /// Everything up to here was home, as holders were told.
     home: Stamp,
     accepts_loss: bool,
+    /// The lists that were gone on without.
+    pub(super) given_up: Option<Vec<PartitionId>>,
     /// The holders whose sessions ended in the middle of their lists when loss was accepted, and that were waited for once more.
     spared: BTreeSet<PartitionId>,
 }
@@ -68,7 +82,7 @@ impl Situation<'_> {
     /// Whether another host may have had the volume, and has not detached it. Home hears of the epoch of each one that has.
     fn had_other_owner(&self) -> bool {
         let Registered { owner, is_taking, .. } = *self.before;
-        self.mark.epoch > Epoch(0) && owner.is_some_and(|owner| owner != self.host || is_taking)
+        self.mark.epoch > Epoch(0) && owner.is_some() && (!self.is_own || is_taking)
     }
 }
 
@@ -79,12 +93,14 @@ impl Reading {
             broken: config.broken,
             holders: Holders::default(),
             lists: Lists::default(),
-            lacks_owner: false,
+            needed: Needed::AllButSome,
             damaged: BTreeSet::new(),
             own: None,
+            has_own: false,
             say_at: None,
             home: Stamp::ZERO,
             accepts_loss: false,
+            given_up: None,
             spared: BTreeSet::new(),
         }
     }
@@ -97,7 +113,7 @@ impl Reading {
     /// All lists are read anew: what was accepted as lost was so for those of before.
     pub(super) fn begin(&mut self, now: Time, situation: Situation<'_>) {
         self.lists = Lists::default();
-        self.accepts_loss = false;
+        (self.accepts_loss, self.given_up) = (false, None);
         self.spared.clear();
         self.home = Stamp::ZERO;
         self.say_at = Some(now + self.silence);
@@ -106,7 +122,7 @@ impl Reading {
         self.holders.begin(holders, after);
         let (is_home, own) = (situation.is_home(), self.own.as_ref().filter(|(epoch, _)| *epoch == mark.epoch));
         let is_behind = |it: &(Stamp, Source)| it.1 == Source::Own && it.0 > mark;
-        let has_own = own.is_some() && !self.damaged.iter().any(is_behind);
+        self.has_own = own.is_some() && !self.damaged.iter().any(is_behind);
         if let Some((epoch, own)) = own {
             // A log has nothing any more of what was home: its writes follow each other.
             let first = own.first().map_or(Sequence(0), |first| first.stamp.sequence.before());
@@ -114,8 +130,14 @@ impl Reading {
             self.home = if first > mark.sequence { home } else { self.home };
             self.lists.add(Source::Own, own, &self.damaged);
         }
-        self.lacks_owner = !is_home && !has_own && (own.is_some() || situation.had_other_owner()) && before.copies < 2;
-        if is_home || has_own {
+        let is_alone = before.copies < 2;
+        let lacks_owner = !is_home && !self.has_own && (own.is_some() || situation.had_other_owner()) && is_alone;
+        self.needed = match before.is_rebuilt {
+            _ if lacks_owner => Needed::Owner,
+            true => Needed::All,
+            false => Needed::AllButSome,
+        };
+        if is_home || self.has_own && (is_alone || self.broken.is(Rule::OwnLogIsAList)) {
             self.holders.clear();
         }
     }
@@ -170,7 +192,10 @@ impl Reading {
                 }
             }
             None => Enough::Yes,
-            Some(_) if self.accepts_loss && self.holders.iter().all(Holder::is_had) => Enough::Yes,
+            Some(missing) if self.accepts_loss && self.holders.iter().all(Holder::is_had) => {
+                self.given_up = Some(missing);
+                Enough::Yes
+            }
             Some(missing) if self.say_at.take_if(|at| *at <= now).is_some() => Enough::Missing(missing),
             Some(_) => Enough::Wait,
         }
@@ -180,8 +205,9 @@ impl Reading {
     fn missing(&self, copies: u8, mark: Stamp) -> Option<Vec<PartitionId>> {
         let is_missing = |it: &&Holder| !it.is_listed || self.has_lost(it.partition, mark);
         let missing = self.holders.iter().filter(is_missing).map(|it| it.partition).collect::<Vec<_>>();
-        let without = usize::from(copies).saturating_sub(2) + usize::from(self.broken.is(Rule::EnoughLists));
-        (missing.len() > without || self.lacks_owner).then_some(missing)
+        let spared = if self.needed == Needed::All { 0 } else { usize::from(copies).saturating_sub(2) };
+        let without = spared + usize::from(self.broken.is(Rule::EnoughLists));
+        (missing.len() > without || self.needed == Needed::Owner).then_some(missing)
     }
 
     /// Whether a holder has a damaged copy of what no list has.

@@ -3,7 +3,9 @@
 use super::{content, extent, number, say_extent, say_record, say_stamp, stamp, value};
 use crate::play::Player;
 use protocol::Goodbye;
-use protocol::volumes::{Copy, Counted, Fetch, Forget, Free, List, Listed, Open, Opened, Refused};
+use protocol::volumes::{
+    Copy, Counted, Fetch, Forget, Free, HeldVolume, List, ListVolumes, Listed, Open, Opened, Refused, Volumes,
+};
 use std::fmt::Write as _;
 use std::time::Duration;
 use types::{Broken, GoodbyeReason, SessionId};
@@ -55,6 +57,7 @@ impl HolderScript {
                 let after = value(rest, "after").map_or(Some(Stamp::ZERO), stamp)?;
                 List { volume: VOLUME, epoch: Epoch(number(epoch)?), after }.into()
             }
+            ["volumes"] => ListVolumes { from: VolumeId(0) }.into(),
             ["fetch", which] => Fetch { stamp: stamp(which)? }.into(),
             ["goodbye"] => Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),
             ["lost"] => {
@@ -119,6 +122,13 @@ fn say(message: &FromHolder) -> String {
             format!("Kept {} {}", say_stamp(*stamp), say_extent(*extent))
         }
         FromHolder::Kept(Kept { stamp, record: None }) => format!("Kept {} no more", say_stamp(*stamp)),
+        FromHolder::Volumes(Volumes { volumes, is_last, .. }) => {
+            let held = |it: &HeldVolume| {
+                format!("epoch {} in revision {}, through {}", it.epoch.0, it.revision, say_stamp(it.last))
+            };
+            let held: Vec<_> = volumes.iter().map(held).collect();
+            format!("Volumes {}{}", held.join(" "), if *is_last { " and no more" } else { "" })
+        }
         FromHolder::Leaving(_) => "Leaving".to_owned(),
         FromHolder::Goodbye(goodbye) => format!("Goodbye {}", goodbye.reason.name()),
     }
@@ -165,6 +175,7 @@ impl Player for HolderScript {
                 let entry = Registered {
                     epoch: Epoch(number(epoch)?),
                     is_taking: rest.contains(&"taking"),
+                    is_rebuilt: rest.contains(&"rebuilt"),
                     holders: listed.into_iter().collect(),
                     ..Registered::new(1 << 20, 2, Duration::from_secs(1))
                 };

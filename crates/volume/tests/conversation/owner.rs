@@ -1,6 +1,6 @@
 //! An owner, with its log and a registry that does what it is asked.
 
-use super::{content, extent, ms, number, partition, say_record, say_stamp, sequence, value};
+use super::{content, extent, ms, number, partition, say_record, say_stamp, sequence, stamp, value};
 use crate::play::Player;
 use protocol::volumes::{Copy, Counted, Free, Leaving, Open, Opened, Refused};
 use std::collections::BTreeMap;
@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use types::{Broken, Time};
 use volume::{
-    Ack, Change, Circle, Degraded, Effect, Epoch, Found, FromHolder, HostId, Member, Owner, OwnerConfig, PartitionId,
-    Read, Record, Registered, RequestId, Rule, Sequence, Standing, Stream, ToHolder, View, VolumeId, Write, WriteBack,
+    Ack, Change, Circle, Degraded, Effect, Epoch, Found, FromHolder, HomeSays, HostId, Member, Owner, OwnerConfig,
+    PartitionId, Read, Record, Registered, RequestId, Restore, Rule, Sequence, Standing, Stream, ToHolder, View,
+    VolumeId, Write, WriteBack,
 };
 
 pub(crate) struct OwnerScript {
@@ -18,6 +19,8 @@ pub(crate) struct OwnerScript {
     now: Time,
     registry: View,
     change: Option<Change>,
+    /// The revision that it makes, if it puts an entry back.
+    restores: Option<u64>,
     back: Option<WriteBack>,
     log: BTreeMap<Sequence, Record>,
     reads: BTreeMap<u64, Read>,
@@ -34,6 +37,7 @@ impl OwnerScript {
             now: Time::ZERO,
             registry: View { revision: 1, entry },
             change: None,
+            restores: None,
             back: None,
             log: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -128,8 +132,14 @@ impl OwnerScript {
         };
         let outcome = match words {
             ["made"] => {
-                self.registry = View { revision: self.registry.revision + 1, entry: change.entry };
+                let revision = self.restores.take().unwrap_or(self.registry.revision + 1);
+                self.registry = View { revision, entry: change.entry };
                 Ok(self.registry.clone())
+            }
+            // The store was put back from a copy that is so many revisions older.
+            ["back", revisions] => {
+                self.registry.revision -= number(revisions)?;
+                Err(Some(self.registry.clone()))
             }
             ["refused", ..] => {
                 let epoch = Epoch(value(words, "epoch").map_or(Some(1), number)?);
@@ -183,6 +193,12 @@ impl OwnerScript {
                 self.change = Some(change);
                 line
             }
+            Effect::AskHome => "ask home".to_owned(),
+            Effect::Restore(Restore { change, revision }) => {
+                let line = format!("restore over {}: revision {revision}", change.expects);
+                (self.change, self.restores) = (Some(change), Some(revision));
+                line
+            }
             Effect::Ended(Epoch(epoch)) => format!("ended by epoch {epoch}"),
             Effect::Detached => "detached".to_owned(),
         };
@@ -199,6 +215,7 @@ pub(crate) fn say_to_holder(message: &ToHolder) -> String {
         ToHolder::Forget(_) => "Forget".to_owned(),
         ToHolder::List(list) => format!("List {} after={}", list.epoch.0, say_stamp(list.after)),
         ToHolder::Fetch(fetch) => format!("Fetch {}", say_stamp(fetch.stamp)),
+        ToHolder::ListVolumes(list) => format!("ListVolumes from={}", list.from.0),
         ToHolder::Goodbye(goodbye) => format!("Goodbye {}", goodbye.reason.name()),
     }
 }
@@ -226,6 +243,13 @@ impl Player for OwnerScript {
                 let Sequence(logged) = self.owner.lose_log(self.now);
                 writeln!(self.said, "= through {logged}").unwrap();
             }
+            ["home", "says", "own", mark] => {
+                self.owner.home_says(self.now, HomeSays::Own(stamp(mark)?));
+            }
+            ["home", "says", "other", epoch] => {
+                self.owner.home_says(self.now, HomeSays::Other(Epoch(number(epoch)?)));
+            }
+            ["home", "says", "nothing"] => self.owner.home_says(self.now, HomeSays::Nothing),
             ["home", "durable"] => {
                 let Some(WriteBack { through, .. }) = self.back.take() else {
                     self.nothing();
@@ -245,7 +269,7 @@ impl Player for OwnerScript {
                 let records = self.log.range(from..=through).map(|(_, record)| record.clone()).collect();
                 self.owner.found(self.now, number, Found { records, through });
             }
-            ["made" | "unknown"] | ["refused", ..] => self.outcome(&words)?,
+            ["made" | "unknown"] | ["refused" | "back", ..] => self.outcome(&words)?,
             ["members", ref words @ ..] => self.members(words)?,
             ["drain"] => self.owner.drain(self.now),
             ["detach"] => self.owner.detach(self.now),

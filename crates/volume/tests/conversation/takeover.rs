@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use types::{Broken, Time};
 use volume::{
-    Change, Entry, Epoch, FromHolder, HostId, Kept, PartitionId, Registered, Rule, Source, Stamp, TakeOver,
+    Change, Earlier, Entry, Epoch, FromHolder, HostId, Kept, PartitionId, Registered, Rule, Source, Stamp, TakeOver,
     TakeOverConfig, TakeOverEffect, View, VolumeId,
 };
 
@@ -33,7 +33,9 @@ impl TakeOverScript {
         Self { takeover, broken, now: Time::ZERO, registry, change: None, end, is_home_slow: false, said }
     }
 
-    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 lets-go slow-home taking`, in the words that differ from the usual.
+    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 earlier=1 copied lets-go slow-home taking rebuilt`, in the
+    /// words that differ from the usual. With a log the host was the owner by the attachment 1, and the process that had it is known
+    /// to be dead, unless its cache was copied.
     fn begin(&mut self, words: &[&str]) -> Option<()> {
         let of = |text: &str| text.split(',').map(partition).collect::<Option<Vec<_>>>();
         let owner = value(words, "owner").map_or(Some(1), number)?;
@@ -42,6 +44,7 @@ impl TakeOverScript {
             owner: (owner > 0).then_some(HostId(owner)),
             copies: value(words, "copies").map_or(Some(2), number)? as u8,
             is_taking: words.contains(&"taking"),
+            is_rebuilt: words.contains(&"rebuilt"),
             holders: value(words, "holders").map_or(Some(Vec::new()), of)?,
             ..self.registry.entry.clone()
         };
@@ -57,8 +60,10 @@ impl TakeOverScript {
         if let Some(entries) = value(words, "own") {
             let entries = entries.split(',').map(entry).collect::<Option<Vec<_>>>()?;
             let epoch = entries.first()?.stamp.epoch;
-            let config = TakeOverConfig { host: HostId(1), ..config };
-            self.takeover = TakeOver::new(self.now, config, self.registry.clone()).with_own_log(epoch, entries);
+            let hosts = vec![HostId(value(words, "earlier").map_or(Some(1), number)?)];
+            let earlier = Earlier { hosts, are_dead: !words.contains(&"copied") };
+            let takeover = TakeOver::new(self.now, config, self.registry.clone()).with_earlier(self.now, earlier);
+            self.takeover = takeover.with_own_log(epoch, entries);
         }
         Some(())
     }
@@ -102,6 +107,10 @@ impl TakeOverScript {
                 self.hear(words)?;
                 Err(Some(self.registry.clone()))
             }
+            ["back"] => {
+                self.registry.revision -= 1;
+                Err(Some(self.registry.clone()))
+            }
             _ => Err(None),
         };
         self.takeover.changed(self.now, outcome);
@@ -122,11 +131,13 @@ impl TakeOverScript {
     fn say(&mut self, effect: TakeOverEffect) {
         let line = match effect {
             TakeOverEffect::Change(change) => {
-                let Registered { epoch, owner, is_taking, ref holders, .. } = change.entry;
+                let Registered { epoch, owner, is_taking, ref holders, ref accepted_loss, .. } = change.entry;
                 let holders: Vec<_> = holders.iter().map(|it| format!("p{}", it.0)).collect();
+                let without = accepted_loss.as_ref().map(|it| format!(", without {}", say_lists(&it.lists)));
                 let owner = owner.map_or("nobody".to_owned(), |owner| format!("host {}", owner.0));
                 let taking = if is_taking { " taking over" } else { "" };
-                let line = format!("change: epoch {}, {owner}{taking}, holders {}", epoch.0, holders.join(","));
+                let (holders, without) = (holders.join(","), without.unwrap_or_default());
+                let line = format!("change: epoch {}, {owner}{taking}, holders {holders}{without}", epoch.0);
                 self.change = Some(change);
                 line
             }
@@ -150,17 +161,19 @@ impl TakeOverScript {
                 format!("home: end {}", say_stamp(through))
             }
             TakeOverEffect::Abort => "home: abort".to_owned(),
-            TakeOverEffect::Missing(holders) => {
-                let holders: Vec<_> = holders.iter().map(|it| format!("p{}", it.0)).collect();
-                let holders = if holders.is_empty() { "the owner's own".to_owned() } else { holders.join(",") };
-                format!("missing {holders}")
-            }
+            TakeOverEffect::Missing(lists) => format!("missing {}", say_lists(&lists)),
             TakeOverEffect::HomeWentBack(back) => format!("home went back: {back}"),
             TakeOverEffect::Done(view) => format!("done: epoch {}", view.entry.epoch.0),
             TakeOverEffect::Lost(Epoch(epoch)) => format!("lost to epoch {epoch}"),
+            TakeOverEffect::RegistryBack => "the registry has gone back".to_owned(),
         };
         writeln!(self.said, "{line}").unwrap();
     }
+}
+
+fn say_lists(lists: &[PartitionId]) -> String {
+    let lists: Vec<_> = lists.iter().map(|it| format!("p{}", it.0)).collect();
+    if lists.is_empty() { "the owner's own".to_owned() } else { lists.join(",") }
 }
 
 /// `1.3/f1@0+4096`
@@ -187,7 +200,8 @@ impl Player for TakeOverScript {
                     turns += 1;
                 }
             }
-            ["made" | "unknown"] | ["refused", ..] => self.outcome(&words)?,
+            ["made" | "unknown" | "back"] | ["refused", ..] => self.outcome(&words)?,
+            ["home", "keeps", revision] => self.takeover.home_keeps(number(revision)?),
             ["registry", ref words @ ..] => {
                 self.hear(words)?;
                 self.takeover.hear_registry(self.now, self.registry.clone());

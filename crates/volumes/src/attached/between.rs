@@ -372,6 +372,25 @@ fn an_owner_without_its_registry_answers_nothing_after_its_lease_and_goes_on_whe
     assert!(matches!(read, Answer::Read(pieces) if matches!(&pieces[0], Piece::Data(data) if version_of(data) == 3)));
 }
 
+/// The registry's store is put back from an older copy: the owner has its entry put there again.
+#[test]
+fn an_owner_goes_on_when_its_registry_has_gone_back() {
+    let world = World::new("back", 2);
+    let _holder = world.holder("one");
+    let attached = world.attach_patient(Ack::Write, Arc::new(world.registry.clone()), PATIENCE);
+    wait_for("copies are to be had", || !attached.status().is_degraded);
+    let older = world.registry.view(VOLUME).unwrap();
+    write(&attached, 1, 1).unwrap();
+    wait_for("it has said more", || world.registry.view(VOLUME).unwrap().revision > older.revision + 2);
+    world.registry.go_back(VOLUME, older.clone());
+    wait_for("its entry is there again", || world.registry.view(VOLUME).unwrap().revision > older.revision + (1 << 31));
+    assert_eq!(world.entry().holders, older.entry.holders);
+    write(&attached, 1, 2).unwrap();
+    assert_eq!(attached.status().registry_error, None);
+    attached.detach().unwrap();
+    assert_eq!((world.entry().owner, world.entry().epoch), (None, older.entry.epoch));
+}
+
 /// A line that is cut for a moment fails no request.
 #[test]
 fn requests_wait_for_the_lease() {

@@ -43,6 +43,8 @@ pub struct AttachConfig {
     pub cache_failure: CacheFailure,
     /// Attach although writes of another cache, or of this one, are lost by it.
     pub is_forced: bool,
+    /// Attach with this cache's log alone, if it has what was not home, where holders do not answer that may have what it has lost.
+    pub accepts_own_log: bool,
 }
 
 impl AttachConfig {
@@ -61,6 +63,7 @@ impl AttachConfig {
             copies: None,
             cache_failure: CacheFailure::WriteThrough,
             is_forced: false,
+            accepts_own_log: false,
         }
     }
 }

@@ -13,6 +13,8 @@
 use super::{Core, State};
 use crate::cache::Kept;
 use crate::extents::{BLOCK, Blocks};
+use crate::far::FarHome;
+use crate::home::Home;
 use crate::links::{Link, Listener, News};
 use crate::registry::{Registrant, Registry};
 use bytes::Bytes;
@@ -23,7 +25,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use types::GoodbyeReason;
 use vfs::{FileError, contain};
-use volume::{Change, Circle, Degraded, Found, HostId, Read, View};
+use volume::{Change, Circle, Degraded, Epoch, Found, HomeSays, HostId, Read, Restore, View};
 
 /// How often the registry is looked at, unless it says that something has changed.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
@@ -65,6 +67,12 @@ pub struct CopiesConfig {
     pub lease_patience: Duration,
 }
 
+/// The answer to what was asked.
+enum Told {
+    Registry(Result<View, Option<View>>),
+    Home(HomeSays),
+}
+
 /// Something that is done without the state's lock.
 #[derive(Debug)]
 pub(super) enum Task {
@@ -74,6 +82,15 @@ pub(super) enum Task {
     Close(Arc<Link>),
     /// Read the own log for a holder.
     Read(Read),
+}
+
+/// Something that the registry is asked for, or home about it.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Change(Change),
+    /// The registry has gone back: home is asked whose the volume is.
+    Home,
+    Restore(Restore),
 }
 
 /// The sessions with holders, as the owner wants them.
@@ -89,7 +106,7 @@ pub(super) struct Sessions {
     /// The bytes of copies among that.
     pushed_bytes: u64,
     tasks: VecDeque<Task>,
-    changes: VecDeque<Change>,
+    asked: VecDeque<Asked>,
 }
 
 impl Sessions {
@@ -131,8 +148,8 @@ impl Sessions {
         self.tasks.push_back(Task::Read(read));
     }
 
-    pub(super) fn change(&mut self, change: Change) {
-        self.changes.push_back(change);
+    pub(super) fn ask(&mut self, asked: Asked) {
+        self.asked.push_back(asked);
     }
 
     pub(super) fn has_tasks(&self) -> bool {
@@ -353,22 +370,43 @@ impl Core {
     /// The thread that changes the registry.
     pub(super) fn change_registry(&self) {
         let Some(copies) = &self.copies else { return };
-        let waits =
-            |state: &mut State| state.sessions.changes.is_empty() && !state.is_closing && state.failed.is_none();
+        let waits = |state: &mut State| state.sessions.asked.is_empty() && !state.is_closing && state.failed.is_none();
         loop {
             let mut state = self.changes.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
             if state.is_closing || state.failed.is_some() {
                 return;
             }
-            let Some(change) = state.sessions.changes.pop_front() else { continue };
+            let Some(asked) = state.sessions.asked.pop_front() else { continue };
             drop(state);
-            let outcome = copies.registry.change(copies.volume, change);
+            let (registry, volume) = (&copies.registry, copies.volume);
+            let heard = match asked {
+                Asked::Change(change) => Told::Registry(registry.change(volume, change)),
+                Asked::Restore(restore) => Told::Registry(registry.restore(volume, restore)),
+                Asked::Home => Told::Home(self.ask_home(copies)),
+            };
             let mut state = self.state();
             let now = self.now();
-            state.owner.changed(now, outcome);
+            match heard {
+                Told::Registry(outcome) => state.owner.changed(now, outcome),
+                Told::Home(says) => state.owner.home_says(now, says),
+            }
             self.keep.notify_one();
             self.room.notify_all();
             self.carry_out(state, None);
+        }
+    }
+
+    /// Asks home whose the volume is, in a session of its own: what an open one was told may be old.
+    fn ask_home(&self, copies: &CopiesConfig) -> HomeSays {
+        // A home of this host is locked by this process.
+        let Home::Far(home) = &self.home else { return HomeSays::Own(Stamp::begin(Epoch(u64::MAX))) };
+        let epoch = self.state().owner.epoch();
+        let opened = FarHome::connect(home.address(), copies.volume, &copies.runtime).and_then(|home| home.opened());
+        match opened {
+            Ok(it) if it.epoch == epoch && it.owner == copies.host.0 => HomeSays::Own(it.mark),
+            Ok(it) if it.epoch >= epoch => HomeSays::Other(it.epoch),
+            // One that has gone back knows nothing.
+            Ok(_) | Err(_) => HomeSays::Nothing,
         }
     }
 
@@ -383,6 +421,7 @@ impl Core {
                 return;
             }
             let now = self.now();
+            state.registry_error = view.as_ref().err().map(ToString::to_string);
             if let Ok(found) = found {
                 if found != members {
                     members.clone_from(&found);

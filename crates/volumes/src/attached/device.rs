@@ -16,10 +16,13 @@ use protocol::volumes::Content;
 use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The most extents of an answer.
 const EXTENTS_MAX: usize = 4096;
+
+/// How often to look whether a client is there that waits for the lease.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A read that waits for a disk.
 struct Later {
@@ -76,8 +79,15 @@ impl Core {
         }
         let is_alone = later.is_empty();
         for Later { ticket, offset, len, found, is_under_way } in later {
-            let found = if is_under_way { self.await_ahead(found.blocks().clone()) } else { found };
-            let (outcome, at_home) = split(self.read(offset, len, found));
+            let is_gone = || replies.is_gone();
+            let (outcome, at_home) = if is_gone() {
+                // The place that it has at home is for those who are there.
+                drop(found);
+                (Err(Errno::Io), None)
+            } else {
+                let found = if is_under_way { self.await_ahead(found.blocks().clone()) } else { found };
+                split(self.read(offset, len, found, &is_gone))
+            };
             replies.done(ticket, outcome);
             replies.send();
             if let Some(read) = at_home {
@@ -204,8 +214,15 @@ impl Core {
             !state.owner.may_read(self.now()) && state.failed.is_none() && !state.is_closing && !state.is_detaching
         };
         let patience = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.lease_patience);
-        let waited = self.room.wait_timeout_while(self.state(), patience, waits);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (until, mut state) = (Instant::now() + patience, self.state());
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || !waits(&mut state) || own.is_some_and(|Own(replies)| replies.is_gone()) {
+                break;
+            }
+            let waited = self.room.wait_timeout_while(state, left.min(LOOK_EVERY), waits);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         if state.owner.may_read(self.now()) {
             return Ok(state);
         }

@@ -18,6 +18,8 @@ pub enum AttachError {
     File(FileError),
     /// The home cannot be used.
     Home(HomeError),
+    /// The log of the cache is damaged, of a volume with so many copies.
+    DamagedLog(FileError, u8),
     /// The home is a device, and no directory was given for the files beside it.
     Device(PathBuf),
     /// The cache is used by another process.
@@ -50,11 +52,28 @@ pub enum AttachError {
     Thread(std::io::Error),
 }
 
+impl AttachError {
+    /// The log of a cache cannot be read, of a volume with so many copies.
+    pub(super) fn of_log(error: FileError, copies: u8) -> Self {
+        if matches!(error, FileError::Corrupt { .. }) { Self::DamagedLog(error, copies) } else { error.into() }
+    }
+}
+
 impl fmt::Display for AttachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
             Self::Home(error) => error.fmt(f),
+            Self::DamagedLog(error, 2..) => write!(
+                f,
+                "the log of this cache has what is not home, and {error}. It is left as it is: attach the volume with another \
+                 cache, and what was promised comes home from its holders"
+            ),
+            Self::DamagedLog(error, _) => write!(
+                f,
+                "the log of this cache has what is not home, and {error}. It is left as it is, and nobody else has that: mend \
+                 its disk, or restore it; or attach the volume with another cache and --force, which loses what is not home"
+            ),
             Self::Device(path) => write!(
                 f,
                 "{} is a device, beside which nothing can be kept: give --beside a directory that lasts",

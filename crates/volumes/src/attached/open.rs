@@ -7,7 +7,7 @@
 //! A cache is made, whole, before home says that it has anything: so a home never speaks of a cache that is not there.
 
 use super::ahead::Ahead;
-use super::attachment::ATTACHMENT_NAME;
+use super::attachment::{ATTACHMENT_NAME, LOCK_NAME};
 use super::config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 use super::copies::{CopiesConfig, Sessions};
 use super::error::AttachError;
@@ -37,7 +37,6 @@ use volume::{Ack, Degraded, HomeState, Owner, OwnerConfig, Recovered};
 
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
 const MARKER_NAME: &str = "thorp-volume-cache";
-const LOCK_NAME: &str = "lock";
 
 /// The registry is waited for so long.
 const LEASE_WITHIN: Duration = Duration::from_secs(15);
@@ -135,6 +134,7 @@ impl Attached {
             attached.start("volume-links", Core::tend_links)?;
             attached.start("volume-change", |core| core.change_registry())?;
             attached.start("volume-watch", |core| core.watch_registry())?;
+            attached.start("volume-tell", Core::tell_home)?;
             attached.core.await_lease()?;
             attached.core.await_copies();
         }
@@ -207,8 +207,8 @@ impl Core {
             Some(marker) => marker,
             None => create_cache(&*cache_files, volume, limits, config)?,
         };
-        let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
-        let recovered = recover(&mut scan, Stamp::ZERO)?.joined();
+        let (scan, recovered) = scan_log(&cache_files, marker, Stamp::ZERO)?;
+        let recovered = recovered.joined();
         let is_changed = home.is_changed()?;
         let registered = config.copies.as_ref().map(|copies| &copies.view.entry);
         if let Some(entry) = registered.filter(|entry| entry.size > home.size()) {
@@ -291,8 +291,7 @@ impl Core {
             CleanFiles::forget(&**cache_files)?;
         }
         let mark = home.fence(epoch, owner).map_err(HomeError::from)?;
-        let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
-        let mut recovered = recover(&mut scan, mark)?;
+        let (scan, mut recovered) = scan_log(cache_files, marker, mark)?;
         let mut drops_log = false;
         if let Some(floor) = recovered.floor.filter(|floor| floor.epoch == mark.epoch) {
             let found = HomeState { mark, ..known_home::of_far(&before) };
@@ -363,6 +362,7 @@ impl Core {
             counts: Counts::default(),
             rooms: 0,
             home_error: None,
+            registry_error: None,
             read_error: None,
             clean_error: None,
             lost_cache: None,
@@ -372,6 +372,7 @@ impl Core {
             is_detaching: false,
             is_detached: false,
             is_released: false,
+            is_ended: false,
             is_closing: false,
         };
         Self {
@@ -392,6 +393,7 @@ impl Core {
             ahead: Condvar::new(),
             arrived: Condvar::new(),
             changes: Condvar::new(),
+            tells: Condvar::new(),
             clock: Clock::start(),
             waits_for_log: config.ack == Ack::Write,
             cache_lock: Mutex::new(Some(lock)),
@@ -448,6 +450,13 @@ impl Recovery {
         let flushes = self.flushes.last().map(|last| Recovered { bytes, ..*last }).into_iter().collect();
         Self { flushes, is_joined: true, ..self }
     }
+}
+
+/// The log of a cache, and its writes behind a mark. Nobody else has these.
+fn scan_log(files: &Arc<dyn Files>, marker: Marker, mark: Stamp) -> Result<(Scan<Writes>, Recovery), AttachError> {
+    let scan = Scan::begin(files.clone(), LogId(marker.cache), 0);
+    let scanned = scan.and_then(|mut scan| recover(&mut scan, mark).map(|recovered| (scan, recovered)));
+    scanned.map_err(|error| AttachError::of_log(error, 1))
 }
 
 /// The writes behind a mark.
@@ -512,8 +521,7 @@ fn give_up(
     config: &AttachConfig,
     refused: fn(usize) -> AttachError,
 ) -> Result<(), AttachError> {
-    let mut scan = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)?;
-    let writes = recover(&mut scan, Stamp::ZERO)?.writes.len();
+    let writes = scan_log(files, marker, Stamp::ZERO)?.1.writes.len();
     if writes > 0 && !config.is_forced {
         return Err(refused(writes));
     }

@@ -5,7 +5,7 @@ use super::{Core, State};
 use crate::cache::{Kept, Writes, places_in_body};
 use crate::device::{Answer, Errno};
 use crate::extents::{BLOCK, Blocks};
-use crate::far::Asked;
+use crate::far::{Asked, FarError};
 use crate::home::{Home, HomeError};
 use bytes::Bytes;
 use log::Log;
@@ -27,13 +27,17 @@ pub(super) enum Source {
     Home(Option<Asked>),
 }
 
-/// Whether a thread may wait for a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waits {
-    Yes,
+/// Whether a thread may wait for a disk, or for home.
+#[derive(Clone, Copy)]
+enum Waits<'a> {
+    /// Until nobody wants what it reads.
+    Until(&'a dyn Fn() -> bool),
     /// It reads no more than is in memory, the system's page cache included.
     No,
 }
+
+/// It is wanted for as long as it takes.
+const ALWAYS: Waits<'static> = Waits::Until(&|| false);
 
 /// Where the blocks of a read are.
 #[derive(Debug)]
@@ -187,9 +191,15 @@ impl Core {
         })
     }
 
-    /// Reads a range. The blocks that were read at home are given, too.
-    pub(super) fn read(&self, offset: u64, len: u32, found: Found) -> Result<(Answer, Option<AtHome>), Errno> {
-        let (bytes, found) = self.read_blocks(found)?;
+    /// Reads a range, until nobody wants it. The blocks that were read at home are given, too.
+    pub(super) fn read(
+        &self,
+        offset: u64,
+        len: u32,
+        found: Found,
+        is_unwanted: &dyn Fn() -> bool,
+    ) -> Result<(Answer, Option<AtHome>), Errno> {
+        let (bytes, found) = self.read_blocks(found, Waits::Until(is_unwanted))?;
         let bytes = Bytes::from(bytes);
         let answer = part(&bytes, offset, len);
         Ok((answer, found.has_home().then_some(AtHome { found, bytes })))
@@ -202,7 +212,7 @@ impl Core {
                 let mut state = self.state();
                 (state.find(block..block + 1), state.version(block))
             };
-            let (bytes, _) = self.read_blocks(found)?;
+            let (bytes, _) = self.read_blocks(found, ALWAYS)?;
             if self.state().version(block) == version {
                 return Ok((bytes, version));
             }
@@ -210,10 +220,14 @@ impl Core {
     }
 
     /// Reads whole blocks, again if something has changed meanwhile.
-    fn read_blocks(&self, mut found: Found) -> Result<(Vec<u8>, Found), Errno> {
+    fn read_blocks(&self, mut found: Found, waits: Waits<'_>) -> Result<(Vec<u8>, Found), Errno> {
         let mut bytes = vec![0; found.blocks.len() * BLOCK];
         loop {
-            let is_read = self.try_read(&mut found, &mut bytes, Waits::Yes).map_err(|error| self.note_home(&error))?;
+            let is_read = self.try_read(&mut found, &mut bytes, waits).map_err(|error| match error {
+                // Nobody is to hear of it.
+                HomeError::Far(FarError::GivenUp) => Errno::Io,
+                error => self.note_home(&error),
+            })?;
             let mut state = self.state();
             if is_read && (!found.has_home() || state.is_still_home(&found)) {
                 return Ok((bytes, found));
@@ -223,15 +237,17 @@ impl Core {
     }
 
     /// Says whether everything was still where it had been found, and at hand for a thread that does not wait.
-    fn try_read(&self, found: &mut Found, bytes: &mut [u8], waits: Waits) -> Result<bool, HomeError> {
+    fn try_read(&self, found: &mut Found, bytes: &mut [u8], waits: Waits<'_>) -> Result<bool, HomeError> {
         for (blocks, source) in &mut found.sources {
             let from = (blocks.start - found.blocks.start) as usize * BLOCK;
             let into = &mut bytes[from..from + blocks.len() * BLOCK];
             match source {
                 Source::Memory(bytes) => into.copy_from_slice(bytes),
                 Source::Zeros => into.fill(0),
-                Source::Home(_) if waits == Waits::No => return Ok(false),
-                Source::Home(asked) => self.home.read(blocks.start, asked.take(), into)?,
+                Source::Home(asked) => match waits {
+                    Waits::Until(is_unwanted) => self.home.read(blocks.start, asked.take(), into, is_unwanted)?,
+                    Waits::No => return Ok(false),
+                },
                 Source::Clean(slot, checksums) => {
                     if !self.read_clean(*slot, checksums, blocks, into, waits) {
                         return Ok(false);
@@ -248,9 +264,9 @@ impl Core {
     }
 
     /// Reads clean blocks; says whether they were still there. Those that are damaged, or cannot be read, are not any more.
-    fn read_clean(&self, slot: u32, checksums: &[u32], blocks: &Blocks, into: &mut [u8], waits: Waits) -> bool {
+    fn read_clean(&self, slot: u32, checksums: &[u32], blocks: &Blocks, into: &mut [u8], waits: Waits<'_>) -> bool {
         let read = match waits {
-            Waits::Yes => self.clean.read(slot, into).map(|()| true),
+            Waits::Until(_) => self.clean.read(slot, into).map(|()| true),
             Waits::No => self.clean.read_at_hand(slot, into),
         };
         let mut is_read = read.unwrap_or_else(|error| {
@@ -278,7 +294,7 @@ impl Core {
     /// Reads what was found at home, and caches it. Says whether home has given it.
     pub(super) fn keep_found(&self, mut found: Found) -> bool {
         let mut bytes = vec![0; found.blocks.len() * BLOCK];
-        let read = self.try_read(&mut found, &mut bytes, Waits::Yes);
+        let read = self.try_read(&mut found, &mut bytes, ALWAYS);
         if matches!(read, Ok(true)) {
             self.keep_clean(&AtHome { found, bytes: bytes.into() });
         }
@@ -345,7 +361,7 @@ impl Core {
         blocks: &Blocks,
         into: &mut [u8],
     ) -> Result<bool, FileError> {
-        self.read_log_by(position, record, blocks, into, Waits::Yes)
+        self.read_log_by(position, record, blocks, into, ALWAYS)
     }
 
     fn read_log_by(
@@ -354,10 +370,10 @@ impl Core {
         record: &Blocks,
         blocks: &Blocks,
         into: &mut [u8],
-        waits: Waits,
+        waits: Waits<'_>,
     ) -> Result<bool, FileError> {
         match waits {
-            Waits::Yes => read_record(&self.log, position, record, blocks, into),
+            Waits::Until(_) => read_record(&self.log, position, record, blocks, into),
             Waits::No => {
                 read_checked(|from, into| self.log.read_at_hand(position, from, into), position, record, blocks, into)
             }

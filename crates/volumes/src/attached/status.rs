@@ -1,11 +1,13 @@
 //! How an attached volume stands, for people.
 
-use super::Attached;
+use super::{Attached, State};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use volume::{HolderState, PartitionId, Standing};
+use types::Time;
+use volume::{HolderState, PartitionId, Standing, View};
 
 /// How an attached volume stands.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and a figure")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Its size in bytes.
@@ -42,16 +44,23 @@ pub struct Status {
     pub may_read: bool,
     /// The last error of home, while it lasts.
     pub home_error: Option<String>,
+    /// The trouble with the registry: it has gone back; or it is not to be had, and the lease is over.
+    pub registry_error: Option<String>,
     /// The last error of a read, of the cache or of home, and how long ago that was.
     pub read_error: Option<(String, Duration)>,
     /// Why clean blocks are not cached, while that lasts.
     pub clean_error: Option<String>,
     /// Why the cache takes nothing any more, if the volume goes on without it.
     pub lost_cache: Option<String>,
-    /// Whether that is because home is not as it was left: it may lack what was promised.
-    pub has_home_gone_back: bool,
+    /// The holders whose copies this attachment began without, as its operator has accepted that. None of them if it was the
+    /// cache before that was missing.
+    pub gone_without: Option<Vec<PartitionId>>,
     /// Why nothing works any more.
     pub failed: Option<String>,
+    /// Whether that is because home is not as it was left: it may lack what was promised.
+    pub has_home_gone_back: bool,
+    /// Whether that is because another host has the volume.
+    pub is_ended: bool,
 }
 
 /// Blocks that were read, by where they were found.
@@ -122,11 +131,32 @@ impl Status {
     }
 }
 
+/// The lists that an attachment began without.
+fn gone_without(begun: &View) -> Option<Vec<PartitionId>> {
+    let accepted = begun.entry.accepted_loss.as_ref().filter(|it| it.epoch == begun.entry.epoch);
+    accepted.map(|it| it.lists.clone())
+}
+
 impl CopiesAt {
     /// Its name, or its number if nobody knows it.
     pub fn name(&self) -> String {
         self.member.as_ref().map_or_else(|| format!("{:016x}", self.partition.0), |(name, _)| name.clone())
     }
+}
+
+/// The trouble with the registry, if there is any.
+fn registry_error(state: &State, now: Time) -> Option<String> {
+    let (_, back) = state.owner.registered_as()?;
+    let gone_back = |back: &View| {
+        format!(
+            "it has gone back to revision {} of this volume, as if its store had been put back from an older copy; the entry \
+             of this host is put there again when home says that nobody else has had the volume since. If that does not come \
+             to an end, `thorp volume registry rebuild` makes the entries again",
+            back.revision
+        )
+    };
+    let is_over = !state.owner.may_read(now) && state.failed.is_none() && !state.is_detaching;
+    back.map(gone_back).or_else(|| state.registry_error.clone().filter(|_| is_over))
 }
 
 impl Attached {
@@ -160,11 +190,14 @@ impl Attached {
             is_degraded: state.owner.is_degraded(),
             may_read: state.owner.may_read(now),
             home_error: state.home_error.clone(),
+            registry_error: registry_error(&state, now),
             clean_error: state.clean_error.clone(),
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
             lost_cache: state.lost_cache.as_ref().map(|lost| lost.why.clone()),
             has_home_gone_back: state.has_home_gone_back,
+            gone_without: core.copies.as_ref().and_then(|copies| gone_without(&copies.view)),
             failed: state.failed.clone(),
+            is_ended: state.is_ended,
         }
     }
 }

@@ -5,28 +5,35 @@
 //!   lock the cache --> scan its log --> take over: registry, home, lists, home, registry
 //!     --> the cache's attachment: its epoch, and the position before its first write --> open for requests
 //! ```
-//! 1. This host's number is its cache's: a host that lost its cache is another one, and waits for the end of its own lease.
+//! 1. Each attachment has a number of its own, which the cache remembers: a host that lost its cache is another one, and waits
+//!    for the end of its own lease. So does one whose earlier process is not known to be dead, and a copy of a cache.
 //! 2. Sequences begin anew with each epoch, positions in the log do not: an attachment's base is between them.
 //! 3. A log of an earlier epoch than home's mark is dropped: those who took over have brought home what was promised of it.
-//!    Clean blocks stay if the epoch is the one behind that of the cache's last attachment: nobody has had it in between.
+//!    Clean blocks stay if the epoch is the one behind that of the cache's last attachment, as nobody has had it in between, or if
+//!    others have only brought home what this host has written, and left the volume to nobody. The cache has to be where it was:
+//!    a copy need not be of one moment.
 //! 4. The files of clean blocks know which of them are no more before the attachment is written, and before the log frees
 //!    anything: a start after the next crash goes by these two.
+//! 5. A log that is damaged is left as it is, for whoever mends its disk, and the volume is not attached with it: holders may have
+//!    what it has, and another cache brings that home.
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, Attachments, Place};
 use super::copies::CopiesConfig;
 use super::known_home::{self, Beside};
 use super::open::{Marker, Parts, Recovery, create_cache, limits, lock_cache, make_room};
 use super::read::read_record;
 use super::{AttachConfig, AttachError, Attached, Core};
-use crate::cache::{CleanFiles, DirtyWrites, Kept as Place, SLOTS_MAX, Writes};
+use crate::cache::{CleanFiles, DirtyWrites, Kept as KeptAt, SLOTS_MAX, Writes};
 use crate::extents::BLOCK;
 use crate::far::FarHome;
 use crate::home::{Home, HomeError};
+use crate::random::random;
 use crate::registry::Registry;
-use crate::takeover::{OwnLog, TakeOverSettings, TakeOverWord, Taken, take_over};
+use crate::takeover::{OwnLog, TakeOverError, TakeOverSettings, TakeOverWord, Taken, take_over};
 use bytes::Bytes;
 use log::{Log, LogId, Scan};
 use net::Runtime;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -75,10 +82,10 @@ impl OwnWrites<'_> {
         let blocks = &write.blocks;
         let extent = Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: (blocks.len() * BLOCK) as u64 };
         let content = match &write.kept {
-            Place::Zeros { is_hole: true } => Content::Trim,
-            Place::Zeros { is_hole: false } => Content::Zero,
-            Place::Memory(bytes) => Content::Data(bytes.clone()),
-            Place::Log => {
+            KeptAt::Zeros { is_hole: true } => Content::Trim,
+            KeptAt::Zeros { is_hole: false } => Content::Zero,
+            KeptAt::Memory(bytes) => Content::Data(bytes.clone()),
+            KeptAt::Log => {
                 let mut bytes = vec![0; blocks.len() * BLOCK];
                 if !read_record(self.log, position, blocks, blocks, &mut bytes)? {
                     return Ok(None);
@@ -135,10 +142,21 @@ fn freed_through(attachment: Option<Attachment>, stamps: &[(u64, Stamp)]) -> Sta
     })
 }
 
+/// The volume that a cache is of, and the epoch of its last attachment; nothing if there is no cache.
+///
+/// # Errors
+/// Its files cannot be read.
+pub(crate) fn cache_of(dir: &Path) -> Result<Option<(VolumeId, Epoch)>, FileError> {
+    let files = Directory::new(dir);
+    let Some(Marker { volume, .. }) = Marker::read(&files)? else { return Ok(None) };
+    let epoch = Attachments::read(&files)?.last.map_or(Epoch(0), |it| it.epoch);
+    Ok(Some((VolumeId(volume), epoch)))
+}
+
 impl Attached {
     /// Attaches a volume of a store at this host, which takes it over if another host has had it and is silent. `config.home`
-    /// and `config.beside` are not looked at; `config.is_forced` goes on without the copies of holders that do not answer.
-    /// `say` hears how it goes; it is given up when `stop` says so.
+    /// and `config.beside` are not looked at; `config.is_forced` goes on without the copies of holders that do not answer,
+    /// `config.accepts_own_log` with those of this cache instead. `say` hears how it goes; it is given up when `stop` says so.
     ///
     /// # Errors
     /// Why it cannot be. Nothing was lost or changed that a further attempt would miss.
@@ -178,18 +196,25 @@ impl Core {
             Some(marker) => marker,
             None => create_cache(&*files, volume.0, limits, config)?,
         };
-        let (host, attachment) = (HostId(marker.cache), Attachment::read(&*files)?);
-        let mut scan = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)?;
-        let (writes, stamps) = scan_own(&mut scan, attachment)?;
+        let (host, here) = (HostId(random()?), Place::of(&config.cache));
+        let mut attachments = Attachments::read(&*files)?;
+        let (earlier, attachment) = (attachments.earlier(&here), attachments.last);
+        let is_in_place = attachments.is_in_place(&here);
+        let copies = registry.view(*volume).map_err(TakeOverError::from).map_err(AttachError::TakeOver)?.entry.copies;
+        let scanned = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)
+            .and_then(|mut scan| scan_own(&mut scan, attachment).map(|own| (scan, own)));
+        let (scan, (writes, stamps)) = scanned.map_err(|error| AttachError::of_log(error, copies))?;
         let known = known_home::read(&*files, volume.0)?;
         let beside_home = Beside::look(known, freed_through(attachment, &stamps), known_home::of_far(&opened));
         beside_home.check(config.is_forced)?;
+        let was_owner = earlier.hosts.contains(&HostId(opened.owner));
         marker.incarnation += 1;
         marker.write(&*files)?;
         let log = Log::resume(files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
 
         // Before anything is anybody's: nothing has to wait for it then, and a disk that is full changes nothing.
         make_room(&log, &*files, config)?;
+        attachments.begin(&*files, host, &here)?;
         let own = attachment.map(|attachment| OwnWrites { attachment, stamps, writes: &writes, log: &log });
         let settings = TakeOverSettings {
             registry: registry.clone(),
@@ -197,12 +222,14 @@ impl Core {
             home: Arc::new(FarHome::connect(&stored.home, *volume, runtime).map_err(HomeError::from)?),
             volume: *volume,
             host,
+            earlier,
             keeps: true,
             accepts_loss: config.is_forced,
+            accepts_own_log: config.accepts_own_log,
             waits: true,
         };
         let own = own.as_ref().map(|own| own as &dyn OwnLog);
-        let Taken { view, found } =
+        let Taken { view, found, brought, before } =
             take_over(&settings, own, &|| stop.load(SeqCst), say).map_err(AttachError::TakeOver)?;
         // Others have had it since, and maybe while this one waited: home was not as this host's log is any more.
         if attachment.is_some_and(|it| it.epoch != found.epoch) && writes.len() > 0 {
@@ -212,18 +239,26 @@ impl Core {
             return Err(AttachError::Size(view.entry.size, home.size()));
         }
         let epoch = view.entry.epoch;
-        // Writes that went home without a lost cache are not in its log (**ForgetLostCache**).
+        // Writes that went home without a lost cache are not in its log (**ForgetLostCache**), nor are those that it has lost and
+        // that came from holders (**OwnLogIsAList**).
         let is_behind =
             |it: Attachment, mark: Stamp| mark.epoch == it.epoch && it.base + mark.sequence.0 > log.durable();
-        let lacks_some = |it| is_behind(it, mark) || is_behind(it, found);
+        let lacks_some = |it| is_behind(it, mark) || is_behind(it, brought);
         home.is_home(Stamp::begin(epoch));
-        // Also of an epoch of this number that another host has had, as the registry was one of before.
-        let is_home_same = beside_home == Beside::Same && opened.owner == host.0;
-        let is_same = is_home_same && attachment.is_some_and(|it| it.epoch.next() == epoch && !lacks_some(it));
+        // Home's owner tells it from an epoch of this number that another host has had, as the registry was one of before.
+        let is_next = |it: Attachment| was_owner && it.epoch.next() == epoch;
+        // Or it was left to nobody by who brought it home, and this log has, or had, all that was written.
+        let is_last = |it: Attachment| {
+            let Stamp { epoch, sequence, .. } = before.written;
+            !before.is_taking && epoch == it.epoch && it.base + sequence.0 <= log.durable()
+        };
+        let is_kept = |it: Attachment| (is_next(it) || is_last(it)) && !lacks_some(it);
+        let is_home_same = beside_home == Beside::Same && is_in_place;
+        let is_same = is_home_same && attachment.is_some_and(is_kept);
         // Its own writes are home now, and the clean blocks have older ones in their place.
         let keeps = |block| is_same && writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(files.clone(), marker.cache, slots as usize, keeps)?;
-        Attachment { epoch, base: log.durable() }.write(&*files)?;
+        attachments.begun(&*files, host, Attachment { epoch, base: log.durable() })?;
         if let Some(known) = home.known() {
             known_home::write(&*files, volume.0, known)?;
         }

@@ -25,8 +25,12 @@ pub struct LiveVolume {
     pub holders: Vec<LiveCopies>,
     /// Why there are fewer copies than there are to be, if there are.
     pub degraded: Option<String>,
+    /// The copies that it began without, and that may have been of what was promised.
+    pub gone_without: Option<String>,
     /// The trouble with home, while it lasts.
     pub home_trouble: Option<String>,
+    /// The trouble with the registry, while it lasts.
+    pub registry_trouble: Option<String>,
     /// The trouble with the cache, while it lasts.
     pub cache_trouble: Option<String>,
     /// The last read that has failed, if none has succeeded since.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use volume::HolderState;
+use volume::{HolderState, PartitionId};
 
 /// An attached volume and the server that it is served by.
 pub struct ControlledVolume {
@@ -111,7 +111,9 @@ impl ControlledVolume {
             },
             holders: status.holders.iter().map(copies).collect(),
             degraded,
+            gone_without: status.gone_without.as_deref().map(gone_without),
             home_trouble: status.home_error,
+            registry_trouble: status.registry_error,
             cache_trouble,
             read_error,
             read_error_age_s: read_error_age.map(seconds),
@@ -129,6 +131,13 @@ fn copies(it: &CopiesAt) -> LiveCopies {
         room: it.room,
         is_disk_full: it.is_disk_full,
     }
+}
+
+fn gone_without(lists: &[PartitionId]) -> String {
+    let numbers: Vec<_> = lists.iter().map(|it| format!("{:016x}", it.0)).collect();
+    let whose =
+        if numbers.is_empty() { "the cache before".to_owned() } else { format!("holder {}", numbers.join(", ")) };
+    format!("this attachment began without what {whose} had: what was promised may be lost by that")
 }
 
 /// A time in seconds, as fine as anybody wants it.

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use node::{Due, Keepalive, Machine, Output, Port, Waiter};
 use protocol::Parcel;
 use protocol::volume_home::{
-    Answered, Create, Durable, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read, Run, Runs, ToHome, Took,
+    Answered, Create, Durable, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read, Recall, Recalled, Run, Runs,
+    ToHome, Took,
 };
 use protocol::volumes::{Extent, Stamp, VolumeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +38,8 @@ pub(super) enum Question {
     Bytes(Extent),
     /// Its runs.
     Runs(Extent),
+    /// The registry's entry of the volume.
+    Entry,
 }
 
 /// Its answer; nothing in it if home could not read.
@@ -44,6 +47,7 @@ pub(super) enum Question {
 pub(super) enum Answer {
     Bytes(Bytes),
     Runs(Vec<Run>),
+    Entry(Bytes),
 }
 
 /// The outcome of a command.
@@ -239,7 +243,9 @@ impl Far {
         let is_one = |asked: &&mut Asked| {
             matches!(
                 (&asked.question, &answer),
-                (Question::Bytes(_), Answer::Bytes(_)) | (Question::Runs(_), Answer::Runs(_))
+                (Question::Bytes(_), Answer::Bytes(_))
+                    | (Question::Runs(_), Answer::Runs(_))
+                    | (Question::Entry, Answer::Entry(_))
             )
         };
         if let Some(asked) = self.questions.get_mut(&id).filter(is_one) {
@@ -262,6 +268,7 @@ impl Far {
             let message = match asked.question {
                 Question::Bytes(extent) => ToHome::Read(Read { id, extent }),
                 Question::Runs(extent) => ToHome::Map(Map { id, extent }),
+                Question::Entry => ToHome::Recall(Recall { id }),
             };
             self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message), None));
         }
@@ -367,6 +374,7 @@ impl Machine for Far {
             }
             Ok(FromHome::Answered(Answered { id, data })) => self.answer(id, Answer::Bytes(data)),
             Ok(FromHome::Runs(Runs { id, runs })) => self.answer(id, Answer::Runs(runs)),
+            Ok(FromHome::Recalled(Recalled { id, entry })) => self.answer(id, Answer::Entry(entry)),
             Ok(FromHome::Homes(_) | FromHome::Goodbye(_)) | Err(_) => {}
         }
         self.keepalive.heard(now);

@@ -177,13 +177,13 @@ impl Watch<'_> {
         let is_given_up = || ends.load(SeqCst) || lacks.get().is_some_and(|since| since.elapsed() >= PATIENCE);
         let brought = take_over(&settings, None, &is_given_up, &mut |word| {
             match word {
-                TakeOverWord::Missing(_) | TakeOverWord::HomeWentBack(_) | TakeOverWord::Home(_) => {
+                TakeOverWord::Missing { .. } | TakeOverWord::HomeWentBack(_) | TakeOverWord::Home(_) => {
                     lacks.set(lacks.get().or_else(|| Some(Instant::now())));
                 }
                 TakeOverWord::GoesOn => lacks.set(None),
                 _ => {}
             }
-            if !matches!(word, TakeOverWord::Watches(_)) {
+            if !matches!(word, TakeOverWord::Watches { .. }) {
                 (self.say)(volume, RescueWord::On(word));
             }
         });

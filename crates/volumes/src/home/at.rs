@@ -68,11 +68,17 @@ impl Home {
         }
     }
 
-    /// Reads whole blocks; those that were asked for before are waited for.
-    pub(crate) fn read(&self, first: u32, asked: Option<Asked>, into: &mut [u8]) -> Result<(), HomeError> {
+    /// Reads whole blocks; those that were asked for before are waited for, until nobody wants them.
+    pub(crate) fn read(
+        &self,
+        first: u32,
+        asked: Option<Asked>,
+        into: &mut [u8],
+        is_unwanted: &dyn Fn() -> bool,
+    ) -> Result<(), HomeError> {
         match (self, asked) {
             (Self::File(home), _) => Ok(home.read(first, into)?),
-            (Self::Far(home), Some(asked)) => Ok(home.answer(asked, into)?),
+            (Self::Far(home), Some(asked)) => Ok(home.answer(asked, into, is_unwanted)?),
             (Self::Far(home), None) => Ok(home.read(first, into)?),
         }
     }

@@ -4,7 +4,7 @@ use super::beside::{expect_alone, is_device};
 use super::error::HomeError;
 use super::journal::{Complete, Journal};
 use super::ownership::Ownership;
-use super::pieces::{Piece, Pieces};
+use super::pieces::{Pieces, put};
 use super::runs::runs;
 use crate::extents::BLOCK;
 use protocol::volume_home::Run;
@@ -222,17 +222,9 @@ impl FileHome {
     }
 }
 
-/// Writes a piece to its place.
-pub(crate) fn put(file: &dyn File, piece: &Piece) -> io::Result<()> {
-    let at = |block: u32| u64::from(block) * BLOCK as u64;
-    match piece {
-        Piece::Bytes(first, bytes) => file.write_at(at(*first), bytes),
-        Piece::Zeros { blocks, is_hole } => file.zero(at(blocks.start), at(blocks.end) - at(blocks.start), *is_hole),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::pieces::Piece;
     use super::*;
     use vfs::memory::{Dice, Fault, Memory};
 

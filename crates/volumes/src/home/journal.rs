@@ -14,8 +14,7 @@
 //! share blocks between files: both have it until the journal is made anew. Before anything else is written to the home the header is blanked,
 //! durably: an old journal must never be installed over what came later.
 
-use super::file::put;
-use super::pieces::{Piece, Pieces};
+use super::pieces::{Piece, Pieces, put};
 use crate::extents::{BLOCK, Blocks};
 use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
 use std::io;

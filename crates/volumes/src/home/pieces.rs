@@ -1,8 +1,9 @@
 //! The form in which blocks go home: pieces, each block once.
 
-use crate::extents::Blocks;
+use crate::extents::{BLOCK, Blocks};
 use bytes::Bytes;
-use vfs::FileError;
+use std::io;
+use vfs::{File, FileError};
 
 /// The most bytes of a [`Piece`].
 pub(crate) const PIECE_BYTES_MAX: usize = 1 << 20;
@@ -23,3 +24,12 @@ pub(crate) enum Piece {
 
 /// Gives what is to be written home piece by piece, each block once.
 pub(crate) type Pieces<'a> = &'a mut dyn FnMut(&mut dyn FnMut(Piece) -> Result<(), FileError>) -> Result<(), FileError>;
+
+/// Writes a piece to its place.
+pub(crate) fn put(file: &dyn File, piece: &Piece) -> io::Result<()> {
+    let at = |block: u32| u64::from(block) * BLOCK as u64;
+    match piece {
+        Piece::Bytes(first, bytes) => file.write_at(at(*first), bytes),
+        Piece::Zeros { blocks, is_hole } => file.zero(at(blocks.start), at(blocks.end) - at(blocks.start), *is_hole),
+    }
+}

@@ -7,12 +7,13 @@
 //! What changes a volume is done in the order in which it was given, so a mark never overtakes what it covers. Reads wait for
 //! none of that. Nothing here ends the process: a home that is full or fails says so, and is tried again.
 
+use super::entry;
 use super::files::{self, Found, VolumeFiles, With};
 use super::inventory;
 use crate::home::runs;
 use bytes::Bytes;
 use node::{Disk, Done as AnyDone};
-use protocol::volume_home::{Homes, NotDone, Put, Run};
+use protocol::volume_home::{Homes, Keep, NotDone, Put, Run};
 use protocol::volumes::{Epoch, Extent, VolumeId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -43,6 +44,8 @@ pub(super) enum Work {
     Read(SessionId, VolumeId, u64, Extent),
     /// The same for holes.
     Map(SessionId, VolumeId, u64, Extent),
+    /// A session wants the registry's entry, under the number of its question.
+    Recall(SessionId, VolumeId, u64),
     /// A session wants to know of homes, from this one on.
     List(SessionId, VolumeId),
 }
@@ -60,6 +63,8 @@ pub(super) enum Ordered {
     Put(WriteNumber, SessionId, Put),
     /// A step of home's.
     Step(Step, With),
+    /// Keep the registry's entry for a session.
+    Keep(SessionId, Keep),
     /// Another size.
     Resize(u64),
     /// Another volume with the same contents.
@@ -83,6 +88,10 @@ pub(super) enum Done {
     Stepped(VolumeId, Step, Result<(), String>),
     /// A command is done, or has failed.
     Changed(VolumeId, Result<(), String>),
+    /// The registry's entry is kept for a session, or is not.
+    Kept(SessionId, Result<(), NotDone>),
+    /// The registry's entry, or nothing.
+    Recalled(SessionId, u64, Bytes),
     /// The bytes of a read, or none.
     Read(SessionId, u64, Bytes),
     /// The runs of a volume, or none.
@@ -178,7 +187,7 @@ impl Disk for HomeDisk {
                     self.shared.write.notify_one();
                 }
             }
-            read @ (Work::Read(..) | Work::Map(..) | Work::List(..)) => {
+            read @ (Work::Read(..) | Work::Map(..) | Work::Recall(..) | Work::List(..)) => {
                 queue.reads.push_back(read);
                 self.shared.read.notify_one();
             }
@@ -210,7 +219,9 @@ impl Drop for HomeDisk {
         }
         // Sessions may have had them open to the end.
         let volumes: Vec<VolumeId> = lock(&self.shared.volumes).keys().copied().collect();
-        volumes.into_iter().for_each(|volume| self.shared.close(volume));
+        for volume in volumes {
+            self.shared.close(volume);
+        }
     }
 }
 
@@ -299,6 +310,10 @@ impl Shared {
                 let done = self.with(volume, |open| open.step(step, with));
                 self.tell(Done::Stepped(volume, step, done));
             }
+            Ordered::Keep(session, keep) => {
+                let kept = contained(|| entry::keep(&*self.files, volume, &keep).map_err(|error| error.to_string()));
+                self.tell(Done::Kept(session, kept.and_then(|kept| kept).map_err(NotDone::Failed)));
+            }
             Ordered::Resize(size) => {
                 let done = self.with(volume, |open| open.files.resize(size).map_err(|error| error.to_string()));
                 self.tell(Done::Changed(volume, done));
@@ -382,6 +397,11 @@ impl Shared {
                 }
                 Some(Work::Map(session, volume, id, extent)) => {
                     self.tell(Done::Mapped(session, id, self.runs(volume, extent)));
+                }
+                Some(Work::Recall(session, volume, id)) => {
+                    // One that cannot be read is told of as none.
+                    let entry = contained(|| entry::recall(&*self.files, volume).ok().flatten()).ok().flatten();
+                    self.tell(Done::Recalled(session, id, entry.unwrap_or_default().into()));
                 }
                 Some(Work::List(session, from)) => self.tell(Done::Listed(session, self.list(from))),
                 Some(Work::Ordered(..)) | None => {}

@@ -4,10 +4,12 @@
 //!   0123456789abcdef.raw       the volume, byte for byte
 //!   0123456789abcdef.mark      its epoch and its mark; a volume that has none was not wholly made, or is being removed
 //!   0123456789abcdef.journal   a joined write-back, before it is installed
+//!   0123456789abcdef.entry     the registry's entry of it, if home was told one (`entry.rs`)
 //! ```
 //! Steps are those of [`volume::Home`], and each is durable when it has returned. The mark is written before the journal that
 //! came to it is blanked: a home that starts between the two finds the journal behind its mark, and lets it go.
 
+use super::entry;
 use super::mark::{Left, MarkFile, Marked};
 use crate::extents::{BLOCK, Blocks};
 use crate::home::{Incomplete, Journal, JournalFound, Piece, put};
@@ -97,7 +99,7 @@ pub(super) fn journal(volume: VolumeId) -> String {
 pub(super) fn volume_of(name: &str) -> Option<VolumeId> {
     let (number, _) = name.split_once('.')?;
     let volume = VolumeId(u64::from_str_radix(number, 16).ok()?);
-    [raw, mark, journal].iter().any(|of| of(volume) == name).then_some(volume)
+    [raw, mark, journal, entry::name].iter().any(|of| of(volume) == name).then_some(volume)
 }
 
 /// Whether there is such a volume.
@@ -134,6 +136,7 @@ pub(super) fn remove(files: &dyn Files, volume: VolumeId) -> Result<(), FileErro
     remove(mark(volume))?;
     files.sync_dir().doing("sync", || files.path(""))?;
     remove(journal(volume))?;
+    entry::names(volume).into_iter().try_for_each(remove)?;
     remove(raw(volume))?;
     files.sync_dir().doing("sync", || files.path(""))
 }

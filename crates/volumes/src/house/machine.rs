@@ -24,8 +24,8 @@ use node::{DiskDone, Machine, Opaque, Output, Port};
 use protocol::Parcel;
 use protocol::volume_home;
 use protocol::volume_home::{
-    Answered, Create, End, Fence, FromHome, ListHomes, Map, NotDone, Open, Put, Read, Remove, RemoveHome, Resize, Runs,
-    Snapshot, ToHome, Took,
+    Answered, Create, End, Fence, FromHome, ListHomes, Map, NotDone, Open, Put, Read, Recall, Recalled, Remove,
+    RemoveHome, Resize, Runs, Snapshot, ToHome, Took,
 };
 use protocol::volumes::{Extent, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -120,7 +120,8 @@ impl Homes {
         let session = session.ok_or(Unexpected::malformed("a message before the volume is open"))?;
         let id = session.volume;
         let Some(Opening { sessions, volume: Some(volume) }) = self.volumes.get_mut(&id) else { return Ok(()) };
-        let is_command = !matches!(message, ToHome::Put(_) | ToHome::End(_) | ToHome::Read(_) | ToHome::Map(_));
+        let is_question = matches!(message, ToHome::Read(_) | ToHome::Map(_) | ToHome::Recall(_));
+        let is_command = !is_question && !matches!(message, ToHome::Put(_) | ToHome::End(_));
         if is_command && mem::replace(&mut session.has_command, true) {
             return Err(Unexpected::malformed("a command while another one is under way"));
         }
@@ -147,6 +148,11 @@ impl Homes {
                 session.ask()?;
                 self.work(Work::Map(from, id, number, extent));
             }
+            ToHome::Recall(Recall { id: number }) => {
+                session.ask()?;
+                self.work(Work::Recall(from, id, number));
+            }
+            ToHome::Keep(keep) => volume.keep(from, keep, &mut out),
             ToHome::Resize(Resize { epoch, size }) if is_size(size) => {
                 volume.change(from, Change::Resize(epoch, size), true, &mut out);
             }
@@ -325,6 +331,13 @@ impl Homes {
         }
     }
 
+    /// The registry's entry is kept for a session, or is not.
+    fn kept(&mut self, to: SessionId, kept: Result<(), NotDone>) {
+        if self.sessions.get_mut(&to).is_some_and(|session| mem::replace(&mut session.has_command, false)) {
+            self.say(to, kept.map_or_else(FromHome::from, |()| volume_home::Done.into()));
+        }
+    }
+
     fn leave(&mut self, now: Time, of: SessionId) {
         self.surveys.remove(&of);
         let Some(session) = self.sessions.remove(&of) else { return };
@@ -384,6 +397,8 @@ impl Machine for Homes {
             Done::Changed(id, outcome) => self.changed(now, id, &outcome),
             Done::Read(to, id, data) => self.answer(to, Answered { id, data }),
             Done::Mapped(to, id, runs) => self.answer(to, Runs { id, runs }),
+            Done::Recalled(to, id, entry) => self.answer(to, Recalled { id, entry }),
+            Done::Kept(to, kept) => self.kept(to, kept),
             Done::Listed(to, homes) => self.surveyed(to, homes.map_or_else(FromHome::from, FromHome::from)),
             Done::Discarded(to, done) => {
                 self.surveyed(to, done.map_or_else(FromHome::from, |()| volume_home::Done.into()));

@@ -5,7 +5,7 @@
 
 use super::disk::{Ordered, WriteNumber};
 use super::files::{Found, With};
-use protocol::volume_home::{Begin, Done, Durable, Fenced, FromHome, NotDone, Opened, Put};
+use protocol::volume_home::{Begin, Done, Durable, Fenced, FromHome, Keep, NotDone, Opened, Put};
 use protocol::volumes::{Epoch, Stamp, VolumeId};
 use types::limits::VOLUME_WINDOW_BYTES;
 use types::{Broken, SessionId};
@@ -166,6 +166,14 @@ impl Volume {
             }
             self.go_on(out);
         }
+    }
+
+    /// Keeps the registry's entry, beside whatever is under way. That of an ended epoch is not needed.
+    pub(super) fn keep(&mut self, from: SessionId, keep: Keep, out: &mut Out) {
+        if keep.epoch < self.newest {
+            return out.answer(Some(from), NotDone::Ended(self.newest));
+        }
+        out.work.push(Ordered::Keep(from, keep));
     }
 
     /// Another command.

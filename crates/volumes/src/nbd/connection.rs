@@ -14,7 +14,8 @@
 //! 2. A device that is about to wait says so ([`Replies::stalls`]); the thread then gives the seat away and comes back
 //!    to be idle. As long as nothing stalls, one thread does everything.
 //! 3. A request is counted from when it was read until its reply has left. The reader stops at the limit.
-//! 4. The connection ends when every request that was read has been replied to, whatever ended it.
+//! 4. The connection ends when every request that was read has been replied to, whatever ended it. When its client has hung up,
+//!    the device is told so: reads that wait are given up, so that they keep no place from others.
 
 use super::counters::Ended;
 use super::handshake::Session;
@@ -25,12 +26,18 @@ use super::requests::{Item, Requests};
 use super::shared::Shared;
 use crate::device::{Answer, Device, Errno, Form, Geometry, Replies, Request, Ticket};
 use bytes::Bytes;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as SystemError;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+/// How often to look whether the client is there, when nothing more is read.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A connection with an export.
 pub(super) struct Connection {
@@ -46,6 +53,8 @@ pub(super) struct Connection {
     outbox: Outbox,
     load: Mutex<Load>,
     unloaded: Condvar,
+    /// The client has hung up.
+    is_gone: AtomicBool,
     /// This connection, for threads that it starts.
     me: Weak<Self>,
 }
@@ -98,6 +107,7 @@ impl Connection {
             outbox: Outbox::default(),
             load: Mutex::default(),
             unloaded: Condvar::new(),
+            is_gone: AtomicBool::new(false),
             me: Weak::clone(me),
         });
         connection.run();
@@ -216,10 +226,12 @@ impl Connection {
             while buffer.bytes().len() < enough {
                 match recv(&self.socket, buffer.room(enough.max(READ_BYTES + BUFFER_BYTES)), RecvFlags::empty()) {
                     Ok((0, _)) | Err(_) if self.shared.is_stopping() => return Err(Ended::Stopped),
-                    Ok((0, _)) => return Err(Ended::Closed),
-                    Ok((bytes, _)) => buffer.fill(bytes),
+                    Ok((bytes @ 1.., _)) => buffer.fill(bytes),
                     Err(SystemError::INTR) => {}
-                    Err(_) => return Err(Ended::Closed),
+                    Ok((0, _)) | Err(_) => {
+                        self.is_gone.store(true, Relaxed);
+                        return Err(Ended::Closed);
+                    }
                 }
             }
             missing = input.requests.missing(geometry, buffer.bytes());
@@ -230,7 +242,23 @@ impl Connection {
 
     fn wait_for_room(&self) {
         let is_full = |load: &mut Load| load.is_full();
-        drop(self.unloaded.wait_while(lock(&self.load), is_full).unwrap_or_else(PoisonError::into_inner));
+        let mut load = lock(&self.load);
+        while load.is_full() {
+            let waited = self.unloaded.wait_timeout_while(load, LOOK_EVERY, is_full);
+            load = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // Behind the requests that it has sent nobody reads its end.
+            if load.is_full() && self.has_hung_up() {
+                self.is_gone.store(true, Relaxed);
+            }
+        }
+    }
+
+    /// Whether the client has closed its end, whatever it has sent before.
+    fn has_hung_up(&self) -> bool {
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut socket = [PollFd::new(&*self.socket, ends)];
+        let is_told = poll(&mut socket, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|told| told > 0);
+        is_told && !self.shared.is_stopping()
     }
 
     /// Lets replies leave.
@@ -277,6 +305,7 @@ impl Connection {
 
     /// Receives and sends nothing more. A thread that waits for the socket goes on.
     fn hang_up(&self) {
+        self.is_gone.store(true, Relaxed);
         // It may be gone already.
         let _ = shutdown(&*self.socket, Shutdown::Both);
     }
@@ -303,7 +332,7 @@ impl Replies for Connection {
         let why = failed.map(|errno| errno.to_string()).unwrap_or_default();
         let mut succeeded = true;
         let leaves = self.outbox.add(ticket.load(), |to| succeeded = replies::put(to, &ticket, outcome, &why));
-        if !succeeded {
+        if !succeeded && !self.is_gone() {
             self.shared.counters.failed.fetch_add(1, Relaxed);
         }
         if leaves {
@@ -327,6 +356,10 @@ impl Replies for Connection {
         }
         drop(seat);
         self.leave(Full::Leave);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone.load(Relaxed)
     }
 }
 

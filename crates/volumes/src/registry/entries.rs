@@ -8,18 +8,23 @@
 //! only when one comes or goes. All of it comes from outside: any client of the store can write there.
 //!
 //! Some fields are for people alone, and entries of earlier versions have none of them: when somebody gave a sign of life, by the
-//! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full.
+//! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full; which
+//! take-over went on without lists, when, and whose these were.
 //! A member that has left stays as long as a volume counts on it: an older state of its directory is known by its life.
 
 use super::{
-    ADDRESS_BYTES_MAX, Enlisted, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, VOLUMES_MAX, is_text,
+    ADDRESS_BYTES_MAX, Enlisted, GoneWithout, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant,
+    VOLUMES_MAX, Volume, is_text,
 };
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
 use types::{ObjectId, PageId};
-use volume::{Epoch, HostId, Member, PartitionId, Registered, View};
+use volume::{
+    AcceptedLoss, Epoch, FlushEpoch, HostId, Member, PartitionId, Registered, Sequence, Stamp, View, VolumeId,
+};
 
 /// The space of volumes, by its name.
 pub(super) const VOLUMES: &str = "thorp.volumes";
@@ -122,12 +127,71 @@ pub(super) struct VolumeEntry {
     copies: u8,
     size: u64,
     holders: Vec<u64>,
+    /// Whether the entry was lost and made again. Entries of before do not say it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_rebuilt: bool,
+    /// The epoch, the sequence and the flush epoch of the last write that may be home, if that is not the epoch's begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    written: Option<[u64; 3]>,
     /// The owner's last sign of life, by its clock: milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said_at_ms: Option<u64>,
     /// The holders, as they were known last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named>,
+    /// The last take-over that went on without lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accepted_loss: Option<Accepted>,
+}
+
+/// A take-over that went on without lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Accepted {
+    epoch: u64,
+    /// When, by the clock there: milliseconds since 1970.
+    at_ms: Option<u64>,
+    /// The holders whose lists they were.
+    lists: Vec<u64>,
+    /// Those of them that have names.
+    names: Vec<Named>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives it so")]
+fn is_false(it: &bool) -> bool {
+    !it
+}
+
+/// A volume's entry with its name, as its home keeps it.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptEntry {
+    format: u32,
+    name: String,
+    entry: VolumeEntry,
+}
+
+impl Entry for KeptEntry {
+    const WHAT: &'static str = "the entry that home has kept";
+
+    fn is_sound(&self) -> bool {
+        is_text(&self.name, NAME_BYTES_MAX) && self.entry.is_sound()
+    }
+}
+
+impl Volume {
+    /// The text that its home is to keep of it.
+    pub(crate) fn to_kept(&self) -> Bytes {
+        let now = self.said_at.unwrap_or(UNIX_EPOCH);
+        let entry = VolumeEntry::new(&self.view, &self.place, now).with_names(&self.holders);
+        KeptEntry { format: FORMAT, name: self.name.clone(), entry }.to_bytes().into()
+    }
+
+    /// The volume that its home has kept this text of.
+    pub(crate) fn of_kept(id: VolumeId, text: &[u8]) -> Option<Self> {
+        let KeptEntry { name, entry, .. } = KeptEntry::from_bytes(text).ok()?;
+        let (view, holders, said_at, gone_without) =
+            (entry.view(), entry.holders(), entry.said_at(), entry.gone_without());
+        Some(Self { id, name, view, place: entry.place, holders, said_at, gone_without })
+    }
 }
 
 /// A holder's name.
@@ -149,8 +213,15 @@ fn from_ms(ms: Option<u64>) -> Option<SystemTime> {
 
 impl VolumeEntry {
     pub(super) fn new(view: &View, place: &str, now: SystemTime) -> Self {
-        let View { revision, entry: Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders } } =
-            view;
+        let View { revision, entry } = view;
+        let Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders, .. } = entry;
+        let Registered { is_rebuilt, written, accepted_loss, .. } = entry;
+        let accepted = |it: &AcceptedLoss| Accepted {
+            epoch: it.epoch.0,
+            at_ms: to_ms(now),
+            lists: it.lists.iter().map(|partition| partition.0).collect(),
+            names: Vec::new(),
+        };
         Self {
             format: FORMAT,
             revision: *revision,
@@ -163,9 +234,28 @@ impl VolumeEntry {
             copies: *copies,
             size: *size,
             holders: holders.iter().map(|partition| partition.0).collect(),
+            is_rebuilt: *is_rebuilt,
+            written: (*written != Stamp::begin(*epoch)).then_some([
+                written.epoch.0,
+                written.sequence.0,
+                written.flush.0,
+            ]),
             said_at_ms: owner.and_then(|_| to_ms(now)),
             names: Vec::new(),
+            accepted_loss: accepted_loss.as_ref().map(accepted),
         }
+    }
+
+    /// With what stands already, of a take-over that went on without lists; or with the names that those had.
+    pub(super) fn behind(mut self, before: &Self) -> Self {
+        if let Some(accepted) = &mut self.accepted_loss {
+            match before.accepted_loss.as_ref().filter(|it| it.epoch == accepted.epoch) {
+                Some(known) => accepted.clone_from(known),
+                None => accepted.names.clone_from(&before.names),
+            }
+            accepted.names.retain(|it| accepted.lists.contains(&it.partition));
+        }
+        self
     }
 
     /// With the names of its holders: as these members have them, or else as they stood before.
@@ -179,6 +269,16 @@ impl VolumeEntry {
         self
     }
 
+    /// With these names of its holders.
+    pub(super) fn with_names(mut self, names: &[HolderName]) -> Self {
+        let named = |it: &HolderName| {
+            let HolderName { partition, name, address } = it.clone();
+            Named { partition: partition.0, name, address }
+        };
+        self.names = names.iter().take(NAMES_MAX).map(named).collect();
+        self
+    }
+
     /// The holders that have names.
     pub(super) fn holders(&self) -> Vec<HolderName> {
         let named = |it: &Named| {
@@ -186,6 +286,14 @@ impl VolumeEntry {
             HolderName { partition: PartitionId(partition), name, address }
         };
         self.names.iter().map(named).collect()
+    }
+
+    /// The last take-over that went on without lists.
+    pub(super) fn gone_without(&self) -> Option<GoneWithout> {
+        let Accepted { epoch, at_ms, lists, names } = self.accepted_loss.as_ref()?;
+        let name = |it: &u64| names.iter().find(|named| named.partition == *it).map(|named| named.name.clone());
+        let lists = lists.iter().map(|it| name(it).unwrap_or_else(|| format!("{it:016x}"))).collect();
+        Some(GoneWithout { epoch: Epoch(*epoch), at: from_ms(*at_ms), lists })
     }
 
     /// When its owner gave its last sign of life, by the clock there.
@@ -203,6 +311,16 @@ impl VolumeEntry {
             copies: self.copies,
             size: self.size,
             holders: self.holders.iter().copied().map(PartitionId).collect(),
+            is_rebuilt: self.is_rebuilt,
+            written: self.written.map_or(Stamp::begin(Epoch(self.epoch)), |[epoch, sequence, flush]| Stamp {
+                epoch: Epoch(epoch),
+                sequence: Sequence(sequence),
+                flush: FlushEpoch(flush),
+            }),
+            accepted_loss: self.accepted_loss.as_ref().map(|it| AcceptedLoss {
+                epoch: Epoch(it.epoch),
+                lists: it.lists.iter().copied().map(PartitionId).collect(),
+            }),
         };
         View { revision: self.revision, entry }
     }
@@ -217,8 +335,10 @@ impl Entry for VolumeEntry {
         let grows = [self.revision, self.epoch, self.pulse].iter().all(|&number| number < u64::MAX / 2);
         let is_copied = (1..=VOLUME_COPIES_MAX).contains(&self.copies) && self.holders.len() <= HOLDERS_MAX;
         let is_name = |it: &Named| is_text(&it.name, NAME_BYTES_MAX) && is_text(&it.address, ADDRESS_BYTES_MAX);
-        let is_named = self.names.len() <= NAMES_MAX && self.names.iter().all(is_name);
-        is_of_time && grows && is_copied && is_named && self.place.len() <= PLACE_BYTES_MAX
+        let are_names = |names: &[Named]| names.len() <= NAMES_MAX && names.iter().all(is_name);
+        let is_named = are_names(&self.names) && self.accepted_loss.iter().all(|it| are_names(&it.names));
+        let is_bounded = self.accepted_loss.iter().all(|it| it.lists.len() <= HOLDERS_MAX);
+        is_of_time && grows && is_copied && is_named && is_bounded && self.place.len() <= PLACE_BYTES_MAX
     }
 }
 
@@ -334,6 +454,8 @@ mod tests {
             owner: Some(HostId(u64::MAX)),
             holders: vec![PartitionId(7), PartitionId(u64::MAX)],
             pulse: 9,
+            written: Stamp::begin(Epoch(3)),
+            accepted_loss: Some(AcceptedLoss { epoch: Epoch(2), lists: vec![PartitionId(7), PartitionId(1)] }),
             ..Registered::new(1 << 40, 3, Duration::from_secs(10))
         };
         VolumeEntry::new(&View { revision: 12, entry }, "host17:/ssd/v", at())
@@ -348,12 +470,35 @@ mod tests {
         let before = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"pulse":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]"#;
         let names =
             r#","said_at_ms":1900000000123,"names":[{"partition":7,"name":"host18","address":"10.0.0.7:7421"}]}"#;
-        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{names}"));
+        let accepted = r#","accepted_loss":{"epoch":2,"at_ms":1900000000123,"lists":[7,1],"names":[]}}"#;
+        let names = names.strip_suffix('}').unwrap();
+        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{names}{accepted}"));
         let read = VolumeEntry::from_bytes(&volume().to_bytes()).unwrap();
         assert_eq!((&read, read.view().revision, read.said_at()), (&volume(), 12, Some(at())));
         // As an earlier version wrote it.
         let read = VolumeEntry::from_bytes(format!("{before}}}").as_bytes()).unwrap();
-        assert_eq!((read.view(), read.said_at(), read.holders()), (volume().view(), None, vec![]));
+        let view = View { entry: Registered { accepted_loss: None, ..volume().view().entry }, ..volume().view() };
+        assert_eq!((read.view(), read.said_at(), read.holders(), read.gone_without()), (view, None, vec![], None));
+    }
+
+    #[test]
+    fn home_keeps_an_entry_with_its_name() {
+        let (id, names) = (VolumeId(7), volume().holders());
+        let entry = volume();
+        let kept = Volume {
+            id,
+            name: "v".into(),
+            view: entry.view(),
+            place: entry.place.clone(),
+            holders: names,
+            said_at: entry.said_at(),
+            gone_without: entry.gone_without(),
+        };
+        let text = kept.to_kept();
+        assert!(text.starts_with(br#"{"format":1,"name":"v","entry":{"format":1,"revision":12,"#), "{text:?}");
+        assert_eq!(Volume::of_kept(id, &text), Some(kept));
+        assert_eq!(Volume::of_kept(id, &text[1..]), None);
+        assert_eq!(Volume::of_kept(id, b""), None);
     }
 
     #[test]
@@ -382,6 +527,20 @@ mod tests {
     }
 
     #[test]
+    fn lists_that_were_gone_without_keep_their_names_and_their_time() {
+        let before = VolumeEntry { accepted_loss: None, ..volume() };
+        let later = at() + Duration::from_secs(60);
+        let changed = |before: &VolumeEntry, now| {
+            let view = View { entry: Registered { holders: vec![], ..nameless().view().entry }, ..nameless().view() };
+            VolumeEntry::new(&view, "", now).behind(before).with_holders(&[], before)
+        };
+        let (made, again) = (changed(&before, at()), changed(&changed(&before, at()), later));
+        let lists = vec!["host18".to_owned(), "0000000000000001".to_owned()];
+        let expected = GoneWithout { epoch: Epoch(2), at: Some(at()), lists };
+        assert_eq!((made.gone_without(), again.gone_without()), (Some(expected.clone()), Some(expected)));
+    }
+
+    #[test]
     fn an_entry_that_nobody_would_write_is_refused_by_name() {
         let text = String::from_utf8(volume().to_bytes()).unwrap();
         let too_many = "\"holders\":[7".to_owned() + &",1".repeat(HOLDERS_MAX);
@@ -393,7 +552,8 @@ mod tests {
             ("\"revision\":12", "\"revision\":18446744073709551615", "never written"),
             ("\"holders\":[7", &too_many, "never written"),
             ("\"epoch\":3", "\"epoch\":-3", "never written"),
-            ("\"names\":[", &names, "never written"),
+            ("\"names\":[{", &(names + "{"), "never written"),
+            ("\"lists\":[7", &too_many.replace("holders", "lists"), "never written"),
             ("host18", "a\\nb", "never written"),
         ] {
             let bad = text.replace(good, bad);

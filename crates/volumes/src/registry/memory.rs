@@ -1,12 +1,12 @@
 //! A registry in this process, which several hosts share: each has a clone of it.
 
-use super::{HolderName, Life, Lived, MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE};
+use super::{HolderName, Life, Lived, MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE, Volume};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use volume::{Change, PartitionId, Registered, View, VolumeId};
+use volume::{Change, PartitionId, Registered, Restore, View, VolumeId};
 
 /// A registry in this process. Each clone is the handle of another party.
 pub struct MemoryRegistry {
@@ -67,6 +67,26 @@ impl MemoryRegistry {
         self.is_cut_off.store(is_cut_off, SeqCst);
     }
 
+    /// A volume's entry is as it was once: the registry goes back.
+    pub fn go_back(&self, volume: VolumeId, view: View) {
+        self.change_state(|state| state.volumes.insert(volume, view));
+    }
+
+    /// Changes an entry; to this revision, if that is given.
+    #[expect(clippy::result_large_err, reason = "the entry as it stands is no error of the registry, but its answer")]
+    fn change_to(&self, volume: VolumeId, change: Change, revision: Option<u64>) -> Result<View, Option<View>> {
+        self.check().map_err(|_| None)?;
+        self.change_state(|state| {
+            let Some(view) = state.volumes.get_mut(&volume) else { return Err(None) };
+            if view.revision != change.expects || view.entry.epoch > change.entry.epoch {
+                return Err(Some(view.clone()));
+            }
+            let revision = revision.unwrap_or(view.revision + 1);
+            *view = View { revision, entry: change.entry };
+            Ok(view.clone())
+        })
+    }
+
     fn check(&self) -> Result<(), RegistryError> {
         let is_cut_off = self.is_cut_off.load(SeqCst);
         if is_cut_off { Err(RegistryError::Unreachable("this host is cut off from it".to_owned())) } else { Ok(()) }
@@ -93,16 +113,17 @@ impl Registry for MemoryRegistry {
     }
 
     fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>> {
-        self.check().map_err(|_| None)?;
-        self.change_state(|state| {
-            let revision = state.changes + 1;
-            let Some(view) = state.volumes.get_mut(&volume) else { return Err(None) };
-            if view.revision != change.expects {
-                return Err(Some(view.clone()));
-            }
-            *view = View { revision, entry: change.entry };
-            Ok(view.clone())
-        })
+        self.change_to(volume, change, None)
+    }
+
+    fn restore(&self, volume: VolumeId, restore: Restore) -> Result<View, Option<View>> {
+        self.change_to(volume, restore.change, Some(restore.revision))
+    }
+
+    fn named(&self, volume: VolumeId) -> Result<Volume, RegistryError> {
+        let (view, holders) = (self.view(volume)?, self.holders(volume)?);
+        let (name, place) = (format!("v{:016x}", volume.0), String::new());
+        Ok(Volume { id: volume, name, view, place, holders, said_at: None, gone_without: None })
     }
 
     fn holders(&self, volume: VolumeId) -> Result<Vec<HolderName>, RegistryError> {

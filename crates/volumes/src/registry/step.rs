@@ -1,13 +1,14 @@
 //! The steps of a transaction over the registry's objects.
 
-use super::entries::{Entry, Listed, VolumeEntry};
+use super::entries::{Directory, Entry, Listed, MemberEntry, VolumeEntry};
 use super::{RegistryError, Volume};
 use bytes::Bytes;
 use client::{Created, Read, TxnError, TxnHandle, Write};
 use database::{Database, Error, block_on};
+use std::collections::BTreeSet;
 use std::task::Poll;
 use types::ObjectId;
-use volume::VolumeId;
+use volume::{PartitionId, VolumeId};
 
 /// Why a step was not done.
 pub(super) enum Failed {
@@ -26,9 +27,27 @@ impl From<RegistryError> for Failed {
 pub(super) struct Step<'a> {
     pub(super) database: &'a Database,
     pub(super) txn: TxnHandle,
+    pub(super) spaces: Spaces,
+}
+
+/// The spaces of volumes and of members, by their numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Spaces {
+    pub(super) volumes: u32,
+    pub(super) members: u32,
 }
 
 impl Step<'_> {
+    /// The object that says where those of volumes are.
+    pub(super) fn volumes(&self) -> ObjectId {
+        ObjectId::root(self.spaces.volumes)
+    }
+
+    /// The same of members.
+    pub(super) fn members(&self) -> ObjectId {
+        ObjectId::root(self.spaces.members)
+    }
+
     fn call<R>(
         &self,
         mut call: impl FnMut(&mut client::Client, types::Time, TxnHandle) -> Result<Poll<R>, TxnError>,
@@ -62,7 +81,52 @@ impl Step<'_> {
         let entry = self.expect::<VolumeEntry>(listed.object())?;
         let (id, name) = (VolumeId(listed.id), listed.name.clone());
         let (view, holders, said_at) = (entry.view(), entry.holders(), entry.said_at());
-        Ok(Volume { id, name, view, place: entry.place, holders, said_at })
+        let gone_without = entry.gone_without();
+        Ok(Volume { id, name, view, place: entry.place, holders, said_at, gone_without })
+    }
+
+    /// Where a volume's entry is.
+    pub(super) fn place_of(&self, volume: VolumeId) -> Result<ObjectId, Failed> {
+        let directory = self.read_or_default::<Directory>(self.volumes())?;
+        let listed = directory.entries.iter().find(|it| it.id == volume.0);
+        Ok(listed.ok_or(RegistryError::NoSuchVolume(volume))?.object())
+    }
+
+    /// The entries of some members.
+    pub(super) fn member_entries(&self, of: impl Fn(u64) -> bool) -> Result<Vec<MemberEntry>, Failed> {
+        let directory = self.read_or_default::<Directory>(self.members())?;
+        directory.entries.iter().filter(|it| of(it.id)).map(|it| self.expect(it.object())).collect()
+    }
+
+    /// Whether a volume counts on a member.
+    pub(super) fn is_counted_on(&self, partition: PartitionId) -> Result<bool, Failed> {
+        let directory = self.read_or_default::<Directory>(self.volumes())?;
+        for listed in &directory.entries {
+            if self.expect::<VolumeEntry>(listed.object())?.view().entry.holders.contains(&partition) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The entry of a member, and where it is.
+    pub(super) fn member_entry(&self, partition: PartitionId) -> Result<Option<(ObjectId, MemberEntry)>, Failed> {
+        let directory = self.read_or_default::<Directory>(self.members())?;
+        let listed = directory.entries.iter().find(|it| it.id == partition.0);
+        listed.map(|it| Ok((it.object(), self.expect(it.object())?))).transpose()
+    }
+
+    /// The bytes of all that this party waits for changes of: those of these volumes, and who there is.
+    pub(super) fn watched(&self, asked: &BTreeSet<VolumeId>) -> Result<Vec<Option<Bytes>>, Failed> {
+        let mut found = vec![self.bytes(self.volumes())?, self.bytes(self.members())?];
+        for &volume in asked {
+            match self.place_of(volume) {
+                Ok(object) => found.push(self.bytes(object)?),
+                Err(Failed::Final(_)) => found.push(None),
+                Err(failed) => return Err(failed),
+            }
+        }
+        Ok(found)
     }
 
     pub(super) fn write<E: Entry>(&self, object: ObjectId, entry: &E) -> Result<(), Failed> {

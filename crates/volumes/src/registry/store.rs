@@ -7,7 +7,7 @@
 
 use super::entries::{Directory, Entry, Listed, MEMBERS, MemberEntry, PLACE_BYTES_MAX, VOLUMES, VolumeEntry};
 use super::pulses::Pulses;
-use super::step::{Failed, Step};
+use super::step::{Failed, Spaces, Step};
 use super::{
     Enlisted, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX,
     Volume,
@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use types::ObjectId;
-use volume::{Change, PartitionId, Registered, View, VolumeId};
+use types::GoodbyeReason;
+use volume::{Change, PartitionId, Registered, Restore, View, VolumeId};
 
 /// How long a call waits for the store.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -27,14 +27,18 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// How long the first connection to it is tried.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// A store that is another one is connected to again within this time, or later.
+const CONNECT_AGAIN_WITHIN: Duration = Duration::from_secs(1);
+
 /// The registry's objects are few.
 const CACHE_BYTES: usize = 4 << 20;
 
 /// A registry in a store. Each party has one of its own.
 pub struct StoreRegistry {
-    database: Arc<Database>,
-    volumes: u32,
-    members: u32,
+    /// The store's client; another one when the store is another one.
+    database: Mutex<Arc<Database>>,
+    /// Where the store is reached, if it is elsewhere.
+    addresses: Option<String>,
     /// Where this party is, for people.
     place: String,
     seen: Mutex<Seen>,
@@ -64,9 +68,8 @@ impl StoreRegistry {
     /// # Errors
     /// [`RegistryError::Unreachable`].
     pub fn connect_within(addresses: &str, place: &str, within: Duration) -> Result<Self, RegistryError> {
-        let mut config = database::Config { connect_within: within, ..database::Config::default() };
-        config.client = client::Config { cache_bytes_limit: CACHE_BYTES, patience: PATIENCE, ..config.client };
-        Self::over(Database::connect(addresses, &config).map_err(|error| unreachable(&error))?, place)
+        let database = connect(addresses, within)?;
+        Ok(Self { addresses: Some(addresses.to_owned()), ..Self::over(database, place)? })
     }
 
     /// The registry of an open store.
@@ -74,11 +77,33 @@ impl StoreRegistry {
     /// # Errors
     /// [`RegistryError::Unreachable`].
     pub fn over(database: Arc<Database>, place: &str) -> Result<Self, RegistryError> {
-        let space = |name| block_on(database.space(name, true)).map_err(|error| unreachable(&error));
-        let (volumes, members) = (space(VOLUMES)?, space(MEMBERS)?);
         let place = place.chars().filter(|it| !it.is_control()).collect::<String>();
         let place = place.chars().take(PLACE_BYTES_MAX / 4).collect();
-        Ok(Self { database, volumes, members, place, seen: Mutex::default() })
+        let (database, addresses, seen) = (Mutex::new(database), None, Mutex::default());
+        let registry = Self { database, addresses, place, seen };
+        registry.store()?;
+        Ok(registry)
+    }
+
+    fn database(&self) -> Arc<Database> {
+        self.database.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The store's client, and its spaces of volumes and of members, which are made if they are not there. A store that was lost
+    /// is another one: its client is over, and its spaces may have other numbers.
+    fn store(&self) -> Result<(Arc<Database>, Spaces), RegistryError> {
+        let database = self.database();
+        match (spaces(&database), &self.addresses) {
+            (Err(Error::SessionEnded(GoodbyeReason::WrongCluster, _)), Some(addresses)) => {
+                let mut current = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+                if Arc::ptr_eq(&current, &database) {
+                    *current = connect(addresses, CONNECT_AGAIN_WITHIN)?;
+                }
+                let found = spaces(&current).map_err(|error| unreachable(&error))?;
+                Ok((current.clone(), found))
+            }
+            (found, _) => Ok((database, found.map_err(|error| unreachable(&error))?)),
+        }
     }
 
     /// Makes a volume of this name.
@@ -88,8 +113,8 @@ impl StoreRegistry {
     /// done it.
     pub fn create(&self, name: &str, volume: VolumeId, entry: &Registered) -> Result<(), RegistryError> {
         check_name(name)?;
-        let root = ObjectId::root(self.volumes);
         self.transact(|step| {
+            let root = step.volumes();
             let mut directory = step.read_or_default::<Directory>(root)?;
             // It is made again if the outcome of making it was not known.
             if directory.entries.iter().any(|it| it.name == name && it.id == volume.0) {
@@ -102,7 +127,7 @@ impl StoreRegistry {
                 return Err(RegistryError::TooManyVolumes.into());
             }
             let view = View { revision: 1, entry: entry.clone() };
-            let object = step.create(self.volumes, &VolumeEntry::new(&view, "", SystemTime::now()))?;
+            let object = step.create(step.spaces.volumes, &VolumeEntry::new(&view, "", SystemTime::now()))?;
             directory.entries.push(Listed::new(volume.0, name, object));
             step.write(root, &directory)
         })
@@ -114,7 +139,7 @@ impl StoreRegistry {
     /// [`RegistryError::NoSuchName`], or why the store has not said.
     pub fn find(&self, name: &str) -> Result<Volume, RegistryError> {
         let found = self.transact(|step| {
-            let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
+            let directory = step.read_or_default::<Directory>(step.volumes())?;
             directory.entries.iter().find(|it| it.name == name).map(|it| step.volume(it)).transpose()
         });
         found?.ok_or_else(|| RegistryError::NoSuchName(name.to_owned()))
@@ -126,7 +151,7 @@ impl StoreRegistry {
     /// Why the store has not said.
     pub fn list(&self) -> Result<Vec<Volume>, RegistryError> {
         self.transact(|step| {
-            let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
+            let directory = step.read_or_default::<Directory>(step.volumes())?;
             directory.entries.iter().map(|it| step.volume(it)).collect()
         })
     }
@@ -136,8 +161,45 @@ impl StoreRegistry {
     /// # Errors
     /// Why the store has not said.
     pub fn enlisted(&self) -> Result<Vec<Enlisted>, RegistryError> {
-        let members = self.transact(|step| self.member_entries(step, |_| true))?;
+        let members = self.transact(|step| step.member_entries(|_| true))?;
         Ok(members.into_iter().filter(|it| !it.lived().is_gone).map(MemberEntry::enlisted).collect())
+    }
+
+    /// Puts an entry in the place of the one of this revision, or of none, which was lost.
+    ///
+    /// # Errors
+    /// [`RegistryError::Changed`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store has not
+    /// done it.
+    pub fn rebuild(&self, volume: &Volume, instead_of: Option<u64>) -> Result<(), RegistryError> {
+        let Volume { id, name, view, place, .. } = volume;
+        check_name(name)?;
+        let entry = VolumeEntry::new(view, place, SystemTime::now()).with_names(&volume.holders);
+        self.transact(|step| {
+            let root = step.volumes();
+            let mut directory = step.read_or_default::<Directory>(root)?;
+            let listed = directory.entries.iter().find(|it| it.id == id.0).cloned();
+            let standing = listed.as_ref().map(|it| step.expect::<VolumeEntry>(it.object())).transpose()?;
+            let standing = standing.map(|it| it.view());
+            // It is made again if the outcome of making it was not known.
+            if standing.as_ref() == Some(view) {
+                return Ok(());
+            }
+            if standing.map(|it| it.revision) != instead_of {
+                return Err(RegistryError::Changed(name.clone()).into());
+            }
+            if let Some(listed) = listed {
+                return step.write(listed.object(), &entry);
+            }
+            if directory.entries.iter().any(|it| it.name == *name) {
+                return Err(RegistryError::NameTaken(name.clone()).into());
+            }
+            if directory.entries.len() >= VOLUMES_MAX {
+                return Err(RegistryError::TooManyVolumes.into());
+            }
+            let object = step.create(step.spaces.volumes, &entry)?;
+            directory.entries.push(Listed::new(id.0, name, object));
+            step.write(root, &directory)
+        })
     }
 
     /// Removes a volume that nobody has attached, and whose copies are all home.
@@ -145,8 +207,8 @@ impl StoreRegistry {
     /// # Errors
     /// [`RegistryError::NoSuchName`], [`RegistryError::Attached`], or why the store has not done it.
     pub fn remove(&self, name: &str) -> Result<VolumeId, RegistryError> {
-        let root = ObjectId::root(self.volumes);
         self.transact(|step| {
+            let root = step.volumes();
             let mut directory = step.read_or_default::<Directory>(root)?;
             let found = directory.entries.iter().position(|it| it.name == name);
             let at = found.ok_or_else(|| RegistryError::NoSuchName(name.to_owned()))?;
@@ -164,33 +226,21 @@ impl StoreRegistry {
     /// Ends the session with the store.
     pub fn close(&self) {
         // An error says that it has ended already.
-        let _ = self.database.close();
+        let _ = self.database().close();
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a volume's entry is.
-    fn place_of(&self, step: &Step<'_>, volume: VolumeId) -> Result<ObjectId, Failed> {
-        let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
-        let listed = directory.entries.iter().find(|it| it.id == volume.0);
-        Ok(listed.ok_or(RegistryError::NoSuchVolume(volume))?.object())
-    }
-
-    /// The entries of some members.
-    fn member_entries(&self, step: &Step<'_>, of: impl Fn(u64) -> bool) -> Result<Vec<MemberEntry>, Failed> {
-        let directory = step.read_or_default::<Directory>(ObjectId::root(self.members))?;
-        directory.entries.iter().filter(|it| of(it.id)).map(|it| step.expect(it.object())).collect()
-    }
-
     /// Does `steps` in a transaction that takes effect as a whole, as often as it takes.
     fn transact<R>(&self, mut steps: impl FnMut(&Step<'_>) -> Result<R, Failed>) -> Result<R, RegistryError> {
-        let mut tries = Tries::begin(&self.database);
+        let (database, spaces) = self.store()?;
+        let mut tries = Tries::begin(&database);
         loop {
-            let transaction = Transaction::begin(&self.database).map_err(|error| unreachable(&error))?;
+            let transaction = Transaction::begin(&database).map_err(|error| unreachable(&error))?;
             let txn = transaction.handle();
-            let step = Step { database: &self.database, txn };
+            let step = Step { database: &database, txn, spaces };
             let done = match steps(&step) {
                 // A refusal is true of what was read, so that is to be current, too, which a doomed transaction is not.
                 Err(Failed::Final(error)) => match step.is_read_only() {
@@ -213,9 +263,10 @@ impl StoreRegistry {
 
     /// Reads what the cache has, without asking whether it is the newest; unless something is missing there.
     fn look<R>(&self, mut steps: impl FnMut(&Step<'_>) -> Result<R, Failed>) -> Result<R, RegistryError> {
+        let (database, spaces) = self.store()?;
         loop {
-            let transaction = Transaction::begin(&self.database).map_err(|error| unreachable(&error))?;
-            match steps(&Step { database: &self.database, txn: transaction.handle() }) {
+            let transaction = Transaction::begin(&database).map_err(|error| unreachable(&error))?;
+            match steps(&Step { database: &database, txn: transaction.handle(), spaces }) {
                 Ok(done) => return Ok(done),
                 Err(Failed::Store(Error::Doomed)) => {}
                 Err(Failed::Store(error)) => return Err(unreachable(&error)),
@@ -224,74 +275,28 @@ impl StoreRegistry {
         }
     }
 
-    /// The bytes of all that this party waits for changes of.
-    fn watched(&self, step: &Step<'_>, asked: &BTreeSet<VolumeId>) -> Result<Vec<Option<Bytes>>, Failed> {
-        let mut found = vec![step.bytes(ObjectId::root(self.volumes))?, step.bytes(ObjectId::root(self.members))?];
-        for &volume in asked {
-            match self.place_of(step, volume) {
-                Ok(object) => found.push(step.bytes(object)?),
-                Err(Failed::Final(_)) => found.push(None),
-                Err(failed) => return Err(failed),
-            }
-        }
-        Ok(found)
-    }
-
-    /// Removes the members that have been silent for long. A member that comes back enters anew.
-    fn forget_silent(&self) -> Result<(), RegistryError> {
-        let silent = self.seen().pulses.long_silent(Instant::now());
-        silent.into_iter().try_for_each(|partition| {
-            let is_needed = self.look(|step| {
-                let is_gone = self.member_entries(step, |id| id == partition.0)?.iter().all(|it| it.lived().is_gone);
-                Ok(is_gone && self.is_counted_on(step, partition)?)
-            })?;
-            if is_needed { Ok(()) } else { self.leave(partition) }
-        })
-    }
-
-    /// Whether a volume counts on a member.
-    fn is_counted_on(&self, step: &Step<'_>, partition: PartitionId) -> Result<bool, Failed> {
-        let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
-        for listed in &directory.entries {
-            if step.expect::<VolumeEntry>(listed.object())?.view().entry.holders.contains(&partition) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The entry of a member, and where it is.
-    fn member_entry(&self, step: &Step<'_>, partition: PartitionId) -> Result<Option<(ObjectId, MemberEntry)>, Failed> {
-        let directory = step.read_or_default::<Directory>(ObjectId::root(self.members))?;
-        let listed = directory.entries.iter().find(|it| it.id == partition.0);
-        listed.map(|it| Ok((it.object(), step.expect(it.object())?))).transpose()
-    }
-}
-
-impl Registry for StoreRegistry {
-    fn view(&self, volume: VolumeId) -> Result<View, RegistryError> {
-        self.seen().asked.insert(volume);
-        self.look(|step| Ok(step.expect::<VolumeEntry>(self.place_of(step, volume)?)?.view()))
-    }
-
-    fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>> {
+    /// Changes an entry to this revision.
+    #[expect(clippy::result_large_err, reason = "the entry as it stands is no error of the registry, but its answer")]
+    fn change_to(&self, volume: VolumeId, change: Change, revision: u64) -> Result<View, Option<View>> {
         let Change { expects, entry } = change;
-        let made = View { revision: expects + 1, entry };
+        let made = View { revision, entry };
         let written = VolumeEntry::new(&made, &self.place, SystemTime::now());
         if !written.is_sound() {
             return Err(None);
         }
         let is_holder = |id| made.entry.holders.iter().any(|it| it.0 == id);
         // From the cache: with what members say all the time the change would be refused as often.
-        let members = self.look(|step| self.member_entries(step, is_holder)).map_err(|_| None)?;
+        let members = self.look(|step| step.member_entries(is_holder)).map_err(|_| None)?;
         let standing = self.transact(|step| {
-            let object = self.place_of(step, volume)?;
+            let object = step.place_of(volume)?;
             let standing = step.expect::<VolumeEntry>(object)?;
-            if standing.view().revision != expects {
-                return Ok(Some(standing.view()));
+            // An epoch never goes back: a registry that has may have come to the same revision by other changes.
+            let stands = standing.view();
+            if stands.revision != expects || stands.entry.epoch > made.entry.epoch {
+                return Ok(Some(stands));
             }
             // Names are for people: a page without room for them has it for the rest.
-            let named = written.clone().with_holders(&members, &standing);
+            let named = written.clone().behind(&standing).with_holders(&members, &standing);
             if !step.write_if_room(object, &named)? {
                 step.write(object, &written)?;
             }
@@ -305,12 +310,48 @@ impl Registry for StoreRegistry {
         }
     }
 
+    /// Removes the members that have been silent for long. A member that comes back enters anew.
+    fn forget_silent(&self) -> Result<(), RegistryError> {
+        let silent = self.seen().pulses.long_silent(Instant::now());
+        silent.into_iter().try_for_each(|partition| {
+            let is_needed = self.look(|step| {
+                let is_gone = step.member_entries(|id| id == partition.0)?.iter().all(|it| it.lived().is_gone);
+                Ok(is_gone && step.is_counted_on(partition)?)
+            })?;
+            if is_needed { Ok(()) } else { self.leave(partition) }
+        })
+    }
+}
+
+impl Registry for StoreRegistry {
+    fn view(&self, volume: VolumeId) -> Result<View, RegistryError> {
+        self.seen().asked.insert(volume);
+        self.look(|step| Ok(step.expect::<VolumeEntry>(step.place_of(volume)?)?.view()))
+    }
+
+    fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>> {
+        let revision = change.expects + 1;
+        self.change_to(volume, change, revision)
+    }
+
+    fn restore(&self, volume: VolumeId, restore: Restore) -> Result<View, Option<View>> {
+        self.change_to(volume, restore.change, restore.revision)
+    }
+
+    fn named(&self, volume: VolumeId) -> Result<Volume, RegistryError> {
+        self.look(|step| {
+            let directory = step.read_or_default::<Directory>(step.volumes())?;
+            let listed = directory.entries.iter().find(|it| it.id == volume.0);
+            step.volume(listed.ok_or(RegistryError::NoSuchVolume(volume))?)
+        })
+    }
+
     fn holders(&self, volume: VolumeId) -> Result<Vec<HolderName>, RegistryError> {
-        self.look(|step| Ok(step.expect::<VolumeEntry>(self.place_of(step, volume)?)?.holders()))
+        self.look(|step| Ok(step.expect::<VolumeEntry>(step.place_of(volume)?)?.holders()))
     }
 
     fn members(&self) -> Result<Vec<Registrant>, RegistryError> {
-        let members = self.look(|step| self.member_entries(step, |_| true))?;
+        let members = self.look(|step| step.member_entries(|_| true))?;
         let mut seen = self.seen();
         let pulses = members.iter().map(|it| (it.partition(), it.pulse));
         let alive = seen.pulses.hear(Instant::now(), pulses);
@@ -319,12 +360,12 @@ impl Registry for StoreRegistry {
     }
 
     fn life(&self, partition: PartitionId) -> Result<Option<Lived>, RegistryError> {
-        self.transact(|step| Ok(self.member_entry(step, partition)?.map(|(_, entry)| entry.lived())))
+        self.transact(|step| Ok(step.member_entry(partition)?.map(|(_, entry)| entry.lived())))
     }
 
     fn begin(&self, partition: PartitionId, from: Life, to: Life) -> Result<(), RegistryError> {
         self.transact(|step| {
-            let Some((object, entry)) = self.member_entry(step, partition)? else { return Ok(()) };
+            let Some((object, entry)) = step.member_entry(partition)? else { return Ok(()) };
             // It is made again if the outcome of making it was not known.
             if entry.lived().life == to {
                 return Ok(());
@@ -336,8 +377,8 @@ impl Registry for StoreRegistry {
     fn enter(&self, member: &Registrant) -> Result<(), RegistryError> {
         member.check()?;
         let partition = member.member.partition;
-        let root = ObjectId::root(self.members);
         self.transact(|step| {
+            let root = step.members();
             let mut directory = step.read_or_default::<Directory>(root)?;
             if let Some(listed) = directory.entries.iter().find(|it| it.id == partition.0) {
                 let entry = step.expect::<MemberEntry>(listed.object())?;
@@ -347,7 +388,7 @@ impl Registry for StoreRegistry {
             if directory.entries.len() >= MEMBERS_MAX {
                 return Err(RegistryError::TooManyMembers.into());
             }
-            let object = step.create(self.members, &MemberEntry::new(member, 0, SystemTime::now()))?;
+            let object = step.create(step.spaces.members, &MemberEntry::new(member, 0, SystemTime::now()))?;
             directory.entries.push(Listed::new(partition.0, &member.name, object));
             step.write(root, &directory)
         })?;
@@ -357,11 +398,11 @@ impl Registry for StoreRegistry {
     }
 
     fn leave(&self, partition: PartitionId) -> Result<(), RegistryError> {
-        let root = ObjectId::root(self.members);
         self.transact(|step| {
+            let root = step.members();
             let mut directory = step.read_or_default::<Directory>(root)?;
             let Some(at) = directory.entries.iter().position(|it| it.id == partition.0) else { return Ok(()) };
-            if self.is_counted_on(step, partition)? {
+            if step.is_counted_on(partition)? {
                 let object = directory.entries[at].object();
                 return step.write(object, &step.expect::<MemberEntry>(object)?.gone());
             }
@@ -374,9 +415,15 @@ impl Registry for StoreRegistry {
         let until = Instant::now() + within;
         let asked = self.seen().asked.clone();
         loop {
-            let Ok(transaction) = Transaction::begin(&self.database) else { return std::thread::sleep(within) };
+            let store = self.store().ok().and_then(|(database, spaces)| {
+                let transaction = Transaction::begin(&database).ok()?;
+                Some((database, spaces, transaction))
+            });
+            let Some((database, spaces, transaction)) = store else {
+                return std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            };
             let txn = transaction.handle();
-            let found = self.watched(&Step { database: &self.database, txn }, &asked);
+            let found = Step { database: &database, txn, spaces }.watched(&asked);
             let left = until.saturating_duration_since(Instant::now());
             match found {
                 Ok(found) => {
@@ -385,9 +432,9 @@ impl Registry for StoreRegistry {
                         return;
                     }
                     // A transaction waits for no longer than the client is patient.
-                    let until = self.database.now() + left.min(PATIENCE / 2);
+                    let until = database.now() + left.min(PATIENCE / 2);
                     // It is looked again, whatever has ended the wait.
-                    let _ = block_on(self.database.await_doom(txn, until));
+                    let _ = block_on(database.await_doom(txn, until));
                 }
                 Err(_) if left.is_zero() => return,
                 Err(Failed::Store(Error::Doomed)) => {}
@@ -409,6 +456,17 @@ fn check_name(name: &str) -> Result<(), RegistryError> {
         .ok()
         .filter(|()| name.len() <= NAME_BYTES_MAX)
         .ok_or_else(|| RegistryError::Name(name.to_owned()))
+}
+
+fn connect(addresses: &str, within: Duration) -> Result<Arc<Database>, RegistryError> {
+    let mut config = database::Config { connect_within: within, ..database::Config::default() };
+    config.client = client::Config { cache_bytes_limit: CACHE_BYTES, patience: PATIENCE, ..config.client };
+    Database::connect(addresses, &config).map_err(|error| unreachable(&error))
+}
+
+fn spaces(database: &Arc<Database>) -> Result<Spaces, Error> {
+    let space = |name| block_on(database.space(name, true));
+    Ok(Spaces { volumes: space(VOLUMES)?, members: space(MEMBERS)? })
 }
 
 fn unreachable(error: &Error) -> RegistryError {

@@ -16,6 +16,8 @@ pub enum TakeOverError {
     Lost(Epoch),
     /// Home went back meanwhile.
     HomeWentBack(String),
+    /// The registry has gone back: home or a holder knows of this epoch, and the registry of that one.
+    RegistryBack(Epoch, Epoch),
     /// The own log cannot be read.
     Own(FileError),
     /// It was told to stop.
@@ -35,8 +37,19 @@ impl fmt::Display for TakeOverError {
             Self::HomeWentBack(why) => {
                 write!(f, "{why}; the volume is not taken over: try again, which goes by home as it is now")
             }
+            Self::RegistryBack(known, found) => write!(
+                f,
+                "the registry has gone back, as if its store had been put back from an older copy: attachment {} is the last \
+                 that it knows of, and {} is known elsewhere, so it may name holders that have not everything; `thorp volume \
+                 registry rebuild` makes the entry again of what home and holders know",
+                found.0, known.0
+            ),
             Self::Own(error) => {
-                write!(f, "this host's log has what is not home, and it cannot be read: {error}; mend its disk")
+                write!(
+                    f,
+                    "this host's log has what is not home, and it cannot be read: {error}; mend its disk, or attach the \
+                     volume with another cache: with two copies or more holders have it, too"
+                )
             }
             Self::Stopped => {
                 write!(f, "the volume is not taken over: it was told to stop; the next attachment goes on with it")

@@ -37,11 +37,16 @@ impl Holders {
     /// The volume's holders have these names, as they were known last.
     pub(super) fn has_names(&mut self, names: Vec<HolderName>) {
         self.names = names;
+        self.open_wanted();
     }
 
     /// The members are these now: links that are missing are opened, and those to another address are opened anew.
     pub(super) fn has_members(&mut self, members: Vec<Registrant>) {
         self.members = members;
+        self.open_wanted();
+    }
+
+    fn open_wanted(&mut self) {
         for partition in self.wanted.clone() {
             self.open(partition);
         }
@@ -96,7 +101,9 @@ impl Holders {
     }
 
     fn open(&mut self, partition: PartitionId) {
-        let Some(address) = self.find(partition).map(|it| it.address.clone()) else { return };
+        // One that has not told a store that is new where it is may be where it was.
+        let known = || self.names.iter().find(|it| it.partition == partition).map(|it| it.address.clone());
+        let Some(address) = self.find(partition).map(|it| it.address.clone()).or_else(known) else { return };
         if self.links.get(&partition).is_some_and(|link| link.address() == address) {
             return;
         }

@@ -39,8 +39,8 @@ pub(super) enum Part {
 /// The outcome of a call, or how far it is.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// The epoch has begun, and everything up to here is home.
-    Fenced(Stamp),
+    /// The epoch has begun, and everything up to here is home; home has kept the registry's entry of this revision.
+    Fenced(Stamp, u64),
     /// One more write was taken.
     Took,
     /// The write-back up to here is durable.
@@ -57,7 +57,9 @@ pub(super) enum Told {
 pub(super) fn go_home(home: &FarHome, calls: &Receiver<(u64, Call)>, tell: &dyn Fn(u64, Told)) {
     for (number, call) in calls {
         let told = match call {
-            Call::Fence(epoch, host) => home.fence(epoch, host.0).map(Told::Fenced),
+            Call::Fence(epoch, host) => {
+                home.fence(epoch, host.0).and_then(|mark| Ok(Told::Fenced(mark, kept_revision(home)?)))
+            }
             Call::Write { epoch, through, is_joined, parts } => {
                 let begin = Begin { epoch, through, is_joined };
                 write_home(home, begin, &parts, &|| tell(number, Told::Took)).map(|_| Told::Durable(through))
@@ -72,6 +74,11 @@ pub(super) fn go_home(home: &FarHome, calls: &Receiver<(u64, Call)>, tell: &dyn 
             }),
         );
     }
+}
+
+/// The revision of the registry's entry that home has kept; 0 if it has none.
+pub(super) fn kept_revision(home: &FarHome) -> Result<u64, FarError> {
+    Ok(home.kept()?.map_or(0, |kept| kept.view.revision))
 }
 
 fn write_home(home: &FarHome, begin: Begin, parts: &Receiver<Part>, took: &dyn Fn()) -> Result<Stamp, FarError> {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Condvar, Mutex, Weak};
 use std::time::Instant;
-use volume::{Content, Extent, FromHolder, Record, Registered};
+use volume::{AcceptedLoss, Content, Extent, FromHolder, Record, Registered};
 
 const VOLUME: VolumeId = VolumeId(7);
 const OLD: HostId = HostId(1);
@@ -99,8 +99,10 @@ impl Rig {
             home: self.home.clone(),
             volume: VOLUME,
             host: HostId(host),
+            earlier: Earlier::default(),
             keeps: true,
             accepts_loss: false,
+            accepts_own_log: false,
             waits: true,
         }
     }
@@ -180,7 +182,8 @@ fn what_an_owner_has_left_at_a_holder_comes_home_and_the_owner_is_fenced() {
     assert_eq!((entry.epoch, entry.owner, entry.is_taking), (Epoch(2), Some(HostId(2)), false));
     assert_eq!((&entry.holders, rig.registry.view(VOLUME).unwrap()), (&vec![], view.clone()));
     assert_eq!([0, 1, 2, 3, 8, 9, 10].map(|block| rig.block(block)), [1, 2, 4, 1, 3, 0, 0]);
-    assert_eq!(words, [TakeOverWord::Watches(LEASE), TakeOverWord::Claimed(Epoch(2))]);
+    let watches = TakeOverWord::Watches { lease: LEASE, is_own: false, is_used: false };
+    assert_eq!(words, [watches, TakeOverWord::Claimed(Epoch(2))]);
     // Home refuses the owner of before, and so does the holder.
     assert!(matches!(rig.home.fence(Epoch(1), OLD.0), Err(crate::far::FarError::Ended(Epoch(2)))));
 }
@@ -235,11 +238,11 @@ fn copies_that_cannot_be_had_are_waited_for_unless_they_are_given_up() {
     let mut words = Vec::new();
     // It waits, until it is told not to.
     let stopped = take_over(&rig.settings(2), None, &|| stop.load(SeqCst), &mut |word| {
-        stop.store(matches!(word, TakeOverWord::Missing(_)), SeqCst);
+        stop.store(matches!(word, TakeOverWord::Missing { .. }), SeqCst);
         words.push(word);
     });
     assert!(matches!(stopped, Err(TakeOverError::Stopped)), "{stopped:?}");
-    let Some(TakeOverWord::Missing(missing)) = words.last() else { panic!("{words:?}") };
+    let Some(TakeOverWord::Missing { lists: missing, has_own_log: false }) = words.last() else { panic!("{words:?}") };
     assert!(missing[0].contains(&format!("{:016x}", rig.holder.partition().0)), "{missing:?}");
     // The host that began goes on where it was, and need not wait for itself.
     let settings = TakeOverSettings { accepts_loss: true, ..rig.settings(2) };
@@ -343,4 +346,45 @@ fn the_next_holder_brings_home_what_the_first_one_does_not() {
     }
     assert!(begun.elapsed() > Duration::from_secs(5), "it has not waited for its turn");
     assert_eq!(rig.block(1), 5);
+}
+
+/// A log of the owner that has only the first write of a block.
+struct Cut;
+
+impl OwnLog for Cut {
+    fn entries(&self) -> (Epoch, Vec<Entry>) {
+        let stamp = Stamp { epoch: Epoch(1), sequence: Sequence(1), flush: FlushEpoch(1) };
+        (Epoch(1), vec![Entry { stamp, extent: Extent { offset: 0, len: BLOCK as u64 } }])
+    }
+
+    fn read(&self, stamp: Stamp) -> Result<Kept, FileError> {
+        let extent = Extent { offset: 0, len: BLOCK as u64 };
+        Ok(Kept { stamp, record: Some((extent, data(7, 1))) })
+    }
+}
+
+#[test]
+fn what_the_own_log_has_lost_comes_from_a_holder_and_its_owner_is_not_waited_for() {
+    let rig = Rig::with_lease(LONG);
+    rig.leave_copies(&[(1, 0, data(7, 1)), (1, 1, data(8, 1)), (2, 0, data(9, 1))]);
+    let settings = TakeOverSettings { earlier: Earlier { hosts: vec![OLD], are_dead: true }, ..rig.settings(2) };
+    let taken = take_over(&settings, Some(&Cut), &|| false, &mut |_| {}).unwrap();
+    assert_eq!((taken.view.entry.owner, taken.view.entry.accepted_loss), (Some(HostId(2)), None));
+    assert_eq!([0, 1].map(|block| rig.block(block)), [9, 8]);
+    assert_eq!(taken.brought.sequence, Sequence(3), "clean blocks of its cache may be older");
+}
+
+#[test]
+fn an_own_log_is_gone_on_with_alone_if_that_is_accepted_and_the_registry_says_so() {
+    let rig = Rig::new();
+    rig.leave_copies(&[(1, 0, data(7, 1)), (1, 0, data(8, 1))]);
+    rig.holder.stop();
+    let earlier = Earlier { hosts: vec![OLD], are_dead: true };
+    let settings = TakeOverSettings { earlier, accepts_own_log: true, ..rig.settings(2) };
+    let mut words = Vec::new();
+    let taken = take_over(&settings, Some(&Cut), &|| false, &mut |word| words.push(word)).unwrap();
+    let has_said = |word: &TakeOverWord| matches!(word, TakeOverWord::Missing { has_own_log: true, .. });
+    assert!(words.iter().any(has_said), "{words:?}");
+    let accepted = AcceptedLoss { epoch: Epoch(2), lists: vec![rig.holder.partition()] };
+    assert_eq!((taken.view.entry.accepted_loss, rig.block(0)), (Some(accepted), 7));
 }

@@ -12,7 +12,7 @@ use volumes::{AttachError, Attached, FarError, FarHome, FarHomes};
 const LEN: u32 = 64 * 4096;
 
 fn write(client: &mut Client, byte: u8) {
-    ask(client, &Command::Write { offset: 0, data: &[byte; LEN as usize], fua: false });
+    ask(client, &Command::Write { offset: 0, data: &vec![byte; LEN as usize], fua: false });
     ask(client, &Command::Flush);
 }
 

@@ -189,7 +189,9 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
     }
     let troubles = [
         ("degraded", &live.degraded),
+        ("gone_without", &live.gone_without),
         ("trouble_with_home", &live.home_trouble),
+        ("trouble_with_registry", &live.registry_trouble),
         ("trouble_with_the_cache", &live.cache_trouble),
         ("failed", &live.failed),
     ];

@@ -3,7 +3,7 @@
 //! A store that is stopped, or cut off, answers nothing, and may be waited for long. A command ends a short while after the first
 //! Ctrl-C all the same: that while is for what home is at, and for undoing what was done.
 
-use super::homes;
+use super::{homes, rebuild};
 use crate::Result;
 use crate::stopper::Interrupt;
 use net::Runtime;
@@ -52,14 +52,23 @@ impl Store {
 
     /// The volume of this name.
     pub(super) fn find(&self, name: &str) -> Result<Volume> {
-        let (registry, name) = (self.registry.clone(), name.to_owned());
-        Ok(self.interrupt.within(Duration::ZERO, move || registry.find(&name))??)
+        let (registry, name, address) = (self.registry.clone(), name.to_owned(), self.address.clone());
+        self.interrupt.within(Duration::ZERO, move || find(&registry, &address, &name))?
     }
 
     /// Refuses a name that a volume has.
     pub(super) fn expect_free(&self, name: &str) -> Result {
-        let (registry, wanted) = (self.registry.clone(), name.to_owned());
-        match self.interrupt.within(Duration::ZERO, move || registry.find(&wanted))? {
+        let (registry, wanted, address) = (self.registry.clone(), name.to_owned(), self.address.clone());
+        let look = move || {
+            let found = registry.find(&wanted);
+            let is_free = matches!(found, Err(RegistryError::NoSuchName(_)));
+            (found, if is_free { rebuild::at_home(&address, &wanted, &registry) } else { None })
+        };
+        let (found, lost) = self.interrupt.within(Duration::ZERO, look)?;
+        if let Some(lost) = lost {
+            return Err(lost.into());
+        }
+        match found {
             Err(RegistryError::NoSuchName(_)) => Ok(()),
             found => Err(found.map_or_else(|error| error, |_| RegistryError::NameTaken(name.to_owned())).into()),
         }
@@ -90,6 +99,16 @@ impl Store {
         let interrupt = self.interrupt.clone();
         Arc::new(move || interrupt.has_come_for(GRACE))
     }
+}
+
+/// The volume of this name; or that the registry does not know it, and home does.
+pub(super) fn find(registry: &StoreRegistry, address: &str, name: &str) -> Result<Volume> {
+    registry.find(name).map_err(|error| match error {
+        RegistryError::NoSuchName(_) => {
+            rebuild::at_home(address, name, registry).map_or_else(|| error.into(), Into::into)
+        }
+        error => error.into(),
+    })
 }
 
 /// A registry in the store at this address, of a party at this place.

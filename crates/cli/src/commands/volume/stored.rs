@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use volumes::control::{AttachingVolume, Control};
-use volumes::registry::{RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
+use volumes::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use volumes::{
     AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, REPLACE_AFTER, Registered, StoredVolume,
     TakeOverError, TakeOverWord, VolumeId, bring_home,
@@ -58,7 +58,11 @@ pub(super) fn register(
     entry: &Registered,
     remove: impl FnOnce() -> Removed,
 ) -> Result {
-    let Err(error) = store.registry().create(name, id, entry) else { return Ok(()) };
+    let Err(error) = store.registry().create(name, id, entry) else {
+        // The first attachment tells it, too.
+        let _ = store.find(name).and_then(|made| Ok(store.home(id)?.keep(&made)?));
+        return Ok(());
+    };
     if !matches!(error, RegistryError::Unreachable(_)) {
         return Err(is_left(error.into(), id, store.address(), remove()));
     }
@@ -132,7 +136,7 @@ pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &
             return Err(format!("{error}; --cache asks the process that has it at this host").into());
         }
     };
-    let volume = registry.find(name)?;
+    let volume = store::find(&registry, store, name)?;
     let silent = registry::silent_owners(&registry, |it| it.id == volume.id)?;
     let mut fields = describe(&volume, silent.get(&volume.id.0).copied());
     fields.insert("holders_away".to_owned(), json!(registry::away(&registry, &volume)?));
@@ -165,8 +169,9 @@ pub(super) fn attach(
 ) -> Result<(Attached, Begun)> {
     let (name, here) = (name(&args.volume)?, host_name());
     let cache = std::path::absolute(&args.cache).unwrap_or_else(|_| args.cache.clone());
-    let registry = Arc::new(StoreRegistry::connect(store, &format!("{here}:{}", cache.display()))?);
-    let found = registry.find(name)?;
+    let place = format!("{here}:{}", cache.display());
+    let registry = Arc::new(StoreRegistry::connect(store, &place)?);
+    let found = store::find(&registry, store, name)?;
     let stored = StoredVolume {
         registry: registry.clone(),
         runtime: Runtime::start()?,
@@ -186,7 +191,7 @@ pub(super) fn attach(
     let volume = Arc::new(AttachingVolume::new(name.to_owned(), number(found.id.0)));
     let mut begun = Begun { volume, control: None };
     // With its first word its cache is locked, and nobody else answers there.
-    let mut say = |word: TakeOverWord| begun.say(&say(&found, &word), &args.cache);
+    let mut say = |word: TakeOverWord| begun.say(&say(&found, &word, &place), &args.cache);
     let attached = Attached::attach_stored(&stored, config, stop, &mut say);
     let attached = attached.map_err(|error| match error {
         AttachError::TakeOver(error) => refused(&registry, name, error),
@@ -229,7 +234,7 @@ pub(super) fn attach_briefly(
         let mut trouble = |word: TakeOverWord| match word {
             // That is how it always goes.
             TakeOverWord::Claimed(_) => {}
-            word => eprintln!("{}", say(&words, &word)),
+            word => eprintln!("{}", say(&words, &word, "")),
         };
         Attached::attach_stored(&stored, &config, &stop, &mut trouble)
     });
@@ -249,7 +254,7 @@ pub(super) fn detach(args: &VolumeDetachArgs, output: &mut Output) -> Result {
     if found.view.entry.owner.is_some() {
         let (registry, runtime, home) = (store.registry().clone(), store.runtime().clone(), store.home(found.id)?);
         let brought = bring_home(registry, runtime, home, args.force, &|| interrupt.has_come(), &mut |word| {
-            eprintln!("{}", say(&found, &word));
+            eprintln!("{}", say(&found, &word, ""));
         });
         brought.map_err(|error| refused(store.registry(), name, error))?;
     }
@@ -267,15 +272,21 @@ fn refused(registry: &StoreRegistry, name: &str, error: TakeOverError) -> crate:
     }
 }
 
-/// A word on how it goes.
-fn say(volume: &Volume, word: &TakeOverWord) -> String {
+/// A word on how it goes, with a cache at this place.
+fn say(volume: &Volume, word: &TakeOverWord, here: &str) -> String {
     let Volume { name, place, .. } = volume;
     match word {
-        TakeOverWord::Watches(lease) => format!(
-            "'{name}' is attached at {}: if that is silent for {} s, it is taken over",
-            visible(place),
-            lease.as_secs_f64()
-        ),
+        TakeOverWord::Watches { lease, is_own, is_used } => {
+            let (at, lease) = (visible(place), lease.as_secs_f64());
+            let why = if *is_own {
+                ", with this cache: since then it was copied or moved, or its machine was started anew"
+            } else if *is_used && place == here {
+                "; this cache was copied or restored: another attachment of it has been made since"
+            } else {
+                ""
+            };
+            format!("'{name}' is attached at {at}{why}. If that is silent for {lease} s, it is taken over")
+        }
         TakeOverWord::WatchesRescue => {
             format!("another host is bringing '{name}' home, as the one that had it was silent: that is waited for")
         }
@@ -283,14 +294,19 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
         TakeOverWord::Claimed(epoch) => {
             format!("'{name}' is this host's, by attachment {}: what is not home is brought there", epoch.0)
         }
-        TakeOverWord::Missing(holders) if holders.is_empty() => format!(
+        TakeOverWord::Missing { lists, .. } if lists.is_empty() => format!(
             "the only copy of what is not home of '{name}' is in the cache that it was attached with last, or is damaged \
              there: attach it at that host, with that cache; or end this, and give --force to lose that"
         ),
-        TakeOverWord::Missing(holders) => format!(
+        TakeOverWord::Missing { lists, has_own_log: true } => format!(
+            "no answer of {}, which may have what the log of this cache has lost, if its disk has lost anything: start them \
+             again; or end this, and give --accept-own-log to go on with what that log has",
+            visible(&lists.join(", "))
+        ),
+        TakeOverWord::Missing { lists, .. } => format!(
             "no answer of {}, or a damaged copy there, and they may have what nobody else has: start them again; or end \
              this, and give --force to lose that",
-            visible(&holders.join(", "))
+            visible(&lists.join(", "))
         ),
         TakeOverWord::HomeWentBack(back) => format!(
             "home of '{name}' is older than its holders were told: {back}. Bring back the newer one; or end this, and give --force to \
@@ -329,9 +345,18 @@ fn describe(volume: &Volume, silence: Option<Duration>) -> serde_json::Map<Strin
         "is_taken_over": entry.is_taking,
         "holders": entry.holders.iter().map(holder).collect::<Vec<_>>(),
         "lease_s": entry.lease.as_secs_f64(),
+        "gone_without": volume.gone_without.as_ref().map(gone_without),
     });
     let Value::Object(fields) = fields else { unreachable!("an object is described") };
     fields
+}
+
+/// A take-over that went on without lists, in words that do not ask what became of it: nobody knows.
+fn gone_without(it: &GoneWithout) -> String {
+    let GoneWithout { epoch, at, lists } = it;
+    let ago = at.map(|at| format!(" {} s ago,", at.elapsed().unwrap_or_default().as_secs())).unwrap_or_default();
+    let whose = if lists.is_empty() { "the cache before".to_owned() } else { visible(&lists.join(", ")).into_owned() };
+    format!("attachment {} began{ago} without what {whose} had: what was promised may be lost by that", epoch.0)
 }
 
 /// Where a volume is, for people.

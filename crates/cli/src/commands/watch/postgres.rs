@@ -95,7 +95,9 @@ fn prepare(task: WatchTask, config: &WatchConfig, guards: &[String], output: &mu
 fn signalled() -> Result<oneshot::Receiver<()>> {
     let (stop, stopped) = oneshot::channel();
     // A command that has ended is not to be stopped any more.
-    when_told(move || drop(stop.send(())))?;
+    when_told(move || {
+        let _ = stop.send(());
+    })?;
     Ok(stopped)
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use bytes::Bytes;
 use node::Opaque;
-use protocol::volume_home::Begin;
+use protocol::volume_home::{Begin, Keep};
 use protocol::volumes::{Content, Epoch, FlushEpoch, Sequence, Stamp};
 use types::limits::VOLUME_PART_BYTES_MAX;
 use vfs::memory::Dice;
@@ -59,6 +59,8 @@ impl World {
                 Done::Took(session, put.cost())
             }
             Some(Work::Ordered(id, Ordered::Step(step, _))) => Done::Stepped(id, step, outcome()),
+            Some(Work::Ordered(_, Ordered::Keep(to, _))) => Done::Kept(to, outcome().map_err(NotDone::Failed)),
+            Some(Work::Recall(to, _, id)) => Done::Recalled(to, id, Bytes::from_static(b"{}")),
             Some(Work::Ordered(_, Ordered::Discard(to, _))) => Done::Discarded(to, Ok(())),
             Some(Work::List(to, _)) => Done::Listed(to, Ok(volume_home::Homes { homes: Vec::new(), is_last: true })),
             Some(Work::Ordered(id, _)) => Done::Changed(id, outcome()),
@@ -84,6 +86,27 @@ fn begin(epoch: u64, sequence: u64, is_joined: bool) -> Begin {
 fn put(first: u64, bytes: usize) -> Put {
     let extent = Extent { offset: first * BLOCK as u64, len: bytes as u64 };
     Put { extent, content: Content::Data(vec![1; bytes].into()) }
+}
+
+/// The owner has a session of its own for that: a write-back may take long in another.
+#[test]
+fn an_entry_is_kept_beside_a_write_back_unless_its_epoch_has_ended() {
+    let mut world = World::default();
+    world.say(1, Open { volume: VOLUME });
+    world.say(2, Open { volume: VOLUME });
+    world.work_all();
+    world.say(1, Fence { epoch: Epoch(2), owner: 7 });
+    world.work_all();
+    world.say(1, begin(2, 1, false));
+    world.said.clear();
+    let keep = |epoch| Keep { epoch: Epoch(epoch), revision: 9, entry: Bytes::from_static(b"{}") };
+    world.say(2, keep(1));
+    world.say(2, keep(2));
+    world.say(2, Recall { id: 3 });
+    world.work_all();
+    let said: Vec<_> = world.said.iter().map(|(to, said)| (to.0, said.clone())).collect();
+    let recalled = Recalled { id: 3, entry: Bytes::from_static(b"{}") };
+    assert_eq!(said, [(2, NotDone::Ended(Epoch(2)).into()), (2, volume_home::Done.into()), (2, recalled.into())]);
 }
 
 #[test]
@@ -224,7 +247,7 @@ fn whatever_is_said_nothing_panics_and_nothing_stays() {
         for _ in 0..300 {
             let (from, epoch) = (1 + dice.roll(3), dice.roll(4));
             let extent = Extent { offset: dice.roll(70) * BLOCK as u64, len: 1 + dice.roll(3) * BLOCK as u64 };
-            let message: ToHome = match dice.roll(18) {
+            let message: ToHome = match dice.roll(20) {
                 0 => Open { volume: VolumeId(7 + dice.roll(2)) }.into(),
                 1 => Create { volume: VOLUME, size: SIZE + dice.roll(2) }.into(),
                 2 | 3 => Fence { epoch: Epoch(epoch), owner: dice.roll(2) }.into(),
@@ -238,6 +261,8 @@ fn whatever_is_said_nothing_panics_and_nothing_stays() {
                 14 => Remove { epoch: Epoch(epoch) }.into(),
                 15 => ListHomes { from: VolumeId(epoch) }.into(),
                 16 => RemoveHome { volume: VOLUME, unwritten_s: epoch }.into(),
+                17 => Keep { epoch: Epoch(epoch), revision: epoch, entry: Bytes::new() }.into(),
+                18 => Recall { id: dice.roll(5) }.into(),
                 _ => {
                     world.leave(from);
                     continue;
@@ -251,6 +276,7 @@ fn whatever_is_said_nothing_panics_and_nothing_stays() {
                     | ToHome::End(_)
                     | ToHome::Read(_)
                     | ToHome::Map(_)
+                    | ToHome::Recall(_)
             );
             commands += usize::from(is_command || matches!(message, ToHome::Open(_) | ToHome::Create(_)));
             world.say(from, message);
