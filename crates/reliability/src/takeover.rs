@@ -48,8 +48,10 @@ pub(crate) struct Taking {
     wanted: Vec<PartitionId>,
     /// Those that there is one with, and the partition that answers in it.
     connected: Vec<(PartitionId, PartitionId)>,
-    /// The change of the registry that the store is to make when it is there, and whether home is to hear of the epoch.
+    /// The change of the registry that the store is to make when it is there, whether home is to say what it keeps of that, and
+    /// whether it is to hear of the epoch.
     change: Option<Change>,
+    is_asking: bool,
     is_fencing: bool,
     /// The data is on its way home, from there and until then.
     on_its_way: Option<(Source, f64)>,
@@ -97,6 +99,7 @@ impl Taking {
             wanted: Vec::new(),
             connected: Vec::new(),
             change: None,
+            is_asking: false,
             is_fencing: false,
             on_its_way: None,
             written: Vec::new(),
@@ -202,6 +205,9 @@ impl Taking {
             volume.view = View { revision: volume.view.revision + 1, entry: change.entry };
             self.machine.changed(time(now), Ok(volume.view.clone()));
         }
+        if std::mem::take(&mut self.is_asking) {
+            self.machine.home_keeps(time(now), 0);
+        }
         if std::mem::take(&mut self.is_fencing) {
             self.machine.home_fenced(time(now), volume.mark());
         }
@@ -227,6 +233,10 @@ impl Taking {
         match effect {
             TakeOverEffect::Change(change) => {
                 self.change = Some(change);
+                self.look_at_store(now, fleet, volume);
+            }
+            TakeOverEffect::AskHome => {
+                self.is_asking = true;
                 self.look_at_store(now, fleet, volume);
             }
             TakeOverEffect::FenceHome(_) => {

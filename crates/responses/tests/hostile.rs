@@ -5,7 +5,9 @@ mod common;
 use common::{NOW, get, target};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use proptest::prelude::*;
-use responses::{Coherence, Dependencies, KeyRef, Policy, Request, Response, Time, Validity};
+use responses::{
+    Coherence, Dependencies, KeyRef, KeyRefusal, Policy, Request, Response, Time, Validity, without_default_port,
+};
 
 const FIELDS: [&str; 26] = [
     "accept-encoding",
@@ -163,10 +165,15 @@ proptest! {
 
     #[test]
     fn a_key_is_its_parts(authority in "[a-zA-Z0-9.:\\[\\]-]{1,20}", path in "/[!-\"$-~]{0,30}") {
-        let reference = KeyRef::new("https", &authority, &path).unwrap();
-        let key = reference.to_key();
-        prop_assert!(reference == key);
-        prop_assert_eq!(key.to_string(), format!("https://{}{path}", authority.to_ascii_lowercase()));
+        let host = without_default_port("https", &authority).to_ascii_lowercase();
+        match KeyRef::new("https", &authority, &path) {
+            Ok(reference) => {
+                let key = reference.to_key();
+                prop_assert!(reference == key);
+                prop_assert_eq!(key.to_string(), format!("https://{host}{path}"));
+            }
+            Err(refusal) => prop_assert!(host.is_empty() && refusal == KeyRefusal::NoAuthority),
+        }
     }
 
     #[test]

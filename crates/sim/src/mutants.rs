@@ -113,14 +113,13 @@ pub fn mutants(rules: &[Rule], seeds_max: u64, threads: usize) -> impl Iterator<
 
 /// The rules of volumes that hardly any run puts to the test: named tests of the machines notice their absence.
 /// (`crates/volume/tests/conversations.rs`).
-pub const OF_NAMED_VOLUME_TESTS: [volume::Rule; 7] = [
-    volume::Rule::HoldersKnown,
+pub const OF_NAMED_VOLUME_TESTS: [volume::Rule; 6] = [
     volume::Rule::EpochRegistered,
     volume::Rule::EpochStable,
     volume::Rule::AllowDrift,
     volume::Rule::StopAtGap,
     volume::Rule::HomeHasFreed,
-    volume::Rule::RegistryOnward,
+    volume::Rule::HomeConfirms,
 ];
 
 /// The result of taking a rule of volumes out.

@@ -8,40 +8,40 @@ fn five_hundred_seeds_find_nothing() {
     let options = Options { kind: Kind::Volumes, ..Options::default() };
     let summary = run_seeds(0, 500, &options, |_| {});
     assert!(summary.failures.is_empty(), "{summary}");
-    assert!(summary.commits > 10_000, "hardly anything was answered: {summary}");
+    assert!(summary.commits > 8_000, "hardly anything was answered: {summary}");
 }
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
 const KEPT: [(u64, VolumeRule); 28] = [
     (408, VolumeRule::HomeStays),
-    (407, VolumeRule::CountStable),
-    (9, VolumeRule::AckAtW),
-    (1093, VolumeRule::LostLogUncounted),
-    (9559, VolumeRule::HoldersKnown),
-    (3319, VolumeRule::ReplaceThenForget),
+    (1421, VolumeRule::CountStable),
+    (8, VolumeRule::AckAtW),
+    (1594, VolumeRule::LostLogUncounted),
+    (7430, VolumeRule::HoldersKnown),
+    (7274, VolumeRule::ReplaceThenForget),
     (1092, VolumeRule::SamePartition),
-    (3080, VolumeRule::HoldersRefuse),
+    (9816, VolumeRule::HoldersRefuse),
     (3, VolumeRule::CreditFirst),
     (3, VolumeRule::FlushOrder),
     (73, VolumeRule::FenceHome),
     (3, VolumeRule::JournalWhole),
     (3, VolumeRule::MarkDurable),
-    (204, VolumeRule::FreeAfterHome),
-    (146, VolumeRule::TrimInOrder),
-    (7, VolumeRule::TrimTail),
-    (72, VolumeRule::ReadWithinLease),
+    (376, VolumeRule::FreeAfterHome),
+    (83, VolumeRule::TrimInOrder),
+    (39, VolumeRule::TrimTail),
+    (4, VolumeRule::ReadWithinLease),
     (4, VolumeRule::LeaseFromAsking),
     (3, VolumeRule::WaitOwnerLease),
-    (17, VolumeRule::OwnerKnownDead),
+    (364, VolumeRule::OwnerKnownDead),
     (16, VolumeRule::NumberAttachments),
     (0, VolumeRule::EpochFirst),
     (61, VolumeRule::EnoughLists),
     (701, VolumeRule::OwnLogIsAList),
     (132, VolumeRule::PassHome),
-    (41, VolumeRule::NewestWins),
+    (58, VolumeRule::NewestWins),
     (3173, VolumeRule::StopAtGap),
-    (1206, VolumeRule::HomeConfirms),
+    (936, VolumeRule::RegistryOnward),
 ];
 
 #[test]
@@ -60,11 +60,14 @@ fn each_rule_is_noticed_when_it_is_gone() {
 }
 
 /// Days on which a fault was found, and what it was.
-const MENDED: [(u64, &str); 5] = [
+const MENDED: [(u64, &str); 8] = [
     (5151, "a holder that was to be forgotten, and was not, never counted again"),
     (13_690, "so did another one"),
     (29_316, "a host heard of an owner's sign of life by an answer that came late, and had waited from before that"),
     (47_802, "a holder that was replaced while it was down kept its copies for good"),
+    (20_082, "home went back to before an epoch, and what that had begun without came home from a holder"),
+    (71_983, "a registry that had gone back gave the revisions that were lost again, and home no longer noticed"),
+    (124_878, "the answer to the opening of a session with a holder was taken for that to the next one"),
     (131_019_011, "the registry's answer to a change that was given up was taken for that to the next one"),
 ];
 

@@ -23,6 +23,7 @@ use crate::standing::{HolderState, Standing};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use copies::Counts;
+use core::mem;
 use core::time::Duration;
 use protocol::volumes::{
     Copy, Counted, Epoch, Forget, Free, FromHolder, Open, Opened, PartitionId, Record, Sequence, Stamp, Stream,
@@ -69,6 +70,8 @@ struct Target {
     /// It is about to be forgotten, and counts no more: by a change of this revision of the registry, which may be made
     /// until there is another one.
     over_at: Option<u64>,
+    /// The answer that it owes is to the opening by an owner for which it was lost: it is opened as it stands now after that.
+    opens_again: bool,
 }
 
 /// A holder that was lost, and is in the registry no more.
@@ -369,10 +372,16 @@ impl Holders {
             pace: Pace::default(),
             is_leaving: false,
             over_at: None,
+            opens_again: false,
         });
         match struck {
             None => effects.push_back(Effect::Connect(partition)),
-            Some(Struck { is_up: true, .. }) => self.up(now, partition, effects),
+            Some(Struck { is_up: true, answers, .. }) if answers => self.up(now, partition, effects),
+            Some(Struck { is_up: true, .. }) => {
+                if let Some(target) = self.targets.last_mut() {
+                    (target.session, target.opens_again, target.waits_since) = (Session::Opening, true, Some(now));
+                }
+            }
             Some(_) => {}
         }
     }
@@ -398,6 +407,7 @@ impl Holders {
             target.lost_since.get_or_insert(now);
             (target.reading, target.waits_since) = (None, None);
             (target.sent, target.credit, target.needs) = (0, 0, 0);
+            target.opens_again = false;
             target.pace.stop();
         } else if let Some(struck) = self.struck.iter_mut().find(|it| it.partition == partition) {
             (struck.is_up, struck.answers) = (false, false);
@@ -422,6 +432,7 @@ impl Holders {
                 effects.push_back(Effect::Reconnect(partition, GoodbyeReason::WrongCluster));
                 self.down(now, partition);
             }
+            FromHolder::Opened(_) if mem::take(&mut target.opens_again) => self.up(now, partition, effects),
             FromHolder::Opened(Opened { live, back, credit, .. }) if target.session == Session::Opening => {
                 (target.session, target.lost_since) = (Session::Up, None);
                 (target.sent, target.credit) = (0, credit);

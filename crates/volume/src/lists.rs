@@ -59,7 +59,9 @@ impl Lists {
             if stamp <= mark && !broken.is(Rule::PassHome) {
                 continue;
             }
-            if stamp > mark && stamp.sequence != next && !broken.is(Rule::StopAtGap) {
+            // Writes are counted anew in each epoch, and home's mark is of each one that had any.
+            let is_next = (stamp.epoch, stamp.sequence) == (mark.epoch, next);
+            if stamp > mark && !is_next && !broken.is(Rule::StopAtGap) {
                 break;
             }
             next = stamp.sequence.next();
@@ -176,5 +178,11 @@ mod tests {
         assert_eq!(plan(&entries, 0, 0), [(vec![1], 1, false)]);
         assert_eq!(plan(&entries, 1, 0), []);
         assert_eq!(plan(&entries, 2, 0), [(vec![3], 3, false), (vec![4], 4, false)]);
+    }
+    /// Home went back to before an epoch, and the number of the next write is that of a later one's by chance.
+    #[test]
+    fn a_write_of_another_epoch_does_not_follow() {
+        let of_later = |it: Entry| Entry { stamp: Stamp { epoch: Epoch(2), ..it.stamp }, ..it };
+        assert_eq!(plan(&[of_later(entry(4, 4, 0, 4))], 3, 0), []);
     }
 }

@@ -30,8 +30,9 @@
 //!    Loss is accepted for one reading of the lists: those that answer again are waited for again.
 //!    A home that lacks what a holder was told to be there went back (**HomeHasFreed**): that is lost, and has to be accepted, too.
 //! 7. A registry that has gone back names holders of before. Home tells: of a later epoch than the one that was claimed, or of
-//!    a later revision than the claim was a change of (**RegistryOnward**). So does an answer of the registry itself. It ends
-//!    then, and the entry is to be made again.
+//!    a later revision than the claim was a change of (**RegistryOnward**). It is asked before the claim, too: the revisions that
+//!    were lost are given again to changes made since, and do not tell any more. So does an answer of the registry itself. It
+//!    ends then, and the entry is to be made again.
 //! 6. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
 //!
 //! | file | what it is |
@@ -97,6 +98,9 @@ pub struct TakeOver {
     /// The copies of all parts, and those of them that home has taken.
     copies: usize,
     taken: usize,
+    /// Home is asked for the revision of the entry that it keeps, and was found to keep a later one than the registry has.
+    is_asking: bool,
+    back_since: Option<Time>,
     retry_at: Option<Time>,
     effects: VecDeque<TakeOverEffect>,
 }
@@ -121,6 +125,8 @@ impl TakeOver {
             under_way: None,
             copies: 0,
             taken: 0,
+            is_asking: false,
+            back_since: None,
             retry_at: None,
             effects: VecDeque::new(),
         };
@@ -242,13 +248,32 @@ impl TakeOver {
         self.go_on(now);
     }
 
-    /// Home, which refuses older epochs now, has kept the registry's entry of this revision: it is told before
-    /// [`TakeOver::home_fenced`].
-    pub fn home_keeps(&mut self, revision: u64) {
-        let is_later = revision > self.before_revision && !self.config.broken.is(Rule::RegistryOnward);
-        if self.phase == Phase::Fence && is_later {
-            self.over(TakeOverEffect::RegistryBack);
+    /// Home has kept the registry's entry of this revision: the answer to [`TakeOverEffect::AskHome`], and, of a home that refuses
+    /// older epochs now, told before [`TakeOver::home_fenced`].
+    pub fn home_keeps(&mut self, now: Time, revision: u64) {
+        match self.phase {
+            Phase::Watch if mem::take(&mut self.is_asking) => self.hear_kept(now, revision),
+            Phase::Fence if revision > self.before_revision && !self.config.broken.is(Rule::RegistryOnward) => {
+                self.over(TakeOverEffect::RegistryBack);
+            }
+            _ => {}
         }
+    }
+
+    /// Claims the volume if home knows of no later entry than the registry. The registry's word may come late: it is waited for.
+    fn hear_kept(&mut self, now: Time, revision: u64) {
+        if revision <= self.registration.revision() {
+            self.back_since = None;
+            if self.may_claim(now) {
+                self.claim(now);
+            }
+            return;
+        }
+        let since = *self.back_since.get_or_insert(now);
+        if now >= since + self.config.silence {
+            return self.over(TakeOverEffect::RegistryBack);
+        }
+        self.retry_at = Some(now + self.config.retry);
     }
 
     /// Home refuses older epochs now, and has everything up to its mark.
@@ -270,7 +295,7 @@ impl TakeOver {
 
     /// Home could not be reached, or not written: it is tried again after a while.
     pub fn home_failed(&mut self, now: Time) {
-        if matches!(self.phase, Phase::Fence | Phase::WriteHome) {
+        if matches!(self.phase, Phase::Fence | Phase::WriteHome) || mem::take(&mut self.is_asking) {
             self.retry_at = Some(now + self.config.retry);
         }
     }
@@ -374,6 +399,8 @@ impl TakeOver {
         let pulse = || self.registration.pulse_at();
         let silent = self.reading.holders.silent_at(self.config.silence);
         match self.phase {
+            Phase::Watch if self.is_asking => None,
+            Phase::Watch if self.retry_at.is_some() => self.retry_at,
             Phase::Watch if self.is_free() => pulse(),
             Phase::Watch => pulse().map(|at| at.max(self.free_at())),
             Phase::Over => None,
@@ -404,20 +431,31 @@ impl TakeOver {
         self.seen_at + wait_for_lease(self.registration.entry().lease, self.config.broken)
     }
 
-    /// Whether nobody is waited for, whose lease it might be.
+    /// Whether nobody is waited for, whose lease it might be. One that was taking the volume over when the entry was made again
+    /// may not have waited for the owner before, which nobody knows any more.
     fn is_free(&self) -> bool {
-        self.registration.entry().owner.is_none_or(|owner| self.succeeds(owner))
+        let entry = self.registration.entry();
+        let is_unclear = entry.is_rebuilt && entry.is_taking;
+        entry.owner.is_none_or(|owner| self.succeeds(owner) && !is_unclear)
+    }
+
+    fn may_claim(&self, now: Time) -> bool {
+        (self.is_free() || now >= self.free_at()) && self.registration.may_change(now)
     }
 
     fn watch(&mut self, now: Time) {
-        if !self.is_free() && now < self.free_at() || !self.registration.may_change(now) {
+        if !self.may_claim(now) || self.is_asking || self.retry_at.is_some() {
             return;
         }
         if self.config.broken.is(Rule::EpochFirst) && self.phase == Phase::Watch && self.reading.holders.is_empty() {
             self.phase = Phase::List;
             return self.list(now);
         }
-        self.claim(now);
+        if self.config.broken.is(Rule::RegistryOnward) {
+            return self.claim(now);
+        }
+        self.is_asking = true;
+        self.effects.push_back(TakeOverEffect::AskHome);
     }
 
     fn claim(&mut self, now: Time) {
@@ -515,7 +553,7 @@ impl TakeOver {
         self.phase = Phase::WriteHome;
         let TakeOverConfig { join_bytes, broken, .. } = self.config;
         let join_bytes = if broken.is(Rule::FlushOrder) { u64::MAX } else { join_bytes };
-        let parts = self.reading.lists.plan(self.mark, join_bytes, broken);
+        let parts = self.reading.plan(self.mark, join_bytes);
         self.last = parts.last().map_or(self.last, |part| part.through.max(self.last));
         (self.copies, self.taken) = (parts.iter().map(|it| it.copies.len()).sum(), 0);
         self.parts = parts.into_iter();

@@ -26,7 +26,7 @@ use crate::far::FarHome;
 use crate::random::random;
 use crate::registry::{HolderName, Registrant, Registry};
 use holders::Holders;
-use homeward::{Call, Part, Told, go_home, kept_revision};
+use homeward::{Call, Part, Told, go_home};
 use net::Runtime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -170,7 +170,7 @@ pub(crate) fn take_over(
     say: &mut dyn FnMut(TakeOverWord),
 ) -> Result<Taken, TakeOverError> {
     let TakeOverSettings { registry, volume, .. } = settings;
-    let view = expect_newest(settings, is_given_up)?;
+    let view = registry.view(*volume)?;
     let (tell, events) = channel();
     let (changes, to_change) = channel::<Change>();
     let (calls, to_home) = channel::<(u64, Call)>();
@@ -213,29 +213,6 @@ pub(crate) fn take_over(
             }
         }
     })
-}
-
-/// The registry's entry of the volume, which is to be as new as what home has heard of. One that was read from the cache may be
-/// old, and is looked at again for a while.
-fn expect_newest(settings: &TakeOverSettings, is_given_up: &dyn Fn() -> bool) -> Result<View, TakeOverError> {
-    let TakeOverSettings { registry, volume, home, .. } = settings;
-    // A home that is away is waited for later.
-    let known = home.opened().and_then(|opened| Ok((opened.epoch, kept_revision(home)?)));
-    let (epoch, revision) = known.unwrap_or((Epoch(0), 0));
-    let until = Instant::now() + NEWS_WITHIN;
-    loop {
-        let view = registry.view(*volume)?;
-        if view.entry.epoch >= epoch && view.revision >= revision {
-            return Ok(view);
-        }
-        if is_given_up() {
-            return Err(TakeOverError::Stopped);
-        }
-        if Instant::now() >= until {
-            return Err(TakeOverError::RegistryBack(epoch, view.entry.epoch));
-        }
-        registry.wait(WATCH_EVERY);
-    }
 }
 
 /// Says that it is over.
@@ -324,6 +301,8 @@ struct Driver<'a> {
     has_said_rescue: bool,
     /// When it was said how far it has come, or that was worth a word.
     spoken_at: Option<Instant>,
+    /// The newest epoch that home had heard of before.
+    home_epoch: Epoch,
     /// Home's mark when it was fenced.
     found: Stamp,
     /// The last write of an earlier epoch that home has.
@@ -365,6 +344,7 @@ impl<'a> Driver<'a> {
             is_lacking: false,
             has_said_rescue: false,
             spoken_at: None,
+            home_epoch: Epoch(0),
             found: Stamp::ZERO,
             brought: Stamp::ZERO,
         }
@@ -473,9 +453,13 @@ impl<'a> Driver<'a> {
 
     fn home(&mut self, now: Time, told: Told, say: &mut dyn FnMut(TakeOverWord)) {
         match told {
+            Told::Keeps(epoch, revision) => {
+                self.home_epoch = epoch;
+                self.takeover.home_keeps(now, revision);
+            }
             Told::Fenced(mark, kept) => {
                 (self.found, self.brought) = (mark, mark);
-                self.takeover.home_keeps(kept);
+                self.takeover.home_keeps(now, kept);
                 self.takeover.home_fenced(now, mark);
             }
             Told::Took => return self.takeover.home_took(now, 1),
@@ -505,6 +489,7 @@ impl<'a> Driver<'a> {
         while let Some(effect) = self.takeover.poll_effect() {
             match effect {
                 TakeOverEffect::Change(change) => drop(self.changes.send(change)),
+                TakeOverEffect::AskHome => self.call_home(Call::Ask),
                 TakeOverEffect::FenceHome(epoch) => self.call_home(Call::Fence(epoch, self.settings.host)),
                 TakeOverEffect::Connect(partition) => self.holders.connect(partition),
                 TakeOverEffect::Reconnect(partition, reason) => self.holders.reconnect(partition, reason),
@@ -548,7 +533,8 @@ impl<'a> Driver<'a> {
                 TakeOverEffect::Lost(epoch) => return Err(self.lost(epoch)),
                 TakeOverEffect::RegistryBack => {
                     let found = self.settings.registry.view(self.settings.volume)?.entry.epoch;
-                    return Err(TakeOverError::RegistryBack(self.takeover.epoch(), found));
+                    let known = self.takeover.epoch().max(self.home_epoch);
+                    return Err(TakeOverError::RegistryBack(known, found));
                 }
             }
         }

@@ -15,9 +15,10 @@ impl World {
     // Home.
 
     pub(super) fn home_call(&mut self, host: usize) {
-        let Some((life, call)) = self.hosts[host].home_calls.pop_front() else { return };
-        // A call of an earlier role was made in a session of its own.
-        if life == self.hosts[host].life && !self.opens_home(host) {
+        let Some((life, session, call)) = self.hosts[host].home_calls.pop_front() else { return };
+        // A call of an earlier role was made in a session of its own, and comes as long as that lasts.
+        let arrives = if life == self.hosts[host].life { self.opens_home(host) } else { session == self.house.life() };
+        if !arrives {
             return;
         }
         self.note(&[16, host as u64], || format!("h{host} -> home: {call:?}"));
@@ -43,6 +44,8 @@ impl World {
         let requests = mem::take(&mut self.hosts[host].requests);
         self.truth.forget(&requests);
         self.end_role(host);
+        // Nothing more is asked of it.
+        self.hosts[host].home_calls.clear();
         false
     }
 
@@ -102,13 +105,14 @@ impl World {
                 }
             }
             (HomeAnswer::Fenced(epoch, mark), Role::TakeOver(takeover)) if takeover.epoch() == epoch => {
-                takeover.home_keeps(kept);
+                takeover.home_keeps(clock, kept);
                 takeover.home_fenced(clock, mark);
             }
             (HomeAnswer::Says(epoch, whose, mark), Role::Owner(owner)) => {
                 let is_own = (epoch, whose) == (owner.epoch(), id);
                 owner.home_says(clock, if is_own { HomeSays::Own(mark) } else { HomeSays::Other(epoch) });
             }
+            (HomeAnswer::Says(..), Role::TakeOver(takeover)) => takeover.home_keeps(clock, kept),
             (HomeAnswer::Failed, Role::Owner(owner)) => owner.home_failed(clock),
             (HomeAnswer::Failed, Role::TakeOver(takeover)) => takeover.home_failed(clock),
             (HomeAnswer::Ended(epoch), Role::Owner(owner)) => owner.home_ended(epoch),
@@ -197,13 +201,15 @@ impl World {
             format!("h{host} -> registry: {:?}: {}", change.entry, if is_made { "made" } else { "refused" })
         });
         if is_made {
-            // One that home has heard of begins no more: the registry has gone back, and home refuses it.
-            let is_new = change.entry.epoch > self.registry.entry.epoch && change.entry.epoch > self.house.stands().0;
-            if is_new {
+            // One that home has heard of begins no more: the registry has gone back, and home refuses it. So does a host that
+            // claims another one there, as home has kept a later entry.
+            let has_gone_back = self.kept.as_ref().is_some_and(|kept| kept.revision > self.registry.revision);
+            let is_later = change.entry.epoch > self.registry.entry.epoch && change.entry.epoch > self.house.stands().0;
+            let was_taking = self.registry.entry.is_taking && restored.is_none();
+            if is_later && !has_gone_back || was_taking && !change.entry.is_taking {
                 let found = self.no_other_reads(host, change.entry.epoch);
                 self.found = mem::replace(&mut self.found, Ok(())).and(found);
             }
-            let was_taking = self.registry.entry.is_taking && restored.is_none();
             let revision = restored.unwrap_or(self.registry.revision + 1);
             let before = mem::replace(&mut self.registry, View { revision, entry: change.entry });
             self.past.push(before);

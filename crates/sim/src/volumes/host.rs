@@ -122,7 +122,8 @@ pub(crate) struct Host {
     /// The sessions that are wanted, and those that there are.
     pub(crate) wanted: BTreeSet<PartitionId>,
     pub(crate) links: BTreeMap<PartitionId, Link>,
-    pub(crate) home_calls: VecDeque<(u64, HomeCall)>,
+    /// Each with the life that it is of, and the life of home that its session is with.
+    pub(crate) home_calls: VecDeque<(u64, u64, HomeCall)>,
     pub(crate) home_answers: VecDeque<HomeAnswer>,
     /// Each with the life that it is of, and the revision that it makes if it puts an entry back.
     pub(crate) changes: VecDeque<(u64, Change, Option<u64>)>,
@@ -181,8 +182,10 @@ impl Host {
         now >= self.asleep_until
     }
 
-    pub(crate) fn call_home(&mut self, call: HomeCall) {
-        self.home_calls.push_back((self.life, call));
+    /// Calls home, which is in this life now: in the session that there is, or in a new one.
+    pub(crate) fn call_home(&mut self, now: u64, call: HomeCall) {
+        let session = if self.home_life == 0 { now } else { self.home_life };
+        self.home_calls.push_back((self.life, session, call));
     }
 
     /// It may be another one by now: an attachment goes by what it finds.

@@ -50,7 +50,7 @@ impl World {
             }
             Effect::Read(read) => self.hosts[host].reads.push_back(OwnRead::ForHolder(read)),
             Effect::Change(change) => self.propose(host, change, None),
-            Effect::AskHome => self.hosts[host].call_home(HomeCall::Ask),
+            Effect::AskHome => self.hosts[host].call_home(self.house.life(), HomeCall::Ask),
             Effect::Restore(restore) => self.propose(host, restore.change, Some(restore.revision)),
             Effect::Ended(_) | Effect::Detached => {
                 self.note(&[30, host as u64], || format!("h{host} is not the owner any more: {effect:?}"));
@@ -76,7 +76,7 @@ impl World {
         let blocks = newest.into_iter().collect();
         it.homing = Some(through);
         let epoch = log.epoch;
-        it.call_home(HomeCall::Write(WriteCall { epoch, through, is_joined, blocks }));
+        it.call_home(self.house.life(), HomeCall::Write(WriteCall { epoch, through, is_joined, blocks }));
     }
 
     pub(super) fn take_over_wants(&mut self, host: usize, effect: TakeOverEffect) {
@@ -84,7 +84,8 @@ impl World {
         let it = &mut self.hosts[host];
         match effect {
             TakeOverEffect::Change(change) => self.propose(host, change, None),
-            TakeOverEffect::FenceHome(epoch) => it.call_home(HomeCall::Fence(epoch, id)),
+            TakeOverEffect::AskHome => it.call_home(self.house.life(), HomeCall::Ask),
+            TakeOverEffect::FenceHome(epoch) => it.call_home(self.house.life(), HomeCall::Fence(epoch, id)),
             TakeOverEffect::Connect(partition) => drop(it.wanted.insert(partition)),
             TakeOverEffect::Disconnect(partition) => {
                 it.wanted.remove(&partition);
@@ -118,7 +119,7 @@ impl World {
             TakeOverEffect::End(through) => {
                 if let Some(call) = it.collected.take() {
                     it.homing = Some(through);
-                    it.call_home(HomeCall::Write(call));
+                    it.call_home(self.house.life(), HomeCall::Write(call));
                 }
             }
             TakeOverEffect::Abort => it.collected = None,

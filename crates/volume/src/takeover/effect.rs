@@ -57,6 +57,9 @@ pub struct Earlier {
 /// An action that a take-over wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakeOverEffect {
+    /// Ask home for the revision of the registry's entry that it keeps, and say [`TakeOver::home_keeps`], or
+    /// [`TakeOver::home_failed`].
+    AskHome,
     /// Change the registry, and say [`TakeOver::changed`].
     Change(Change),
     /// Tell home of the epoch, and say [`TakeOver::home_fenced`], or [`TakeOver::home_failed`].

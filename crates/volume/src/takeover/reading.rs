@@ -2,7 +2,7 @@
 
 use super::TakeOverConfig;
 use super::holders::{Holder, Holders};
-use crate::lists::{Lists, Source};
+use crate::lists::{Lists, Part, Source};
 use crate::registry::Registered;
 use crate::rule::Rule;
 use alloc::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub(super) struct Reading {
     silence: Duration,
     broken: Broken<Rule>,
     pub(super) holders: Holders,
-    pub(super) lists: Lists,
+    lists: Lists,
     needed: Needed,
     /// Copies that were asked for, and are none.
     damaged: BTreeSet<(Stamp, Source)>,
@@ -51,7 +51,7 @@ pub(super) struct Reading {
     pub(super) has_own: bool,
     /// When lists that are missing are spoken of.
     pub(super) say_at: Option<Time>,
-    /// Everything up to here was home, as holders were told.
+    /// Everything up to here was home, as the registry and the holders were told.
     home: Stamp,
     accepts_loss: bool,
     /// The lists that were gone on without.
@@ -115,9 +115,10 @@ impl Reading {
         self.lists = Lists::default();
         (self.accepts_loss, self.given_up) = (false, None);
         self.spared.clear();
-        self.home = Stamp::ZERO;
         self.say_at = Some(now + self.silence);
         let Situation { mark, before, holders, .. } = situation;
+        // One that was made again was not there when its owner came.
+        self.home = if before.is_rebuilt { Stamp::ZERO } else { before.written };
         let after = if self.broken.is(Rule::PassHome) { Stamp::ZERO } else { mark };
         self.holders.begin(holders, after);
         let (is_home, own) = (situation.is_home(), self.own.as_ref().filter(|(epoch, _)| *epoch == mark.epoch));
@@ -127,7 +128,7 @@ impl Reading {
             // A log has nothing any more of what was home: its writes follow each other.
             let first = own.first().map_or(Sequence(0), |first| first.stamp.sequence.before());
             let home = Stamp { sequence: first, ..Stamp::begin(*epoch) };
-            self.home = if first > mark.sequence { home } else { self.home };
+            self.home = if first > mark.sequence { home.max(self.home) } else { self.home };
             self.lists.add(Source::Own, own, &self.damaged);
         }
         let is_alone = before.copies < 2;
@@ -199,6 +200,15 @@ impl Reading {
             Some(missing) if self.say_at.take_if(|at| *at <= now).is_some() => Enough::Missing(missing),
             Some(_) => Enough::Wait,
         }
+    }
+
+    /// What is to be brought home of the lists. Nothing is, if home went back to before an epoch: that began without what these
+    /// have of earlier ones, and its own writes do not follow home's mark (**StopAtGap**).
+    pub(super) fn plan(&self, mark: Stamp, join_bytes: u64) -> Vec<Part> {
+        if self.home.epoch > mark.epoch && !self.broken.is(Rule::StopAtGap) {
+            return Vec::new();
+        }
+        self.lists.plan(mark, join_bytes, self.broken)
     }
 
     /// The lists that are missing, if they are too many. One with a damaged copy that no other has a good one for is none.

@@ -19,8 +19,9 @@ pub(crate) struct TakeOverScript {
     registry: View,
     change: Option<Change>,
     end: Stamp,
-    /// Whether home takes what is written only when the script says so.
+    /// Whether home takes what is written, and says what it keeps, only when the script says so.
     is_home_slow: bool,
+    is_home_asked: bool,
     said: String,
 }
 
@@ -30,10 +31,20 @@ impl TakeOverScript {
         let config = TakeOverConfig { broken, ..TakeOverConfig::new(VolumeId(1), HostId(2)) };
         let takeover = TakeOver::new(Time::ZERO, config, registry.clone());
         let (end, said) = (Stamp::ZERO, String::new());
-        Self { takeover, broken, now: Time::ZERO, registry, change: None, end, is_home_slow: false, said }
+        Self {
+            takeover,
+            broken,
+            now: Time::ZERO,
+            registry,
+            change: None,
+            end,
+            is_home_slow: false,
+            is_home_asked: false,
+            said,
+        }
     }
 
-    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 earlier=1 copied lets-go slow-home taking rebuilt`, in the
+    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 earlier=1 copied lets-go slow-home asked taking rebuilt written=1.0/f0`, in the
     /// words that differ from the usual. With a log the host was the owner by the attachment 1, and the process that had it is known
     /// to be dead, unless its cache was copied.
     fn begin(&mut self, words: &[&str]) -> Option<()> {
@@ -45,6 +56,7 @@ impl TakeOverScript {
             copies: value(words, "copies").map_or(Some(2), number)? as u8,
             is_taking: words.contains(&"taking"),
             is_rebuilt: words.contains(&"rebuilt"),
+            written: value(words, "written").map_or(Some(Stamp::ZERO), stamp)?,
             holders: value(words, "holders").map_or(Some(Vec::new()), of)?,
             ..self.registry.entry.clone()
         };
@@ -57,6 +69,7 @@ impl TakeOverScript {
         };
         self.takeover = TakeOver::new(self.now, config, self.registry.clone());
         self.is_home_slow = words.contains(&"slow-home");
+        self.is_home_asked = words.contains(&"asked");
         if let Some(entries) = value(words, "own") {
             let entries = entries.split(',').map(entry).collect::<Option<Vec<_>>>()?;
             let epoch = entries.first()?.stamp.epoch;
@@ -130,6 +143,8 @@ impl TakeOverScript {
 
     fn say(&mut self, effect: TakeOverEffect) {
         let line = match effect {
+            TakeOverEffect::AskHome if !self.is_home_asked => return self.takeover.home_keeps(self.now, 0),
+            TakeOverEffect::AskHome => "ask home".to_owned(),
             TakeOverEffect::Change(change) => {
                 let Registered { epoch, owner, is_taking, ref holders, ref accepted_loss, .. } = change.entry;
                 let holders: Vec<_> = holders.iter().map(|it| format!("p{}", it.0)).collect();
@@ -201,7 +216,7 @@ impl Player for TakeOverScript {
                 }
             }
             ["made" | "unknown" | "back"] | ["refused", ..] => self.outcome(&words)?,
-            ["home", "keeps", revision] => self.takeover.home_keeps(number(revision)?),
+            ["home", "keeps", revision] => self.takeover.home_keeps(self.now, number(revision)?),
             ["registry", ref words @ ..] => {
                 self.hear(words)?;
                 self.takeover.hear_registry(self.now, self.registry.clone());

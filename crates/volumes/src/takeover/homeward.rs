@@ -12,6 +12,8 @@ use volume::{Content, Epoch, HostId, Record, Stamp};
 /// A call of home.
 #[derive(Debug)]
 pub(super) enum Call {
+    /// The newest epoch is to be told, and the revision of the registry's entry that it keeps.
+    Ask,
     /// A newer epoch begins, of this host.
     Fence(Epoch, HostId),
     /// A write-back.
@@ -39,6 +41,8 @@ pub(super) enum Part {
 /// The outcome of a call, or how far it is.
 #[derive(Debug)]
 pub(super) enum Told {
+    /// This is the newest epoch, and it has kept the registry's entry of this revision.
+    Keeps(Epoch, u64),
     /// The epoch has begun, and everything up to here is home; home has kept the registry's entry of this revision.
     Fenced(Stamp, u64),
     /// One more write was taken.
@@ -57,6 +61,7 @@ pub(super) enum Told {
 pub(super) fn go_home(home: &FarHome, calls: &Receiver<(u64, Call)>, tell: &dyn Fn(u64, Told)) {
     for (number, call) in calls {
         let told = match call {
+            Call::Ask => home.opened().and_then(|opened| Ok(Told::Keeps(opened.epoch, kept_revision(home)?))),
             Call::Fence(epoch, host) => {
                 home.fence(epoch, host.0).and_then(|mark| Ok(Told::Fenced(mark, kept_revision(home)?)))
             }
@@ -77,7 +82,7 @@ pub(super) fn go_home(home: &FarHome, calls: &Receiver<(u64, Call)>, tell: &dyn 
 }
 
 /// The revision of the registry's entry that home has kept; 0 if it has none.
-pub(super) fn kept_revision(home: &FarHome) -> Result<u64, FarError> {
+fn kept_revision(home: &FarHome) -> Result<u64, FarError> {
     Ok(home.kept()?.map_or(0, |kept| kept.view.revision))
 }
 

@@ -7,6 +7,7 @@ use crate::house::HomeServer;
 use crate::links::{Link, Listener, News};
 use crate::registry::MemoryRegistry;
 use bytes::Bytes;
+use protocol::volume_home::Begin;
 use protocol::volumes::{Copy, FlushEpoch, Open, Sequence, Stream};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
@@ -49,6 +50,8 @@ impl Rig {
         let address = homes.listen(([127, 0, 0, 1], 0).into(), false).unwrap().to_string();
         let home = Arc::new(FarHome::create(&address, VOLUME, SIZE, &runtime).unwrap());
         home.fence(Epoch(1), OLD.0).unwrap();
+        let begun = Begin { epoch: Epoch(1), through: Stamp::begin(Epoch(1)), is_joined: false };
+        home.write_back_once(begun, &mut |_| Ok(())).unwrap();
         let (dir, listen) = (folder.join("copies"), ([127, 0, 0, 1], 0).into());
         let settings = HolderSettings { dir, room: 64 << 20, listen, insecure: false };
         let holder = HolderServer::start(&settings, &runtime).unwrap();
@@ -73,8 +76,7 @@ impl Rig {
         let link = Link::open(self.holder.partition(), self.holder.address().to_string(), &self.runtime, weak);
         let revision = self.registry.view(VOLUME).unwrap().revision;
         heard.wait_until(&link, |news| matches!(news, News::Up));
-        // Home has no more than that: it was fenced, and nothing else.
-        let open = Open { volume: VOLUME, epoch: Epoch(1), revision, home: Stamp::ZERO };
+        let open = Open { volume: VOLUME, epoch: Epoch(1), revision, home: Stamp::begin(Epoch(1)) };
         link.line().push(open.into());
         link.settle();
         heard.wait_until(&link, |news| matches!(news, News::Heard(FromHolder::Opened(_))));
