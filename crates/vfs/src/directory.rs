@@ -20,20 +20,31 @@ use std::time::UNIX_EPOCH;
 /// # Errors
 /// It cannot be made; if the one above it is missing the error names that.
 pub fn make_directory(dir: &Path) -> Result<(), FileError> {
-    let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
-    let made = fs::create_dir(dir).or_else(|error| match above {
+    find_directory_above(dir)?;
+    let made = fs::create_dir(dir).or_else(|error| match error.kind() {
         // The directory's owner is seen when it is opened.
         _ if dir.is_dir() => Ok(()),
-        _ if error.kind() == io::ErrorKind::AlreadyExists => {
+        io::ErrorKind::AlreadyExists => {
             Err(io::Error::other("that is a file, and a directory is needed: name another"))
-        }
-        Some(above) if !above.is_dir() => {
-            let text = format!("there is no directory '{}'; make it, mount it, or check the path", above.display());
-            Err(io::Error::other(text))
         }
         _ => Err(error),
     });
     made.doing("create", || dir.to_owned())
+}
+
+/// Finds the directory that one is in, or would be: what is wrong with a path is seen like this before anybody is asked for more.
+///
+/// # Errors
+/// It is missing.
+pub fn find_directory_above(dir: &Path) -> Result<(), FileError> {
+    let found = match dir.parent().filter(|above| !above.as_os_str().is_empty()) {
+        Some(above) if !above.is_dir() => {
+            let text = format!("there is no directory '{}'; make it, mount it, or check the path", above.display());
+            Err(io::Error::other(text))
+        }
+        _ => Ok(()),
+    };
+    found.doing("create", || dir.to_owned())
 }
 
 /// A directory of the operating system.

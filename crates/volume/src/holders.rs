@@ -232,7 +232,9 @@ impl Holders {
 
     /// How each of them stands.
     pub(crate) fn standings(&self) -> Vec<Standing> {
-        self.targets.iter().map(|it| it.standing(self.last, self.home.sequence)).collect()
+        let lost = |it: &Struck| Standing { partition: it.partition, state: HolderState::Lost, room: 0 };
+        let targets = self.targets.iter().map(|it| it.standing(self.last, self.home.sequence));
+        targets.chain(self.struck.iter().map(lost)).collect()
     }
 
     /// The holders that are sent each write at once.

@@ -16,6 +16,8 @@ pub struct Standing {
 /// The state of a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HolderState {
+    /// It was lost, and is in the registry no more. It is a holder again when it answers, unless another one took its place.
+    Lost,
     /// There is no session with it, or it is about to be forgotten.
     Away,
     /// It is being sent what it lacks.
@@ -30,6 +32,7 @@ impl HolderState {
     /// Its name in a status.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Lost => "lost",
             Self::Away => "away",
             Self::Filling => "filling",
             Self::Whole => "whole",

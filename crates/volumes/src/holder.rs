@@ -184,6 +184,14 @@ impl HolderServer {
         Self::start_in(Folder::open(&settings.dir, settings.room, Some(&mut lives))?, settings, runtime)
     }
 
+    /// Looks whether there can be a holder with these settings, before it is started.
+    ///
+    /// # Errors
+    /// Its room is out of bounds, or the directory above its own is missing.
+    pub fn check(settings: &HolderSettings) -> Result<(), HolderError> {
+        Ok(Folder::check(&settings.dir, settings.room)?)
+    }
+
     /// Makes a folder anew, as another partition without copies. `drops` is told of those that it has, if it is one.
     ///
     /// # Errors

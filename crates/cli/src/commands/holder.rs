@@ -36,6 +36,7 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     }
     let HolderArgs { dir, room, listen, insecure, .. } = args;
     let settings = HolderSettings { dir: dir.clone(), room: *room as u64, listen: *listen, insecure: *insecure };
+    HolderServer::check(&settings)?;
     let runtime = Runtime::start()?;
     if args.as_new {
         HolderServer::make_anew(&settings, &mut |dropped| say(&said_of(&dropped)))?;

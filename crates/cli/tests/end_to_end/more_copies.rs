@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 use volumes::nbd::client::Command;
 
-/// The owner takes a holder for lost that is silent for 2 s, and waits for it no more.
-const BEFORE_IT_IS_LOST: Duration = Duration::from_secs(1);
+/// The owner takes a holder for lost that is silent for half a second, and waits for it no more.
+const BEFORE_IT_IS_LOST: Duration = Duration::from_millis(400);
 
 const LONG: Duration = Duration::from_secs(60);
 

@@ -208,8 +208,11 @@ fn a_watcher_that_was_stopped_does_not_take_its_place_back() {
     let session = server.session();
     session.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active");
     says(&said, "watching");
+    // It ends by itself, and not because nobody holds its input any more.
+    let input = first.stdin.take();
     signal("CONT", &first);
     assert_eq!(first.wait().unwrap().code(), Some(1), "another one speaks for the database");
+    drop(input);
     let (cache, item) = (site.cache(), [Dependency::new("item:1").unwrap()]);
     let tasks = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for name in ["new", "newer"] {

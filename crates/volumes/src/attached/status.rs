@@ -109,18 +109,19 @@ impl Status {
     /// Why there are fewer copies than each write is to have, if there are.
     pub fn degraded(&self) -> Option<String> {
         let wanted = usize::from(self.copies).saturating_sub(1);
-        let known = self.holders.len();
+        let known = self.holders.iter().filter(|it| it.state != HolderState::Lost).count();
         if self.lost_cache.is_some() {
             return Some("the cache has failed, and with it the copy of this host".to_owned());
         }
-        let why = || match self.holders.iter().find(|it| it.state == HolderState::Away) {
-            _ if known < wanted => format!(
+        let is_gone = |it: &&CopiesAt| matches!(it.state, HolderState::Lost | HolderState::Away);
+        let why = || match self.holders.iter().find(is_gone) {
+            None if known < wanted => format!(
                 "it has {known} of the {wanted} holders that it takes: none is in another failure domain and has room"
             ),
-            Some(CopiesAt { member: Some((name, address)), .. }) => {
-                format!("holder {name} is away, which was at {address} last")
+            Some(CopiesAt { member: Some((name, address)), state, .. }) => {
+                format!("holder {name} is {}, which was at {address} last", state.name())
             }
-            Some(away) => format!("holder {} is away", away.name()),
+            Some(gone) => format!("holder {} is {}", gone.name(), gone.state.name()),
             None if self.holders.iter().any(|it| it.is_disk_full) => {
                 let full: Vec<_> = self.holders.iter().filter(|it| it.is_disk_full).map(CopiesAt::name).collect();
                 format!("the disk of holder {} is full", full.join(", "))

@@ -13,7 +13,7 @@ use crate::registry::Life;
 use log::{Limits, Log, LogId, Scan, is_segment};
 use std::path::Path;
 use std::sync::Arc;
-use vfs::{Directory, Doing, FileError, Files, Lock, make_directory};
+use vfs::{Directory, Doing, FileError, Files, Lock, find_directory_above, make_directory};
 use volume::{Holder, HolderConfig, PartitionId};
 
 use super::places::Places;
@@ -47,11 +47,17 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder, or makes it, and begins its next life.
-    pub(super) fn open(dir: &Path, room: u64, lives: Option<&mut Lives<'_>>) -> Result<Self, FolderError> {
+    /// Whether there can be one here.
+    pub(super) fn check(dir: &Path, room: u64) -> Result<(), FolderError> {
         if !(HOLDER_ROOM_MIN..=HOLDER_ROOM_MAX).contains(&room) {
             return Err(FolderError::Room(room));
         }
+        Ok(find_directory_above(dir)?)
+    }
+
+    /// Opens the folder, or makes it, and begins its next life.
+    pub(super) fn open(dir: &Path, room: u64, lives: Option<&mut Lives<'_>>) -> Result<Self, FolderError> {
+        Self::check(dir, room)?;
         make_directory(dir)?;
         Self::open_in(Arc::new(Directory::new(dir)), dir, room, lives)
     }
