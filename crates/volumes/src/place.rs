@@ -30,9 +30,14 @@ impl Place {
         Self { boot, device, directory: number(&directory), lock: number(&lock) }
     }
 
-    /// Whether the process that had locked the directory at the other place is dead, as it is locked here.
+    /// Whether this is the directory that it was at the other place, whatever became of the machine.
+    pub(crate) fn is_in(&self, other: &Self) -> bool {
+        (self.directory, self.lock) == (other.directory, other.lock) && self.directory > 0 && self.lock > 0
+    }
+
+    /// Whether the process that had locked the directory at the other place is dead, as it is locked here (**OwnerKnownDead**).
     pub(crate) fn follows(&self, other: &Self) -> bool {
-        self == other && self.directory > 0 && self.lock > 0 && !self.boot.is_empty()
+        self == other && self.is_in(other) && !self.boot.is_empty()
     }
 
     /// The values of its fields in a marker: boot, device, directory, lock.

@@ -5,10 +5,8 @@
 //! registry never has a number of this cache that the cache does not remember, unless this is a copy of it, or an older state.
 
 use crate::marker::Kind;
+use crate::place::Place;
 use std::fmt::Write;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use vfs::{FileError, Files};
 use volume::{Earlier, Epoch, HostId};
 
@@ -20,9 +18,6 @@ const KIND_OF_BEFORE: Kind = Kind { title: TITLE, format: 1, fields: &["epoch", 
 pub(super) const ATTACHMENT_NAME: &str = "thorp-volume-attachment";
 /// The file that whoever has a cache open has locked.
 pub(super) const LOCK_NAME: &str = "lock";
-
-/// The system's name of the time from its start to its stop, on Linux. Without one, nothing is known of what ran before.
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The numbers that are remembered: that of the last attachment which the registry has heard of, and of those that were begun since.
 const NUMBERS_MAX: usize = 4;
@@ -44,37 +39,6 @@ pub(super) struct Attachments {
     place: Place,
 }
 
-/// The place of a cache, and the machine's boot. A copy of the cache has another one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    boot: String,
-    device: u64,
-    directory: u64,
-    lock: u64,
-}
-
-impl Place {
-    /// That of a cache which this process has locked.
-    pub(super) fn of(cache: &Path) -> Self {
-        let boot = fs::read_to_string(BOOT).unwrap_or_default();
-        let boot = boot.chars().filter(char::is_ascii_graphic).take(64).collect();
-        let (directory, lock) = (fs::metadata(cache).ok(), fs::metadata(cache.join(LOCK_NAME)).ok());
-        let number = |of: &Option<fs::Metadata>| of.as_ref().map_or(0, MetadataExt::ino);
-        let device = directory.as_ref().map_or(0, MetadataExt::dev);
-        Self { boot, device, directory: number(&directory), lock: number(&lock) }
-    }
-
-    /// Whether this is the directory that it was, whatever became of the machine.
-    fn is_in(&self, other: &Self) -> bool {
-        (self.directory, self.lock) == (other.directory, other.lock) && self.directory > 0 && self.lock > 0
-    }
-
-    /// Whether the processes that had locked the cache there are dead, as it is locked here (**OwnerKnownDead**).
-    fn follows(&self, other: &Self) -> bool {
-        self == other && self.is_in(other) && !self.boot.is_empty()
-    }
-}
-
 impl Attachments {
     pub(super) fn read(files: &dyn Files) -> Result<Self, FileError> {
         let numbered = |epoch, base| (epoch > 0).then_some(Attachment { epoch: Epoch(epoch), base });
@@ -91,7 +55,7 @@ impl Attachments {
         let read = || {
             let number = |at: usize| hexadecimal(&values[at]);
             let numbers = values[2].split_terminator(' ').map(|it| hexadecimal(it).map(HostId));
-            let place = Place { boot: values[3].clone(), device: number(4)?, directory: number(5)?, lock: number(6)? };
+            let place = Place::from_values(&values[3..])?;
             let numbers = numbers.collect::<Option<Vec<_>>>().filter(|it| it.len() <= NUMBERS_MAX)?;
             Some(Self { last: numbered(number(0)?, number(1)?), numbers, place })
         };
@@ -100,15 +64,14 @@ impl Attachments {
     }
 
     fn write(&self, files: &dyn Files) -> Result<(), FileError> {
-        let Place { boot, device, directory, lock } = &self.place;
         let numbers = self.numbers.iter().fold(String::new(), |mut text, HostId(number)| {
             let _ = write!(text, "{number:016x} ");
             text
         });
         let (epoch, base) = self.last.map_or((0, 0), |it| (it.epoch.0, it.base));
-        let [epoch, base, device, directory, lock] =
-            [epoch, base, *device, *directory, *lock].map(|it| format!("{it:016x}"));
-        KIND.write(files, ATTACHMENT_NAME, &[epoch, base, numbers, boot.clone(), device, directory, lock])
+        let [epoch, base] = [epoch, base].map(|it| format!("{it:016x}"));
+        let [boot, device, directory, lock] = self.place.values();
+        KIND.write(files, ATTACHMENT_NAME, &[epoch, base, numbers, boot, device, directory, lock])
     }
 
     /// Those that were made before, as an attachment at this place sees them.
@@ -150,8 +113,13 @@ mod tests {
     use super::*;
     use vfs::memory::Memory;
 
+    fn place_locked_by(boot: &str, directory: u64, lock: u64) -> Place {
+        let [device, directory, lock] = [7, directory, lock].map(|it| format!("{it:x}"));
+        Place::from_values(&[boot.to_owned(), device, directory, lock]).unwrap()
+    }
+
     fn place(boot: &str, directory: u64) -> Place {
-        Place { boot: boot.to_owned(), device: 7, directory, lock: 9 }
+        place_locked_by(boot, directory, 9)
     }
 
     fn earlier(hosts: &[u64], are_dead: bool) -> Earlier {
@@ -164,7 +132,7 @@ mod tests {
         Attachments::default().begin(&files, HostId(1), &here).unwrap();
         let read = Attachments::read(&files).unwrap();
         assert_eq!(read.earlier(&here), earlier(&[1], true));
-        for elsewhere in [place("b", 8), place("a", 3), Place { lock: 3, ..here.clone() }, Place::default()] {
+        for elsewhere in [place("b", 8), place("a", 3), place_locked_by("a", 8, 3), Place::default()] {
             assert_eq!(read.earlier(&elsewhere), earlier(&[1], false), "{elsewhere:?}");
         }
         assert!(read.is_in_place(&place("b", 8)) && !read.is_in_place(&place("a", 3)));

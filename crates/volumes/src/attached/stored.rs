@@ -17,7 +17,7 @@
 //! 5. A log that is damaged is left as it is, for whoever mends its disk, and the volume is not attached with it: holders may have
 //!    what it has, and another cache brings that home.
 
-use super::attachment::{Attachment, Attachments, Place};
+use super::attachment::{Attachment, Attachments, LOCK_NAME};
 use super::copies::CopiesConfig;
 use super::known_home::{self, Beside};
 use super::open::{Marker, Parts, Recovery, create_cache, limits, lock_cache, make_room};
@@ -27,6 +27,7 @@ use crate::cache::{CleanFiles, DirtyWrites, Kept as KeptAt, SLOTS_MAX, Writes};
 use crate::extents::BLOCK;
 use crate::far::FarHome;
 use crate::home::{Home, HomeError};
+use crate::place::Place;
 use crate::random::random;
 use crate::registry::Registry;
 use crate::takeover::{OwnLog, TakeOverError, TakeOverSettings, TakeOverWord, Taken, take_over};
@@ -196,7 +197,7 @@ impl Core {
             Some(marker) => marker,
             None => create_cache(&*files, volume.0, limits, config)?,
         };
-        let (host, here) = (HostId(random()?), Place::of(&config.cache));
+        let (host, here) = (HostId(random()?), Place::of(&config.cache, LOCK_NAME));
         let mut attachments = Attachments::read(&*files)?;
         let (earlier, attachment) = (attachments.earlier(&here), attachments.last);
         let is_in_place = attachments.is_in_place(&here);
