@@ -7,12 +7,13 @@
 //! | the log's bytes | `record.rs` |
 //! | the log's threads | `disk.rs` |
 //! | what a folder is; why one is none | `folder.rs`, `marker.rs`; `error.rs` |
-//! | which of its copies and earlier states is the holder | `life.rs` |
+//! | which of its copies and earlier states is the holder; whether its log has lost its end | `life.rs`; `end.rs` |
 //! | what it tells the registry, and hears from it | `membership.rs` |
 //! | how it brings home what a silent host has left | `rescue.rs` |
 //! | how an operator asks what it has | `survey.rs` |
 
 mod disk;
+mod end;
 mod error;
 mod folder;
 mod life;
@@ -201,12 +202,12 @@ impl HolderServer {
     }
 
     fn start_in(folder: Folder, settings: &HolderSettings, runtime: &Runtime) -> Result<Self, HolderError> {
-        let Folder { holder, places, log, partition, life, is_known, window, lock } = folder;
+        let Folder { holder, places, log, end, partition, life, is_known, window, lock } = folder;
         // Twice what two owners may send at once, each copy of which may take up to two blocks for one.
         let free_wanted = (4 * window).min(settings.room / 2);
         let segment_bytes = limits(settings.room).segment_bytes as u64;
         let size = Size { free_wanted, bytes_max: settings.room, segment_bytes };
-        let disk = Arc::new(HolderDisk::start(log, lock, size, &settings.dir)?);
+        let disk = Arc::new(HolderDisk::start(log, end, lock, size, &settings.dir)?);
         let mut machines = Machines::new();
         let (asks, to_ask) = channel();
         let machine = HolderMachine::new(holder, places, disk.room()).asking(is_known.then_some(asks));

@@ -1,7 +1,7 @@
-//! Caches of volumes of a store that come back shorter, older, damaged, or twice.
+//! Caches of volumes of a store, and holders' directories, that come back shorter, older, damaged, or twice.
 
 use crate::program::{command, thorp};
-use crate::stored_volumes::{LEASE, Site, version, write};
+use crate::stored_volumes::{LEASE, Process, Site, version, write};
 use crate::volumes::BLOCK;
 use rustix::process::Signal;
 use std::fs;
@@ -80,6 +80,25 @@ fn what_the_end_of_a_cache_has_lost_comes_from_a_holder() {
     assert!(begun.elapsed() < LEASE, "the process that had it is known to be dead");
     assert_newest(&host.read());
     assert!(site.status()["gone_without"].is_null());
+}
+
+/// Its host is gone, too, so nobody else has what the end of the holder's log had.
+#[test]
+fn a_holder_whose_log_has_lost_its_end_is_not_taken_for_whole() {
+    let (mut site, _) = written_twice(false);
+    site.holders.remove(0).kill();
+    fs::remove_dir_all(site.folder.file("host")).unwrap();
+    let (dir, store) = (site.folder.file("copies-0"), site.address());
+    damage(Path::new(&dir), 215, |rest| rest.fill(0));
+    let words = ["holder", "--store", &store, "--dir", &dir, "--room", "64M", "--listen", "127.0.0.1:0"];
+    let refused = Process::start(&words).map(drop).unwrap_err();
+    assert!(refused.contains("has lost copies that this holder had counted"), "{refused}");
+    assert!(refused.contains("--as-new") && refused.contains("thorp-holder-end"), "{refused}");
+    // Its operator goes on with what there is.
+    fs::remove_file(Path::new(&dir).join("thorp-holder-end")).unwrap();
+    site.holders.push(site.holder(0));
+    let read = site.attach("other", &[]).unwrap().read();
+    assert_eq!([0, 14, 15, 19].map(|block| version(&read, block)), [200, 214, 115, 119]);
 }
 
 #[test]

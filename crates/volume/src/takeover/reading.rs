@@ -202,8 +202,8 @@ impl Reading {
         }
     }
 
-    /// What is to be brought home of the lists. Nothing is, if home went back to before an epoch: that began without what these
-    /// have of earlier ones, and its own writes do not follow home's mark (**StopAtGap**).
+    /// The parts of the lists that are to be brought home. There are none if home went back to before an epoch: that began
+    /// without what the lists have of earlier ones, and its own writes do not follow home's mark (**StopAtGap**).
     pub(super) fn plan(&self, mark: Stamp, join_bytes: u64) -> Vec<Part> {
         if self.home.epoch > mark.epoch && !self.broken.is(Rule::StopAtGap) {
             return Vec::new();

@@ -1,5 +1,6 @@
 //! A holder's disk: its log, and the threads that read it, free it, make it larger and try again what was stuck.
 
+use super::end::End;
 use super::machine::{Room, Whose, Work, WorkDone};
 use super::record::{Entries, read_copy};
 use log::{Durable, Log, Made};
@@ -56,6 +57,7 @@ type OnFailed = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Shared {
     log: Log<Entries>,
+    log_end: End,
     /// So many bytes are to be free, if the log may have as many.
     free_wanted: u64,
     /// The most bytes that it may have, and that it has.
@@ -75,11 +77,18 @@ struct Shared {
 
 impl HolderDisk {
     /// Starts the threads.
-    pub(super) fn start(log: Log<Entries>, lock: Lock, size: Size, dir: &Path) -> Result<Self, FileError> {
+    pub(super) fn start(
+        log: Log<Entries>,
+        log_end: End,
+        lock: Lock,
+        size: Size,
+        dir: &Path,
+    ) -> Result<Self, FileError> {
         let Size { free_wanted, bytes_max, segment_bytes } = size;
         let (bytes, through) = (AtomicU64::new(log.bytes()), AtomicU64::new(log.durable()));
         let shared = Arc::new(Shared {
             log,
+            log_end,
             free_wanted,
             bytes_max,
             bytes,
@@ -229,6 +238,9 @@ impl Shared {
                 let room = self.room(bytes_free);
                 // A flush without entries has freed something. Nobody would hear of it as one that is durable already.
                 let is_new = self.through.fetch_max(through, Relaxed) < through;
+                if is_new {
+                    self.log_end.note(through);
+                }
                 done(if is_new { WorkDone::Durable(through, room) } else { WorkDone::Room(through, room) });
                 bytes_free < self.free_wanted && room.may_grow
             }

@@ -1,9 +1,10 @@
 //! Why a folder is none to keep copies in.
 
+use super::end::END_NAME;
 use super::marker::MARKER_NAME;
 use crate::registry::{RegistryError, SILENCE};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vfs::FileError;
 
 /// The least room of a holder, in bytes.
@@ -23,6 +24,8 @@ pub enum FolderError {
     NotEmpty(PathBuf),
     /// The room is none that it can have.
     Room(u64),
+    /// Its log is damaged, or has lost its end: copies that were counted are gone.
+    Log(PathBuf, FileError),
     /// It is an older state of a holder's folder, or another copy of it was started.
     Older(PathBuf),
     /// It is a copy of the folder of a holder that runs.
@@ -44,6 +47,14 @@ impl fmt::Display for FolderError {
                  was a holder's, its file {MARKER_NAME} is missing, and what it has cannot be used",
                 dir.display()
             ),
+            Self::Log(dir, why) => write!(
+                f,
+                "the log of {dir} has lost copies that this holder had counted: {why}. It is left as it is. While their owners or \
+                 other holders have them nothing is lost: start this one with --as-new, which drops its copies and makes it \
+                 another holder. If only this one is left of a volume, mend its disk; where the end of the log is gone, it \
+                 starts without {dir}/{END_NAME} with the copies that it has before that",
+                dir = dir.display()
+            ),
             Self::Older(dir) => write!(
                 f,
                 "{} is an older state of a holder's directory, or a copy of one that was started elsewhere since: what it has \
@@ -62,6 +73,16 @@ impl fmt::Display for FolderError {
             Self::Room(room) => {
                 write!(f, "a holder cannot have {room} bytes: expected {HOLDER_ROOM_MIN} to {HOLDER_ROOM_MAX}")
             }
+        }
+    }
+}
+
+impl FolderError {
+    /// Why a log cannot be read.
+    pub(super) fn of_log(dir: &Path, why: FileError) -> Self {
+        match why {
+            why @ FileError::Corrupt { .. } => Self::Log(dir.to_owned(), why),
+            why => Self::File(why),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The folder of a holder: its marker, its lock, its log. Its partition's number is drawn when the folder is made, so one
 //! that lost its disk and comes back empty is another partition; so is one that is made anew.
 
+use super::end::{END_NAME, End};
 use super::error::{FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
 use super::life::{self, Lives, Locked};
 use super::marker::{MARKER_NAME, Marker};
@@ -38,6 +39,7 @@ pub(super) struct Folder {
     pub(super) holder: Holder,
     pub(super) places: Places,
     pub(super) log: Log<Entries>,
+    pub(super) end: End,
     pub(super) partition: PartitionId,
     pub(super) life: Life,
     /// Whether the registry knows of that.
@@ -76,20 +78,23 @@ impl Folder {
             unfinished => create(&*files, dir, limits, unfinished.is_some())?,
         };
         let id = LogId(marker.partition);
-        let mut scan = Scan::<Entries>::begin(files.clone(), id, 0)?;
+        let lost = |why| FolderError::of_log(dir, why);
+        let known = End::read(&*files, marker.partition);
+        let mut scan = Scan::<Entries>::begin(files.clone(), id, known).map_err(lost)?;
         let partition = PartitionId(marker.partition);
         let is_known = lives.is_some();
         let config = HolderConfig { asks_registry: is_known, ..HolderConfig::new(partition, room / 2) };
         let (mut holder, mut places) = (Holder::new(config), None);
-        while let Some((position, entry)) = scan.next_record()? {
+        while let Some((position, entry)) = scan.next_record().map_err(lost)? {
             places.get_or_insert_with(|| Places::new(position)).push(&entry);
             holder.recover(&entry);
         }
         let place = Place::of(dir, LOCK_NAME);
         life::begin(&mut marker, Locked { files: &*files, dir, place: &place }, lives)?;
+        let end = End::open(&*files, marker.partition);
         let log = Log::resume(files, id, limits, marker.life.incarnation, &scan)?;
         let places = places.unwrap_or_else(|| Places::new(scan.next_position()));
-        Ok(Self { holder, places, log, partition, life: marker.life, is_known, window: config.window, lock })
+        Ok(Self { holder, places, log, end, partition, life: marker.life, is_known, window: config.window, lock })
     }
 
     /// Makes a folder anew, under another partition's number, without the copies that it has. `drops` is told of them before,
@@ -132,7 +137,9 @@ fn create(files: &dyn Files, dir: &Path, limits: Limits, is_ours: bool) -> Resul
         let is_left = is_ours && (is_segment(&name) || name.strip_suffix(".tmp").is_some());
         if is_left {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if ![LOCK_NAME, MARKER_NAME, CONTROL_NAME].contains(&name.strip_suffix(".tmp").unwrap_or(&name)) {
+        } else if ![LOCK_NAME, MARKER_NAME, CONTROL_NAME, END_NAME]
+            .contains(&name.strip_suffix(".tmp").unwrap_or(&name))
+        {
             return Err(FolderError::NotEmpty(dir.to_owned()));
         }
     }
