@@ -13,14 +13,14 @@ fn five_hundred_seeds_find_nothing() {
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
-const KEPT: [(u64, VolumeRule); 28] = [
+const KEPT: [(u64, VolumeRule); 29] = [
     (408, VolumeRule::HomeStays),
     (1421, VolumeRule::CountStable),
     (8, VolumeRule::AckAtW),
     (1594, VolumeRule::LostLogUncounted),
     (7430, VolumeRule::HoldersKnown),
     (7274, VolumeRule::ReplaceThenForget),
-    (1092, VolumeRule::SamePartition),
+    (701, VolumeRule::SamePartition),
     (9816, VolumeRule::HoldersRefuse),
     (3, VolumeRule::CreditFirst),
     (3, VolumeRule::FlushOrder),
@@ -37,11 +37,12 @@ const KEPT: [(u64, VolumeRule); 28] = [
     (16, VolumeRule::NumberAttachments),
     (0, VolumeRule::EpochFirst),
     (61, VolumeRule::EnoughLists),
-    (701, VolumeRule::OwnLogIsAList),
+    (1080, VolumeRule::OwnLogIsAList),
     (132, VolumeRule::PassHome),
     (58, VolumeRule::NewestWins),
     (3173, VolumeRule::StopAtGap),
     (936, VolumeRule::RegistryOnward),
+    (5901, VolumeRule::LatestLife),
 ];
 
 #[test]

@@ -16,6 +16,7 @@
 //! | `circle` | which members keep copies |
 //! | `holder` | keeps copies |
 //! | `takeover`, `lists` | brings home what an owner has left at its holders |
+//! | `life` | which of a holder's directory, its copies and its older states is the holder |
 //! | `home` | whose writes home takes, and how it installs them |
 //! | `known_home` | home as its owner remembers it: one that went back is noticed |
 //! | `rule` | the rules by name |
@@ -32,6 +33,7 @@ mod holders;
 mod home;
 mod homing;
 mod known_home;
+mod life;
 mod lists;
 mod owner;
 mod pace;
@@ -50,6 +52,7 @@ pub use effect::{Effect, Found, HomeSays, Read, WriteBack};
 pub use holder::{Holder, HolderConfig, HolderEffect, HolderEntry};
 pub use home::{Home, HomeRefusal, Step};
 pub use known_home::{HomeState, KnownHome, WentBack};
+pub use life::Life;
 pub use lists::Source;
 pub use owner::{Owner, Recovered};
 pub use protocol::volumes::{

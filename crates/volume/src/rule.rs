@@ -19,6 +19,9 @@ pub enum Rule {
     SamePartition,
     /// A holder that has seen a newer epoch refuses copies of older ones.
     HoldersRefuse,
+    /// A holder's directory begins a life only from the latest one that the registry knows: a copy of it, or an older state, has not
+    /// all that was counted.
+    LatestLife,
     /// A holder begins no epoch that the registry does not have: whoever reaches it could end a volume's epochs otherwise.
     EpochRegistered,
     /// A holder answers under a new epoch when that is on stable media, so that it refuses older ones after a crash, too.
@@ -80,7 +83,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -88,6 +91,7 @@ impl Rule {
         Self::ReplaceThenForget,
         Self::SamePartition,
         Self::HoldersRefuse,
+        Self::LatestLife,
         Self::EpochRegistered,
         Self::EpochStable,
         Self::CreditFirst,

@@ -15,7 +15,7 @@ mod play;
 
 mod conversation;
 
-use conversation::{HolderScript, HomeScript, KnownHomeScript, OwnerScript, TakeOverScript};
+use conversation::{HolderScript, HomeScript, KnownHomeScript, LifeScript, OwnerScript, TakeOverScript};
 use std::fs;
 use std::path::Path;
 use types::Broken;
@@ -46,8 +46,13 @@ fn homes_are_remembered_as_is_written() {
     play::play_all("volume-known-home", || KnownHomeScript::new(Broken::NONE));
 }
 
+#[test]
+fn lives_begin_as_is_written() {
+    play::play_all("volume-life", || LifeScript::new(Broken::NONE));
+}
+
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 33] = [
+const NOTICED_BY: [(Rule, &str); 34] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
     (Rule::LostLogUncounted, "volume-owner-lost-log"),
@@ -56,6 +61,7 @@ const NOTICED_BY: [(Rule, &str); 33] = [
     (Rule::SamePartition, "volume-takeover-lost-device"),
     (Rule::HoldersRefuse, "volume-holder-old-owner"),
     (Rule::EpochRegistered, "volume-holder-unregistered"),
+    (Rule::LatestLife, "volume-life"),
     (Rule::EpochStable, "volume-holder-old-owner"),
     (Rule::CreditFirst, "volume-owner-credit"),
     (Rule::FlushOrder, "volume-owner-joins"),
@@ -96,6 +102,8 @@ fn each_rule_is_noticed_when_it_is_gone() {
             play::play(&expected, HolderScript::new(broken))
         } else if name.starts_with("volume-takeover") {
             play::play(&expected, TakeOverScript::new(broken))
+        } else if name.starts_with("volume-life") {
+            play::play(&expected, LifeScript::new(broken))
         } else if name.starts_with("volume-known") {
             play::play(&expected, KnownHomeScript::new(broken))
         } else {

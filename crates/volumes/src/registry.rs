@@ -24,6 +24,8 @@ use std::time::{Duration, SystemTime};
 use vfs::FileError;
 use volume::{Change, Epoch, Member, PartitionId, Restore, View, VolumeId};
 
+pub use volume::Life;
+
 /// How often a member is to [`Registry::enter`].
 pub const PULSE: Duration = Duration::from_secs(2);
 
@@ -112,23 +114,6 @@ pub trait Registry: Send + Sync + fmt::Debug {
 
     /// Returns when something may have changed since the last call of this handle, or after this time.
     fn wait(&self, within: Duration);
-}
-
-/// A life of a holder: from a start to its end. Its number is drawn at random, so copies of a directory are told apart that were
-/// both started as often.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Life {
-    /// Counts the starts of the holder's directory.
-    pub incarnation: u32,
-    /// Its number.
-    pub number: u64,
-}
-
-impl Life {
-    /// Whether the registry, which has this life, knows of none after `other`: it is that one, or was restored from before it.
-    pub(crate) fn is_within(self, other: Self) -> bool {
-        self == other || self.incarnation < other.incarnation
-    }
 }
 
 /// The last life of a member that the registry knows of.

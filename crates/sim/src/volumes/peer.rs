@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use std::collections::VecDeque;
 use types::limits::VOLUME_COPY_BYTES;
 use types::{Broken, GoodbyeReason, SessionId};
-use volume::{FromHolder, Holder, HolderConfig, HolderEffect, HolderEntry, PartitionId, Rule, Stamp, ToHolder};
+use volume::{FromHolder, Holder, HolderConfig, HolderEffect, HolderEntry, Life, PartitionId, Rule, Stamp, ToHolder};
 
 /// A wish of a holder.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) enum PeerEvent {
 pub(crate) struct Peer {
     config: HolderConfig,
     pub(crate) partition: PartitionId,
+    /// The life that its directory is in.
+    pub(crate) life: Life,
     pub(crate) holder: Holder,
     pub(crate) is_up: bool,
     pub(crate) is_leaving: bool,
@@ -27,6 +29,16 @@ pub(crate) struct Peer {
     /// Entries of this life that were appended, and those that are stable.
     appended: u64,
     stable: u64,
+    /// A copy of its directory.
+    copy: Option<Directory>,
+}
+
+/// What a copy of a holder's directory has: that was on its device then.
+#[derive(Debug)]
+struct Directory {
+    partition: PartitionId,
+    life: Life,
+    log: VecDeque<Option<HolderEntry>>,
 }
 
 impl Peer {
@@ -41,12 +53,33 @@ impl Peer {
         Self {
             config,
             partition,
+            life: Life::default(),
             holder: Holder::new(config),
             is_up: true,
             is_leaving: false,
             log: VecDeque::new(),
             appended: 0,
             stable: 0,
+            copy: None,
+        }
+    }
+
+    /// A copy of its directory is made.
+    pub(crate) fn copy(&mut self) {
+        let soft = if self.is_up { (self.appended - self.stable) as usize } else { 0 };
+        let log = self.log.iter().take(self.log.len() - soft).cloned().collect();
+        self.copy = Some(Directory { partition: self.partition, life: self.life, log });
+    }
+
+    /// The life of the copy, if there is one of this partition.
+    pub(crate) fn copied_life(&self) -> Option<Life> {
+        self.copy.as_ref().filter(|it| it.partition == self.partition).map(|it| it.life)
+    }
+
+    /// Its directory, while it is down, is the copy.
+    pub(crate) fn restore(&mut self) {
+        if let Some(Directory { life, log, .. }) = self.copy.take() {
+            (self.life, self.log) = (life, log);
         }
     }
 

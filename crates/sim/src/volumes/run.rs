@@ -15,9 +15,9 @@ use crate::rng::Rng;
 use crate::run::{Report, guarded};
 use crate::trace::Trace;
 use crate::violation::{Check, ensure};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use types::{Broken, SessionId, Time};
-use volume::{PartitionId, Registered, Rule, ToHolder, View, VolumeId};
+use volume::{Life, PartitionId, Registered, Rule, ToHolder, View, VolumeId};
 
 /// Steps within which the calm must come to its end.
 const CALM_STEPS_MAX: u64 = 60_000;
@@ -53,6 +53,9 @@ pub(crate) struct World {
     pub(crate) sessions: u64,
     pub(crate) requests: u64,
     pub(crate) partitions: u64,
+    /// The lives of holders' directories, as the registry has them, and how many have begun.
+    pub(crate) lives: BTreeMap<PartitionId, Life>,
+    pub(crate) lives_begun: u64,
     /// Counts the attachments of all hosts.
     pub(crate) attachments: u64,
     pub(crate) is_calm: bool,
@@ -101,6 +104,8 @@ impl World {
             sessions: 0,
             requests: 0,
             partitions,
+            lives: BTreeMap::new(),
+            lives_begun: 0,
             attachments: 0,
             is_calm: false,
             has_lost: false,

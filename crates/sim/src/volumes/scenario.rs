@@ -16,6 +16,7 @@ pub(crate) struct Troubles {
     pub(crate) sleep: u64,
     pub(crate) crash_peer: u64,
     pub(crate) lose_device: u64,
+    pub(crate) restore_peer: u64,
     pub(crate) drop_link: u64,
     pub(crate) crash_home: u64,
     pub(crate) restore_home: u64,
@@ -35,6 +36,9 @@ const FAILED_LOG_PERMILLE: u32 = 200;
 const RESTORED_HOME_PERMILLE: u32 = 150;
 /// On so many days of a thousand the registry's store is put back from older copies.
 const ROLLED_BACK_PERMILLE: u32 = 150;
+
+/// On so many days of a thousand holders' directories are put back from older copies.
+const RESTORED_HOLDERS_PERMILLE: u32 = 200;
 
 /// On so many days of a thousand caches lose what they had at their ends, or older copies of them come back. With W = 1 they
 /// have the only copies, so these are lost then.
@@ -90,6 +94,9 @@ impl Scenario {
         if scenario.copies > 1 && own.chance(CACHES_PERMILLE) {
             (scenario.troubles.lose_tail, scenario.troubles.copy_cache) = (own.pick(&[0, 2]), own.pick(&[0, 4]));
         }
+        if own.chance(RESTORED_HOLDERS_PERMILLE) && scenario.troubles.crash_peer > 0 {
+            (scenario.troubles.restore_peer, scenario.troubles.lose_log) = (8, 2);
+        }
         scenario
     }
 
@@ -127,6 +134,7 @@ impl Scenario {
                 sleep: t(rng, &[0, 1, 3]),
                 crash_peer: t(rng, &[0, 1, 3]),
                 lose_device: t(rng, &[0, 0, 2]),
+                restore_peer: 0,
                 drop_link: t(rng, &[0, 2]),
                 crash_home: t(rng, &[0, 2]),
                 restore_home: 0,
@@ -150,6 +158,7 @@ impl Scenario {
             sleep: 0,
             crash_peer: 0,
             lose_device: 0,
+            restore_peer: 0,
             drop_link: 0,
             crash_home: 0,
             restore_home: 0,

@@ -50,6 +50,7 @@ enum Act {
     Sleep,
     CrashPeer,
     LoseDevice,
+    RestorePeer,
     DropLink,
     CrashHome,
     RestoreHome,
@@ -118,6 +119,7 @@ impl World {
             (Act::Sleep, troubles.sleep),
             (Act::CrashPeer, troubles.crash_peer),
             (Act::LoseDevice, troubles.lose_device),
+            (Act::RestorePeer, troubles.restore_peer),
             (Act::DropLink, troubles.drop_link),
             (Act::CrashHome, troubles.crash_home),
             (Act::RestoreHome, troubles.restore_home),
@@ -185,6 +187,7 @@ impl World {
             }
             Act::CrashPeer => self.crash_peer(peer),
             Act::LoseDevice => self.lose_device(peer),
+            Act::RestorePeer => self.restore_peer(peer),
             Act::DropLink => self.drop_link(host),
             Act::CrashHome => self.crash_home(),
             Act::RestoreHome => self.restore_home(),

@@ -1,9 +1,10 @@
 //! Trouble: processes that die, devices that are lost, and the operator's say.
 
 use super::host::{Cache, Role};
+use super::peer::Peer;
 use super::run::World;
 use std::mem;
-use volume::{PartitionId, Sequence};
+use volume::{Life, PartitionId, Sequence};
 
 impl World {
     /// A host's process dies. Of its log the part that is not stable may be there all the same.
@@ -100,13 +101,42 @@ impl World {
         let partition = PartitionId(self.partitions - (self.peers.len() - 1 - peer) as u64);
         self.note(&[26, peer as u64], || format!("p{peer} is {partition:?} with another device"));
         self.peers[peer].start_empty(partition);
+        self.begin_life(peer, Life::default());
     }
 
+    /// A holder starts, in its next life. One whose directory is an older state of it is made anew.
     pub(super) fn start_peer(&mut self, peer: usize) {
-        if !self.peers[peer].is_up {
-            self.note(&[27, peer as u64], || format!("p{peer} starts"));
-            self.peers[peer].start();
+        let Peer { is_up, life, partition, .. } = self.peers[peer];
+        if is_up {
+            return;
         }
+        let registered = self.lives.get(&partition).copied();
+        let Some(life) = life.at_start(None, registered, self.broken) else { return self.lose_device(peer) };
+        self.note(&[27, peer as u64], || format!("p{peer} starts"));
+        self.begin_life(peer, life);
+        self.peers[peer].start();
+    }
+
+    /// A holder is in the life behind this one, as the registry knows.
+    fn begin_life(&mut self, peer: usize, before: Life) {
+        self.lives_begun += 1;
+        let life = Life { incarnation: before.incarnation + 1, number: self.lives_begun };
+        self.peers[peer].life = life;
+        self.lives.insert(self.peers[peer].partition, life);
+    }
+
+    /// A copy of a holder's directory is made, or it dies, and that is there in the place of its directory. A copy of the life that
+    /// it is in is left alone: it is told from the directory by nobody but its owner.
+    pub(super) fn restore_peer(&mut self, peer: usize) {
+        let it = &self.peers[peer];
+        let registered = self.lives.get(&it.partition);
+        let is_older = it.copied_life().is_some_and(|life| registered.is_some_and(|it| !it.is_within(life)));
+        if !is_older || self.rng.chance(300) {
+            return self.peers[peer].copy();
+        }
+        self.crash_peer(peer);
+        self.note(&[40, peer as u64], || format!("p{peer} is as a copy of it was"));
+        self.peers[peer].restore();
     }
 
     pub(super) fn leave(&mut self, peer: usize) {

@@ -3,12 +3,14 @@
 mod holder;
 mod home;
 mod known_home;
+mod life;
 mod owner;
 mod takeover;
 
 pub(crate) use holder::HolderScript;
 pub(crate) use home::HomeScript;
 pub(crate) use known_home::KnownHomeScript;
+pub(crate) use life::LifeScript;
 pub(crate) use owner::OwnerScript;
 pub(crate) use takeover::TakeOverScript;
 

@@ -1,27 +1,21 @@
 //! The lives of a holder's directory: of its copies, and of its earlier states, none is taken for it.
 //!
-//! ```text
-//!   marker                         registry
-//!   life 6, next -                 life 6        a copy has this, too: it waits until the other must be dead
-//!   life 6, next 7 (durable)
-//!                                  life 7        of two copies one is first: the other one's 6 is not the registry's any more
-//!   life 7, next -
-//! ```
-//! A start between these steps finds the registry at either of the two lives that its marker names. While the registry has its
-//! life, another process may be in it: one that is known to be dead, as this is the same directory of the same boot under the
-//! same lock, or has left, is not waited for; any other must have been silent for as long as a member may be.
+//! `volume::Life` says which one that is. While the registry has its life, another process may be in it: one that is known to be
+//! dead, as this is the same directory of the same boot under the same lock, or has left, is not waited for; any other must have
+//! been silent for as long as a member may be.
 
 use super::error::FolderError;
 use super::marker::Marker;
 use crate::place::Place;
 use crate::random::random;
-use crate::registry::{Life, Lived, Registry, RegistryError, SILENCE};
+use crate::registry::{Lived, Registry, RegistryError, SILENCE};
 use std::fmt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+use types::Broken;
 use vfs::Files;
-use volume::PartitionId;
+use volume::{Life, PartitionId};
 
 /// How often it is looked whether the process before shows a sign of life.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -85,13 +79,8 @@ pub(super) fn begin(marker: &mut Marker, at: Locked<'_>, lives: Option<&mut Live
     };
     let lived = lives.registry.life(partition)?;
     if let Some(lived) = lived {
-        // A start that ended half-way.
-        if marker.next == Some(lived.life) {
-            (marker.life, marker.next) = (lived.life, None);
-        }
-        if !lived.life.is_within(marker.life) {
-            return Err(FolderError::Older(dir.to_owned()));
-        }
+        let life = marker.life.at_start(marker.next, Some(lived.life), Broken::NONE);
+        marker.life = life.ok_or_else(|| FolderError::Older(dir.to_owned()))?;
         if !lived.is_gone && !place.follows(&marker.place) {
             lives.wait(dir, partition, lived)?;
         }
