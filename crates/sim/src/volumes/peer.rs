@@ -33,7 +33,7 @@ pub(crate) struct Peer {
     copy: Option<Directory>,
 }
 
-/// What a copy of a holder's directory has: that was on its device then.
+/// A copy of a holder's directory, with all that was on its device then.
 #[derive(Debug)]
 struct Directory {
     partition: PartitionId,
