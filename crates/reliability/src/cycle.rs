@@ -80,7 +80,8 @@ impl<'a> Cycle<'a> {
     /// A volume with so many copies in a world in which nothing has failed.
     pub(crate) fn new(world: &'a World, copies: u8, seeks_loss: bool, chance: &'a mut Chance) -> Self {
         let fleet = Fleet::new(world);
-        let mut volume = Replicated::new(VolumeId(chance.number()), copies, world.lease_s);
+        let is_ahead = world.ahead_bytes.is_some();
+        let mut volume = Replicated::new(VolumeId(chance.number()), copies, world.lease_s, is_ahead);
         let owner = chance.index(world.hosts());
         let holders = fleet.targets(0.0, volume.volume, owner, &[], usize::from(copies) - 1);
         volume.attach(owner);

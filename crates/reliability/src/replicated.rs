@@ -16,6 +16,8 @@ pub(crate) struct Replicated {
     acknowledged: Stamp,
     /// Whether home has it.
     is_home: bool,
+    /// Whether it was acknowledged before any holder had it.
+    is_ahead: bool,
 }
 
 /// The number of a host in the registry.
@@ -24,10 +26,10 @@ pub(crate) fn host_id(host: usize) -> HostId {
 }
 
 impl Replicated {
-    pub(crate) fn new(volume: VolumeId, copies: u8, lease_s: f64) -> Self {
+    pub(crate) fn new(volume: VolumeId, copies: u8, lease_s: f64, is_ahead: bool) -> Self {
         let entry = Registered::new(1 << 40, copies, Duration::from_secs_f64(lease_s));
         let (mark, acknowledged) = (Stamp::ZERO, Stamp::ZERO);
-        Self { volume, view: View { revision: 1, entry }, mark, acknowledged, is_home: true }
+        Self { volume, view: View { revision: 1, entry }, mark, acknowledged, is_home: true, is_ahead }
     }
 
     /// The copies of a write that its acknowledgement tells of.
@@ -87,6 +89,11 @@ impl Replicated {
     /// Whether home lacks what was acknowledged.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.is_home
+    }
+
+    /// Whether holders have what home lacks.
+    pub(crate) fn is_at_holders(&self) -> bool {
+        self.is_dirty() && !self.is_ahead
     }
 
     /// Whether home claims to have what was acknowledged, and has not.

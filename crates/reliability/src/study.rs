@@ -76,7 +76,7 @@ pub fn estimate(world: &World, copies: u8, cycles: u32, seed: u64) -> Estimate {
         mttf_years: 1.0 / lost_per_year,
         error: variance.sqrt() / lost,
         begins: kinds.iter().map(|(failure, sums)| (*failure, sums.rate * sums.lost / lost)).collect(),
-        lost_bytes_per_year: lost_per_year * world.dirty_bytes,
+        lost_bytes_per_year: lost_per_year * world.stake_bytes(),
         waits_hours_per_year: all(&|sums| sums.rate * sums.waited_s) / begun / cycle_s * YEAR_S / 3600.0,
     }
 }
@@ -214,6 +214,20 @@ mod tests {
             assert!((broken / owner_dies - 1.0).abs() < 0.05, "{copies} copies: {broken}");
             assert!(broken < whole / 1e6, "{copies} copies: {broken}, {whole}");
         }
+    }
+
+    /// A holder brings home what it has, and the last writes were at none: with each death of the owner's device they are lost, and
+    /// with each stop of its host that outlasts the rescue.
+    #[test]
+    fn asynchronous_copies_lose_the_last_writes_with_their_owner() {
+        let world = World { ahead_bytes: Some(1.0), ..World::exponential(1e9, 20.0) };
+        let owner_dies = 1e9 / YEAR_S;
+        assert!((estimate(&world, 2, CYCLES, 7).mttf_years / owner_dies - 1.0).abs() < 0.05);
+        let published = World::asynchronous(Devices::Capacitors);
+        let stops = published.node.every_s / YEAR_S;
+        let Estimate { mttf_years, lost_bytes_per_year, .. } = estimate(&published, 2, CYCLES, 7);
+        assert!((0.5..1.0).contains(&(mttf_years / stops)), "{mttf_years} {stops}");
+        assert!((lost_bytes_per_year * mttf_years / 1e6 - 1.0).abs() < 1e-6, "{lost_bytes_per_year}");
     }
 
     #[test]

@@ -249,7 +249,7 @@ impl Taking {
             }
             TakeOverEffect::Send(partition, ToHolder::List(_)) => {
                 let answering = fleet.copy_at(self.holder(partition).host).partition;
-                let has_copy = answering == partition && volume.is_dirty();
+                let has_copy = answering == partition && volume.is_at_holders();
                 let copies = if has_copy { vec![volume.acknowledged()] } else { Vec::new() };
                 let listed = Listed { partition: answering, home: Stamp::ZERO, copies, is_last: true };
                 self.machine.heard(at, partition, FromHolder::Listed(listed));

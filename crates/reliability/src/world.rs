@@ -137,6 +137,9 @@ pub struct World {
     pub device_dies_with_power: f64,
     /// The bytes that are dirty at a time.
     pub dirty_bytes: f64,
+    /// The bytes that are answered before any holder has them, if what is answered does not wait for copies: asynchronous
+    /// replication. These are what is at stake then.
+    pub ahead_bytes: Option<f64>,
     /// The time until a holder that does not answer is taken for lost, and the owner writes through, in seconds.
     pub silence_s: f64,
     /// How long a holder is lost before another one takes its place, in seconds.
@@ -180,6 +183,7 @@ impl World {
             home: node,
             device_dies_with_power: devices.dies_with_power(),
             dirty_bytes,
+            ahead_bytes: None,
             silence_s: owner.silence.as_secs_f64(),
             replace_after_s: owner.replace_after.as_secs_f64(),
             lease_s: LEASE.as_secs_f64(),
@@ -209,6 +213,16 @@ impl World {
             write_back: Takes::Exponential(mend_s),
             ..Self::published(Devices::Capacitors)
         }
+    }
+
+    /// The same with asynchronous replication: at 100 MB/s a holder is 10 ms behind.
+    pub fn asynchronous(devices: Devices) -> Self {
+        Self { ahead_bytes: Some(1e6), ..Self::published(devices) }
+    }
+
+    /// The bytes that a loss takes.
+    pub(crate) fn stake_bytes(&self) -> f64 {
+        self.ahead_bytes.unwrap_or(self.dirty_bytes)
     }
 
     pub(crate) fn hosts(&self) -> usize {

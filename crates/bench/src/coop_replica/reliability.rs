@@ -57,6 +57,15 @@ pub enum Lasting {
         /// By the run.
         estimate: Estimate,
     },
+    /// The same with two copies, and asynchronous replication: what is answered last is at no holder yet.
+    Asynchronous {
+        /// Its devices.
+        devices: Devices,
+        /// The bytes that are at stake.
+        bytes: f64,
+        /// By the run.
+        estimate: Estimate,
+    },
     /// A RAID of the same devices, in years.
     Raid {
         /// Its name.
@@ -79,7 +88,7 @@ pub(super) fn reliability<E>(
 ) -> Result<(), E> {
     let (death_s, mend_s) = (1e9, 20.0);
     // Those beside the chain take as many cycles more.
-    let runs = u32::from(COPIES_MAX) * (CHECKED_TIMES + Devices::ALL.len() as u32) + 2;
+    let runs = u32::from(COPIES_MAX) * (CHECKED_TIMES + Devices::ALL.len() as u32) + 2 + Devices::ALL.len() as u32;
     let mut done = 0;
     let mut progress = |what: &str, times: u32| {
         let before = done;
@@ -110,6 +119,12 @@ pub(super) fn reliability<E>(
             let estimate = estimate(&World::published(devices), copies, cycles, 7);
             found(Lasting::Volume { copies, devices, estimate })?;
         }
+    }
+    for devices in Devices::ALL {
+        progress(&format!("the same with asynchronous replication, {}", devices.name()), 1)?;
+        let world = World::asynchronous(devices);
+        let (bytes, estimate) = (world.ahead_bytes.unwrap_or(0.0), estimate(&world, 2, cycles, 7));
+        found(Lasting::Asynchronous { devices, bytes, estimate })?;
     }
     let device = World::published(Devices::Capacitors).device;
     let (death, rebuild) = (1.0 / device.every_s, 1.0 / device.lasts_s);
@@ -166,6 +181,13 @@ impl Lasting {
                     "waits_hours_per_year": estimate.waits_hours_per_year, "begins": begins,
                 })
             }
+            Self::Asynchronous { devices, bytes, estimate } => {
+                json!({
+                    "experiment": "reliability", "case": "asynchronous", "copies": 2, "devices": devices.name(),
+                    "bytes": bytes, "mttf_years": estimate.mttf_years, "standard_error": estimate.error,
+                    "lost_bytes_per_year": estimate.lost_bytes_per_year,
+                })
+            }
             Self::Raid { name, years } => {
                 json!({"experiment": "reliability", "case": "raid", "name": name, "mttf_years": years})
             }
@@ -208,6 +230,15 @@ impl fmt::Display for Lasting {
                     100.0 * share,
                 )
             }
+            Self::Asynchronous { devices, bytes, estimate } => write!(
+                f,
+                "W = 2, asynchronous, {:<15} {:9.3e} years +- {:4.1} % until the last {bytes:.0e} bytes are lost; {:9.2e} bytes \
+                 lost a year",
+                devices.name(),
+                estimate.mttf_years,
+                100.0 * estimate.error,
+                estimate.lost_bytes_per_year,
+            ),
             Self::Raid { name, years } => write!(f, "{name:<15}            {years:9.3e} years"),
         }
     }
