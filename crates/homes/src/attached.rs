@@ -147,6 +147,15 @@ impl Attached {
         }
     }
 
+    /// Does not tell of a change any more if the home is gone, and says whether it is: another home with the same hub has
+    /// told, and the hub waits for what this one answers.
+    pub fn withdraw(&mut self, id: u64) -> bool {
+        if !self.is_up {
+            self.changes.remove(&id);
+        }
+        !self.is_up
+    }
+
     /// A stored response is not kept any longer.
     pub fn free(&mut self, proof: Proof) {
         if self.is_up {
@@ -185,6 +194,8 @@ impl Attached {
     fn lose(&mut self, now: Time) {
         (self.is_up, self.is_connected) = (false, false);
         self.watch(now);
+        // Those that wait for a change may have another home's word.
+        self.outputs.extend(self.changes.keys().map(|&id| Output::Wake(Waiter(id))));
         let of_changes = &self.changes;
         let asked = self.questions.iter().filter(|(id, answer)| answer.is_none() && !of_changes.contains_key(id));
         for id in asked.map(|(&id, _)| id).collect::<Vec<_>>() {
