@@ -209,7 +209,7 @@ fn open(
         None => responder,
     };
     let (role, _) = machines.add(responder);
-    let responder = Host::start(machines, &Runtime::start_single().map_err(SiteError::System)?);
+    let responder = Host::start(machines, &Runtime::start_prompt().map_err(SiteError::System)?);
     responder.listen_at(role, look_ups).map_err(SiteError::Listen)?;
     parts.host.listen_at(parts.role, sessions).map_err(SiteError::Listen)?;
     Ok((address, responder))
