@@ -4,10 +4,10 @@ use crate::call::Called;
 use homes::{Answer, Attached, Found, LookUps, Question, Wanted};
 use node::{Machine, Waiter};
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// A machine that has answers some time later, and wakes those that wait for them.
-trait Answers: Machine {
+pub(crate) trait Answers: Machine {
     type Answer;
 
     /// The answer, once.
@@ -42,21 +42,30 @@ impl Answers for LookUps {
 }
 
 /// A question that is waited for. One that is dropped is not waited for any more.
-struct Asked<'a, M: Answers> {
+pub(crate) struct Asked<'a, M: Answers> {
     machine: &'a Called<M>,
     id: u64,
 }
 
 impl<M: Answers> Asked<'_, M> {
     async fn answer(self) -> M::Answer {
-        poll_fn(|cx| {
-            if let Some(answer) = self.machine.look(|machine| machine.take(self.id)) {
-                return Poll::Ready(answer);
-            }
-            self.machine.driver().wake_on(Waiter(self.id), cx.waker());
-            Poll::Pending
-        })
-        .await
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// The answer, once.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<M::Answer> {
+        if let Some(answer) = self.machine.look(|machine| machine.take(self.id)) {
+            return Poll::Ready(answer);
+        }
+        self.machine.driver().wake_on(Waiter(self.id), cx.waker());
+        Poll::Pending
+    }
+}
+
+impl Asked<'_, Attached> {
+    /// Has a home that is gone not be told of a change, of which others have told; says whether it is gone.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.machine.call(|home| home.withdraw(self.id))
     }
 }
 
@@ -69,8 +78,13 @@ impl<M: Answers> Drop for Asked<'_, M> {
 
 /// Asks, and waits for the answer. That to a change is waited for however long there is no home.
 pub(crate) async fn ask(home: &Called<Attached>, question: Question) -> Answer {
+    begin(home, question).answer().await
+}
+
+/// Asks.
+pub(crate) fn begin(home: &Called<Attached>, question: Question) -> Asked<'_, Attached> {
     let id = home.call(|machine| machine.ask(home.driver().now(), question));
-    Asked { machine: home, id }.answer().await
+    Asked { machine: home, id }
 }
 
 /// Looks up, and waits for the answer.

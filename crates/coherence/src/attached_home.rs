@@ -7,6 +7,7 @@ use crate::error::SiteError;
 use crate::far::trouble;
 use crate::mapping::Mapping;
 use crate::one_sided::OneSided;
+use crate::thread_tables::ThreadTables;
 use crate::version_table::FarTable;
 use fabric::Shim;
 use homes::{Attached, LookUps, Table};
@@ -30,6 +31,15 @@ pub enum HomeAddress {
         /// Where look-ups are answered.
         look_ups: String,
     },
+}
+
+impl fmt::Display for HomeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Network { sessions, .. } => sessions.fmt(f),
+        }
+    }
 }
 
 impl FromStr for HomeAddress {
@@ -115,7 +125,7 @@ impl AttachedHome {
         let home = Called::new(home, host.driver(role));
         let table = Called::new(table, host.driver(look_up_role));
         let one_sided = shim.map(|(shim, provider)| OneSided::start(shim, provider, table.clone()));
-        let table = FarTable::new(table, one_sided.transpose().map_err(SiteError::System)?);
+        let table = FarTable::new(look_ups, table, one_sided.transpose().map_err(SiteError::System)?);
         host.connect(role, UplinkConfig { codec: wire::caches::CACHE, ..UplinkConfig::new(sessions) });
         host.connect(look_up_role, UplinkConfig { codec: wire::look_ups::CACHE, ..UplinkConfig::new(look_ups) });
         Ok(Self { cache: Cache::far(home.clone(), table), changes: Changes::of(home), host, role })
@@ -129,6 +139,12 @@ impl AttachedHome {
     /// The way of changes to all caches.
     pub fn changes(&self) -> Changes {
         self.changes.clone()
+    }
+
+    /// Look-ups of this thread have a session of their own from now on, as long as what this gives is there. For a thread that
+    /// serves clients as tasks of one runtime.
+    pub fn look_up_here<'a>(homes: impl IntoIterator<Item = &'a Self>) -> ThreadTables {
+        ThreadTables::open(homes.into_iter().filter_map(|home| home.cache.far_table()))
     }
 
     /// Why the home is not reached, if it is not.

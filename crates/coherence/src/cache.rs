@@ -39,6 +39,14 @@ impl Cache {
         Self(Way::Far(Arc::new(Remote::new(home)), table))
     }
 
+    /// Where look-ups are answered, if the home is on another machine.
+    pub(crate) fn far_table(&self) -> Option<&Arc<str>> {
+        match &self.0 {
+            Way::Here(_) | Way::Near(..) => None,
+            Way::Far(_, table) => Some(table.address()),
+        }
+    }
+
     /// A ticket for a response that is about to be asked for. Without one it must not be stored: the home has no lease, or
     /// there is no home. One on another machine has to be asked ([`Cache::fetch_ticket`]).
     pub fn ticket(&self) -> Option<Ticket> {

@@ -48,6 +48,7 @@ mod mapping;
 mod one_sided;
 mod shared_home;
 mod site;
+mod thread_tables;
 mod updates;
 mod version_table;
 
@@ -61,4 +62,5 @@ pub use finding::{Finding, Severity};
 pub use homes::{Dependency, Fence, NotStored, Proof, SourceName, Ticket};
 pub use shared_home::{HomeServer, ShareConfig};
 pub use site::{Site, SiteConfig, SourceLease};
+pub use thread_tables::ThreadTables;
 pub use updates::{Ended, Update, Updates};

@@ -39,7 +39,7 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
-use types::limits::{CACHES_MAX, DEPENDENCIES_PER_UPDATE_MAX};
+use types::limits::{CACHES_MAX, DEPENDENCIES_PER_UPDATE_MAX, LOOK_UP_SESSIONS_MAX};
 
 /// How often a pair of ports is looked for, where any will do.
 const PAIR_TRIES_MAX: u32 = 32;
@@ -209,7 +209,7 @@ fn open(
         None => responder,
     };
     let (role, _) = machines.add(responder);
-    let responder = Host::start(machines, &Runtime::start_single().map_err(SiteError::System)?);
+    let responder = Host::start(machines, &Runtime::start_prompt().map_err(SiteError::System)?);
     responder.listen_at(role, look_ups).map_err(SiteError::Listen)?;
     parts.host.listen_at(parts.role, sessions).map_err(SiteError::Listen)?;
     Ok((address, responder))
@@ -222,17 +222,18 @@ fn share(parts: &Parts<Mapping>, provider: &str, address: IpAddr) -> Result<Shar
 
 /// An address for sessions, and the next port for look-ups.
 fn listeners(address: SocketAddr, insecure: bool) -> Result<(Listener, Listener), ListenError> {
-    let listen = |address, codec| {
+    let listen = |address, codec, sessions_max| {
         let config = ListenConfig { insecure, codec, ..ListenConfig::new(address) };
-        Listener::bind(ListenConfig { sessions_max: CACHES_MAX, silence: Some(SILENCE), ..config })
+        Listener::bind(ListenConfig { sessions_max, silence: Some(SILENCE), ..config })
     };
     let mut tries = 1;
     loop {
-        let sessions = listen(address, wire::caches::HOME)?;
+        let sessions = listen(address, wire::caches::HOME, CACHES_MAX)?;
         let taken = sessions.address();
         let none = || io::Error::new(io::ErrorKind::InvalidInput, "look-ups have the next port, and there is none");
         let next = taken.port().checked_add(1).ok_or_else(|| ListenError::Bind(taken, none()));
-        match next.and_then(|port| listen(SocketAddr::new(taken.ip(), port), wire::look_ups::TABLE)) {
+        let listen_next = |port| listen(SocketAddr::new(taken.ip(), port), wire::look_ups::TABLE, LOOK_UP_SESSIONS_MAX);
+        match next.and_then(listen_next) {
             Ok(look_ups) => return Ok((sessions, look_ups)),
             // The system has chosen a port before one that is taken.
             Err(_) if address.port() == 0 && tries < PAIR_TRIES_MAX => tries += 1,

@@ -4,6 +4,7 @@ use crate::ask::look;
 use crate::call::Called;
 use crate::mapping::Mapping;
 use crate::one_sided::OneSided;
+use crate::thread_tables::own;
 use homes::{Attached, Found, Home, LookUps, Proof, Table, Ticket, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -86,19 +87,35 @@ pub(crate) struct Far {
 /// The way to that table.
 #[derive(Clone, Debug)]
 pub(crate) struct FarTable {
+    /// Where look-ups are answered.
+    address: Arc<str>,
+    /// The session of all threads that have none of their own.
     look_ups: Called<LookUps>,
     /// It is read without its home's processor, where that can be.
     one_sided: Option<OneSided>,
 }
 
 impl FarTable {
-    pub(crate) fn new(look_ups: Called<LookUps>, one_sided: Option<OneSided>) -> Self {
-        Self { look_ups, one_sided }
+    pub(crate) fn new(address: &str, look_ups: Called<LookUps>, one_sided: Option<OneSided>) -> Self {
+        Self { address: address.into(), look_ups, one_sided }
+    }
+
+    /// Where look-ups are answered.
+    pub(crate) fn address(&self) -> &Arc<str> {
+        &self.address
+    }
+
+    /// Looks up by the session of this thread, where that is up: nobody else has to be woken for the answer then.
+    async fn look(&self, wanted: Wanted) -> Found {
+        match own(&self.address) {
+            Some(own) => look(&own, wanted).await,
+            None => look(&self.look_ups, wanted).await,
+        }
     }
 
     /// A ticket of a time after this call.
     pub(crate) async fn ticket(&self) -> Option<Ticket> {
-        match look(&self.look_ups, Wanted::Ticket).await {
+        match self.look(Wanted::Ticket).await {
             Found::Ticket(ticket) => ticket,
             Found::Current(_) => None,
         }
@@ -110,7 +127,7 @@ impl FarTable {
         {
             return is_current;
         }
-        look(&self.look_ups, Wanted::Look(*proof)).await == Found::Current(true)
+        self.look(Wanted::Look(*proof)).await == Found::Current(true)
     }
 }
 

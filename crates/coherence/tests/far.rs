@@ -4,7 +4,7 @@ mod common;
 #[path = "common/relay.rs"]
 mod relay;
 
-use coherence::{AttachedHome, HomeAddress, HomeServer, NotStored, ShareConfig, SiteConfig};
+use coherence::{AttachedHome, Changes, HomeAddress, HomeServer, NotStored, ShareConfig, Site, SiteConfig};
 use common::{LEASE, PATIENCE, item, stored, until};
 use net::Runtime;
 use relay::Relay;
@@ -113,6 +113,70 @@ async fn behind_a_dead_line_nothing_is_proven_in_bounded_time() {
     relay.set_dead(false);
     let again = stored(&cache.cache(), &kept).await;
     assert!(again.look().await && !claim.look().await);
+}
+
+#[tokio::test]
+async fn a_thread_that_serves_receives_its_own_look_ups() {
+    let runtime = Runtime::start().unwrap();
+    let home = home(anywhere(), 100, &runtime);
+    let sessions = home.address().unwrap();
+    let relay = Relay::to(SocketAddr::new(sessions.ip(), sessions.port() + 1));
+    let address = HomeAddress::Network { sessions: sessions.to_string(), look_ups: relay.address().to_string() };
+    let cache = AttachedHome::attach(&address, &runtime).unwrap();
+    let claim = stored(&cache.cache(), &item(1)).await;
+    let own = AttachedHome::look_up_here([&cache]);
+    // The session that all threads share was the first: from now on nothing is answered there, nor in those that follow it.
+    until("the second session", async || relay.connections() == 2).await;
+    relay.leave_the_last();
+    until("its own session", async || claim.look().await).await;
+    for _ in 0..100 {
+        assert!(claim.look().await && cache.cache().fetch_ticket().await.is_some());
+    }
+    // Rule ReadAfterAsking holds for each session.
+    cache.changes().made(item(1)).await.unwrap();
+    assert!(!claim.look().await);
+    let claim = stored(&cache.cache(), &item(2)).await;
+    assert!(claim.look().await);
+    drop(own);
+    assert!(!claim.look().await, "it is left to the sessions that all share");
+}
+
+/// A home with its hub elsewhere.
+fn home_at(hub: SocketAddr, runtime: &Runtime) -> HomeServer {
+    let site = SiteConfig { hub: Some(hub.to_string()), responses_max: 100, ..SiteConfig::default() };
+    let config = ShareConfig { site, listen: Some(anywhere()), ..ShareConfig::default() };
+    HomeServer::start(&config, runtime).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_is_done_when_all_homes_have_said_so_that_are_there() {
+    let runtime = Runtime::start().unwrap();
+    let site = SiteConfig { lease: LEASE, listen: Some(anywhere()), ..SiteConfig::default() };
+    let hub = Site::start(&site, &runtime).unwrap();
+    let homes = [(); 2].map(|()| home_at(hub.address().unwrap(), &runtime));
+    let [one, other] = homes.each_ref().map(|home| attach(home.address().unwrap(), &runtime));
+    let changes = Changes::by_all([one.changes(), other.changes()]);
+    let claims = [stored(&one.cache(), &item(1)).await, stored(&other.cache(), &item(1)).await];
+    changes.made(item(1)).await.unwrap();
+    assert!(!claims[0].look().await && !claims[1].look().await);
+    // One of them dies: the change is done when its lease is over, by the word of the other.
+    let [kept, gone] = homes;
+    let claim = stored(&one.cache(), &item(2)).await;
+    drop(gone);
+    for number in 2..4 {
+        tokio::time::timeout(PATIENCE, changes.made(item(number)))
+            .await
+            .expect("a home that is gone is not waited for")
+            .unwrap();
+    }
+    assert!(!claim.look().await);
+    let claim = stored(&one.cache(), &item(5)).await;
+    assert!(claim.look().await, "the other's responses are stored as before");
+    // Without any home nobody knows.
+    drop(kept);
+    until("its end", async || !claim.look().await).await;
+    let waits = tokio::time::timeout(Duration::from_millis(300), changes.made(item(6))).await;
+    assert!(waits.is_err(), "the change is told of when a home is there");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,8 @@
 //! 2. A change is told of in each session until it is released: it has been made, whatever becomes of the home.
 //! 3. The home is told of [`CHANGES_PER_CACHE_MAX`] changes at a time; further ones wait.
 //! 4. While anything is waited for, the home is asked whether it is there, and left if it is silent.
+//! 5. A cache of several homes tells all of a change. One that is gone is not waited for when another one has said that it is
+//!    released, nor told later: their hub has waited for it.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
@@ -147,6 +149,15 @@ impl Attached {
         }
     }
 
+    /// Does not tell of a change any more if the home is gone, and says whether it is: another home with the same hub has
+    /// told, and the hub waits for what this one answers.
+    pub fn withdraw(&mut self, id: u64) -> bool {
+        if !self.is_up {
+            self.changes.remove(&id);
+        }
+        !self.is_up
+    }
+
     /// A stored response is not kept any longer.
     pub fn free(&mut self, proof: Proof) {
         if self.is_up {
@@ -185,10 +196,14 @@ impl Attached {
     fn lose(&mut self, now: Time) {
         (self.is_up, self.is_connected) = (false, false);
         self.watch(now);
-        let of_changes = &self.changes;
-        let asked = self.questions.iter().filter(|(id, answer)| answer.is_none() && !of_changes.contains_key(id));
+        let asked = self.questions.iter().filter(|(_, answer)| answer.is_none());
         for id in asked.map(|(&id, _)| id).collect::<Vec<_>>() {
-            self.answer(id, Answer::Away);
+            if self.changes.contains_key(&id) {
+                // Who waits for it may have another home's word.
+                self.outputs.push_back(Output::Wake(Waiter(id)));
+            } else {
+                self.answer(id, Answer::Away);
+            }
         }
     }
 

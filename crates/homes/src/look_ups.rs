@@ -229,6 +229,11 @@ impl LookUps {
         Self { reads_window: true, ..self }
     }
 
+    /// Whether look-ups have an answer, as far as is known.
+    pub fn is_up(&self) -> bool {
+        self.session == Session::Up
+    }
+
     /// Where the table can be read without its home's processor, and until when: a word that is read before that, by the
     /// clock of this end and after this call, is read within the home's lease.
     pub fn window(&self) -> Option<(&Window, Time)> {

@@ -372,6 +372,10 @@ impl Player for AttachedScript {
                 };
                 writeln!(self.said, "= {said}").unwrap();
             }
+            ["withdraw", id] => {
+                let is_gone = self.home.withdraw(id.parse().ok()?);
+                writeln!(self.said, "= {}", if is_gone { "it is gone" } else { "it is there" }).unwrap();
+            }
             ["forget", id] => self.home.forget(id.parse().ok()?),
             ["free", slot] => self.home.free(of_slot(slot)?),
             ["home", "attached"] => self.hear(IsThere { asked: self.now, life: 1 }),

@@ -20,7 +20,7 @@ use crate::explain;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
 use crate::shared::{Editions, Shared};
 use crate::target::{Head, Target};
-use ::coherence::Dependency;
+use ::coherence::{Dependency, HomeAddress};
 use bytes::Bytes;
 use diskcache::Size;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
@@ -30,6 +30,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use net::ConnectError;
 use responses::{Dependencies, Key, KeyRef};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -310,9 +311,12 @@ fn status(shared: &Shared) -> Value {
     let by_name = |counts: &[(&str, u64)]| -> serde_json::Map<String, Value> {
         counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
     };
+    let home = |(address, trouble): (&HomeAddress, Option<ConnectError>)| json!({"home": address.to_string(), "trouble": trouble.map(|why| why.to_string())});
+    let homes: Vec<Value> = shared.coherence.homes().map(home).collect();
     json!({
         "origin": shared.config.origin.to_string(),
         "hub_trouble": shared.coherence.trouble().map(|why| why.to_string()),
+        "homes": homes,
         "connections": tally.connections,
         "requests": tally.requests,
         "hits": tally.hits,
@@ -354,6 +358,10 @@ fn metrics(shared: &Shared) -> String {
     add("ended_idle_total", "counter", tally.ended_idle);
     add("ended_in_head_total", "counter", tally.ended_in_head);
     add("ended_stalled_total", "counter", tally.ended_stalled);
+    let homes = shared.coherence.homes();
+    let (homes, away) = homes.fold((0, 0), |(homes, away), (_, why)| (homes + 1, away + u64::from(why.is_some())));
+    add("homes", "gauge", homes);
+    add("homes_away", "gauge", away);
     add("stored_responses", "gauge", entries as u64);
     add("stored_bytes", "gauge", bytes as u64);
     if let Some(Size { records, bytes, written, not_written, unreadable }) =

@@ -11,7 +11,9 @@
 
 use crate::announcements::Announcements;
 use crate::config::Config;
-use coherence::{AttachedHome, Cache, Dependency, NotStored, Site, SiteConfig, SiteError, Ticket};
+use coherence::{
+    AttachedHome, Cache, Changes, Dependency, HomeAddress, NotStored, Site, SiteConfig, SiteError, ThreadTables, Ticket,
+};
 use net::{ConnectError, Runtime};
 use responses::{Dependencies, InvalidGroups, Key};
 use std::collections::HashSet;
@@ -40,7 +42,6 @@ pub(crate) struct HubAway;
 #[derive(Debug)]
 pub(crate) struct Coherence {
     home: Home,
-    cache: Cache,
     announcements: Announcements,
     /// Whether other proxies have the same hub.
     has_others: bool,
@@ -49,40 +50,86 @@ pub(crate) struct Coherence {
 #[derive(Debug)]
 enum Home {
     /// In this process.
-    Own(Site),
-    /// In a process of its own.
-    Shared(AttachedHome),
+    Own(Site, Cache),
+    /// In processes of their own.
+    Shared(Vec<SharedHome>),
+}
+
+/// A home in a process of its own, which has some of the responses: each has one home, by its key.
+#[derive(Debug)]
+struct SharedHome {
+    address: HomeAddress,
+    /// The number by which keys are shared out.
+    number: u64,
+    home: AttachedHome,
+    cache: Cache,
+}
+
+impl SharedHome {
+    fn attach(address: &HomeAddress, config: &Config, runtime: &Runtime) -> Result<Self, SiteError> {
+        let home = match &config.fabric {
+            Some(provider) => AttachedHome::attach_by_fabric(address, provider, runtime)?,
+            None => AttachedHome::attach(address, runtime)?,
+        };
+        let number = fnv1a(FNV_BASIS, address.to_string().as_bytes());
+        Ok(Self { address: address.clone(), number, cache: home.cache(), home })
+    }
 }
 
 impl Coherence {
     pub(crate) fn start(config: &Config, runtime: &Runtime) -> Result<Self, SiteError> {
-        if let Some(address) = &config.home {
-            let home = match &config.fabric {
-                Some(provider) => AttachedHome::attach_by_fabric(address, provider, runtime)?,
-                None => AttachedHome::attach(address, runtime)?,
-            };
-            let (cache, announcements) = (home.cache(), Announcements::to(home.changes()));
-            return Ok(Self { home: Home::Shared(home), cache, announcements, has_others: true });
+        if !config.homes.is_empty() {
+            let homes = config.homes.iter().map(|address| SharedHome::attach(address, config, runtime));
+            let homes = homes.collect::<Result<Vec<_>, _>>()?;
+            let announcements = Announcements::to(Changes::by_all(homes.iter().map(|home| home.home.changes())));
+            return Ok(Self { home: Home::Shared(homes), announcements, has_others: true });
         }
         let on_disk = (config.disk_bytes() / RESPONSE_BYTES).min(RESPONSES_MAX.into()) as u32;
         let responses_max = config.site.responses_max.max(on_disk);
         let site = Site::start(&SiteConfig { responses_max, ..config.site.clone() }, runtime)?;
         let has_others = config.site.hub.is_some() || config.site.listen.is_some();
         let (cache, announcements) = (site.cache(), Announcements::to(site.changes()));
-        Ok(Self { home: Home::Own(site), cache, announcements, has_others })
+        Ok(Self { home: Home::Own(site, cache), announcements, has_others })
+    }
+
+    /// Look-ups of this thread, which serves clients, have sessions of their own as long as what this gives is there.
+    pub(crate) fn look_up_here(&self) -> ThreadTables {
+        AttachedHome::look_up_here(self.shared().iter().map(|home| &home.home))
+    }
+
+    /// The homes in processes of their own.
+    fn shared(&self) -> &[SharedHome] {
+        match &self.home {
+            Home::Own(..) => &[],
+            Home::Shared(homes) => homes,
+        }
+    }
+
+    /// The home of the responses under a key. It has to be known before the origin is asked, as that takes its ticket; so it
+    /// does not depend on which of several applications answers. Where a home is added, only what comes to it has another one.
+    fn cache(&self, key: &[u8]) -> &Cache {
+        match &self.home {
+            Home::Own(_, cache) => cache,
+            Home::Shared(homes) => &homes[place(homes.iter().map(|home| home.number), key)].cache,
+        }
+    }
+
+    fn caches(&self) -> impl Iterator<Item = &Cache> {
+        let own = if let Home::Own(_, cache) = &self.home { Some(cache) } else { None };
+        own.into_iter().chain(self.shared().iter().map(|home| &home.cache))
     }
 
     /// Where its hub listens for the homes of others.
     pub(crate) fn hub_address(&self) -> Option<SocketAddr> {
         match &self.home {
-            Home::Own(site) => site.address(),
+            Home::Own(site, _) => site.address(),
             Home::Shared(_) => None,
         }
     }
 
     /// A ticket for a request that is about to go to the origin. Without one its response is not stored.
-    pub(crate) async fn ticket(&self) -> Option<Ticket> {
-        self.cache.fetch_ticket().await
+    pub(crate) async fn ticket(&self, key: &Key) -> Option<Ticket> {
+        self.cache(key.as_bytes()).fetch_ticket().await
     }
 
     /// Stores a response that was asked for with a ticket. One that names no dependencies depends on everything.
@@ -99,7 +146,7 @@ impl Coherence {
             named.push(Dependency::ALL);
         }
         named.extend(self.of_key(key));
-        self.cache.store(ticket, &named).await
+        self.cache(key.as_bytes()).store(ticket, &named).await
     }
 
     /// The dependency of the responses under a key, by which a proxy tells others that they have changed; none if there
@@ -112,15 +159,19 @@ impl Coherence {
 
     /// The places of the stored responses that depend on something; `None` where the home is another process.
     pub(crate) fn slots_of(&self, dependency: &Dependency) -> Option<HashSet<u32>> {
-        self.cache.slots_of(dependency)
+        if let Home::Own(_, cache) = &self.home { cache.slots_of(dependency) } else { None }
     }
 
-    /// The number of stored responses at its home that depend on each of these; `None` if it does not say so in time.
+    /// The number of stored responses at its homes that depend on each of these; `None` if they do not say so in time.
     pub(crate) async fn dependents(&self, dependencies: &[Dependency]) -> Option<Vec<usize>> {
         let count = async {
             let mut counts = Vec::with_capacity(dependencies.len());
             for dependency in dependencies {
-                counts.push(self.cache.dependents(dependency).await);
+                let mut count = 0;
+                for cache in self.caches() {
+                    count += cache.dependents(dependency).await;
+                }
+                counts.push(count);
             }
             counts
         };
@@ -134,12 +185,12 @@ impl Coherence {
 
     /// Nothing that is stored now answers any more without the origin's word.
     pub(crate) fn lapse_all(&self) {
-        self.cache.lapse_all();
+        self.caches().for_each(Cache::lapse_all);
     }
 
     /// Nothing is answered here any more: updates do not wait for a home of this process.
     pub(crate) fn leave(&self) {
-        if let Home::Own(site) = &self.home {
+        if let Home::Own(site, _) = &self.home {
             site.leave();
         }
     }
@@ -156,13 +207,39 @@ impl Coherence {
         timeout(within, self.announcements.begin(changed)).await.map_err(|_| HubAway)
     }
 
-    /// Why the hub is not reached, or the home, if it is that of another process.
+    /// Why the hub is not reached, or the first of the homes that are not, if they are other processes.
     pub(crate) fn trouble(&self) -> Option<ConnectError> {
         match &self.home {
-            Home::Own(site) => site.updates().trouble(),
-            Home::Shared(home) => home.trouble(),
+            Home::Own(site, _) => site.updates().trouble(),
+            Home::Shared(homes) => homes.iter().find_map(|home| home.home.trouble()),
         }
     }
+
+    /// The homes in other processes, and why one is not reached.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = (&HomeAddress, Option<ConnectError>)> {
+        self.shared().iter().map(|home| (&home.address, home.home.trouble()))
+    }
+}
+
+/// The place of the home of a key among the numbers of several: the one whose number together with the key has the greatest
+/// hash (rendezvous hashing). It is the same in all proxies that say the homes' addresses alike, in whatever order.
+fn place(homes: impl Iterator<Item = u64>, key: &[u8]) -> usize {
+    let weight = |number| mix(fnv1a(number, key));
+    homes.enumerate().max_by_key(|(_, number)| weight(*number)).map_or(0, |(at, _)| at)
+}
+
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a, from a beginning.
+fn fnv1a(basis: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(basis, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The last step of MurmurHash3: FNV changes the high bits too little, by which hashes are compared.
+fn mix(hash: u64) -> u64 {
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }
 
 /// The dependencies that the response to an unsafe request says it has changed.
@@ -176,4 +253,29 @@ pub(crate) fn changed(groups: &InvalidGroups) -> Vec<Dependency> {
 
 fn dependency(name: &[u8]) -> Option<Dependency> {
     Dependency::new(name.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_shared_out_alike_wherever_the_homes_are_said_and_few_move_to_one_that_is_added() {
+        let number = |address: &str| fnv1a(FNV_BASIS, address.as_bytes());
+        let (two, turned) = (["shed:7430", "barn:7430"].map(number), ["barn:7430", "shed:7430"].map(number));
+        let three = [two[0], two[1], number("mill:7430")];
+        let (mut of, mut moved) = ([0; 3], 0);
+        for item in 0..3000 {
+            let key = format!("http shop.example /item/{item}");
+            let at = place(two.into_iter(), key.as_bytes());
+            assert_eq!(two[at], turned[place(turned.into_iter(), key.as_bytes())]);
+            let now = place(three.into_iter(), key.as_bytes());
+            of[now] += 1;
+            moved += usize::from(now != at);
+            assert!(now == at || now == 2, "{key} goes from one of the homes to the other");
+        }
+        assert!(of.iter().all(|count| (850..1150).contains(count)), "{of:?}");
+        assert_eq!(moved, of[2]);
+        assert_eq!(place([1].into_iter(), b"alone"), 0);
+    }
 }

@@ -57,9 +57,9 @@ pub struct Config {
     pub notes: Option<Sender<Note>>,
     /// Its home, and where its hub is, if it has a home of its own.
     pub site: SiteConfig,
-    /// Where its home is, if that is a process of its own.
-    pub home: Option<HomeAddress>,
-    /// The provider of libfabric by which that home's table is read, if it is on another machine.
+    /// Where its homes are, if they are processes of their own: each response has one of them, by its key. They have one hub.
+    pub homes: Vec<HomeAddress>,
+    /// The provider of libfabric by which those homes' tables are read, if they are on other machines.
     pub fabric: Option<String>,
     /// Where responses are kept that do not fit into memory; `None` is nowhere.
     pub disk: Option<DiskConfig>,
@@ -92,7 +92,7 @@ impl Config {
         keep("disk-size", self.disk_bytes() == running.disk_bytes());
         keep("hub", site.hub == other.hub);
         keep("hub-listen", site.listen == other.listen);
-        keep("home", self.home == running.home);
+        keep("home", self.homes == running.homes);
         keep("fabric", self.fabric == running.fabric);
         keep("source", site.sources == other.sources);
         keep("insecure", site.insecure == other.insecure);
@@ -101,8 +101,8 @@ impl Config {
         }
         let Limits { connections, origin_requests, origin_waiting, stored_bytes, .. } = running.limits;
         self.limits = Limits { connections, origin_requests, origin_waiting, stored_bytes, ..self.limits };
-        let Self { listen, scheme, name, threads, admin, notes, site, home, fabric, disk, .. } = running.clone();
-        (Self { listen, scheme, name, threads, admin, notes, site, home, fabric, disk, ..self }, left)
+        let Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, .. } = running.clone();
+        (Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, ..self }, left)
     }
 
     /// The disk for stored responses, in bytes.
@@ -134,7 +134,7 @@ impl Config {
             admin_token: None,
             notes: None,
             site: SiteConfig::default(),
-            home: None,
+            homes: Vec::new(),
             fabric: None,
             disk: None,
             browser_cache: BrowserCache::NoCache,

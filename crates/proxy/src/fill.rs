@@ -102,7 +102,7 @@ impl Fill {
 
     /// Runs it to its end. The requester is answered as soon as the head of the response is there.
     pub(crate) async fn run(mut self, reply: oneshot::Sender<Reply>) {
-        self.ticket = self.shared().coherence.ticket().await;
+        self.ticket = self.shared().coherence.ticket(&self.name.key).await;
         // Behind the ticket: an update after this look leaves what the origin confirms by it unstored.
         if let Some(stale) = self.need.stale.clone() {
             self.validity = stale.validity().await;

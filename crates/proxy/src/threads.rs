@@ -78,6 +78,7 @@ pub(crate) fn run(
 ) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(READING_THREADS_MAX).build()?;
     runtime.block_on(async move {
+        let _tables = editions.now().coherence.look_up_here();
         // Each connection holds a copy, and each change that is under way; when the last is dropped, the receiver is told.
         let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);
         let thread = Arc::new(Thread::new(editions.clone(), alive.downgrade()));

@@ -168,6 +168,12 @@ pub const HOMES_MAX: usize = 1024;
 /// The caches of one home.
 pub const CACHES_MAX: usize = 256;
 
+/// The sessions for look-ups at one home: each thread of a cache that serves clients has one, and all others share one.
+pub const LOOK_UP_SESSIONS_MAX: usize = 4 * CACHES_MAX;
+
+/// The homes of one cache.
+pub const HOMES_PER_CACHE_MAX: usize = 16;
+
 /// The changes that a cache may have under way at its home; further ones wait for them.
 pub const CHANGES_PER_CACHE_MAX: usize = 256;
 

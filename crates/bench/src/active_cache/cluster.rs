@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 const PROXIES: usize = 5;
 
+/// The provider of libfabric that every machine has. It stands for those of devices, and needs the home's processor.
+pub(super) const STAND_IN: &str = "tcp;ofi_rxm";
+
 /// The fill of the shop: 1,125 pages of RUBiS' kinds.
 pub(super) const STOCK: Stock = Stock::SMALL;
 
@@ -28,6 +31,11 @@ pub(super) enum Scheme {
     InvalidateAll,
     /// The application names dependencies.
     DependencyLists,
+    /// The same with homes beside the applications, as the paper places them, and not in each proxy: each page has one of them,
+    /// which answers look-ups over TCP.
+    HomesByTcp,
+    /// The same by libfabric, without the home's processor where the provider can do without.
+    HomesByFabric,
 }
 
 impl Scheme {
@@ -38,6 +46,8 @@ impl Scheme {
             Self::NoCache => "no cache",
             Self::InvalidateAll => "invalidate all",
             Self::DependencyLists => "dependency lists",
+            Self::HomesByTcp => "dependency lists, homes beside the applications, TCP",
+            Self::HomesByFabric => "dependency lists, homes beside the applications, libfabric on TCP",
         }
     }
 }
@@ -57,6 +67,11 @@ struct Running {
     cache_bytes: usize,
     caching: Vec<Part>,
     plain: Vec<Part>,
+    /// The homes beside the applications, and the proxies that have them, once they are measured.
+    by_tcp: Vec<Part>,
+    by_fabric: Vec<Part>,
+    homes: Vec<Part>,
+    hub: String,
     shops: Vec<Part>,
     // Commits wait for it, so it ends last.
     _watcher: Part,
@@ -88,16 +103,24 @@ impl Cluster {
     /// beside any others, so that both can be measured in turns.
     pub(super) fn doors(&self, scheme: Scheme, cache_bytes: usize) -> Result<Doors> {
         let mut running = self.running.borrow_mut();
+        let beside = if scheme == Scheme::InvalidateAll { scheme } else { Scheme::DependencyLists };
         let fits =
-            |now: &Running| scheme == Scheme::NoCache || (now.scheme == scheme && now.cache_bytes == cache_bytes);
+            |now: &Running| scheme == Scheme::NoCache || (now.scheme == beside && now.cache_bytes == cache_bytes);
         if !running.as_ref().is_some_and(fits) {
             // The old ones have to be gone: there is one slot to watch by.
             drop(running.take());
-            let scheme = if scheme == Scheme::NoCache { Scheme::DependencyLists } else { scheme };
-            *running = Some(self.start(scheme, cache_bytes)?);
+            *running = Some(self.start(beside, cache_bytes)?);
         }
-        let running = running.as_ref().ok_or("nothing runs")?;
-        let caches = if scheme == Scheme::NoCache { &running.plain } else { &running.caching };
+        let running = running.as_mut().ok_or("nothing runs")?;
+        if matches!(scheme, Scheme::HomesByTcp | Scheme::HomesByFabric) {
+            self.start_homes(running, scheme)?;
+        }
+        let caches = match scheme {
+            Scheme::NoCache => &running.plain,
+            Scheme::InvalidateAll | Scheme::DependencyLists => &running.caching,
+            Scheme::HomesByTcp => &running.by_tcp,
+            Scheme::HomesByFabric => &running.by_fabric,
+        };
         let addresses = |parts: &[Part]| parts.iter().map(Part::address).collect();
         Ok(Doors { caches: addresses(caches), shops: addresses(&running.shops) })
     }
@@ -109,19 +132,14 @@ impl Cluster {
         let mut shop = vec!["shop", &database, "--listen", "127.0.0.1:0"];
         match scheme {
             Scheme::InvalidateAll => shop.push("--nameless"),
-            Scheme::NoCache | Scheme::DependencyLists => watch.extend(["--map", &map]),
+            _ => watch.extend(["--map", &map]),
         }
         let part = |what, words: &[&str]| Part::start(what, &self.program, words);
         let (watcher, shops) = self.cores.run_on_servers(|| {
             let watcher = part("the watcher", &watch)?;
             Ok((watcher, [(); 2].into_iter().map(|()| part("the shop", &shop)).collect::<Result<Vec<_>>>()?))
         })?;
-        let proxy = |number: usize, words: &[&str]| {
-            let origin = format!("http://{}", shops[number % shops.len()].address());
-            let common =
-                ["proxy", "--origin", &origin, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1"];
-            part("the proxy", &[&common, words].concat())
-        };
+        let proxy = |number: usize, words: &[&str]| self.proxy(&shops, number, words);
         let size = cache_bytes.to_string();
         let (caching, plain) = self.cores.run_with_clients(|| {
             let caching = (0..PROXIES).map(|number| proxy(number, &["--cache", &size, "--hub", &hub]));
@@ -129,7 +147,43 @@ impl Cluster {
             Ok((caching, (0..PROXIES).map(|number| proxy(number, &["--cache", "0"])).collect::<Result<Vec<_>>>()?))
         })?;
         caching.iter().try_for_each(|proxy| wait_until_it_stores(proxy.address()))?;
-        Ok(Running { scheme, cache_bytes, caching, plain, shops, _watcher: watcher })
+        let (by_tcp, by_fabric, homes) = Default::default();
+        Ok(Running { scheme, cache_bytes, caching, plain, by_tcp, by_fabric, homes, hub, shops, _watcher: watcher })
+    }
+
+    fn proxy(&self, shops: &[Part], number: usize, words: &[&str]) -> Result<Part> {
+        let origin = format!("http://{}", shops[number % shops.len()].address());
+        let common =
+            ["proxy", "--origin", &origin, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1"];
+        Part::start("the proxy", &self.program, &[&common, words].concat())
+    }
+
+    /// Starts a home beside each application, and proxies that have all of these, if they do not run.
+    fn start_homes(&self, running: &mut Running, scheme: Scheme) -> Result<()> {
+        let fabric = fabric::Shim::load().is_ok().then_some(STAND_IN);
+        if running.homes.is_empty() {
+            let mut words = vec!["home", "--listen", "127.0.0.1:0", "--hub", &running.hub];
+            words.extend(fabric.iter().flat_map(|provider| ["--fabric", provider]));
+            let home = |_| Part::start("the home", &self.program, &words);
+            running.homes = self.cores.run_on_servers(|| running.shops.iter().map(home).collect::<Result<_>>())?;
+        }
+        let homes: Vec<_> = running.homes.iter().map(|home| home.address().to_string()).collect();
+        let size = running.cache_bytes.to_string();
+        let mut words = vec!["--cache", &size];
+        words.extend(homes.iter().flat_map(|home| ["--home", home]));
+        let proxies = match scheme {
+            Scheme::HomesByFabric => {
+                words.extend(["--fabric", fabric.ok_or("libfabric is not there")?]);
+                &mut running.by_fabric
+            }
+            _ => &mut running.by_tcp,
+        };
+        if proxies.is_empty() {
+            let proxy = |number| self.proxy(&running.shops, number, &words);
+            *proxies = self.cores.run_with_clients(|| (0..PROXIES).map(proxy).collect::<Result<Vec<_>>>())?;
+            proxies.iter().try_for_each(|proxy| wait_until_it_stores(proxy.address()))?;
+        }
+        Ok(())
     }
 }
 

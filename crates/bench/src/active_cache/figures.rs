@@ -36,6 +36,13 @@ const LENGTH_MIN: Duration = Duration::from_millis(300);
 /// The parts of the work: traces with and without a cache, those that invalidate everything, and those of more updates.
 pub(super) const TRACES: [&str; 2] = ["traces", "traces, invalidate all"];
 pub(super) const BEYOND_TRACES: &str = "beyond the traces";
+pub(super) const PLACED: &str = "homes beside the applications";
+
+/// The paper's placement of homes, in each way of looking them up.
+const HOMES: [(Scheme, &str); 2] = [
+    (Scheme::HomesByTcp, "homes beside the applications, TCP"),
+    (Scheme::HomesByFabric, "homes beside the applications, libfabric on TCP"),
+];
 
 /// The part of figure 12 with so many pairs of busy threads.
 pub(super) fn loaded(pairs: u32) -> String {
@@ -202,7 +209,35 @@ impl<'a> Figures<'a> {
             let case = format!("dependency lists, {} updates/s over trace 1", run.trace);
             rows.push(run.row_over(&runs[0], "8", case));
         }
+        rows.extend(self.placed()?);
         Ok(rows)
+    }
+
+    /// Figure 8 with homes as the paper places them: one beside each application, which all proxies look up.
+    fn placed(&self) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        self.pace.begin(PLACED);
+        let schemes: Vec<_> = [Scheme::DependencyLists].into_iter().chain(self.homes().map(|(it, _)| it)).collect();
+        let cases: Vec<_> = [1, 5].into_iter().flat_map(|trace| schemes.iter().map(move |it| (*it, trace))).collect();
+        let runs = self.in_turns(&cases, Trace::number)?;
+        for (scheme, place) in self.homes() {
+            for trace in [1, 5] {
+                let (inside, run) = (Self::of(&runs, Scheme::DependencyLists, trace)?, Self::of(&runs, scheme, trace)?);
+                rows.push(run.row("8", format!("{}, trace {trace}", scheme.name()), "pages/s", run.pages_per_s()));
+                rows.push(run.row_over(inside, "8", format!("over homes in the proxies, trace {trace}, {place}")));
+            }
+        }
+        if let Err(why) = fabric::Shim::load() {
+            let case = format!("{}, trace 1", Scheme::HomesByFabric.name());
+            rows.push(Row::missing("8", case, "pages/s", why.to_string()));
+        }
+        Ok(rows)
+    }
+
+    /// Those placements of homes that this machine can run.
+    fn homes(&self) -> impl Iterator<Item = (Scheme, &'static str)> + use<> {
+        let has_fabric = fabric::Shim::load().is_ok();
+        HOMES.into_iter().filter(move |(scheme, _)| has_fabric || *scheme != Scheme::HomesByFabric)
     }
 
     /// Figure 9.
@@ -267,7 +302,9 @@ impl<'a> Figures<'a> {
         for pairs in LOADS {
             self.pace.begin(&loaded(pairs));
             let _strain = Strain::start(&self.cluster.cores, pairs)?;
-            let runs = self.in_turns(&[(Scheme::NoCache, 5), (Scheme::DependencyLists, 5)], Trace::number)?;
+            let homes = self.homes().map(|(scheme, _)| scheme);
+            let schemes = [Scheme::NoCache, Scheme::DependencyLists].into_iter().chain(homes);
+            let runs = self.in_turns(&schemes.map(|scheme| (scheme, 5)).collect::<Vec<_>>(), Trace::number)?;
             for run in &runs {
                 let case = format!("{}, load {pairs}", run.scheme.name());
                 let row = run.row("12", case, "pages/s", run.pages_per_s());
@@ -275,6 +312,9 @@ impl<'a> Figures<'a> {
             }
             let case = if pairs == 0 { "over no cache, idle back end" } else { "over no cache, loaded back end" };
             ratios.push(runs[1].row_over(&runs[0], "12", case));
+            for (run, place) in runs[2..].iter().zip(HOMES.map(|(_, place)| place)) {
+                rows.push(run.row_over(&runs[0], "12", format!("over no cache, load {pairs}, {place}")));
+            }
         }
         // The idle back end is the first, and no load.
         let mut ratios = ratios.into_iter();

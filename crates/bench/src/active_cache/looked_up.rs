@@ -5,6 +5,7 @@
 //! loopback. Each look-up has a clock's reading of its own, on both sides, which takes as long as the one-sided read itself;
 //! what it takes without that is a row of its own, of many in a row.
 
+use super::cluster::STAND_IN;
 use crate::experiment::Target;
 use crate::far_look_up::{Far, Way};
 use crate::machine::Watch;
@@ -17,9 +18,6 @@ use std::thread;
 
 /// Turns of each kind of look-up.
 const TURNS: usize = 9;
-
-/// The provider of libfabric that every machine has. It stands for those of devices, and needs the home's processor.
-const STAND_IN: &str = "tcp;ofi_rxm";
 
 pub(super) fn rows(figure: u32, place: &Place, pace: &Pace) -> Result<Vec<Row>> {
     let watch = Watch::begin();

@@ -96,6 +96,7 @@ fn parts(figures: &[u32], length: Duration) -> Vec<Part> {
     }
     if has(8) {
         add(figures::BEYOND_TRACES, 3, 15.0);
+        add(figures::PLACED, 6, 25.0);
     }
     if has(10) {
         add("10", 6, 10.0);
@@ -105,7 +106,7 @@ fn parts(figures: &[u32], length: Duration) -> Vec<Part> {
     }
     if has(12) {
         for pairs in figures::LOADS {
-            add(&figures::loaded(pairs), 2, 5.0 + f64::from(pairs));
+            add(&figures::loaded(pairs), 4, 10.0 + f64::from(pairs));
         }
     }
     parts

@@ -83,12 +83,13 @@ pub(crate) struct ProxyArgs {
     #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
     pub(crate) sources: Vec<coherence::SourceName>,
     /// A home that is a process of its own (`thorp home`), which proxies share: its socket on this machine, as a path with a
-    /// slash, or HOST:PORT on another one. Nothing is stored while it is not there.
-    #[arg(long, value_name = "PATH_OR_ADDR", conflicts_with_all = ["hub", "hub_listen"])]
-    pub(crate) home: Option<proxy::HomeAddress>,
+    /// slash, or HOST:PORT on another one, such as an application's. May be given several times, for homes that have one hub:
+    /// each has some of the responses, by their URLs, which are not stored while it is not there.
+    #[arg(long = "home", value_name = "PATH_OR_ADDR", conflicts_with_all = ["hub", "hub_listen"])]
+    pub(crate) homes: Vec<proxy::HomeAddress>,
     /// Reads the table of a home on another machine by libfabric, without the home's processor, with the provider of this name
     /// as the home says it (`thorp home --fabric`), such as `verbs;ofi_rxm`.
-    #[arg(long, value_name = "PROVIDER", requires = "home")]
+    #[arg(long, value_name = "PROVIDER", requires = "homes")]
     pub(crate) fabric: Option<String>,
     /// Listens for other proxies on other addresses than loopback, although their connections are neither encrypted nor
     /// authenticated yet.

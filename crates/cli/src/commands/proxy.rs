@@ -14,6 +14,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
+use types::limits::HOMES_PER_CACHE_MAX;
 
 /// A client's connection has one descriptor, and a request of its at the origin another.
 const DESCRIPTORS_PER_CONNECTION: usize = 2;
@@ -120,7 +121,16 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     config.site.listen = args.hub_listen;
     config.site.sources.clone_from(&args.sources);
     config.site.insecure = args.insecure;
-    config.home.clone_from(&args.home);
+    config.homes.clone_from(&args.homes);
+    if let Some(home) =
+        args.homes.iter().enumerate().find_map(|(at, home)| args.homes[..at].contains(home).then_some(home))
+    {
+        return Err(usage(format!("--home {home} is said twice: each home is said once")));
+    }
+    if args.homes.len() > HOMES_PER_CACHE_MAX {
+        let count = args.homes.len();
+        return Err(usage(format!("a proxy has at most {HOMES_PER_CACHE_MAX} homes: got {count}")));
+    }
     config.fabric.clone_from(&args.fabric);
     config.disk = args.disk.clone().map(|dir| DiskConfig { dir, bytes: args.disk_size as u64 });
     config.admin = Some(args.admin);

@@ -86,6 +86,15 @@ impl Proxy {
         (head.to_owned(), body.to_owned())
     }
 
+    /// What operators are told.
+    fn status(&self) -> Value {
+        let mut stream = TcpStream::connect(&self.admin).unwrap();
+        write!(stream, "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
     /// Asks until the answer is a stored one; gives its body.
     fn wait_for_hit(&self, target: &str) -> String {
         let begun = Instant::now();
@@ -236,6 +245,70 @@ fn proxies_of_other_machines_share_a_home_over_tcp() {
     let (home, ready) = Home::start(&["--listen", "127.0.0.1:0"]);
     let address = ready["listen"].as_str().unwrap();
     share(home, &["--home", address], &["--listen", address]);
+}
+
+/// Two homes, of which one has the hub, and two proxies with both. The other home dies.
+#[test]
+fn pages_have_one_of_several_homes_and_one_that_dies_takes_its_own_alone() {
+    let (_kept, ready) = Home::start(&["--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0"]);
+    let (one, hub) = (ready["listen"].as_str().unwrap(), ready["hub_listen"].as_str().unwrap());
+    let (mortal, ready) = Home::start(&["--listen", "127.0.0.1:0", "--hub", hub]);
+    let other = ready["listen"].as_str().unwrap();
+    let origin = application();
+    let proxies = [[one, other], [other, one]]
+        .map(|homes| Proxy::start_with(&["--origin", &origin, "--home", homes[0], "--home", homes[1]]));
+    let paths: Vec<String> = (0..16).map(|page| format!("/page/{page}")).collect();
+    let store_all =
+        || proxies.each_ref().map(|proxy| paths.iter().map(|path| proxy.wait_for_hit(path)).collect::<Vec<_>>());
+    let stored = store_all();
+    let invalidate = |path: &str| {
+        let url = format!("http://shop.example{path}");
+        thorp(["invalidate", "--admin", &proxies[0].admin, "--url", &url]).ok()
+    };
+    // A change that one is told of is one for the other, whichever home the page has.
+    for (at, path) in paths.iter().enumerate() {
+        invalidate(path);
+        for (proxy, stored) in proxies.iter().zip(&stored) {
+            assert_ne!(proxy.get(path).1, stored[at], "{path}");
+        }
+    }
+    let stored = store_all();
+    drop(mortal);
+    // A change waits until the dead home's lease is over, and no longer; nothing is stale after.
+    for (at, path) in paths.iter().enumerate().take(4) {
+        invalidate(path);
+        for (proxy, stored) in proxies.iter().zip(&stored) {
+            assert_ne!(proxy.get(path).1, stored[at], "{path}");
+        }
+    }
+    let is_hit = |path: &str| proxies.each_ref().map(|proxy| proxy.get(path).0.contains("thorp; hit"));
+    let of_dead: Vec<&String> = paths.iter().filter(|path| is_hit(path) != [true; 2]).collect();
+    assert!((1..16).contains(&of_dead.len()), "{of_dead:?}");
+    for path in &paths {
+        let is_of_dead = of_dead.contains(&path);
+        assert_eq!(is_hit(path), [!is_of_dead; 2], "{path}: the home of a page is the same for both");
+        assert!(!is_of_dead || proxies[0].get(path).0.contains("detail=away"));
+    }
+    let status = proxies[0].status();
+    let homes = status["homes"].as_array().unwrap();
+    assert_eq!(homes.iter().map(|home| home["trouble"].is_null()).collect::<Vec<_>>(), [true, false], "{status}");
+    // It comes back, and has its pages again.
+    let _again = Home::start(&["--listen", other, "--hub", hub]);
+    store_all();
+    for proxy in proxies {
+        proxy.stop();
+    }
+}
+
+#[test]
+fn homes_that_cannot_be_are_refused() {
+    let run = |homes: &[&str]| {
+        let homes = homes.iter().flat_map(|home| ["--home", home]);
+        thorp(["proxy", "--origin", "http://127.0.0.1:1", "--check-config"].into_iter().chain(homes)).usage()
+    };
+    assert!(run(&["shed:7430", "barn:7430", "shed:7430"]).contains("--home shed:7430 is said twice"));
+    let many: Vec<String> = (1..=17).map(|number| format!("shed{number}:7430")).collect();
+    assert!(run(&many.iter().map(String::as_str).collect::<Vec<_>>()).contains("at most 16 homes: got 17"));
 }
 
 #[test]

@@ -2,14 +2,35 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+
+/// The connections that are dead.
+#[derive(Clone, Copy, Default)]
+enum Dead {
+    #[default]
+    None,
+    All,
+    /// All but the one of this number.
+    AllBut(usize),
+}
+
+impl Dead {
+    fn is(self, number: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::AllBut(other) => number != other,
+        }
+    }
+}
 
 /// A line that can be dead for a while: no end hears of it.
 pub(crate) struct Relay {
     address: SocketAddr,
-    is_dead: Arc<(Mutex<bool>, Condvar)>,
+    connections: Arc<AtomicUsize>,
+    dead: Arc<(Mutex<Dead>, Condvar)>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -17,21 +38,24 @@ impl Relay {
     pub(crate) fn to(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (is_dead, is_over) = (Arc::<(Mutex<bool>, Condvar)>::default(), Arc::<AtomicBool>::default());
-        let (dead, over) = (is_dead.clone(), is_over.clone());
+        let (all_dead, is_over) = (Arc::<(Mutex<Dead>, Condvar)>::default(), Arc::<AtomicBool>::default());
+        let (dead, over) = (all_dead.clone(), is_over.clone());
+        let connections = Arc::<AtomicUsize>::default();
+        let count = connections.clone();
         thread::spawn(move || {
-            for near in listener.incoming() {
+            for (number, near) in listener.incoming().enumerate() {
                 if over.load(SeqCst) {
                     return;
                 }
+                count.fetch_add(1, SeqCst);
                 let (near, far) = (near.unwrap(), TcpStream::connect(upstream).unwrap());
                 for (from, to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
                     let dead = dead.clone();
-                    thread::spawn(move || pass(from, to, &dead));
+                    thread::spawn(move || pass(from, to, number, &dead));
                 }
             }
         });
-        Self { address, is_dead, is_over }
+        Self { address, connections, dead: all_dead, is_over }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -39,15 +63,28 @@ impl Relay {
     }
 
     pub(crate) fn set_dead(&self, is_dead: bool) {
-        *self.is_dead.0.lock().unwrap() = is_dead;
-        self.is_dead.1.notify_all();
+        self.set(if is_dead { Dead::All } else { Dead::None });
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(SeqCst)
+    }
+
+    /// All connections are dead but the last that there has been.
+    pub(crate) fn leave_the_last(&self) {
+        self.set(Dead::AllBut(self.connections.load(SeqCst) - 1));
+    }
+
+    fn set(&self, dead: Dead) {
+        *self.dead.0.lock().unwrap() = dead;
+        self.dead.1.notify_all();
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, (is_dead, changed): &(Mutex<bool>, Condvar)) {
+fn pass(mut from: TcpStream, mut to: TcpStream, number: usize, (dead, changed): &(Mutex<Dead>, Condvar)) {
     let mut bytes = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        drop(changed.wait_while(is_dead.lock().unwrap(), |is_dead| *is_dead).unwrap());
+        drop(changed.wait_while(dead.lock().unwrap(), |dead| dead.is(number)).unwrap());
         if to.write_all(&bytes[..count]).is_err() {
             return;
         }
