@@ -21,7 +21,8 @@ pub(crate) use trials::{
 pub(crate) use volume::{
     HolderArgs, VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumeCreateArgs, VolumeDegraded,
     VolumeDetachArgs, VolumeExportArgs, VolumeHoldersArgs, VolumeImportArgs, VolumeListArgs, VolumePlace,
-    VolumeRebuildArgs, VolumeRegistryCommand, VolumeRemoveArgs, VolumeResizeArgs, VolumeSnapshotArgs, VolumeStatusArgs,
+    VolumeRebuildArgs, VolumeRegistryCommand, VolumeRemoveArgs, VolumeResizeArgs, VolumeScrubArgs, VolumeSnapshotArgs,
+    VolumeStatusArgs,
 };
 pub(crate) use web::{
     BrowserCache, HomeArgs, InvalidateArgs, PolicyArgs, ProxyArgs, ShopArgs, Source, VerifyArgs, WatchArgs, WatchTask,

@@ -12,7 +12,9 @@
 //!     | End{is_whole} ----------------------------> |   synced, and then the mark
 //!     | <-------------------------------- Durable{mark}
 //!     | Read{id, extent} *, Map{id, extent} * ----> |
-//!     | <-------------- Bytes{id, data} *, Runs{id, runs} *
+//!     | <-------------- Answered{id, data} *, Runs{id, runs} *, or Unread{id, why}
+//!     | Scrub{id, extent} * ----------------------> |   read and checked there: nothing but sums comes back
+//!     | <---------------- Scrubbed{id, sums} *, or Unread{id, why}
 //!     | Keep{epoch, revision, entry}, Recall{id} -> |
 //!     | <---------------- Done, Recalled{id, entry} |
 //!
@@ -108,6 +110,16 @@ pub struct Map {
     /// The question's number, for its answer.
     pub id: u64,
     /// In this part of it.
+    pub extent: Extent,
+}
+
+/// Has home read blocks and compare them with their checksums: no more than
+/// [`VOLUME_SUMS_PER_ANSWER_MAX`](types::limits::VOLUME_SUMS_PER_ANSWER_MAX) of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scrub {
+    /// The question's number, for its answer.
+    pub id: u64,
+    /// Which, in whole blocks.
     pub extent: Extent,
 }
 
@@ -251,8 +263,42 @@ impl NotDone {
 pub struct Answered {
     /// The question's number.
     pub id: u64,
-    /// The bytes; nothing if they cannot be read.
+    /// The bytes; nothing if the volume is not open any more.
     pub data: Bytes,
+}
+
+/// The checksums of a block at home: CRC32C, or 1 if that is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSums {
+    /// Of what was written there; 0 if home does not know.
+    pub kept: u32,
+    /// Of what is read there.
+    pub read: u32,
+}
+
+impl BlockSums {
+    /// Whether the block is not what was written.
+    pub fn is_damaged(self) -> bool {
+        self.kept != 0 && self.kept != self.read
+    }
+}
+
+/// The answer to `Scrub`: of each block of the extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// The question's number.
+    pub id: u64,
+    /// By their places.
+    pub sums: Vec<BlockSums>,
+}
+
+/// The answer to `Read` and `Scrub` where home cannot read, or where what it reads is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The question's number.
+    pub id: u64,
+    /// Why, for a person.
+    pub why: String,
 }
 
 /// A run of a volume that is of one kind.
@@ -325,6 +371,8 @@ ordered_messages! {
         Read(Read),
         /// Wants to know of holes.
         Map(Map),
+        /// Has blocks compared with their checksums.
+        Scrub(Scrub),
         /// Has home keep the registry's entry.
         Keep(Keep),
         /// Wants that.
@@ -361,6 +409,10 @@ ordered_messages! {
         NotDone(NotDone),
         /// Bytes of the volume.
         Answered(Answered),
+        /// They cannot be read.
+        Unread(Unread),
+        /// The checksums of blocks.
+        Scrubbed(Scrubbed),
         /// Its holes.
         Runs(Runs),
         /// The registry's entry, as home has kept it.

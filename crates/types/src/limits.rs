@@ -226,6 +226,9 @@ pub const VOLUME_READS_PER_SESSION_MAX: usize = 256;
 /// The runs of one answer about holes.
 pub const VOLUME_RUNS_PER_ANSWER_MAX: usize = 1024;
 
+/// The blocks of a volume whose checksums home compares for one question.
+pub const VOLUME_SUMS_PER_ANSWER_MAX: usize = 1024;
+
 /// The homes of volumes in one answer about all of them.
 pub const VOLUME_HOMES_PER_ANSWER_MAX: usize = 256;
 
@@ -396,6 +399,7 @@ const _: () = {
     assert!(VOLUME_PART_BYTES_MAX + 192 <= FRAME_BYTES_MAX);
     assert!((VOLUME_WINDOW_BYTES as usize) < SEND_QUEUE_BYTES_MAX / 2);
     assert!(VOLUME_READS_PER_SESSION_MAX * (VOLUME_PART_BYTES_MAX + 64) < SEND_QUEUE_BYTES_MAX / 2);
+    assert!(VOLUME_SUMS_PER_ANSWER_MAX * 8 + 64 < FRAME_BYTES_MAX);
     assert!(VOLUME_RUNS_PER_ANSWER_MAX * 12 < FRAME_BYTES_MAX && VOLUME_HOMES_PER_ANSWER_MAX * 36 < FRAME_BYTES_MAX);
     // The largest status is a message.
     assert!(STATUS_CELLS_MAX * (STATUS_TEXT_BYTES_MAX + 3) < MESSAGE_BYTES_MAX / 2);

@@ -7,6 +7,7 @@
 //! | `GET /metrics` | its figures, for Prometheus |
 //! | `POST /bring-home` | of a volume, when everything that was written before is home |
 //! | `POST /resize` with `"size": BYTES, "may_shrink": BOOL` | of a volume, when it has that size |
+//! | `POST /clean` with `"first": BLOCK, "blocks": COUNT` | of a volume, the clean blocks among these, at most 1024: `[BLOCK, CHECKSUM, CHECKSUM]` for each, as it is kept and as it is read |
 //! | `POST /snapshot` with `"file": PATH` | of a volume whose home is a file, when that one shares its blocks |
 //!
 //! A command's body is an object that also says for which volume it is: `"volume": IDENTITY`, as `identity` of its status. A
@@ -28,13 +29,14 @@ mod live;
 mod serve;
 mod volume;
 
-pub use ask::{ControlError, ask, order};
+pub use ask::{ControlError, ask, clean, order};
 pub use attaching::AttachingVolume;
 pub use holder::ControlledHolder;
 pub use live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
 pub use serve::Control;
 pub use volume::ControlledVolume;
 
+use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,6 +79,15 @@ pub trait Controlled: Send + Sync {
 
     /// Those fields of its status that are figures.
     fn figures(&self) -> Figures;
+
+    /// The clean blocks among so many from this one on, with their checksums: as they are kept, and as they are read.
+    ///
+    /// # Errors
+    /// It has none.
+    fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {
+        let _ = (first, blocks);
+        Err("this is no volume that is attached".to_owned())
+    }
 
     /// Does something, for as long as it takes, or until nobody wants it any more.
     ///

@@ -26,7 +26,7 @@ use line::Line;
 use machine::{Answer, COMMAND, Far, Question, Standing};
 use net::{Runtime, Shared};
 use node::{Driver, Machine, Waiter};
-use protocol::volume_home::{Begin, End, Fence, Keep, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
+use protocol::volume_home::{Begin, BlockSums, End, Fence, Keep, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
 use std::fmt;
@@ -367,6 +367,7 @@ impl FarHome {
             into = rest;
             match self.wait_answer(id, Some(&is_given_up))? {
                 Answer::Bytes(bytes) if bytes.len() == part.len() => part.copy_from_slice(&bytes),
+                Answer::Unread(why) => return Err(FarError::Failed(self.address().to_owned(), why)),
                 _ => return Err(FarError::NotRead(self.address().to_owned())),
             }
         }
@@ -384,6 +385,20 @@ impl FarHome {
             self.answer(self.ask(first, chunk.len() / BLOCK), chunk, &|| false)?;
         }
         Ok(())
+    }
+
+    /// The checksums of whole blocks, as home keeps them and as it reads them now: no more than
+    /// [`VOLUME_SUMS_PER_ANSWER_MAX`](types::limits::VOLUME_SUMS_PER_ANSWER_MAX) blocks.
+    ///
+    /// # Errors
+    /// Home is away, or cannot read them.
+    pub fn scrub(&self, extent: Extent) -> Result<Vec<BlockSums>, FarError> {
+        let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Sums(extent)));
+        match self.wait_answer(id, self.line.given_up())? {
+            Answer::Sums(sums) if sums.len() as u64 * BLOCK as u64 == extent.len => Ok(sums),
+            Answer::Unread(why) => Err(FarError::Failed(self.address().to_owned(), why)),
+            _ => Err(FarError::NotRead(self.address().to_owned())),
+        }
     }
 
     /// The runs of data and holes from a byte on, as many as home tells at a time.

@@ -5,6 +5,7 @@
 //!   disk.img            the volume, byte for byte
 //!   disk.img.thorp      which volume this is, its epoch, and the cache that has what is not here
 //!   disk.img.journal    the writes of joined flush epochs, before they are installed
+//!   disk.img.sums       a checksum for each block (`sums.rs`); none beside a device
 //!   disk.img.beside     where these are, if they are in another directory
 //! ```
 //! 1. Writes of one flush epoch go to their places and are synced: a crash leaves some of them, as it would on a disk.
@@ -13,6 +14,7 @@
 
 mod at;
 mod beside;
+mod checked;
 mod error;
 mod file;
 mod journal;
@@ -20,10 +22,12 @@ mod made;
 mod ownership;
 mod pieces;
 mod runs;
+mod sums;
 
 pub(crate) use at::Home;
 pub use beside::expect_alone;
 pub(crate) use beside::{beside, is_device, leave_word, split};
+pub(crate) use checked::{Checked, Together};
 pub use error::HomeError;
 pub(crate) use error::shrinks;
 pub(crate) use file::FileHome;
@@ -31,5 +35,5 @@ pub(crate) use journal::{Complete as JournalFound, Incomplete, Journal};
 pub use made::{HomeStatus, SIZE_MAX, create_home, home_status, resize_home, snapshot_home};
 pub(crate) use made::{check_size, is_size, open_clean};
 pub(crate) use ownership::Ownership;
-pub(crate) use pieces::{PIECE_BYTES_MAX, Piece, Pieces, put};
+pub(crate) use pieces::{PIECE_BYTES_MAX, Piece, Pieces};
 pub(crate) use runs::runs;

@@ -9,6 +9,8 @@
 //! | `files`, `mark` | the files of one volume, and the one that says how far it is |
 //! | `entry` | the one that says how it stands in the registry |
 
+#[cfg(test)]
+mod crashes;
 mod disk;
 mod entry;
 mod files;

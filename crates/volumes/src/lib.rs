@@ -22,6 +22,7 @@
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
 //! | `memory` | a device in memory |
 //! | `place` | whether the process that had a directory before is known to be dead |
+//! | `scrub` | a home compared with its checksums, and with the clean blocks of a cache |
 //! | `rebuild` | a lost registry, made again of what homes, holders and caches say |
 //! | `random` | numbers that nobody else draws |
 //! | `clock` | the time of leases |
@@ -47,6 +48,7 @@ mod random;
 mod readers;
 mod rebuild;
 pub mod registry;
+mod scrub;
 mod takeover;
 
 pub use attached::{
@@ -64,8 +66,9 @@ pub use holder::{
 pub use home::{HomeError, HomeStatus, SIZE_MAX, create_home, expect_alone, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
-pub use protocol::volume_home::FoundHome;
+pub use protocol::volume_home::{BlockSums, FoundHome};
 pub use rebuild::{AskedHolder, CacheFound, FindError, Found, FoundVolume, Places};
+pub use scrub::{Difference, Meaning, Scrub, ScrubError, Scrubbed};
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
 pub use volume::{
     Ack, Degraded, Epoch, Findings, HolderState, HostId, LEASE, PartitionId, REPLACE_AFTER, RESCUE_AFTER, Registered,

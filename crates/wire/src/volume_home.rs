@@ -18,16 +18,20 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
 use protocol::volume_home::{
-    Answered, Begin, Create, Done, Durable, End, Fence, Fenced, FoundHome, FromHome, Homes, Keep, ListHomes, Map,
-    NotDone, Open, Opened, Put, Read, Recall, Recalled, Remove, RemoveHome, Resize, Run, Runs, Snapshot, ToHome, Took,
+    Answered, Begin, BlockSums, Create, Done, Durable, End, Fence, Fenced, FoundHome, FromHome, Homes, Keep, ListHomes,
+    Map, NotDone, Open, Opened, Put, Read, Recall, Recalled, Remove, RemoveHome, Resize, Run, Runs, Scrub, Scrubbed,
+    Snapshot, ToHome, Took, Unread,
 };
 use protocol::volumes::{Epoch, Extent, VolumeId};
 use types::limits::{
     GOODBYE_TEXT_BYTES_MAX, VOLUME_ENTRY_BYTES_MAX, VOLUME_HOMES_PER_ANSWER_MAX, VOLUME_PART_BYTES_MAX,
-    VOLUME_RUNS_PER_ANSWER_MAX,
+    VOLUME_RUNS_PER_ANSWER_MAX, VOLUME_SUMS_PER_ANSWER_MAX,
 };
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The blocks of a volume.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The end of homes.
 pub const HOME: &dyn Codec = LinkEnd::<ToHome, FromHome>::CODEC;
@@ -52,6 +56,7 @@ family! {
         150 RemoveHome,
         160 Keep,
         161 Recall,
+        163 Scrub,
         148 Goodbye opens,
     }
     FromHome, heard by "owner", opened by "Opened, NotDone, Homes or Goodbye" {
@@ -65,6 +70,8 @@ family! {
         147 Runs,
         151 Homes opens,
         162 Recalled,
+        164 Scrubbed,
+        165 Unread,
         148 Goodbye opens,
     }
 }
@@ -222,6 +229,65 @@ impl Layout for Map {
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let (id, extent) = get_question(reader)?;
         Ok(Self { id, extent })
+    }
+}
+
+impl Layout for Scrub {
+    const LIMITS: Limits = Limits::fields::<AskMeta>();
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        put_question(meta, self.id, self.extent);
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (id, extent) = get_question(reader)?;
+        let is_whole = extent.offset.is_multiple_of(BLOCK_BYTES) && extent.len.is_multiple_of(BLOCK_BYTES);
+        if !is_whole || extent.len > VOLUME_SUMS_PER_ANSWER_MAX as u64 * BLOCK_BYTES {
+            return Err(WireError::Code { what: "extent of a scrub", got: extent.len });
+        }
+        Ok(Self { id, extent })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct SumsMeta {
+    kept: U32,
+    read: U32,
+}
+
+impl Layout for Scrubbed {
+    const LIMITS: Limits = Limits::fields::<U64>().and_many::<SumsMeta>(VOLUME_SUMS_PER_ANSWER_MAX);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("checksums of blocks", self.sums.len(), VOLUME_SUMS_PER_ANSWER_MAX)?;
+        meta.put(&U64::new(self.id));
+        meta.put_all(self.sums.iter().map(|sums| SumsMeta { kept: sums.kept.into(), read: sums.read.into() }));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let id = reader.get::<U64>()?.get();
+        let sums = |meta: &SumsMeta| BlockSums { kept: meta.kept.get(), read: meta.read.get() };
+        Ok(Self { id, sums: reader.rest::<SumsMeta>()?.iter().map(sums).collect() })
+    }
+}
+
+/// The question's number, then a text to the end of the meta.
+impl Layout for Unread {
+    const LIMITS: Limits = Limits::fields::<U64>().and_up_to(GOODBYE_TEXT_BYTES_MAX);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&U64::new(self.id));
+        meta.put(cut(&self.why, GOODBYE_TEXT_BYTES_MAX).as_bytes());
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let id = reader.get::<U64>()?.get();
+        let why = core::str::from_utf8(reader.rest::<u8>()?).map_err(|_| WireError::Text)?;
+        Ok(Self { id, why: why.to_owned() })
     }
 }
 
@@ -527,6 +593,7 @@ mod tests {
             Remove { epoch: Epoch(2) }.into(),
             Keep { epoch: Epoch(2), revision: 5, entry: Bytes::from_static(b"{}") }.into(),
             Recall { id: 8 }.into(),
+            Scrub { id: 8, extent: Extent { offset: 4096, len: 8192 } }.into(),
             ListHomes { from: VolumeId(7) }.into(),
             RemoveHome { volume: VolumeId(7), unwritten_s: 60 }.into(),
             Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),
@@ -556,6 +623,8 @@ mod tests {
             Answered { id: 8, data: Bytes::new() }.into(),
             Runs { id: 8, runs: vec![run(4096, true), run(512, false)] }.into(),
             Recalled { id: 8, entry: Bytes::from_static(b"{}") }.into(),
+            Scrubbed { id: 8, sums: vec![BlockSums { kept: 0, read: 1 }, BlockSums { kept: 2, read: 3 }] }.into(),
+            Unread { id: 8, why: "worn".into() }.into(),
             Homes { homes: vec![found(7, true), found(8, false)], is_last: true }.into(),
             Goodbye { reason: GoodbyeReason::Full, text: String::new() }.into(),
         ]
@@ -607,6 +676,10 @@ mod tests {
         let read = Read { id: 1, extent: Extent { offset: 0, len: VOLUME_PART_BYTES_MAX as u64 + 1 } };
         let refused = hear(HOME, &frames(ToHome::from(read), OWNER));
         assert!(matches!(refused, Err(WireError::Code { what: "length of a read", .. })), "{refused:?}");
+        for extent in [Extent { offset: 5, len: 4096 }, Extent { offset: 0, len: 4096 * 1025 }] {
+            let refused = hear(HOME, &frames(ToHome::from(Scrub { id: 1, extent }), OWNER));
+            assert!(matches!(refused, Err(WireError::Code { what: "extent of a scrub", .. })), "{refused:?}");
+        }
         let runs = vec![Run { len: u64::MAX, is_hole: true }; 2];
         let refused = hear(OWNER, &frames(FromHome::from(Runs { id: 1, runs }), HOME));
         assert!(matches!(refused, Err(WireError::Code { what: "length of a run", .. })), "{refused:?}");
@@ -641,6 +714,7 @@ mod tests {
         54688b00080000000000000087470295 0200000000000000
         5468a00010000000020000002b94ea7e 020000000000000005000000000000007b7d
         5468a100080000000000000098e449a1 0800000000000000
+        5468a30018000000000000007e95c395 080000000000000000100000000000000020000000000000
         5468950008000000000000003399130d 0700000000000000
         54689600100000000000000006cd26bd 07000000000000003c00000000000000
         54689400080000000000000005bfe8d7 00000000656e6473
@@ -660,6 +734,8 @@ mod tests {
         546892000800000000000000d87fc815 0800000000000000
         54689300200000000000000000e83342 0800000000000000001000000000000001000000000200000000000000000000
         5468a2000800000002000000c437d289 08000000000000007b7d
+        5468a4001800000000000000c6e2d33b 080000000000000000000000010000000200000003000000
+        5468a5000c00000000000000a63df812 0800000000000000776f726e
         546897004c0000000000000034e2dd21 01000000070000000000000000200000000000000010000000000000050000000000000001000000080000000000000000200000000000000010000000000000050000000000000000000000
         546894000400000000000000a8e786c5 07000000
     ";

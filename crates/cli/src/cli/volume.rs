@@ -38,6 +38,10 @@ pub(crate) enum VolumeCommand {
     /// (XFS and btrfs are).
     #[command(after_help = VOLUME_SNAPSHOT_HELP)]
     Snapshot(VolumeSnapshotArgs),
+    /// Reads all blocks of a volume's home and compares them with the checksums that home keeps, and with the clean blocks of its
+    /// cache. Each difference is named, with what to do. It exits with 0 if all agree.
+    #[command(after_help = VOLUME_SCRUB_HELP)]
+    Scrub(VolumeScrubArgs),
     /// Writes all that a volume has to a file, or to standard output. It is of one moment: of a volume that is attached at this
     /// host, a snapshot, which takes a home on XFS or btrfs.
     #[command(after_help = VOLUME_EXPORT_HELP)]
@@ -402,6 +406,23 @@ pub(crate) struct VolumeSnapshotArgs {
     pub(crate) place: VolumePlace,
 }
 
+/// `thorp volume scrub`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeScrubArgs {
+    /// The name of the volume; or without --store its home, which is not attached then.
+    pub(crate) volume: PathBuf,
+    /// The address of the store; or several, separated by commas.
+    #[arg(long, value_name = "ADDR", conflicts_with = "beside")]
+    pub(crate) store: Option<String>,
+    /// The directory of the files beside the home, if they are in another one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) beside: Option<PathBuf>,
+    /// The cache whose clean blocks are compared; without it, that with which the volume of a store is attached at this host, or was
+    /// last.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+}
+
 /// `thorp volume export`.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeExportArgs {
@@ -442,6 +463,15 @@ Examples:
   thorp volume export v - --store store:7411 | thorp volume import - v --store elsewhere:7411
 
 Nothing stands under the file's name before all of it has come; Ctrl-C leaves nothing.";
+
+const VOLUME_SCRUB_HELP: &str = "\
+Examples:
+  thorp volume scrub v --store store:7411
+  thorp volume scrub v --store store:7411 --cache /ssd/v
+  thorp volume scrub disk.img
+
+A volume of a store may be attached and used meanwhile. Home knows no checksum of what was
+never written through it, or of what was written last before it was killed: these blocks are counted as unknown.";
 
 const VOLUME_IMPORT_HELP: &str = "\
 Examples:

@@ -9,6 +9,7 @@ mod import;
 mod live;
 mod rebuild;
 mod registry;
+mod scrub;
 mod store;
 mod stored;
 
@@ -52,6 +53,7 @@ pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
         VolumeCommand::Resize(args) => change::resize(args, output),
         VolumeCommand::Snapshot(args) => change::snapshot(args, output),
         VolumeCommand::Export(args) => export::export(args, output),
+        VolumeCommand::Scrub(args) => scrub::scrub(args, output),
         VolumeCommand::Import(args) => import::import(args, output),
         VolumeCommand::Attach(args) => attach(args, output),
     }

@@ -33,6 +33,7 @@ mod rebuilt;
 mod removal;
 mod rescued;
 mod restored;
+mod scrub;
 mod shop;
 mod single;
 mod snapshots;

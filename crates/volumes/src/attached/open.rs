@@ -61,14 +61,14 @@ pub(super) struct Places {
 
 /// The marker of a cache, as it says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marker {
-    pub(super) volume: u64,
-    pub(super) cache: u64,
+pub(crate) struct Marker {
+    pub(crate) volume: u64,
+    pub(crate) cache: u64,
     pub(super) incarnation: u32,
 }
 
 impl Marker {
-    pub(super) fn read(files: &dyn Files) -> Result<Option<Self>, FileError> {
+    pub(crate) fn read(files: &dyn Files) -> Result<Option<Self>, FileError> {
         let Some(values) = MARKER.read(files, MARKER_NAME)? else { return Ok(None) };
         let number = |at: usize| u64::from_str_radix(&values[at], 16).ok();
         let incarnation = number(2).and_then(|incarnation| u32::try_from(incarnation).ok());
@@ -509,7 +509,7 @@ pub(super) fn make_room(log: &Log<Writes>, files: &dyn Files, config: &AttachCon
     Ok(())
 }
 
-pub(super) fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
+pub(crate) fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
     files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))
 }
 

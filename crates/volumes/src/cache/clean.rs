@@ -66,6 +66,11 @@ impl Clean {
         self.slots.find(block)
     }
 
+    /// The same for one who does not use it.
+    pub(crate) fn look(&self, block: u32) -> Option<(u32, u32)> {
+        self.slots.look(block)
+    }
+
     /// Whether a slot still has this block.
     pub(crate) fn is_in(&self, slot: u32, block: u32, checksum: u32) -> bool {
         self.slots.block(slot) == Some((block, checksum))
@@ -187,37 +192,39 @@ impl CleanFiles {
         Self::forget(&*self.files)
     }
 
+    /// Looks at the files of a cache that is not open, and tells its blocks: each with its slot, number and checksum.
+    pub(crate) fn look(
+        files: Arc<dyn Files>,
+        cache: u64,
+        tell: &mut dyn FnMut(u32, u32, u32),
+    ) -> Result<Self, FileError> {
+        let open = |name| files.open(name, How::Read).doing("open", || files.path(name));
+        let (data, table) = (open(DATA)?, open(TABLE)?);
+        let files = Self { files, data, table, cache };
+        files.each_entry(&mut |slot, block, checksum, is_there| {
+            if let Some(slot) = u32::try_from(slot).ok().filter(|_| is_there) {
+                tell(slot, block, checksum);
+            }
+        })?;
+        Ok(files)
+    }
+
     /// The directory of the cache.
     pub(crate) fn directory(&self) -> &dyn Files {
         &*self.files
     }
 
     fn load(&self, clean: &mut Clean, keeps: impl Fn(u32) -> bool) -> Result<(), FileError> {
-        let path = |name| move || self.files.path(name);
-        let pages = self.table.size().doing("read the length of", path(TABLE))? / BLOCK as u64;
-        let blocks = self.data.size().doing("read the length of", path(DATA))? / BLOCK as u64;
         // Slots are taken in their order, so those before the last one that has a block are taken, too.
         let (mut taken, mut rejected) = (Vec::new(), BTreeSet::new());
-        let mut page = vec![0; BLOCK];
-        for number in 0..pages {
-            self.table.read_at(number * BLOCK as u64, &mut page).doing("read", path(TABLE))?;
-            let field = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-            let cache = u64::from(field(8)) | u64::from(field(12)) << 32;
-            let is_valid =
-                field(0) == crc32c::crc32c(&page[4..]) && u64::from(field(4)) == number && cache == self.cache;
-            for index in 0..u64::from(PAGE_SLOTS) {
-                let (slot, at) = (number * u64::from(PAGE_SLOTS) + index, HEADER_BYTES + index as usize * ENTRY_BYTES);
-                let block = field(at);
-                if !is_valid || block == NONE {
-                    continue;
-                }
-                if slot < blocks.min(clean.len().1 as u64) && keeps(block) {
-                    taken.push((slot as u32, block, field(at + 4)));
-                } else {
-                    rejected.insert(number as u32);
-                }
+        let count_max = clean.len().1 as u64;
+        self.each_entry(&mut |slot, block, checksum, is_there| {
+            if is_there && slot < count_max && keeps(block) {
+                taken.push((slot as u32, block, checksum));
+            } else {
+                rejected.insert((slot / u64::from(PAGE_SLOTS)) as u32);
             }
-        }
+        })?;
         let mut unused = Vec::new();
         for (slot, block, checksum) in taken {
             while let Some(next) = clean.slots.reserve() {
@@ -232,6 +239,29 @@ impl CleanFiles {
             clean.slots.release(slot);
         }
         (clean.changed, clean.dropped) = (rejected.clone(), rejected);
+        Ok(())
+    }
+
+    /// Tells the blocks that the table names: the slot, the block and its checksum, and whether its data can be there.
+    fn each_entry(&self, tell: &mut dyn FnMut(u64, u32, u32, bool)) -> Result<(), FileError> {
+        let path = |name| move || self.files.path(name);
+        let pages = self.table.size().doing("read the length of", path(TABLE))? / BLOCK as u64;
+        let blocks = self.data.size().doing("read the length of", path(DATA))? / BLOCK as u64;
+        let mut page = vec![0; BLOCK];
+        for number in 0..pages {
+            self.table.read_at(number * BLOCK as u64, &mut page).doing("read", path(TABLE))?;
+            let field = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
+            let cache = u64::from(field(8)) | u64::from(field(12)) << 32;
+            let is_valid =
+                field(0) == crc32c::crc32c(&page[4..]) && u64::from(field(4)) == number && cache == self.cache;
+            for index in 0..u64::from(PAGE_SLOTS) {
+                let (slot, at) = (number * u64::from(PAGE_SLOTS) + index, HEADER_BYTES + index as usize * ENTRY_BYTES);
+                let block = field(at);
+                if is_valid && block != NONE {
+                    tell(slot, block, field(at + 4), slot < blocks);
+                }
+            }
+        }
         Ok(())
     }
 

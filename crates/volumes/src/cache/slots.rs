@@ -69,6 +69,12 @@ impl Slots {
         Some((slot, self.checksums[slot as usize]))
     }
 
+    /// The same for one who does not use it.
+    pub(crate) fn look(&self, block: u32) -> Option<(u32, u32)> {
+        let slot = self.index.find(block, &self.blocks)?;
+        Some((slot, self.checksums[slot as usize]))
+    }
+
     /// A slot for a block to come, in the place of one that leaves; `None` if all are reserved.
     pub(crate) fn reserve(&mut self) -> Option<u32> {
         if self.first_empty != NONE {

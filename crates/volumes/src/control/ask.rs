@@ -7,7 +7,8 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use protocol::volume_home::BlockSums;
+use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -109,6 +110,26 @@ pub fn order(dir: &Path, order: &Order, is_given_up: &dyn Fn() -> bool) -> Resul
         }
     };
     run(dir, answered).map(drop)
+}
+
+/// The clean blocks among so many from this one on of the attached volume in this folder, with their checksums: as they are kept,
+/// and as they are read.
+///
+/// # Errors
+/// There is none, or it is another volume, or it does not say.
+pub fn clean(dir: &Path, volume: &str, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, ControlError> {
+    let body = json!({"volume": volume, "first": first, "blocks": blocks}).to_string();
+    let answered = async {
+        let exchange = exchange(dir, Request::post("/clean"), body.into());
+        let late = || ControlError::Late(dir.to_owned());
+        timeout(STATUS_WITHIN, exchange).await.map_err(|_| late())?.map_err(|error| ControlError::of(dir, error))
+    };
+    let mut answer = run(dir, answered)?;
+    let found: Vec<[u32; 3]> = serde_json::from_value(answer["clean"].take()).map_err(|error| {
+        let text = format!("its process tells what none does ({error}): is it of another version?");
+        ControlError::Refused(text)
+    })?;
+    Ok(found.into_iter().map(|[block, kept, read]| (block, BlockSums { kept, read })).collect())
 }
 
 /// Waits for an answer, and gives what it says.

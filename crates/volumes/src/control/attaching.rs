@@ -1,6 +1,7 @@
 //! A volume that is being attached, as its operator sees it: that may take long, as what is not home is brought there first.
 
 use super::{Action, Controlled, ControlledVolume, Figures};
+use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -31,6 +32,8 @@ impl AttachingVolume {
     }
 }
 
+const NOT_YET: &str = "the volume is being attached: ask again when it is";
+
 impl Controlled for AttachingVolume {
     fn kind(&self) -> &'static str {
         "volume"
@@ -54,8 +57,12 @@ impl Controlled for AttachingVolume {
         self.attached.get().map_or_else(none, Controlled::figures)
     }
 
+    fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {
+        self.attached.get().map_or_else(|| Err(NOT_YET.to_owned()), |volume| volume.clean(first, blocks))
+    }
+
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {
-        let not_yet = || Err("the volume is being attached: ask again when it is".to_owned());
+        let not_yet = || Err(NOT_YET.to_owned());
         self.attached.get().map_or_else(not_yet, |volume| volume.carry_out(action, is_given_up))
     }
 }

@@ -31,6 +31,9 @@ use tokio::time::{sleep, timeout};
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// Clean blocks that are told at a time.
+const CLEAN_MAX: u32 = types::limits::VOLUME_SUMS_PER_ANSWER_MAX as u32;
+
 type Answer = Response<Full<Bytes>>;
 
 /// Why a request is refused.
@@ -159,17 +162,22 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
             }
             Order { volume, action: Action::Snapshot(file) }
         }
+        ("POST", "/clean") => {
+            let Clean { volume, first, blocks } = body(request).await?;
+            expect(&*controlled, &volume)?;
+            let found = tokio::task::spawn_blocking(move || controlled.clean(first, blocks.min(CLEAN_MAX))).await;
+            let found = found.unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()));
+            let found = found.map_err(|why| (StatusCode::CONFLICT, why))?;
+            let found: Vec<_> = found.into_iter().map(|(block, sums)| [block, sums.kept, sums.read]).collect();
+            return Ok(response("application/json", json!({"clean": found}).to_string()));
+        }
         (method, path) => {
-            let there = "GET /status, GET /metrics, POST /bring-home, POST /resize, POST /snapshot";
+            let there = "GET /status, GET /metrics, POST /clean, POST /bring-home, POST /resize, POST /snapshot";
             let text = format!("'{method} {path}' is nothing here: {there}");
             return Err((StatusCode::NOT_FOUND, text));
         }
     };
-    let identity = controlled.identity();
-    if volume != identity {
-        let text = format!("this folder is that of {} {identity}, and not of {volume}", controlled.kind());
-        return Err((StatusCode::CONFLICT, text));
-    }
+    expect(&*controlled, &volume)?;
     // Dropped with the connection.
     let wanted = Arc::new(());
     let is_wanted = Arc::downgrade(&wanted);
@@ -179,6 +187,24 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
     let done = done.unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()));
     done.map_err(|why| (StatusCode::CONFLICT, why))?;
     Ok(response("application/json", json!({"done": true}).to_string()))
+}
+
+/// Refuses what is meant for another volume.
+fn expect(controlled: &dyn Controlled, volume: &str) -> Result<(), Refused> {
+    let identity = controlled.identity();
+    if volume == identity {
+        return Ok(());
+    }
+    let text = format!("this folder is that of {} {identity}, and not of {volume}", controlled.kind());
+    Err((StatusCode::CONFLICT, text))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Clean {
+    volume: String,
+    first: u32,
+    blocks: u32,
 }
 
 #[derive(Debug, Deserialize)]

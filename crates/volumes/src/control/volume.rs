@@ -4,6 +4,7 @@ use super::live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
 use super::{Action, Controlled, Figures};
 use crate::attached::{Attached, CopiesAt};
 use crate::nbd::Watch;
+use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
@@ -52,6 +53,10 @@ impl Controlled for ControlledVolume {
     fn figures(&self) -> Figures {
         let LiveVolume { gauges, counters, .. } = self.live();
         Figures { gauges: json!(gauges), counters: json!(counters) }
+    }
+
+    fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {
+        Ok(self.attached.clean_sums(first, blocks))
     }
 
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use node::{Due, Keepalive, Machine, Output, Port, Waiter};
 use protocol::Parcel;
 use protocol::volume_home::{
-    Answered, Create, Durable, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read, Recall, Recalled, Run, Runs,
-    ToHome, Took,
+    Answered, BlockSums, Create, Durable, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read, Recall, Recalled,
+    Run, Runs, Scrub, Scrubbed, ToHome, Took, Unread,
 };
 use protocol::volumes::{Extent, Stamp, VolumeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,6 +36,8 @@ pub(super) const COMMAND: Waiter = Waiter(0);
 pub(super) enum Question {
     /// The bytes of an extent, of no more than a part.
     Bytes(Extent),
+    /// The checksums of its blocks.
+    Sums(Extent),
     /// Its runs.
     Runs(Extent),
     /// The registry's entry of the volume.
@@ -46,6 +48,9 @@ pub(super) enum Question {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Bytes(Bytes),
+    Sums(Vec<BlockSums>),
+    /// Home cannot read them, and why.
+    Unread(String),
     Runs(Vec<Run>),
     Entry(Bytes),
 }
@@ -243,7 +248,8 @@ impl Far {
         let is_one = |asked: &&mut Asked| {
             matches!(
                 (&asked.question, &answer),
-                (Question::Bytes(_), Answer::Bytes(_))
+                (Question::Bytes(_), Answer::Bytes(_) | Answer::Unread(_))
+                    | (Question::Sums(_), Answer::Sums(_) | Answer::Unread(_))
                     | (Question::Runs(_), Answer::Runs(_))
                     | (Question::Entry, Answer::Entry(_))
             )
@@ -267,6 +273,7 @@ impl Far {
             self.asked += 1;
             let message = match asked.question {
                 Question::Bytes(extent) => ToHome::Read(Read { id, extent }),
+                Question::Sums(extent) => ToHome::Scrub(Scrub { id, extent }),
                 Question::Runs(extent) => ToHome::Map(Map { id, extent }),
                 Question::Entry => ToHome::Recall(Recall { id }),
             };
@@ -373,6 +380,8 @@ impl Machine for Far {
                 self.outputs.push_back(Output::Wake(COMMAND));
             }
             Ok(FromHome::Answered(Answered { id, data })) => self.answer(id, Answer::Bytes(data)),
+            Ok(FromHome::Scrubbed(Scrubbed { id, sums })) => self.answer(id, Answer::Sums(sums)),
+            Ok(FromHome::Unread(Unread { id, why })) => self.answer(id, Answer::Unread(why)),
             Ok(FromHome::Runs(Runs { id, runs })) => self.answer(id, Answer::Runs(runs)),
             Ok(FromHome::Recalled(Recalled { id, entry })) => self.answer(id, Answer::Entry(entry)),
             Ok(FromHome::Homes(_) | FromHome::Goodbye(_)) | Err(_) => {}

@@ -3,9 +3,9 @@
 use super::error::HomeError;
 use super::file::FileHome;
 use super::pieces::Pieces;
-use crate::extents::Blocks;
+use crate::extents::{BLOCK, Blocks};
 use crate::far::{Asked, FarHome};
-use protocol::volume_home::{Begin, Run};
+use protocol::volume_home::{Begin, BlockSums, Run};
 use protocol::volumes::{Epoch, Extent};
 use std::path::Path;
 use volume::{HomeState, WriteBack};
@@ -80,6 +80,26 @@ impl Home {
             (Self::File(home), _) => Ok(home.read(first, into)?),
             (Self::Far(home), Some(asked)) => Ok(home.answer(asked, into, is_unwanted)?),
             (Self::Far(home), None) => Ok(home.read(first, into)?),
+        }
+    }
+
+    /// The number of its volume; of one of this host 0 if it never was attached.
+    pub(crate) fn number(&self) -> u64 {
+        match self {
+            Self::File(home) => home.ownership().volume,
+            Self::Far(home) => home.volume().0,
+        }
+    }
+
+    /// The checksums of blocks, as they are kept and as they are read now: no more of them than home tells at a time.
+    pub(crate) fn scrub(&self, blocks: &Blocks) -> Result<Vec<BlockSums>, HomeError> {
+        match self {
+            Self::File(home) => Ok(home.scrub(blocks)?),
+            Self::Far(home) => {
+                let extent =
+                    Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: blocks.len() as u64 * BLOCK as u64 };
+                Ok(home.scrub(extent)?)
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use vfs::{Directory, Doing, FileError, Files};
 const KIND: Kind = Kind { title: "thorp volume beside", format: 1, fields: &["dir"] };
 
 /// The ends of the names of the files beside a home.
-const ENDS: [&str; 3] = ["thorp", "journal", "beside"];
+const ENDS: [&str; 4] = ["thorp", "journal", "sums", "beside"];
 
 fn name_of(home: &str) -> String {
     format!("{home}.beside")

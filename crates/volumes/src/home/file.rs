@@ -1,19 +1,20 @@
 //! The file or the device that a volume lives in.
 
 use super::beside::{expect_alone, is_device};
+use super::checked::{Checked, Together};
 use super::error::HomeError;
 use super::journal::{Complete, Journal};
 use super::ownership::Ownership;
-use super::pieces::{Pieces, put};
+use super::pieces::Pieces;
 use super::runs::runs;
-use crate::extents::BLOCK;
-use protocol::volume_home::Run;
+use crate::extents::Blocks;
+use protocol::volume_home::{BlockSums, Run};
 use protocol::volumes::Extent;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::{Doing, File, FileError, Files, How, Lock};
+use vfs::{Doing, FileError, Files, How, Lock};
 
 /// Runs that are told at a time.
 const RUNS_MAX: usize = 16;
@@ -25,7 +26,7 @@ pub(crate) struct FileHome {
     name: String,
     /// The files beside it.
     beside: Arc<dyn Files>,
-    file: Arc<dyn File>,
+    file: Checked,
     size: AtomicU64,
     ownership: Ownership,
     /// The cache is no part of it any more.
@@ -40,7 +41,7 @@ pub(crate) struct FileHome {
 
 impl FileHome {
     /// Opens the home of this name, with the directory of the files beside it, and installs what a crash has left in its
-    /// journal, if there is room. `volume` becomes its number if it has none yet.
+    /// journal, if there is room. `volume` becomes its number if it has none yet; 0 if it is not to be attached.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         name: &str,
@@ -54,6 +55,13 @@ impl FileHome {
             .ok_or_else(|| HomeError::InUse(files.path(name)))?;
         let file = files.open(name, How::Write).doing("open", || files.path(name))?;
         let size = file.size().doing("read the length of", || files.path(name))?;
+        let path = files.path(name);
+        let file = if is_device(&path) {
+            Checked::bare(file, path)
+        } else {
+            // A look at it leaves no file there.
+            Checked::open(file, path, &*beside, &format!("{name}.sums"), volume != 0)?
+        };
         let ownership = Ownership::read(&*beside, &format!("{name}.thorp"))?;
         let fresh = || Ownership { volume, epoch: 0, cache: 0, is_dirty: false, modified: 0, place: String::new() };
         let ownership = ownership.unwrap_or_else(fresh);
@@ -91,8 +99,7 @@ impl FileHome {
         }
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.expect_own()?;
-        self.file.set_len(size).doing("resize", || self.path())?;
-        self.file.sync().doing("sync", || self.path())?;
+        self.file.resize(size)?;
         self.size.store(size, Relaxed);
         Ok(())
     }
@@ -113,6 +120,7 @@ impl FileHome {
     /// it.
     pub(crate) fn release(&self) -> Result<(), FileError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.close()?;
         let modified = self.modified()?;
         let cache = if self.has_forgotten.load(Relaxed) { 0 } else { self.ownership.cache };
         self.write_ownership(&Ownership { cache, is_dirty: false, modified, ..self.ownership.clone() })?;
@@ -144,7 +152,7 @@ impl FileHome {
     }
 
     fn modified(&self) -> Result<u64, FileError> {
-        let modified = self.file.modified().doing("read the time of", || self.path())?;
+        let modified = self.file.raw().modified().doing("read the time of", || self.path())?;
         Ok(modified.unwrap_or(0))
     }
 
@@ -154,7 +162,12 @@ impl FileHome {
 
     /// Reads whole blocks.
     pub(crate) fn read(&self, first: u32, into: &mut [u8]) -> Result<(), FileError> {
-        self.file.read_at(u64::from(first) * BLOCK as u64, into).doing("read", || self.path())
+        self.file.read(first, into)
+    }
+
+    /// The checksums of blocks, as they are kept and as they are read now.
+    pub(crate) fn scrub(&self, blocks: &Blocks) -> Result<Vec<BlockSums>, FileError> {
+        self.file.scrub(blocks.start, blocks.len())
     }
 
     /// Writes; it is durable when this returns. Of what is not joined a crash may leave any part.
@@ -199,8 +212,8 @@ impl FileHome {
     }
 
     fn finish_with(&self, complete: Complete) -> Result<(), FileError> {
-        complete.install(&*self.file, &|| self.path())?;
-        self.file.sync().doing("sync", || self.path())?;
+        complete.install(&self.file)?;
+        self.file.sync()?;
         complete.blank()?;
         self.is_unfinished.store(false, Relaxed);
         Ok(())
@@ -208,12 +221,14 @@ impl FileHome {
 
     /// The runs of data and holes from the begin of an extent on: some of them, one at least.
     pub(crate) fn runs(&self, extent: Extent) -> Result<Vec<Run>, FileError> {
-        runs(&*self.file, extent, RUNS_MAX).doing("look for holes in", || self.path())
+        runs(self.file.raw(), extent, RUNS_MAX).doing("look for holes in", || self.path())
     }
 
     fn put(&self, pieces: Pieces<'_>) -> Result<(), FileError> {
-        pieces(&mut |piece| put(&*self.file, &piece).doing("write", || self.path()))?;
-        self.file.sync().doing("sync", || self.path())
+        let mut together = Together::default();
+        pieces(&mut |piece| together.add(piece, &self.file))?;
+        together.write(&self.file)?;
+        self.file.sync()
     }
 
     /// Where it is.
@@ -226,6 +241,7 @@ impl FileHome {
 mod tests {
     use super::super::pieces::Piece;
     use super::*;
+    use crate::extents::BLOCK;
     use vfs::memory::{Dice, Fault, Memory};
 
     const BLOCKS: usize = 12;
@@ -245,6 +261,11 @@ mod tests {
     /// The first byte of each block.
     fn contents(files: &Memory) -> Vec<u8> {
         files.bytes("disk").chunks(BLOCK).map(|block| block[0]).collect()
+    }
+
+    /// No block is refused after a crash.
+    fn expect_readable(home: &FileHome) {
+        home.read(0, &mut vec![0; BLOCKS * BLOCK]).unwrap();
     }
 
     /// Writes `mark` to some blocks, and zeros to one.
@@ -280,7 +301,7 @@ mod tests {
             }
             for _ in 0..20 {
                 let left = files.after_power_failure(&mut dice);
-                drop(open(&left));
+                expect_readable(&open(&left));
                 let (third, found) = (after(before.clone(), 3), contents(&left));
                 let fourth = after(third.clone(), 4);
                 assert!([&before, &third, &fourth].contains(&&found), "operation {at}: {found:?}");
@@ -289,7 +310,7 @@ mod tests {
                 // The journal that was installed is not installed again.
                 install(&open(&left), false, 5).unwrap();
                 let found = contents(&left);
-                drop(open(&left.after_power_failure(&mut dice)));
+                expect_readable(&open(&left.after_power_failure(&mut dice)));
                 assert_eq!(contents(&left), found);
             }
         }

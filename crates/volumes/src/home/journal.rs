@@ -14,7 +14,8 @@
 //! share blocks between files: both have it until the journal is made anew. Before anything else is written to the home the header is blanked,
 //! durably: an old journal must never be installed over what came later.
 
-use super::pieces::{Piece, Pieces, put};
+use super::checked::Checked;
+use super::pieces::{Piece, Pieces};
 use crate::extents::{BLOCK, Blocks};
 use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
 use std::io;
@@ -229,17 +230,11 @@ impl Complete {
     }
 
     /// Writes all that is in it to its place, in order. It is durable when that file is synced.
-    pub(crate) fn install(&self, home: &dyn File, path: &dyn Fn() -> PathBuf) -> Result<(), FileError> {
-        self.each(&mut |piece, at| {
-            if let Piece::Bytes(first, bytes) = &piece
-                && bytes.len() >= SHARED_MIN
-            {
-                let (to, len) = (u64::from(*first) * BLOCK as u64, bytes.len() as u64);
-                if home.share_from(to, &*self.file, at, len).doing("write", path)? {
-                    return Ok(());
-                }
-            }
-            put(home, &piece).doing("write", path)
+    pub(crate) fn install(&self, home: &Checked) -> Result<(), FileError> {
+        home.expect(self.entries.iter().map(|entry| &entry.blocks))?;
+        self.each(&mut |piece, at| match &piece {
+            Piece::Bytes(_, bytes) if bytes.len() >= SHARED_MIN => home.share(&piece, &*self.file, at),
+            _ => home.put(&piece),
         })
     }
 

@@ -22,6 +22,16 @@ pub(crate) enum Piece {
     },
 }
 
+impl Piece {
+    /// Its blocks.
+    pub(crate) fn blocks(&self) -> Blocks {
+        match self {
+            Self::Bytes(first, bytes) => *first..*first + (bytes.len() / BLOCK) as u32,
+            Self::Zeros { blocks, .. } => blocks.clone(),
+        }
+    }
+}
+
 /// Gives what is to be written home piece by piece, each block once.
 pub(crate) type Pieces<'a> = &'a mut dyn FnMut(&mut dyn FnMut(Piece) -> Result<(), FileError>) -> Result<(), FileError>;
 

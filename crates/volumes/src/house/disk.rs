@@ -10,10 +10,11 @@
 use super::entry;
 use super::files::{self, Found, VolumeFiles, With};
 use super::inventory;
-use crate::home::runs;
+use crate::extents::BLOCK;
+use crate::home::{Checked, runs};
 use bytes::Bytes;
 use node::{Disk, Done as AnyDone};
-use protocol::volume_home::{Homes, Keep, NotDone, Put, Run};
+use protocol::volume_home::{BlockSums, Homes, Keep, NotDone, Put, Run};
 use protocol::volumes::{Epoch, Extent, VolumeId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use types::limits::VOLUME_RUNS_PER_ANSWER_MAX;
 use types::{Position, SessionId, said};
-use vfs::{File, Files};
+use vfs::Files;
 use volume::Step;
 
 /// Threads that change volumes, and threads that read them.
@@ -30,6 +31,8 @@ const READERS: usize = 8;
 
 /// The work of a volume that a writer does before it is another volume's turn.
 const TURN_MAX: usize = 256;
+
+const NOT_OPEN: &str = "the volume is not open at its home";
 
 /// The number of a write-back in the life of a home's process: what is left of an earlier one is told by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(super) enum Work {
     Ordered(VolumeId, Ordered),
     /// A read of a session, under the number of its question.
     Read(SessionId, VolumeId, u64, Extent),
+    /// The same for the checksums of whole blocks.
+    Scrub(SessionId, VolumeId, u64, Extent),
     /// The same for holes.
     Map(SessionId, VolumeId, u64, Extent),
     /// A session wants the registry's entry, under the number of its question.
@@ -92,8 +97,10 @@ pub(super) enum Done {
     Kept(SessionId, Result<(), NotDone>),
     /// The registry's entry, or nothing.
     Recalled(SessionId, u64, Bytes),
-    /// The bytes of a read, or none.
-    Read(SessionId, u64, Bytes),
+    /// The bytes of a read, or why there are none.
+    Read(SessionId, u64, Result<Bytes, String>),
+    /// The checksums of blocks, or why there are none.
+    Scrubbed(SessionId, u64, Result<Vec<BlockSums>, String>),
     /// The runs of a volume, or none.
     Mapped(SessionId, u64, Vec<Run>),
     /// Homes, or why they cannot be told.
@@ -126,7 +133,7 @@ struct Shared {
     /// The open volumes: a writer takes one out while it works on it.
     volumes: Mutex<HashMap<VolumeId, Open>>,
     /// Their files, for readers.
-    readable: Mutex<HashMap<VolumeId, Arc<dyn File>>>,
+    readable: Mutex<HashMap<VolumeId, Arc<Checked>>>,
 }
 
 #[derive(Default)]
@@ -187,7 +194,7 @@ impl Disk for HomeDisk {
                     self.shared.write.notify_one();
                 }
             }
-            read @ (Work::Read(..) | Work::Map(..) | Work::Recall(..) | Work::List(..)) => {
+            read @ (Work::Read(..) | Work::Scrub(..) | Work::Map(..) | Work::Recall(..) | Work::List(..)) => {
                 queue.reads.push_back(read);
                 self.shared.read.notify_one();
             }
@@ -363,7 +370,7 @@ impl Shared {
     /// Works on an open volume, which nobody else does meanwhile.
     fn with(&self, volume: VolumeId, work: impl FnOnce(&mut Open) -> Result<(), String>) -> Result<(), String> {
         let taken = lock(&self.volumes).remove(&volume);
-        let Some(mut open) = taken else { return Err("the volume is not open at its home".to_owned()) };
+        let Some(mut open) = taken else { return Err(NOT_OPEN.to_owned()) };
         let done = contained(|| work(&mut open)).and_then(|done| done);
         lock(&self.volumes).insert(volume, open);
         done
@@ -395,6 +402,9 @@ impl Shared {
                 Some(Work::Read(session, volume, id, extent)) => {
                     self.tell(Done::Read(session, id, self.bytes(volume, extent)));
                 }
+                Some(Work::Scrub(session, volume, id, extent)) => {
+                    self.tell(Done::Scrubbed(session, id, self.scrub(volume, extent)));
+                }
                 Some(Work::Map(session, volume, id, extent)) => {
                     self.tell(Done::Mapped(session, id, self.runs(volume, extent)));
                 }
@@ -414,19 +424,28 @@ impl Shared {
         listed.and_then(|listed| listed).map_err(NotDone::Failed)
     }
 
-    fn file(&self, volume: VolumeId) -> Option<Arc<dyn File>> {
+    fn file(&self, volume: VolumeId) -> Option<Arc<Checked>> {
         lock(&self.readable).get(&volume).cloned()
     }
 
-    /// Bytes of a volume; none if they cannot be read.
-    fn bytes(&self, volume: VolumeId, extent: Extent) -> Bytes {
-        let mut bytes = vec![0; extent.len as usize];
-        let is_read = self.file(volume).is_some_and(|file| file.read_at(extent.offset, &mut bytes).is_ok());
-        if is_read { bytes.into() } else { Bytes::new() }
+    /// Bytes of a volume, which are read and checked in whole blocks.
+    fn bytes(&self, volume: VolumeId, Extent { offset, len }: Extent) -> Result<Bytes, String> {
+        let file = self.file(volume).ok_or(NOT_OPEN)?;
+        let (first, ahead) = (offset / BLOCK as u64, offset as usize % BLOCK);
+        let mut bytes = vec![0; (ahead + len as usize).next_multiple_of(BLOCK)];
+        let first = u32::try_from(first).map_err(|_| "a read behind the end of any volume")?;
+        file.read(first, &mut bytes).map_err(|error| error.to_string())?;
+        Ok(Bytes::from(bytes).slice(ahead..ahead + len as usize))
+    }
+
+    fn scrub(&self, volume: VolumeId, Extent { offset, len }: Extent) -> Result<Vec<BlockSums>, String> {
+        let file = self.file(volume).ok_or(NOT_OPEN)?;
+        let first = u32::try_from(offset / BLOCK as u64).map_err(|_| "a scrub behind the end of any volume")?;
+        file.scrub(first, len as usize / BLOCK).map_err(|error| error.to_string())
     }
 
     fn runs(&self, volume: VolumeId, extent: Extent) -> Vec<Run> {
-        let runs = self.file(volume).map(|file| runs(&*file, extent, VOLUME_RUNS_PER_ANSWER_MAX));
+        let runs = self.file(volume).map(|file| runs(file.raw(), extent, VOLUME_RUNS_PER_ANSWER_MAX));
         runs.and_then(Result::ok).unwrap_or_default()
     }
 }

@@ -4,6 +4,7 @@
 //!   0123456789abcdef.raw       the volume, byte for byte
 //!   0123456789abcdef.mark      its epoch and its mark; a volume that has none was not wholly made, or is being removed
 //!   0123456789abcdef.journal   a joined write-back, before it is installed
+//!   0123456789abcdef.sums      a checksum for each block (`home/sums.rs`)
 //!   0123456789abcdef.entry     the registry's entry of it, if home was told one (`entry.rs`)
 //! ```
 //! Steps are those of [`volume::Home`], and each is durable when it has returned. The mark is written before the journal that
@@ -12,7 +13,7 @@
 use super::entry;
 use super::mark::{Left, MarkFile, Marked};
 use crate::extents::{BLOCK, Blocks};
-use crate::home::{Incomplete, Journal, JournalFound, Piece, put};
+use crate::home::{Checked, Incomplete, Journal, JournalFound, Piece, Together};
 use crate::random::random;
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::fmt;
@@ -72,9 +73,11 @@ pub(super) struct With {
 pub(super) struct VolumeFiles {
     name: String,
     files: Arc<dyn Files>,
-    file: Arc<dyn File>,
+    file: Arc<Checked>,
     mark: MarkFile,
     journal: Journal,
+    /// Parts of the write-back under way that were not written yet.
+    together: Together,
     /// The part of the write-back under way that was not handed to the disk yet.
     unsynced: Unsynced,
     /// The journal of the write-back under way.
@@ -91,6 +94,10 @@ pub(super) fn mark(volume: VolumeId) -> String {
     format!("{:016x}.mark", volume.0)
 }
 
+pub(super) fn sums(volume: VolumeId) -> String {
+    format!("{:016x}.sums", volume.0)
+}
+
 pub(super) fn journal(volume: VolumeId) -> String {
     format!("{:016x}.journal", volume.0)
 }
@@ -99,7 +106,7 @@ pub(super) fn journal(volume: VolumeId) -> String {
 pub(super) fn volume_of(name: &str) -> Option<VolumeId> {
     let (number, _) = name.split_once('.')?;
     let volume = VolumeId(u64::from_str_radix(number, 16).ok()?);
-    [raw, mark, journal, entry::name].iter().any(|of| of(volume) == name).then_some(volume)
+    [raw, mark, journal, sums, entry::name].iter().any(|of| of(volume) == name).then_some(volume)
 }
 
 /// Whether there is such a volume.
@@ -137,6 +144,7 @@ pub(super) fn remove(files: &dyn Files, volume: VolumeId) -> Result<(), FileErro
     files.sync_dir().doing("sync", || files.path(""))?;
     remove(journal(volume))?;
     entry::names(volume).into_iter().try_for_each(remove)?;
+    remove(sums(volume))?;
     remove(raw(volume))?;
     files.sync_dir().doing("sync", || files.path(""))
 }
@@ -155,6 +163,8 @@ impl VolumeFiles {
             mark.write(Marked { generation: random()?, left, ..mark.marked() })?;
         }
         let Marked { epoch, owner, mark: stamp, generation, .. } = mark.marked();
+        let path = files.path(&name);
+        let file = Arc::new(Checked::open(file, path, &*files, &sums(volume), true)?);
         let journal = Journal { files: files.clone(), name: journal(volume), volume: volume.0 };
         let mut complete = journal.find()?;
         // It was installed, and the mark written: only its end was interrupted.
@@ -163,14 +173,12 @@ impl VolumeFiles {
         }
         let journal_through = complete.as_ref().map(JournalFound::through);
         let found = Found { size, epoch, owner, mark: stamp, generation, journal: journal_through };
-        Ok((
-            Self { name, files, file, mark, journal, unsynced: Unsynced::default(), incomplete: None, complete },
-            found,
-        ))
+        let (together, unsynced, incomplete) = Default::default();
+        Ok((Self { name, files, file, mark, journal, together, unsynced, incomplete, complete }, found))
     }
 
     /// The volume's file, for readers beside.
-    pub(super) fn file(&self) -> Arc<dyn File> {
+    pub(super) fn file(&self) -> Arc<Checked> {
         self.file.clone()
     }
 
@@ -178,11 +186,12 @@ impl VolumeFiles {
     pub(super) fn close(mut self) -> Result<(), FileError> {
         let path = || self.files.path(&self.name);
         if self.mark.marked().left.is_closed {
-            return Ok(());
+            return self.file.close();
         }
         // The time of the last change, too: after a power failure it would be an earlier one.
-        self.file.sync_all().doing("sync", path)?;
-        let left = Left::of(&*self.file, true).doing("look at", path)?;
+        self.file.raw().sync_all().doing("sync", path)?;
+        self.file.close()?;
+        let left = Left::of(self.file.raw(), true).doing("look at", path)?;
         self.mark.write(Marked { left, ..self.mark.marked() })
     }
 
@@ -198,7 +207,7 @@ impl VolumeFiles {
     /// Begins a write-back.
     pub(super) fn begin(&mut self, is_joined: bool) -> Result<(), Trouble> {
         self.touch()?;
-        self.unsynced = Unsynced::default();
+        (self.together, self.unsynced) = Default::default();
         self.incomplete = if is_joined { Some(self.journal.begin()?) } else { None };
         Ok(())
     }
@@ -215,9 +224,10 @@ impl VolumeFiles {
             Some(journal) if journal.runs() >= VOLUME_JOURNAL_RUNS_MAX => return Err(Trouble::JournalFull),
             Some(journal) => self.journal.put(journal, &piece)?,
             None => {
-                put(&*self.file, &piece).doing("write", || self.files.path(&self.name))?;
-                if let (Piece::Bytes(..), Some((at, len))) = (&piece, self.unsynced.add(extent)) {
-                    self.file.begin_sync(at, len);
+                let is_bytes = matches!(piece, Piece::Bytes(..));
+                self.together.add(piece, &self.file)?;
+                if let Some((at, len)) = is_bytes.then(|| self.unsynced.add(extent)).flatten() {
+                    self.file.raw().begin_sync(at, len);
                 }
             }
         }
@@ -235,9 +245,10 @@ impl VolumeFiles {
             Step::Install => {
                 self.touch()?;
                 if let Some(journal) = &self.complete {
-                    journal.install(&*self.file, &|| self.files.path(&self.name))?;
+                    journal.install(&self.file)?;
                 }
-                self.file.sync().doing("sync", || self.files.path(&self.name))?;
+                self.together.write(&self.file)?;
+                self.file.sync()?;
             }
             Step::Mark(mark) => {
                 let marked = Marked { mark, ..self.mark.marked() };
@@ -275,9 +286,7 @@ impl VolumeFiles {
     /// Gives it another size, durably.
     pub(super) fn resize(&mut self, size: u64) -> Result<(), FileError> {
         self.touch()?;
-        let path = || self.files.path(&self.name);
-        self.file.set_len(size).doing("resize", path)?;
-        self.file.sync().doing("sync", path)
+        self.file.resize(size)
     }
 }
 

@@ -46,9 +46,10 @@ struct Part {
 
 /// A home, if there is any file of it.
 fn find(files: &dyn Files, volume: VolumeId) -> Result<Option<FoundHome>, FileError> {
-    let [raw, mark, journal] = [files::raw, files::mark, files::journal].map(|name| part(files, &name(volume)));
-    let (raw, mark, journal) = (raw?, mark?, journal?);
-    let all = || [&raw, &mark, &journal].into_iter().flatten();
+    let [raw, mark, journal, sums] =
+        [files::raw, files::mark, files::journal, files::sums].map(|name| part(files, &name(volume)));
+    let (raw, mark, journal, sums) = (raw?, mark?, journal?, sums?);
+    let all = || [&raw, &mark, &journal, &sums].into_iter().flatten();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // One of which nobody knows, or which is ahead of this clock, may be in use.
     let age = |part: &Part| part.written.map_or(0, |at| now.saturating_sub(Duration::from_nanos(at)).as_secs());

@@ -25,7 +25,7 @@ use protocol::Parcel;
 use protocol::volume_home;
 use protocol::volume_home::{
     Answered, Create, End, Fence, FromHome, ListHomes, Map, NotDone, Open, Put, Read, Recall, Recalled, Remove,
-    RemoveHome, Resize, Runs, Snapshot, ToHome, Took,
+    RemoveHome, Resize, Runs, Scrub, Scrubbed, Snapshot, ToHome, Took, Unread,
 };
 use protocol::volumes::{Extent, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -120,7 +120,7 @@ impl Homes {
         let session = session.ok_or(Unexpected::malformed("a message before the volume is open"))?;
         let id = session.volume;
         let Some(Opening { sessions, volume: Some(volume) }) = self.volumes.get_mut(&id) else { return Ok(()) };
-        let is_question = matches!(message, ToHome::Read(_) | ToHome::Map(_) | ToHome::Recall(_));
+        let is_question = matches!(message, ToHome::Read(_) | ToHome::Scrub(_) | ToHome::Map(_) | ToHome::Recall(_));
         let is_command = !is_question && !matches!(message, ToHome::Put(_) | ToHome::End(_));
         if is_command && mem::replace(&mut session.has_command, true) {
             return Err(Unexpected::malformed("a command while another one is under way"));
@@ -143,6 +143,10 @@ impl Homes {
             ToHome::Read(Read { id: number, extent }) => {
                 session.ask()?;
                 self.work(Work::Read(from, id, number, extent));
+            }
+            ToHome::Scrub(Scrub { id: number, extent }) => {
+                session.ask()?;
+                self.work(Work::Scrub(from, id, number, extent));
             }
             ToHome::Map(Map { id: number, extent }) => {
                 session.ask()?;
@@ -395,7 +399,9 @@ impl Machine for Homes {
             Done::Failed(id, number, text) => self.with(now, id, |volume, out| volume.failed(number, text, out)),
             Done::Stepped(id, step, outcome) => self.with(now, id, |volume, out| volume.stepped(step, outcome, out)),
             Done::Changed(id, outcome) => self.changed(now, id, &outcome),
-            Done::Read(to, id, data) => self.answer(to, Answered { id, data }),
+            Done::Read(to, id, Ok(data)) => self.answer(to, Answered { id, data }),
+            Done::Scrubbed(to, id, Ok(sums)) => self.answer(to, Scrubbed { id, sums }),
+            Done::Read(to, id, Err(why)) | Done::Scrubbed(to, id, Err(why)) => self.answer(to, Unread { id, why }),
             Done::Mapped(to, id, runs) => self.answer(to, Runs { id, runs }),
             Done::Recalled(to, id, entry) => self.answer(to, Recalled { id, entry }),
             Done::Kept(to, kept) => self.kept(to, kept),

@@ -83,6 +83,11 @@ impl Attachment {
         })
     }
 
+    /// The cache that it is attached with, if that is at this host.
+    pub(super) fn here(&self) -> Option<&Path> {
+        if let At::Here(cache) = &self.at { Some(cache) } else { None }
+    }
+
     fn cache(&self) -> Result<&Path> {
         match &self.at {
             At::Here(cache) => Ok(cache),

@@ -64,7 +64,8 @@ impl World {
             Some(Work::Ordered(_, Ordered::Discard(to, _))) => Done::Discarded(to, Ok(())),
             Some(Work::List(to, _)) => Done::Listed(to, Ok(volume_home::Homes { homes: Vec::new(), is_last: true })),
             Some(Work::Ordered(id, _)) => Done::Changed(id, outcome()),
-            Some(Work::Read(to, _, id, _)) => Done::Read(to, id, Bytes::new()),
+            Some(Work::Read(to, _, id, _)) => Done::Read(to, id, Ok(Bytes::new())),
+            Some(Work::Scrub(to, _, id, _)) => Done::Scrubbed(to, id, Ok(Vec::new())),
             Some(Work::Map(to, _, id, _)) => Done::Mapped(to, id, Vec::new()),
         };
         self.homes.disk(self.now, DiskDone::new(done));

@@ -1,0 +1,97 @@
+//! `thorp volume scrub`: a home, and a cache, compared by the checksums of their blocks.
+
+use super::live::Attachment;
+use super::store::Store;
+use super::stored;
+use crate::Result;
+use crate::cli::VolumeScrubArgs;
+use crate::output::{Output, bar};
+use crate::stopper::Interrupt;
+use serde_json::{Value, json};
+use volumes::{BLOCK, BlockSums, Difference, Scrub};
+
+pub(super) fn scrub(args: &VolumeScrubArgs, output: &mut Output) -> Result {
+    let interrupt = Interrupt::watch()?;
+    match &args.store {
+        Some(store) => scrub_stored(args, &Store::connect(store, &interrupt)?, output),
+        None => {
+            run(args, &with_cache(Scrub::of_home(&args.volume, args.beside.as_deref())?, args)?, &interrupt, output)
+        }
+    }
+}
+
+fn scrub_stored(args: &VolumeScrubArgs, store: &Store, output: &mut Output) -> Result {
+    let found = store.find(stored::name(&args.volume)?)?;
+    let scrub = || Ok::<_, crate::Error>(Scrub::of_store(store.home(found.id)?));
+    let attachment = Attachment::of_store(&found, None).filter(|_| args.cache.is_none());
+    let scrub = match attachment.as_ref().and_then(Attachment::here) {
+        // That of the registry may be gone.
+        Some(cache) => match scrub()?.with_cache(cache) {
+            Ok(scrub) => scrub,
+            Err(why) => {
+                eprintln!("the cache at {} is not compared: {why}", cache.display());
+                scrub()?
+            }
+        },
+        None => with_cache(scrub()?, args)?,
+    };
+    run(args, &scrub, store.interrupt(), output)
+}
+
+fn with_cache(scrub: Scrub, args: &VolumeScrubArgs) -> Result<Scrub> {
+    match &args.cache {
+        Some(cache) => Ok(scrub.with_cache(cache)?),
+        None => Ok(scrub),
+    }
+}
+
+fn run(args: &VolumeScrubArgs, scrub: &Scrub, interrupt: &Interrupt, output: &mut Output) -> Result {
+    let progress = bar("bytes are compared", scrub.size());
+    let mut at = 0;
+    let mut printed = Ok(());
+    let compared = scrub.run(&mut |bytes, differences| {
+        at = bytes;
+        progress.set_position(bytes);
+        printed = progress.suspend(|| differences.iter().try_for_each(|it| tell(it, output)));
+        printed.is_ok() && !interrupt.has_come()
+    });
+    progress.finish_and_clear();
+    let compared = compared?;
+    printed?;
+    let volume = args.volume.display();
+    let is_whole = at == scrub.size();
+    let fields = json!({
+        "volume": args.volume, "size": scrub.size(), "compared_bytes": at, "checked_blocks": compared.checked,
+        "unknown_blocks": compared.unknown, "cached_blocks": compared.cached, "differences": compared.differences,
+    });
+    let text = format!(
+        "{volume}: {} blocks compared with home's checksums, {} with a cache's; of {} home knows none; {} differ",
+        compared.checked, compared.cached, compared.unknown, compared.differences
+    );
+    output.line(&fields, text)?;
+    output.flush()?;
+    match compared.differences {
+        0 if is_whole => Ok(()),
+        0 => Err(format!("interrupted: {at} of {} bytes were compared", scrub.size()).into()),
+        1 => Err("a block is not the same everywhere".into()),
+        differences => Err(format!("{differences} blocks are not the same everywhere").into()),
+    }
+}
+
+fn tell(difference: &Difference, output: &mut Output) -> Result {
+    let Difference { block, home, cache } = difference;
+    let (meaning, offset) = (difference.meaning(), u64::from(*block) * BLOCK as u64);
+    let fields = json!({
+        "block": block, "offset": offset, "home": sums(*home), "cache": cache.map(sums), "meaning": meaning.name(),
+    });
+    let known = |kept: u32| if kept == 0 { "unknown".to_owned() } else { format!("{kept:08x}") };
+    let shown = |who: &str, sums: BlockSums| format!("{who} has {:08x}, and was {}", sums.read, known(sums.kept));
+    let cached = cache.map(|cache| format!("; {}", shown("the cache", cache))).unwrap_or_default();
+    let text = format!("block {block}: {}{cached}: {}", shown("home", *home), meaning.text());
+    output.line(&fields, text)
+}
+
+fn sums(BlockSums { kept, read }: BlockSums) -> Value {
+    let kept = (kept != 0).then(|| format!("{kept:08x}"));
+    json!({"kept": kept, "read": format!("{read:08x}")})
+}

@@ -1,0 +1,189 @@
+//! Blocks that change at home behind its back, and caches that come back older: nobody reads them as data, and `scrub` names
+//! them.
+
+use crate::program::{Folder, Ran, thorp};
+use crate::stored_volumes::{Host, Process, Site, version, write};
+use crate::volumes::BLOCK;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use volumes::nbd::client::Command;
+
+/// A byte of a file becomes another one, and the file looks as it did: as a disk does it that wears.
+fn wear(file: &Path, block: usize) {
+    let modified = fs::metadata(file).unwrap().modified().unwrap();
+    let (open, at) = (File::options().read(true).write(true).open(file).unwrap(), (block * BLOCK + 100) as u64);
+    let mut byte = [0];
+    open.read_exact_at(&mut byte, at).unwrap();
+    open.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    open.set_modified(modified).unwrap();
+}
+
+/// The differences that a scrub has told, and its last line.
+fn told(ran: &Ran) -> (Vec<(u64, String)>, Value) {
+    let mut lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.pop().unwrap_or_else(|| panic!("{}", ran.stderr));
+    let named = |line: &Value| (line["block"].as_u64().unwrap(), line["meaning"].as_str().unwrap().to_owned());
+    (lines.iter().map(named).collect(), last)
+}
+
+/// A scrub that has found differences fails, and says so.
+fn expect_differing(ran: &Ran) {
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("not the same everywhere"), "{}", ran.stderr);
+}
+
+/// Writes the first blocks of the volume, and detaches it: all of them are home.
+fn write_all(host: Host, blocks: u64, version: u64) {
+    let mut client = host.connect();
+    (0..blocks).for_each(|block| write(&mut client, block, version + block));
+    drop(client);
+    host.process.end();
+}
+
+fn read(host: &Host, block: usize) -> Result<u64, u32> {
+    let command = Command::Read { offset: (block * BLOCK) as u64, len: BLOCK as u32, whole: true };
+    let answer = host.connect().call(&command).unwrap();
+    if answer.error == 0 { Ok(version(&answer.data, 0)) } else { Err(answer.error) }
+}
+
+impl Site {
+    fn raw(&self) -> PathBuf {
+        let mut files = fs::read_dir(self.folder.path().join("homes")).unwrap().map(|it| it.unwrap().path());
+        files.find(|file| file.extension().is_some_and(|it| it == "raw")).unwrap()
+    }
+
+    fn scrub(&self, more: &[&str]) -> Ran {
+        thorp([&["volume", "scrub", "v", "--store", &self.address(), "--json"], more].concat())
+    }
+}
+
+#[test]
+fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
+    let site = Site::new(0);
+    site.create("1");
+    write_all(site.attach("host-1", &[]).unwrap(), 8, 70);
+    let (differences, last) = told(&site.scrub(&[]));
+    assert_eq!((differences, &last["checked_blocks"]), (vec![], &8.into()));
+    site.scrub(&[]).ok();
+
+    // Another host has nothing of it in its cache.
+    let host = site.attach("host-2", &[]).unwrap();
+    wear(&site.raw(), 3);
+    assert_eq!((read(&host, 2), read(&host, 4)), (Ok(72), Ok(74)));
+    assert!(read(&host, 3).is_err());
+    let words = ["volume", "status", "v", "--store", &site.address(), "--cache", &site.folder.file("host-2")];
+    let status = thorp(words).ok();
+    assert!(status.contains("block 3 of the volume is not what was written there"), "{status}");
+    assert!(status.contains("thorp volume scrub"), "{status}");
+    // While it is attached, and afterwards.
+    let scrubbed = site.scrub(&[]);
+    assert_eq!(told(&scrubbed).0, vec![(3, "home_damaged".to_owned())]);
+    expect_differing(&scrubbed);
+    host.process.end();
+    // The first host's cache has what was written.
+    let with_cache = site.scrub(&["--cache", &site.folder.file("host-1")]);
+    assert_eq!(told(&with_cache).0, vec![(3, "cache_has_it".to_owned())]);
+
+    // Written anew it is well.
+    let host = site.attach("host-2", &[]).unwrap();
+    write(&mut host.connect(), 3, 5);
+    host.process.end();
+    site.scrub(&[]).ok();
+    let host = site.attach("host-3", &[]).unwrap();
+    assert_eq!((read(&host, 2), read(&host, 3)), (Ok(72), Ok(5)));
+    host.process.end();
+}
+
+#[test]
+fn a_cache_that_was_put_back_from_an_older_copy_differs() {
+    let site = Site::new(0);
+    site.create("1");
+    write_all(site.attach("host-1", &[]).unwrap(), 8, 70);
+    let (cache, old) = (site.folder.path().join("host-1"), site.folder.path().join("old"));
+    fs::create_dir(&old).unwrap();
+    for file in fs::read_dir(&cache).unwrap().map(|file| file.unwrap()) {
+        if file.file_type().unwrap().is_file() {
+            fs::copy(file.path(), old.join(file.file_name())).unwrap();
+        }
+    }
+    write_all(site.attach("host-1", &[]).unwrap(), 2, 90);
+    let [cache, old] = [cache, old].map(|dir| dir.to_str().unwrap().to_owned());
+    let same = site.scrub(&["--cache", &cache]);
+    assert_eq!(told(&same).0, vec![]);
+    assert!(told(&same).1["cached_blocks"].as_u64().unwrap() >= 2);
+    same.ok();
+    let differs = ["cache_differs"; 2].map(str::to_owned);
+    let older = site.scrub(&["--cache", &old]);
+    assert_eq!(told(&older).0, (0..).zip(differs).collect::<Vec<_>>());
+    expect_differing(&older);
+    site.scrub(&[]).ok();
+}
+
+/// The process that has the volume is asked, while clients use it.
+#[test]
+fn the_clean_blocks_of_an_attached_volume_are_compared() {
+    let site = Site::new(0);
+    site.create("1");
+    write_all(site.attach("host-1", &[]).unwrap(), 64, 70);
+    let host = site.attach("host-1", &[]).unwrap();
+    let (differences, last) = told(&site.scrub(&[]));
+    assert_eq!((differences, &last["checked_blocks"]), (vec![], &64.into()));
+    assert!(last["cached_blocks"].as_u64().unwrap() >= 16, "{last}");
+    wear(&site.folder.path().join("host-1/clean.data"), 0);
+    let worn = site.scrub(&[]);
+    let [(block, meaning)] = &told(&worn).0[..] else { panic!("{}", worn.stdout) };
+    assert_eq!(meaning, "cache_damaged");
+    expect_differing(&worn);
+    // A client has it from home, and the cache has it anew.
+    assert_eq!(read(&host, *block as usize), Ok(70 + block));
+    site.scrub(&[]).ok();
+    // Blocks that are written meanwhile are none that differ.
+    let mut client = host.connect();
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            for round in 0..40 {
+                (0..64).for_each(|block| write(&mut client, block, 1000 * round + block));
+            }
+        });
+        while !writing.is_finished() {
+            site.scrub(&[]).ok();
+        }
+    });
+    host.process.end();
+}
+
+/// Of a volume of one host. Blocks that another program has written while nobody had it attached are right, and unknown.
+#[test]
+fn a_raw_file_is_compared_and_may_be_written_by_others() {
+    let folder = Folder::new();
+    let (home, cache) = (folder.file("disk.img"), folder.file("cache"));
+    let attach = || {
+        let socket = folder.path().join("v.nbd");
+        let listen = format!("unix:{}", socket.display());
+        let words = ["volume", "attach", &home, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
+        Host { process: Process::start(&words).unwrap(), socket }
+    };
+    let scrub = || thorp(["volume", "scrub", &home, "--json"]);
+    thorp(["volume", "create", &home, "--size", "8M"]).ok();
+    write_all(attach(), 8, 70);
+    assert_eq!(told(&scrub()).1["checked_blocks"], 8);
+    scrub().ok();
+    let host = attach();
+    assert!(thorp(["volume", "scrub", &home]).error().contains("attached"));
+    host.process.end();
+    wear(Path::new(&home), 5);
+    let worn = scrub();
+    assert_eq!(told(&worn).0, vec![(5, "home_damaged".to_owned())]);
+    expect_differing(&worn);
+    // Another program's writes are nobody's damage.
+    let file = File::options().write(true).open(&home).unwrap();
+    file.write_all_at(&[9; 2 * BLOCK], 6 * BLOCK as u64).unwrap();
+    drop(file);
+    assert_eq!(told(&scrub()).1["checked_blocks"], 0);
+    scrub().ok();
+    let host = attach();
+    assert_eq!((read(&host, 4), read(&host, 6)), (Ok(74), Ok(u64::from_le_bytes([9; 8]))));
+    host.process.end();
+}
