@@ -199,7 +199,7 @@ impl Attached {
         let asked = self.questions.iter().filter(|(_, answer)| answer.is_none());
         for id in asked.map(|(&id, _)| id).collect::<Vec<_>>() {
             if self.changes.contains_key(&id) {
-                // Who waits for it may have another home's word.
+                // A waiting caller may have another home's word.
                 self.outputs.push_back(Output::Wake(Waiter(id)));
             } else {
                 self.answer(id, Answer::Away);

@@ -49,8 +49,8 @@ pub(crate) struct Coherence {
 
 #[derive(Debug)]
 enum Home {
-    /// In this process.
-    Own(Site, Cache),
+    /// In this process, and its cache.
+    Own(Box<(Site, Cache)>),
     /// In processes of their own.
     Shared(Vec<SharedHome>),
 }
@@ -89,7 +89,7 @@ impl Coherence {
         let site = Site::start(&SiteConfig { responses_max, ..config.site.clone() }, runtime)?;
         let has_others = config.site.hub.is_some() || config.site.listen.is_some();
         let (cache, announcements) = (site.cache(), Announcements::to(site.changes()));
-        Ok(Self { home: Home::Own(site, cache), announcements, has_others })
+        Ok(Self { home: Home::Own(Box::new((site, cache))), announcements, has_others })
     }
 
     /// Look-ups of this thread, which serves clients, have sessions of their own as long as what this gives is there.
@@ -100,7 +100,7 @@ impl Coherence {
     /// The homes in processes of their own.
     fn shared(&self) -> &[SharedHome] {
         match &self.home {
-            Home::Own(..) => &[],
+            Home::Own(_) => &[],
             Home::Shared(homes) => homes,
         }
     }
@@ -109,20 +109,20 @@ impl Coherence {
     /// does not depend on which of several applications answers. Where a home is added, only what comes to it has another one.
     fn cache(&self, key: &[u8]) -> &Cache {
         match &self.home {
-            Home::Own(_, cache) => cache,
+            Home::Own(own) => &own.1,
             Home::Shared(homes) => &homes[place(homes.iter().map(|home| home.number), key)].cache,
         }
     }
 
     fn caches(&self) -> impl Iterator<Item = &Cache> {
-        let own = if let Home::Own(_, cache) = &self.home { Some(cache) } else { None };
+        let own = if let Home::Own(own) = &self.home { Some(&own.1) } else { None };
         own.into_iter().chain(self.shared().iter().map(|home| &home.cache))
     }
 
     /// Where its hub listens for the homes of others.
     pub(crate) fn hub_address(&self) -> Option<SocketAddr> {
         match &self.home {
-            Home::Own(site, _) => site.address(),
+            Home::Own(own) => own.0.address(),
             Home::Shared(_) => None,
         }
     }
@@ -159,7 +159,7 @@ impl Coherence {
 
     /// The places of the stored responses that depend on something; `None` where the home is another process.
     pub(crate) fn slots_of(&self, dependency: &Dependency) -> Option<HashSet<u32>> {
-        if let Home::Own(_, cache) = &self.home { cache.slots_of(dependency) } else { None }
+        if let Home::Own(own) = &self.home { own.1.slots_of(dependency) } else { None }
     }
 
     /// The number of stored responses at its homes that depend on each of these; `None` if they do not say so in time.
@@ -190,8 +190,8 @@ impl Coherence {
 
     /// Nothing is answered here any more: updates do not wait for a home of this process.
     pub(crate) fn leave(&self) {
-        if let Home::Own(site, _) = &self.home {
-            site.leave();
+        if let Home::Own(own) = &self.home {
+            own.0.leave();
         }
     }
 
@@ -210,7 +210,7 @@ impl Coherence {
     /// Why the hub is not reached, or the first of the homes that are not, if they are other processes.
     pub(crate) fn trouble(&self) -> Option<ConnectError> {
         match &self.home {
-            Home::Own(site, _) => site.updates().trouble(),
+            Home::Own(own) => own.0.updates().trouble(),
             Home::Shared(homes) => homes.iter().find_map(|home| home.home.trouble()),
         }
     }

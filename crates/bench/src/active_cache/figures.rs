@@ -217,10 +217,10 @@ impl<'a> Figures<'a> {
     fn placed(&self) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         self.pace.begin(PLACED);
-        let schemes: Vec<_> = [Scheme::DependencyLists].into_iter().chain(self.homes().map(|(it, _)| it)).collect();
+        let schemes: Vec<_> = [Scheme::DependencyLists].into_iter().chain(placements().map(|(it, _)| it)).collect();
         let cases: Vec<_> = [1, 5].into_iter().flat_map(|trace| schemes.iter().map(move |it| (*it, trace))).collect();
         let runs = self.in_turns(&cases, Trace::number)?;
-        for (scheme, place) in self.homes() {
+        for (scheme, place) in placements() {
             for trace in [1, 5] {
                 let (inside, run) = (Self::of(&runs, Scheme::DependencyLists, trace)?, Self::of(&runs, scheme, trace)?);
                 rows.push(run.row("8", format!("{}, trace {trace}", scheme.name()), "pages/s", run.pages_per_s()));
@@ -232,12 +232,6 @@ impl<'a> Figures<'a> {
             rows.push(Row::missing("8", case, "pages/s", why.to_string()));
         }
         Ok(rows)
-    }
-
-    /// Those placements of homes that this machine can run.
-    fn homes(&self) -> impl Iterator<Item = (Scheme, &'static str)> + use<> {
-        let has_fabric = fabric::Shim::load().is_ok();
-        HOMES.into_iter().filter(move |(scheme, _)| has_fabric || *scheme != Scheme::HomesByFabric)
     }
 
     /// Figure 9.
@@ -302,7 +296,7 @@ impl<'a> Figures<'a> {
         for pairs in LOADS {
             self.pace.begin(&loaded(pairs));
             let _strain = Strain::start(&self.cluster.cores, pairs)?;
-            let homes = self.homes().map(|(scheme, _)| scheme);
+            let homes = placements().map(|(scheme, _)| scheme);
             let schemes = [Scheme::NoCache, Scheme::DependencyLists].into_iter().chain(homes);
             let runs = self.in_turns(&schemes.map(|scheme| (scheme, 5)).collect::<Vec<_>>(), Trace::number)?;
             for run in &runs {
@@ -323,6 +317,12 @@ impl<'a> Figures<'a> {
         rows.extend(most.map(|loaded| loaded.paper(21.9).target(Target::AtLeast(21.9))));
         Ok(rows)
     }
+}
+
+/// Those placements of homes beside the applications that this machine can run.
+fn placements() -> impl Iterator<Item = (Scheme, &'static str)> {
+    let has_fabric = fabric::Shim::load().is_ok();
+    HOMES.into_iter().filter(move |(scheme, _)| has_fabric || *scheme != Scheme::HomesByFabric)
 }
 
 /// How long the cases of a part are measured: as long as they are to be, or as there is time.

@@ -86,7 +86,7 @@ impl Proxy {
         (head.to_owned(), body.to_owned())
     }
 
-    /// What operators are told.
+    /// The status, as operators are told it.
     fn status(&self) -> Value {
         let mut stream = TcpStream::connect(&self.admin).unwrap();
         write!(stream, "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
