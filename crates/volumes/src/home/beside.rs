@@ -18,8 +18,8 @@ use vfs::{Directory, Doing, FileError, Files};
 
 const KIND: Kind = Kind { title: "thorp volume beside", format: 1, fields: &["dir"] };
 
-/// The ends of the names of the files beside a home.
-const ENDS: [&str; 4] = ["thorp", "journal", "sums", "beside"];
+/// The ends of the names of the files beside a home that are taken for those of a new one; checksums are not.
+const ENDS: [&str; 3] = ["thorp", "journal", "beside"];
 
 fn name_of(home: &str) -> String {
     format!("{home}.beside")
