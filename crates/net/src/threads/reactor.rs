@@ -292,3 +292,24 @@ impl Drop for Away<'_> {
         self.0.away.fetch_sub(1, SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::getpriority_process;
+
+    #[test]
+    fn the_readers_of_a_prompt_reactor_go_before_others_where_the_system_lets_them() {
+        let is_let = thread::spawn(|| setpriority_process(Some(gettid()), PROMPT).is_ok()).join().unwrap();
+        let niceness = |priority: Priority| {
+            let reader = thread::spawn(move || {
+                priority.take();
+                getpriority_process(Some(gettid())).unwrap()
+            });
+            reader.join().unwrap()
+        };
+        let usual = niceness(Priority::Usual);
+        assert_eq!(niceness(Priority::Prompt), if is_let { PROMPT } else { usual });
+        assert_eq!(niceness(Priority::Usual), usual, "it is the thread's own");
+    }
+}
