@@ -71,7 +71,7 @@ fn a_home_that_a_killed_import_leaves_is_found_and_removed() {
     assert!(said.lines().any(|line| line.starts_with(&home) && line.ends_with("of no volume")), "{said}");
 
     // A minute later.
-    for end in ["raw", "mark"] {
+    for end in ["raw", "mark", "sums"] {
         let path = Path::new(&site.folder.file("homes")).join(format!("{home}.{end}"));
         let file = File::options().write(true).open(path).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(61)).unwrap();
