@@ -76,7 +76,7 @@ fn memory_and_disk_together_miss_about_as_often_as_one_memory_of_their_size() {
                 from_disk += 1;
             } else {
                 misses += 1;
-                let (since, ticket) = (entries.removals(name.hash), tokio.block_on(coherence.ticket()));
+                let (since, ticket) = (entries.removals(name.hash), tokio.block_on(coherence.ticket(&name.key)));
                 let claim = tokio.block_on(coherence.store(ticket, &name.key, &Dependencies::default())).unwrap();
                 assert!(entries.insert(&name, since, stored(&policy, &request), &content, claim));
             }
