@@ -44,14 +44,16 @@ impl Groups {
 pub(crate) const READERS: usize = CLIENTS - 1;
 
 /// A writer and three readers, grouped so; `warm_up` and `measured` transactions of each reader. The writer goes on for as
-/// long as they do, and this share of its transactions writes: with leases readers are a hundred times as fast.
+/// long as they do, and this share of its transactions writes: with leases readers are a hundred times as fast. So does the
+/// reader that is not in the writer's group, where the others are: it is far slower than they are.
 pub(crate) fn setting(groups: Groups, round_trip: Duration, warm_up: u32, measured: u32, writes: f64) -> Setting {
+    let is_load = |client| client == 1 || groups == Groups::Writer && client == CLIENTS;
     let plan = |client: usize| Plan {
         warm_up,
         measured,
         writes: if client == 1 { writes } else { 0.0 },
         seed: 2000 + client as u64,
-        afterwards: if client == 1 { Afterwards::IsLoad } else { Afterwards::GoOn },
+        afterwards: if is_load(client) { Afterwards::IsLoad } else { Afterwards::GoOn },
     };
     Setting {
         plans: (1..=CLIENTS).map(plan).collect(),

@@ -8,7 +8,7 @@ use net::Emulator;
 use objects::{Db, Ref, wait_for};
 use std::net::SocketAddr;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use types::MAIN_SPACE;
 use workloads::oo7::{Module, Size, build};
 
@@ -40,8 +40,8 @@ impl Store {
         Ok(Self { server, module })
     }
 
-    /// Runs a setting on sockets. Gives where each client's time went.
-    pub(crate) fn run(&self, setting: &Setting) -> Result<Vec<Spent>> {
+    /// Runs a setting on sockets, and measures it for no longer than this if it is said. Gives where each client's time went.
+    pub(crate) fn run(&self, setting: &Setting, within: Option<Duration>) -> Result<Vec<Spent>> {
         // An emulated distance of nothing would still be a process between.
         let link = (!setting.round_trip.is_zero())
             .then(|| Emulator::start(self.server.address(), setting.round_trip / 2, None))
@@ -54,7 +54,7 @@ impl Store {
         };
         let workers: Vec<Worker> =
             (1..=setting.plans.len()).map(|client| self.worker(setting, address(client))).collect::<Result<_>>()?;
-        let crowd = Crowd::of(&setting.plans);
+        let crowd = Crowd::of(&setting.plans).within(within);
         thread::scope(|scope| {
             let crowd = &crowd;
             let work = |(worker, plan)| scope.spawn(move || wait_for(Worker::run(worker, plan, crowd)));

@@ -11,6 +11,7 @@ use super::virtual_time::Setting;
 use super::worker::Spent;
 use crate::Result;
 use crate::pace::Pace;
+use std::time::Duration;
 
 /// Their round trips, in milliseconds. The nearer the store, the more of the time is the processors', of which each process
 /// has one of its own in virtual time. In virtual time the distance is the one that the emulator really makes.
@@ -27,6 +28,9 @@ const LEVELS_FIXED: u32 = 4;
 /// Such readers never wait. In virtual time each computes on a processor of its own: where they are more than the machine
 /// has, they take longer on sockets by what they take from each other.
 const LEASED_TRANSACTIONS: u32 = 40_000;
+
+/// How long a run with leases may take at least.
+const LEASED_MIN: Duration = Duration::from_secs(10);
 
 /// How far a point on sockets may be from the same point in virtual time.
 const AGREEMENT: Target = Target::Within { of: 1.0, by: 0.15 };
@@ -53,7 +57,7 @@ impl Bench<'_> {
                 let setting = cold::setting(clients, is_group, ms(trip), transactions);
                 let case = format!("{case}, {trip} ms");
                 self.pace.say(format!("{case}, on sockets"))?;
-                let real = cold::all(&store.run(&setting)?);
+                let real = cold::all(&store.run(&setting, None)?);
                 let setting = Setting { round_trip: emulated, ..setting };
                 let simulated = cold::all(&self.simulate(&[setting])?[0]);
                 rows.extend(self.agreement("7", &case, transactions, &real, &simulated));
@@ -78,7 +82,7 @@ impl Bench<'_> {
                 let case = format!("{system}, {trip} ms");
                 self.pace.say(format!("{case}, on sockets"))?;
                 let setting = setting(groups, trip, transactions);
-                let real = groups.readers(&store.run(&setting)?);
+                let real = groups.readers(&store.run(&setting, None)?);
                 let setting = Setting { round_trip: emulated, ..setting };
                 let simulated = groups.readers(&self.simulate(&[setting])?[0]);
                 if groups == Groups::Base {
@@ -89,15 +93,18 @@ impl Bench<'_> {
         }
         // The last Base was 40 ms from the store, as these are.
         let groups = [("readers' group, leased", Groups::Reader), ("writer's group, leased", Groups::Writer)];
-        for (case, groups) in groups {
+        for ((case, groups), left) in groups.into_iter().zip([4, 2]) {
             self.pace.say(format!("{case}, on sockets"))?;
-            let setting = setting(groups, 40, leased_transactions).with_leases();
-            let spent = leased.run(&setting)?;
-            let ours = saved(base_ms, groups.readers(&spent).breakdown().total());
-            let lone = hot::with_one_reader(setting);
-            let (alone, simulated) = (leased.run(&lone)?[1], self.simulate(&[lone])?[0][1]);
-            rows.extend(self.agreement("10", &format!("{case}, one"), leased_transactions, &alone, &simulated));
-            let case = format!("{case}, {leased_transactions} transactions, sockets");
+            // A reader far from the writer waits for what that has written: then there are fewer transactions.
+            let within = |left| Some((self.pace.part_left() / left).max(LEASED_MIN));
+            let measured = |measured| setting(groups, 40, measured).with_leases();
+            let spent = leased.run(&measured(leased_transactions), within(left))?;
+            let readers = groups.readers(&spent);
+            let ours = saved(base_ms, readers.breakdown().total());
+            let alone = leased.run(&hot::with_one_reader(measured(leased_transactions)), within(left - 1))?[1];
+            let simulated = self.simulate(&[hot::with_one_reader(measured(alone.transactions))])?[0][1];
+            rows.extend(self.agreement("10", &format!("{case}, one"), alone.transactions, &alone, &simulated));
+            let case = format!("{case}, {} transactions, sockets", readers.transactions);
             rows.push(Row::new("10", format!("{case}, saved"), "%", ours).target(LEASED));
             let writer = spent[0].breakdown();
             rows.push(Row::new("10", format!("{case}, the writer"), "ms", writer.total()).breakdown(writer).aside());

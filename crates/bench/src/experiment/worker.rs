@@ -103,13 +103,20 @@ pub(crate) struct Crowd {
     /// Clients that are waited for and have not warmed theirs, and those that are not done.
     warming: AtomicUsize,
     busy: AtomicUsize,
+    /// For how long those that are measured go on at most, from when their caches are warm.
+    within: Option<Duration>,
 }
 
 impl Crowd {
     pub(crate) fn of(plans: &[Plan]) -> Self {
         let load = plans.iter().filter(|plan| plan.afterwards == Afterwards::IsLoad).count();
         let others = || AtomicUsize::new(plans.len() - load);
-        Self { loading: AtomicUsize::new(load), warming: others(), busy: others() }
+        Self { loading: AtomicUsize::new(load), warming: others(), busy: others(), within: None }
+    }
+
+    /// The same, measured for so long at most.
+    pub(crate) fn within(self, within: Option<Duration>) -> Self {
+        Self { within, ..self }
     }
 
     fn is_loading(&self) -> bool {
@@ -118,6 +125,10 @@ impl Crowd {
 
     fn is_warming(&self) -> bool {
         self.warming.load(SeqCst) > 0
+    }
+
+    fn is_late(&self, begun: Instant) -> bool {
+        self.within.is_some_and(|within| begun.elapsed() >= within)
     }
 
     fn is_busy(&self) -> bool {
@@ -253,11 +264,13 @@ impl Worker {
             self.transaction(plan, &mut random).await?;
         }
         crowd.warming.fetch_sub(1, SeqCst);
-        let (begun, mut commit) = (self.begin(), Duration::ZERO);
-        for _ in 0..plan.measured {
+        let (begun, mut commit, mut measured) = (self.begin(), Duration::ZERO, 0);
+        let now = Instant::now();
+        while measured < plan.measured && (measured == 0 || !crowd.is_late(now)) {
             commit += self.transaction(plan, &mut random).await?;
+            measured += 1;
         }
-        let spent = self.spent(&begun, plan.measured, commit);
+        let spent = self.spent(&begun, measured, commit);
         crowd.busy.fetch_sub(1, SeqCst);
         while plan.afterwards == Afterwards::GoOn && crowd.is_busy() {
             self.transaction(plan, &mut random).await?;
