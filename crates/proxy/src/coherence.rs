@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::timeout;
 use types::limits::DEPENDENCY_BYTES_MAX;
+use types::splitmix;
 
 /// The place of a stored response at its home.
 pub(crate) use coherence::Claim;
@@ -71,7 +72,7 @@ impl SharedHome {
             Some(provider) => AttachedHome::attach_by_fabric(address, provider, runtime)?,
             None => AttachedHome::attach(address, runtime)?,
         };
-        let number = fnv1a(FNV_BASIS, address.to_string().as_bytes());
+        let number = fnv1a(address.to_string().as_bytes());
         Ok(Self { address: address.clone(), number, cache: home.cache(), home })
     }
 }
@@ -224,22 +225,15 @@ impl Coherence {
 /// The place of the home of a key among the numbers of several: the one whose number together with the key has the greatest
 /// hash (rendezvous hashing). It is the same in all proxies that say the homes' addresses alike, in whatever order.
 fn place(homes: impl Iterator<Item = u64>, key: &[u8]) -> usize {
-    let weight = |number| mix(fnv1a(number, key));
+    let key = fnv1a(key);
+    // FNV changes the high bits too little, by which hashes are compared.
+    let weight = |number| splitmix(&mut (number ^ key));
     homes.enumerate().max_by_key(|(_, number)| weight(*number)).map_or(0, |(at, _)| at)
 }
 
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a, from a beginning.
-fn fnv1a(basis: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(basis, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The last step of MurmurHash3: FNV changes the high bits too little, by which hashes are compared.
-fn mix(hash: u64) -> u64 {
-    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
+/// FNV-1a.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The dependencies that the response to an unsafe request says it has changed.
@@ -261,7 +255,7 @@ mod tests {
 
     #[test]
     fn keys_are_shared_out_alike_wherever_the_homes_are_said_and_few_move_to_one_that_is_added() {
-        let number = |address: &str| fnv1a(FNV_BASIS, address.as_bytes());
+        let number = |address: &str| fnv1a(address.as_bytes());
         let (two, turned) = (["shed:7430", "barn:7430"].map(number), ["barn:7430", "shed:7430"].map(number));
         let three = [two[0], two[1], number("mill:7430")];
         let (mut of, mut moved) = ([0; 3], 0);
