@@ -9,6 +9,11 @@ pub const BLOCK: usize = 4096;
 /// A run of blocks: the numbers of the first one and of the one behind the last.
 pub(crate) type Blocks = Range<u32>;
 
+/// The checksum of a block as it is kept beside it, CRC32C; never 0, which says that nobody knows.
+pub(crate) fn sum_of(block: &[u8]) -> u32 {
+    crc32c::crc32c(block).max(1)
+}
+
 /// A map from blocks to values. Its size is the number of runs, so a trim of a whole volume is one entry.
 #[derive(Clone, Debug)]
 pub(crate) struct ExtentMap<T> {

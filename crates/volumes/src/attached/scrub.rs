@@ -1,7 +1,6 @@
 //! The clean blocks of a volume that is attached, for a comparison with home's.
 
 use super::{Attached, Core};
-use crate::extents::BLOCK;
 use protocol::volume_home::BlockSums;
 
 impl Attached {
@@ -16,10 +15,8 @@ impl Attached {
 impl Core {
     fn clean_sums_of(&self, block: u32) -> Option<BlockSums> {
         let (slot, checksum) = self.state().clean.look(block)?;
-        let mut bytes = [0; BLOCK];
-        let kept = checksum.max(1);
-        let read = self.clean.read(slot, &mut bytes).map_or(!kept, |()| crc32c::crc32c(&bytes).max(1));
+        let sums = self.clean.sums(slot, checksum);
         // Another block may have come there meanwhile.
-        self.state().clean.is_in(slot, block, checksum).then_some(BlockSums { kept, read })
+        self.state().clean.is_in(slot, block, checksum).then_some(sums)
     }
 }

@@ -16,7 +16,8 @@
 //! and before it says so to anybody else, those are gone from the disk, too: the next start knows less.
 
 use super::slots::Slots;
-use crate::extents::{BLOCK, Blocks};
+use crate::extents::{BLOCK, Blocks, sum_of};
+use protocol::volume_home::BlockSums;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -263,6 +264,13 @@ impl CleanFiles {
             }
         }
         Ok(())
+    }
+
+    /// The checksum that is kept of the block in a slot, and that of what is read there: what cannot be read is not what was kept.
+    pub(crate) fn sums(&self, slot: u32, checksum: u32) -> BlockSums {
+        let (kept, mut bytes) = (checksum.max(1), [0; BLOCK]);
+        let read = self.read(slot, &mut bytes).map_or(!kept, |()| sum_of(&bytes));
+        BlockSums { kept, read }
     }
 
     /// Reads the blocks of slots that follow each other.

@@ -61,12 +61,12 @@ impl Slots {
 
     /// The slot of a block and its checksum: a use.
     pub(crate) fn find(&mut self, block: u32) -> Option<(u32, u32)> {
-        let slot = self.index.find(block, &self.blocks)?;
-        let uses = &mut self.uses[slot as usize];
+        let found = self.look(block)?;
+        let uses = &mut self.uses[found.0 as usize];
         if *uses & !QUEUED < USES_MAX {
             *uses += 1;
         }
-        Some((slot, self.checksums[slot as usize]))
+        Some(found)
     }
 
     /// The same for one who does not use it.

@@ -5,8 +5,8 @@
 //! been between the two.
 
 use super::pieces::{Piece, put};
-use super::sums::{Sums, kept, sum_of};
-use crate::extents::{BLOCK, Blocks};
+use super::sums::{Sums, kept};
+use crate::extents::{BLOCK, Blocks, sum_of};
 use protocol::volume_home::BlockSums;
 use std::io;
 use std::path::PathBuf;

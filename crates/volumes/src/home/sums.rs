@@ -19,7 +19,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::extents::{BLOCK, Blocks};
+use crate::extents::{BLOCK, Blocks, sum_of};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,11 +45,6 @@ const MARKED_FOR: Duration = Duration::from_secs(60);
 
 /// After a crash the times of the two files may be apart by so much, in nanoseconds.
 const APART_NS: u64 = 10_000_000_000;
-
-/// The sum of a block; never 0, which says that nobody knows.
-pub(crate) fn sum_of(block: &[u8]) -> u32 {
-    crc32c::crc32c(block).max(1)
-}
 
 /// Some regions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -227,6 +227,8 @@ impl VolumeFiles {
                 let is_bytes = matches!(piece, Piece::Bytes(..));
                 self.together.add(piece, &self.file)?;
                 if let Some((at, len)) = is_bytes.then(|| self.unsynced.add(extent)).flatten() {
+                    // The disk begins with what is there.
+                    self.together.write(&self.file)?;
                     self.file.raw().begin_sync(at, len);
                 }
             }

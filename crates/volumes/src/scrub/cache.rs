@@ -3,7 +3,6 @@
 use super::ScrubError;
 use crate::attached::{Marker, lock_cache};
 use crate::cache::CleanFiles;
-use crate::extents::BLOCK;
 use protocol::volume_home::BlockSums;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,11 +34,9 @@ impl CacheAtRest {
         Ok(Some(Self { files, blocks, _lock: lock }))
     }
 
-    /// The sums of a block that it has; what cannot be read is not what was kept.
+    /// The sums of a block that it has.
     pub(super) fn sums(&self, block: u32) -> Option<BlockSums> {
-        let &(slot, kept) = self.blocks.get(&block)?;
-        let (kept, mut bytes) = (kept.max(1), [0; BLOCK]);
-        let read = self.files.read(slot, &mut bytes).map_or(!kept, |()| crc32c::crc32c(&bytes).max(1));
-        Some(BlockSums { kept, read })
+        let &(slot, checksum) = self.blocks.get(&block)?;
+        Some(self.files.sums(slot, checksum))
     }
 }
