@@ -411,16 +411,8 @@ pub(crate) struct VolumeSnapshotArgs {
 pub(crate) struct VolumeScrubArgs {
     /// The name of the volume; or without --store its home, which is not attached then.
     pub(crate) volume: PathBuf,
-    /// The address of the store; or several, separated by commas.
-    #[arg(long, value_name = "ADDR", conflicts_with = "beside")]
-    pub(crate) store: Option<String>,
-    /// The directory of the files beside the home, if they are in another one.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) beside: Option<PathBuf>,
-    /// The cache whose clean blocks are compared; without it, that with which the volume of a store is attached at this host, or was
-    /// last.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cache: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: VolumePlace,
 }
 
 /// `thorp volume export`.
@@ -470,7 +462,8 @@ Examples:
   thorp volume scrub v --store store:7411 --cache /ssd/v
   thorp volume scrub disk.img
 
-A volume of a store may be attached and used meanwhile. Home knows no checksum of what was
+A volume of a store may be attached and used meanwhile. The clean blocks that are compared are those of
+--cache, or of the cache that it is attached with at this host, or was last. Home knows no checksum of what was
 never written through it, or of what was written last before it was killed: these blocks are counted as unknown.";
 
 const VOLUME_IMPORT_HELP: &str = "\

@@ -12,18 +12,21 @@ use volumes::{BLOCK, BlockSums, Difference, Scrub};
 
 pub(super) fn scrub(args: &VolumeScrubArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch()?;
-    match &args.store {
+    match &args.place.store {
         Some(store) => scrub_stored(args, &Store::connect(store, &interrupt)?, output),
-        None => {
-            run(args, &with_cache(Scrub::of_home(&args.volume, args.beside.as_deref())?, args)?, &interrupt, output)
-        }
+        None => run(
+            args,
+            &with_cache(Scrub::of_home(&args.volume, args.place.beside.as_deref())?, args)?,
+            &interrupt,
+            output,
+        ),
     }
 }
 
 fn scrub_stored(args: &VolumeScrubArgs, store: &Store, output: &mut Output) -> Result {
     let found = store.find(stored::name(&args.volume)?)?;
     let scrub = || Ok::<_, crate::Error>(Scrub::of_store(store.home(found.id)?));
-    let attachment = Attachment::of_store(&found, None).filter(|_| args.cache.is_none());
+    let attachment = Attachment::of_store(&found, None).filter(|_| args.place.cache.is_none());
     let scrub = match attachment.as_ref().and_then(Attachment::here) {
         // That of the registry may be gone.
         Some(cache) => match scrub()?.with_cache(cache) {
@@ -39,7 +42,7 @@ fn scrub_stored(args: &VolumeScrubArgs, store: &Store, output: &mut Output) -> R
 }
 
 fn with_cache(scrub: Scrub, args: &VolumeScrubArgs) -> Result<Scrub> {
-    match &args.cache {
+    match &args.place.cache {
         Some(cache) => Ok(scrub.with_cache(cache)?),
         None => Ok(scrub),
     }
