@@ -4,7 +4,7 @@ mod common;
 #[path = "common/relay.rs"]
 mod relay;
 
-use coherence::{AttachedHome, Changes, HomeAddress, HomeServer, NotStored, ShareConfig, Site, SiteConfig};
+use coherence::{AttachedHome, Changes, HomeServer, NotStored, ShareConfig, Site, SiteConfig};
 use common::{LEASE, PATIENCE, item, stored, until};
 use net::Runtime;
 use relay::Relay;
@@ -98,9 +98,7 @@ async fn the_next_home_is_found_and_knows_nothing_of_the_one_before() {
 async fn behind_a_dead_line_nothing_is_proven_in_bounded_time() {
     let runtime = Runtime::start().unwrap();
     let home = home(anywhere(), 100, &runtime);
-    let sessions = home.address().unwrap();
-    let relay = Relay::to(SocketAddr::new(sessions.ip(), sessions.port() + 1));
-    let address = HomeAddress::Network { sessions: sessions.to_string(), look_ups: relay.address().to_string() };
+    let (relay, address) = Relay::to_responder(home.address().unwrap());
     let cache = AttachedHome::attach(&address, &runtime).unwrap();
     let claim = stored(&cache.cache(), &item(1)).await;
     assert!(claim.look().await);
@@ -119,9 +117,7 @@ async fn behind_a_dead_line_nothing_is_proven_in_bounded_time() {
 async fn a_thread_that_serves_receives_its_own_look_ups() {
     let runtime = Runtime::start().unwrap();
     let home = home(anywhere(), 100, &runtime);
-    let sessions = home.address().unwrap();
-    let relay = Relay::to(SocketAddr::new(sessions.ip(), sessions.port() + 1));
-    let address = HomeAddress::Network { sessions: sessions.to_string(), look_ups: relay.address().to_string() };
+    let (relay, address) = Relay::to_responder(home.address().unwrap());
     let cache = AttachedHome::attach(&address, &runtime).unwrap();
     let claim = stored(&cache.cache(), &item(1)).await;
     let own = AttachedHome::look_up_here([&cache]);

@@ -37,8 +37,7 @@ fn anywhere() -> SocketAddr {
 
 /// A cache whose line to the responder can be dead.
 fn attach(home: SocketAddr, runtime: &Runtime) -> (AttachedHome, Relay) {
-    let relay = Relay::to(SocketAddr::new(home.ip(), home.port() + 1));
-    let address = HomeAddress::Network { sessions: home.to_string(), look_ups: relay.address().to_string() };
+    let (relay, address) = Relay::to_responder(home);
     (AttachedHome::attach_by_fabric(&address, PROVIDER, runtime).unwrap(), relay)
 }
 

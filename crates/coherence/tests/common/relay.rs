@@ -1,5 +1,6 @@
 //! A line between two ends of TCP that can be dead.
 
+use coherence::HomeAddress;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -35,6 +36,13 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
+    /// One to who answers look-ups for a home that takes sessions there, and the address of the home behind it.
+    pub(crate) fn to_responder(home: SocketAddr) -> (Self, HomeAddress) {
+        let relay = Self::to(SocketAddr::new(home.ip(), home.port() + 1));
+        let look_ups = relay.address().to_string();
+        (relay, HomeAddress::Network { sessions: home.to_string(), look_ups })
+    }
+
     pub(crate) fn to(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
