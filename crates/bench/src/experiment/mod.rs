@@ -82,10 +82,10 @@ impl Experiment {
         let seconds = match self {
             Self::Table(1) | Self::Figure(9) => 15.0,
             Self::Table(_) | Self::Failover => 10.0,
-            Self::Figure(7) => 100.0,
+            Self::Figure(7) => 180.0,
             Self::Figure(8 | 11) => 20.0,
-            Self::Figure(10) => 200.0,
-            Self::Figure(_) => 60.0,
+            Self::Figure(10) => 400.0,
+            Self::Figure(_) => 170.0,
         };
         (self.name(), seconds)
     }

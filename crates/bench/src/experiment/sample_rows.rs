@@ -29,14 +29,23 @@ const LEVELS_FIXED: u32 = 4;
 /// has, they take longer on sockets by what they take from each other.
 const LEASED_TRANSACTIONS: u32 = 40_000;
 
-/// How long a run with leases may take at least.
+/// How long a run with leases may take at least, and at most.
 const LEASED_MIN: Duration = Duration::from_secs(10);
+const LEASED_MAX: Duration = Duration::from_secs(30);
 
 /// How far a point on sockets may be from the same point in virtual time.
 const AGREEMENT: Target = Target::Within { of: 1.0, by: 0.15 };
 
-/// The seconds that the points of figure 7 and those of figure 10 take, most of them waiting for the distance.
-const SECONDS: [f64; 2] = [80.0, 180.0];
+/// The seconds that the points of figure 7 and those of figure 10 take, most of them waiting for the distance; and a pair of
+/// those with leases.
+const SECONDS: [f64; 2] = [80.0, 210.0];
+const LEASED_SECONDS: f64 = 80.0;
+
+/// The seconds of those that a point so many milliseconds away takes, about: the longer, the farther.
+fn seconds_of(seconds: f64, trip: u64, points: usize) -> f64 {
+    let far: u64 = ROUND_TRIPS.iter().map(|trip| trip + 1).sum();
+    seconds * (trip + 1) as f64 / far as f64 / points as f64
+}
 
 /// The part of a number of transactions for which there is time, but a tenth at least.
 fn so_many(transactions: u32, pace: &Pace, seconds: f64) -> u32 {
@@ -60,6 +69,7 @@ impl Bench<'_> {
                 let real = cold::all(&store.run(&setting, None)?);
                 let setting = Setting { round_trip: emulated, ..setting };
                 let simulated = cold::all(&self.simulate(&[setting])?[0]);
+                self.pace.worked(seconds_of(SECONDS[0], trip, 3));
                 rows.extend(self.agreement("7", &case, transactions, &real, &simulated));
             }
         }
@@ -68,8 +78,9 @@ impl Bench<'_> {
 
     /// Points of figures 10 and 12.
     pub(crate) fn hot_sample(&self, store: &Store, leased: &Store) -> Result<Vec<Row>> {
+        let seconds = SECONDS[1] + 2.0 * LEASED_SECONDS;
         let [transactions, leased_transactions] =
-            [TRANSACTIONS, LEASED_TRANSACTIONS].map(|transactions| so_many(transactions, self.pace, SECONDS[1]));
+            [TRANSACTIONS, LEASED_TRANSACTIONS].map(|transactions| so_many(transactions, self.pace, seconds));
         let setting = |groups, trip, measured| {
             let setting = hot::setting(groups, ms(trip), transactions, measured, hot::WRITES);
             Setting { levels_fixed: LEVELS_FIXED, ..setting }
@@ -88,6 +99,7 @@ impl Bench<'_> {
                 if groups == Groups::Base {
                     base_ms = real.breakdown().total();
                 }
+                self.pace.worked(seconds_of(SECONDS[1], trip, systems.len()));
                 rows.extend(self.agreement("10", &case, transactions, &real, &simulated));
             }
         }
@@ -96,13 +108,14 @@ impl Bench<'_> {
         for ((case, groups), left) in groups.into_iter().zip([4, 2]) {
             self.pace.say(format!("{case}, on sockets"))?;
             // A reader far from the writer waits for what that has written: then there are fewer transactions.
-            let within = |left| Some((self.pace.part_left() / left).max(LEASED_MIN));
+            let within = |left| Some((self.pace.part_left() / left).clamp(LEASED_MIN, LEASED_MAX));
             let measured = |measured| setting(groups, 40, measured).with_leases();
             let spent = leased.run(&measured(leased_transactions), within(left))?;
             let readers = groups.readers(&spent);
             let ours = saved(base_ms, readers.breakdown().total());
             let alone = leased.run(&hot::with_one_reader(measured(leased_transactions)), within(left - 1))?[1];
             let simulated = self.simulate(&[hot::with_one_reader(measured(alone.transactions))])?[0][1];
+            self.pace.worked(LEASED_SECONDS);
             rows.extend(self.agreement("10", &format!("{case}, one"), alone.transactions, &alone, &simulated));
             let case = format!("{case}, {} transactions, sockets", readers.transactions);
             rows.push(Row::new("10", format!("{case}, saved"), "%", ours).target(LEASED));

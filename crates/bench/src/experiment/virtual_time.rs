@@ -11,7 +11,7 @@ use std::time::Duration;
 use types::{MAIN_SPACE, Time};
 
 /// The time that a processor takes to simulate a transaction.
-const SECONDS_PER_TRANSACTION: f64 = 0.0002;
+const SECONDS_PER_TRANSACTION: f64 = 0.0004;
 
 /// When clients begin: their sessions are open then.
 const BEGIN: Time = Time(2_000_000_000);
