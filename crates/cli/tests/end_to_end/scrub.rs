@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use volumes::nbd::client::Command;
 
 /// A byte of a file becomes another one, and the file looks as it did: as a disk does it that wears.
@@ -54,6 +55,24 @@ impl Site {
         files.find(|file| file.extension().is_some_and(|it| it == "raw")).unwrap()
     }
 
+    /// The blocks that the store's homes have found to be other than what was written.
+    fn damaged_blocks(&self) -> u64 {
+        let status: Value = serde_json::from_str(&thorp(["status", &self.address(), "--json"]).ok()).unwrap();
+        status["volume_homes"][0]["damaged_blocks"].as_u64().unwrap_or_else(|| panic!("{status}"))
+    }
+
+    /// Waits until there are more: a status may be that of a moment ago.
+    fn wait_for_damaged_blocks(&self, than: u64) -> u64 {
+        let begun = Instant::now();
+        loop {
+            let damaged = self.damaged_blocks();
+            if damaged > than {
+                return damaged;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{damaged} blocks are counted");
+        }
+    }
+
     fn scrub(&self, more: &[&str]) -> Ran {
         thorp([&["volume", "scrub", "v", "--store", &self.address(), "--json"], more].concat())
     }
@@ -66,6 +85,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     write_all(site.attach("host-1", &[]).unwrap(), 8, 70);
     let (differences, last) = told(&site.scrub(&[]));
     assert_eq!((differences, &last["checked_blocks"]), (vec![], &8.into()));
+    assert_eq!(site.damaged_blocks(), 0);
     site.scrub(&[]).ok();
 
     // Another host has nothing of it in its cache.
@@ -73,6 +93,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     wear(&site.raw(), 3);
     assert_eq!((read(&host, 2), read(&host, 4)), (Ok(72), Ok(74)));
     assert!(read(&host, 3).is_err());
+    let by_read = site.wait_for_damaged_blocks(0);
     let words = ["volume", "status", "v", "--store", &site.address(), "--cache", &site.folder.file("host-2")];
     let status = thorp(words).ok();
     assert!(status.contains("block 3 of the volume is not what was written there"), "{status}");
@@ -81,6 +102,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     let scrubbed = site.scrub(&[]);
     assert_eq!(told(&scrubbed).0, vec![(3, "home_damaged".to_owned())]);
     expect_differing(&scrubbed);
+    site.wait_for_damaged_blocks(by_read);
     host.process.end();
     // The first host's cache has what was written.
     let with_cache = site.scrub(&["--cache", &site.folder.file("host-1")]);
