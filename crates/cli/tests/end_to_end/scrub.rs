@@ -209,3 +209,94 @@ fn a_raw_file_is_compared_and_may_be_written_by_others() {
     assert_eq!((read(&host, 4), read(&host, 6)), (Ok(74), Ok(u64::from_le_bytes([9; 8]))));
     host.process.end();
 }
+
+/// Changes a byte of a block of this version where a file of the folder has it, and gives whether one has.
+fn damage_version(folder: &Path, marked: u64) -> bool {
+    let pattern = [marked.to_le_bytes(); 4].concat();
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap()).filter(|it| it.file_type().unwrap().is_file());
+    files.map(|file| file.path()).any(|file| {
+        let bytes = fs::read(&file).unwrap();
+        let Some(at) = bytes.windows(pattern.len()).position(|bytes| bytes == pattern) else { return false };
+        let open = File::options().write(true).open(&file).unwrap();
+        open.write_all_at(&[bytes[at + 16] ^ 1], at as u64 + 16).unwrap();
+        open.sync_all().unwrap();
+        true
+    })
+}
+
+/// A copy that is needed until its write is home, which is to come to that in a day.
+#[test]
+fn a_copy_that_changed_at_a_holder_is_named() {
+    let site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..40).for_each(|block| write(&mut client, block, 7_000_000 + block));
+    let trim = Command::Trim { offset: 50 * BLOCK as u64, len: 2 * BLOCK as u32, fua: true };
+    assert_eq!(client.call(&trim).unwrap().error, 0);
+    let same = site.scrub(&[]);
+    let (differences, last) = told(&same);
+    assert_eq!((differences, &last["copied_blocks"]), (vec![], &42.into()), "{}", same.stderr);
+    same.ok();
+
+    assert!(damage_version(&site.folder.path().join("copies-0"), 7_000_003));
+    let damaged = site.scrub(&[]);
+    assert_eq!(told(&damaged).0, vec![(3, "copy_damaged".to_owned())], "{}", damaged.stderr);
+    let first: Value = serde_json::from_str(damaged.stdout.lines().next().unwrap()).unwrap();
+    let status = site.status();
+    assert_eq!((&first["holder"], &first["blocks"]), (&status["live"]["holders"][0]["name"], &1.into()), "{status}");
+    expect_differing(&damaged);
+
+    // A holder that is not there is no difference.
+    site.holders[0].signal(rustix::process::Signal::STOP);
+    let without = site.scrub(&[]);
+    assert!(without.stderr.contains("not compared"), "{}", without.stderr);
+    assert_eq!(told(&without).0, vec![]);
+    site.holders[0].signal(rustix::process::Signal::CONT);
+    host.process.kill();
+}
+
+/// Another host has it from the holder.
+#[test]
+fn a_write_that_changed_in_the_log_of_the_owner_is_named() {
+    let site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..8).for_each(|block| write(&mut client, block, 8_000_000 + block));
+    assert!(damage_version(&site.folder.path().join("host-1"), 8_000_005));
+    let damaged = site.scrub(&[]);
+    assert_eq!(told(&damaged).0, vec![(5, "log_damaged".to_owned())], "{}", damaged.stderr);
+    expect_differing(&damaged);
+    host.process.kill();
+    let host = site.attach("host-2", &[]).unwrap();
+    assert_eq!((read(&host, 4), read(&host, 5)), (Ok(8_000_004), Ok(8_000_005)));
+    host.process.end();
+    site.scrub(&[]).ok();
+}
+
+#[test]
+fn copies_of_writes_that_come_and_go_home_meanwhile_are_none_that_differ() {
+    let site = Site::new(2);
+    site.create("3");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "1"]).unwrap();
+    site.wait_for_holders(2);
+    let mut client = host.connect();
+    let mut compared = 0;
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            for round in 0..60 {
+                (0..64).for_each(|block| write(&mut client, block, 1000 * round + block));
+            }
+        });
+        while !writing.is_finished() {
+            let scrubbed = site.scrub(&[]);
+            compared += told(&scrubbed).1["copied_blocks"].as_u64().unwrap();
+            scrubbed.ok();
+        }
+    });
+    assert!(compared > 0);
+    host.process.end();
+}
