@@ -257,6 +257,27 @@ fn a_copy_that_changed_at_a_holder_is_named() {
     host.process.kill();
 }
 
+/// It has them by the back stream, and nothing by the live one.
+#[test]
+fn the_copies_of_a_holder_that_took_the_place_of_another_are_compared() {
+    let mut site = Site::new(0);
+    site.create("2");
+    let [first, second] = ["copies-0", "copies-1"].map(|name| site.folder.file(name));
+    let leaving = site.holder_in(&first, 0, &["--leave"]);
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..8).for_each(|block| write(&mut client, block, 9_000_000 + block));
+    site.holders.push(site.holder_in(&second, 1, &[]));
+    leaving.end();
+    let same = site.scrub(&[]);
+    assert_eq!(told(&same).1["copied_blocks"], 8, "{}", same.stderr);
+    same.ok();
+    assert!(damage_version(Path::new(&second), 9_000_002));
+    assert_eq!(told(&site.scrub(&[])).0, vec![(2, "copy_damaged".to_owned())]);
+    host.process.kill();
+}
+
 /// Another host has it from the holder.
 #[test]
 fn a_write_that_changed_in_the_log_of_the_owner_is_named() {
