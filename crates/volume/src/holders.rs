@@ -104,7 +104,7 @@ impl Target {
             HolderState::Filling
         };
         let is_whole = state == HolderState::Whole;
-        let through = if is_whole { self.counted.max(self.first.before()) } else { Sequence(0) };
+        let through = if is_whole { self.counted } else { Sequence(0) };
         Standing { partition: self.partition, state, room: self.room(), through }
     }
 
