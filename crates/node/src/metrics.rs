@@ -56,7 +56,7 @@ impl<const N: usize> Metrics<N> {
 pub type Described<'a> = (&'a str, &'a str, &'a [Column]);
 
 /// All tables, in the order in which they are told.
-pub fn all() -> [Described<'static>; 9] {
+pub fn all() -> [Described<'static>; 10] {
     [
         STORE.described(),
         SPACES.described(),
@@ -66,6 +66,7 @@ pub fn all() -> [Described<'static>; 9] {
         MEMBERS.described(),
         COUNTS.described(),
         CLIENT.described(),
+        VOLUME_HOMES.described(),
         LINKS.described(),
     ]
 }
@@ -205,6 +206,17 @@ pub const CLIENT: Metrics<9> = Metrics {
         column("commits_fresh", "total", "those that only read, and did not have to ask"),
         column("cache_pages", "now", "pages in the cache"),
         column("cache_bytes", "bytes", "what they take"),
+    ],
+};
+
+/// The homes of volumes.
+pub const VOLUME_HOMES: Metrics<3> = Metrics {
+    name: "volume_homes",
+    what: "the homes of volumes of the process (docs/volumes.md)",
+    columns: [
+        column("volumes", "now", "volumes that somebody has open"),
+        column("sessions", "now", "sessions that have one open"),
+        column("damaged_blocks", "total", "blocks that were not what was written there, at each read and each scrub"),
     ],
 };
 

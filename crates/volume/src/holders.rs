@@ -103,7 +103,9 @@ impl Target {
         } else {
             HolderState::Filling
         };
-        Standing { partition: self.partition, state, room: self.room() }
+        let is_whole = state == HolderState::Whole;
+        let through = if is_whole { self.counted } else { Sequence(0) };
+        Standing { partition: self.partition, state, room: self.room(), through }
     }
 
     fn room(&self) -> u64 {
@@ -232,7 +234,10 @@ impl Holders {
 
     /// How each of them stands.
     pub(crate) fn standings(&self) -> Vec<Standing> {
-        let lost = |it: &Struck| Standing { partition: it.partition, state: HolderState::Lost, room: 0 };
+        let lost = |it: &Struck| {
+            let (state, through) = (HolderState::Lost, Sequence(0));
+            Standing { partition: it.partition, state, room: 0, through }
+        };
         let targets = self.targets.iter().map(|it| it.standing(self.last, self.home.sequence));
         targets.chain(self.struck.iter().map(lost)).collect()
     }

@@ -1,6 +1,6 @@
 //! A holder as its owner has it, for people.
 
-use protocol::volumes::PartitionId;
+use protocol::volumes::{PartitionId, Sequence};
 
 /// A holder of an owner's copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Standing {
     pub state: HolderState,
     /// The bytes that it takes beyond those that it was sent.
     pub room: u64,
+    /// It has counted all through this write that is not home; none, unless it is whole.
+    pub through: Sequence,
 }
 
 /// The state of a holder.

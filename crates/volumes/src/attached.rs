@@ -31,6 +31,7 @@
 //! | what happens when the cache's device fails | `lost_cache.rs` |
 //! | what is remembered of home, and when it went back | `known_home.rs` |
 //! | copies at holders, and the registry | `copies.rs` |
+//! | what a scrub compares | `scrub.rs`, clean blocks with home; `compare.rs`, what is dirty with holders |
 //! | what home is told of the registry | `tell.rs` |
 //! | what an operator wants done: another size, everything home | `operate.rs` |
 //! | what an operator is told | `status.rs` |
@@ -39,6 +40,7 @@ mod ahead;
 mod attachment;
 #[cfg(test)]
 mod between;
+mod compare;
 mod config;
 mod copies;
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | `POST /bring-home` | of a volume, when everything that was written before is home |
 //! | `POST /resize` with `"size": BYTES, "may_shrink": BOOL` | of a volume, when it has that size |
 //! | `POST /clean` with `"first": BLOCK, "blocks": COUNT` | of a volume, the clean blocks among these, at most 1024: `[BLOCK, CHECKSUM, CHECKSUM]` for each, as it is kept and as it is read |
+//! | `POST /copies` | of a volume, what is not home compared with the copies at its holders, when all of it has been: `blocks` that were compared, how many are `differing`, the first 1024 `differences`, and the holders `without` a comparison |
 //! | `POST /snapshot` with `"file": PATH` | of a volume whose home is a file, when that one shares its blocks |
 //!
 //! A command's body is an object that also says for which volume it is: `"volume": IDENTITY`, as `identity` of its status. A
@@ -29,13 +30,14 @@ mod live;
 mod serve;
 mod volume;
 
-pub use ask::{ControlError, ask, clean, order};
+pub use ask::{ControlError, ask, clean, copies, order};
 pub use attaching::AttachingVolume;
 pub use holder::ControlledHolder;
 pub use live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
 pub use serve::Control;
 pub use volume::ControlledVolume;
 
+use crate::scrub::ComparedCopies;
 use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -63,6 +65,8 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(3);
 /// How long a status may take.
 const STATUS_WITHIN: Duration = Duration::from_secs(10);
 
+const NOT_ATTACHED: &str = "this is no volume that is attached";
+
 /// Something that is asked how it stands, and told to do something.
 pub trait Controlled: Send + Sync {
     /// Its kind, as `kind` in its status and in the names of its figures.
@@ -86,7 +90,16 @@ pub trait Controlled: Send + Sync {
     /// It has none.
     fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {
         let _ = (first, blocks);
-        Err("this is no volume that is attached".to_owned())
+        Err(NOT_ATTACHED.to_owned())
+    }
+
+    /// All that is not home, compared with the copies at holders, or as much of it until nobody wants it any more.
+    ///
+    /// # Errors
+    /// It has none.
+    fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
+        let _ = is_given_up;
+        Err(NOT_ATTACHED.to_owned())
     }
 
     /// Does something, for as long as it takes, or until nobody wants it any more.

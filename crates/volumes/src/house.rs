@@ -88,7 +88,7 @@ impl HomeServer {
         let lock = lock.ok_or_else(|| HomesError::InUse(dir.to_owned(), lock_holder(&dir.join(LOCK_NAME))))?;
         let disk = HomeDisk::start(files).map_err(HomesError::Thread)?;
         let mut machines = Machines::new();
-        machines.add_with_disk(Homes::new(), disk);
+        machines.add_with_disk(Homes::new(disk.damaged()), disk);
         Ok(Self { host: Host::start(machines, runtime), _lock: lock })
     }
 

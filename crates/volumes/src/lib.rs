@@ -68,7 +68,9 @@ pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
 pub use protocol::volume_home::{BlockSums, FoundHome};
 pub use rebuild::{AskedHolder, CacheFound, FindError, Found, FoundVolume, Places};
-pub use scrub::{Difference, Meaning, Scrub, ScrubError, Scrubbed};
+pub use scrub::{
+    ComparedCopies, CopyDifference, CopyMeaning, Difference, Meaning, NotCompared, Scrub, ScrubError, Scrubbed,
+};
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
 pub use volume::{
     Ack, Degraded, Epoch, Findings, HolderState, HostId, LEASE, PartitionId, REPLACE_AFTER, RESCUE_AFTER, Registered,

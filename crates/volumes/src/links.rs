@@ -11,6 +11,10 @@
 //!    beginning its sender had taken.
 //! 3. No lock of the owner's is held when the machine's is taken, nor the other way: a line's own is held for a push.
 
+mod asking;
+
+pub(crate) use asking::Asking;
+
 use net::{Host, Machines, Runtime, UplinkConfig};
 use node::{Driver, Machine, Output, Port, RoleId, Waiter};
 use protocol::volumes::{FromHolder, PartitionId, ToHolder};

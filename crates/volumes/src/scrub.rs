@@ -1,9 +1,13 @@
-//! A volume's home, compared with its checksums; and with the clean blocks of a cache, attached or not.
+//! A volume's home, compared with its checksums; and with the clean blocks of a cache, attached or not. Writes that are not
+//! home are compared with the copies at holders, by the process that has the volume attached.
 //!
 //! Home reads all of its blocks and tells their checksums, so nothing but those is sent. Beside an attached volume that is no
 //! trouble: a block that is written meanwhile has the sum of one write or the other.
 
 mod cache;
+mod copies;
+
+pub use copies::{ComparedCopies, CopyDifference, CopyMeaning, NotCompared};
 
 use crate::control::{self, ControlError};
 use crate::extents::{BLOCK, Blocks};
@@ -204,6 +208,16 @@ impl Scrub {
         let attached = || Cache::Attached { dir: dir.to_owned(), identity: self.home.identity() };
         self.cache = Some(CacheAtRest::open(dir, number)?.map_or_else(attached, Cache::AtRest));
         Ok(self)
+    }
+
+    /// Has the process that has the volume attached compare what is not home with the copies at holders; `None` if it has no
+    /// cache that is attached.
+    ///
+    /// # Errors
+    /// The process does not tell.
+    pub fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<Option<ComparedCopies>, ScrubError> {
+        let Some(Cache::Attached { dir, identity }) = &self.cache else { return Ok(None) };
+        control::copies(dir, identity, is_given_up).map(Some).map_err(ScrubError::Control)
     }
 
     /// Its size in bytes.

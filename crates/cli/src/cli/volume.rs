@@ -39,7 +39,7 @@ pub(crate) enum VolumeCommand {
     #[command(after_help = VOLUME_SNAPSHOT_HELP)]
     Snapshot(VolumeSnapshotArgs),
     /// Reads all blocks of a volume's home and compares them with the checksums that home keeps, and with the clean blocks of its
-    /// cache. Each difference is named, with what to do. It exits with 0 if all agree.
+    /// cache; and what is not home with the copies at holders. Each difference is named, with what to do. It exits with 0 if all agree.
     #[command(after_help = VOLUME_SCRUB_HELP)]
     Scrub(VolumeScrubArgs),
     /// Writes all that a volume has to a file, or to standard output. It is of one moment: of a volume that is attached at this
@@ -464,7 +464,8 @@ Examples:
 
 A volume of a store may be attached and used meanwhile. The clean blocks that are compared are those of
 --cache, or of the cache that it is attached with at this host, or was last. Home knows no checksum of what was
-never written through it, or of what was written last before it was killed: these blocks are counted as unknown.";
+never written through it, or of what was written last before it was killed: these blocks are counted as unknown.
+Writes that are not home are compared with the copies at holders, if the volume is attached at this host.";
 
 const VOLUME_IMPORT_HELP: &str = "\
 Examples:

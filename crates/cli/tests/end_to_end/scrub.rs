@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use volumes::nbd::client::Command;
 
 /// A byte of a file becomes another one, and the file looks as it did: as a disk does it that wears.
@@ -54,6 +55,24 @@ impl Site {
         files.find(|file| file.extension().is_some_and(|it| it == "raw")).unwrap()
     }
 
+    /// The blocks that the store's homes have found to be other than what was written.
+    fn damaged_blocks(&self) -> u64 {
+        let status: Value = serde_json::from_str(&thorp(["status", &self.address(), "--json"]).ok()).unwrap();
+        status["volume_homes"][0]["damaged_blocks"].as_u64().unwrap_or_else(|| panic!("{status}"))
+    }
+
+    /// Waits until there are more: a status may be that of a moment ago.
+    fn wait_for_damaged_blocks(&self, than: u64) -> u64 {
+        let begun = Instant::now();
+        loop {
+            let damaged = self.damaged_blocks();
+            if damaged > than {
+                return damaged;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{damaged} blocks are counted");
+        }
+    }
+
     fn scrub(&self, more: &[&str]) -> Ran {
         thorp([&["volume", "scrub", "v", "--store", &self.address(), "--json"], more].concat())
     }
@@ -66,6 +85,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     write_all(site.attach("host-1", &[]).unwrap(), 8, 70);
     let (differences, last) = told(&site.scrub(&[]));
     assert_eq!((differences, &last["checked_blocks"]), (vec![], &8.into()));
+    assert_eq!(site.damaged_blocks(), 0);
     site.scrub(&[]).ok();
 
     // Another host has nothing of it in its cache.
@@ -73,6 +93,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     wear(&site.raw(), 3);
     assert_eq!((read(&host, 2), read(&host, 4)), (Ok(72), Ok(74)));
     assert!(read(&host, 3).is_err());
+    let by_read = site.wait_for_damaged_blocks(0);
     let words = ["volume", "status", "v", "--store", &site.address(), "--cache", &site.folder.file("host-2")];
     let status = thorp(words).ok();
     assert!(status.contains("block 3 of the volume is not what was written there"), "{status}");
@@ -81,6 +102,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     let scrubbed = site.scrub(&[]);
     assert_eq!(told(&scrubbed).0, vec![(3, "home_damaged".to_owned())]);
     expect_differing(&scrubbed);
+    site.wait_for_damaged_blocks(by_read);
     host.process.end();
     // The first host's cache has what was written.
     let with_cache = site.scrub(&["--cache", &site.folder.file("host-1")]);
@@ -185,5 +207,117 @@ fn a_raw_file_is_compared_and_may_be_written_by_others() {
     scrub().ok();
     let host = attach();
     assert_eq!((read(&host, 4), read(&host, 6)), (Ok(74), Ok(u64::from_le_bytes([9; 8]))));
+    host.process.end();
+}
+
+/// Changes a byte of a block of this version where a file of the folder has it, and gives whether one has.
+fn damage_version(folder: &Path, marked: u64) -> bool {
+    let pattern = [marked.to_le_bytes(); 4].concat();
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap()).filter(|it| it.file_type().unwrap().is_file());
+    files.map(|file| file.path()).any(|file| {
+        let bytes = fs::read(&file).unwrap();
+        let Some(at) = bytes.windows(pattern.len()).position(|bytes| bytes == pattern) else { return false };
+        let open = File::options().write(true).open(&file).unwrap();
+        open.write_all_at(&[bytes[at + 16] ^ 1], at as u64 + 16).unwrap();
+        open.sync_all().unwrap();
+        true
+    })
+}
+
+/// A copy that is needed until its write is home, which is to come to that in a day.
+#[test]
+fn a_copy_that_changed_at_a_holder_is_named() {
+    let site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..40).for_each(|block| write(&mut client, block, 7_000_000 + block));
+    let trim = Command::Trim { offset: 50 * BLOCK as u64, len: 2 * BLOCK as u32, fua: true };
+    assert_eq!(client.call(&trim).unwrap().error, 0);
+    let same = site.scrub(&[]);
+    let (differences, last) = told(&same);
+    assert_eq!((differences, &last["copied_blocks"]), (vec![], &42.into()), "{}", same.stderr);
+    same.ok();
+
+    assert!(damage_version(&site.folder.path().join("copies-0"), 7_000_003));
+    let damaged = site.scrub(&[]);
+    assert_eq!(told(&damaged).0, vec![(3, "copy_damaged".to_owned())], "{}", damaged.stderr);
+    let first: Value = serde_json::from_str(damaged.stdout.lines().next().unwrap()).unwrap();
+    let status = site.status();
+    assert_eq!((&first["holder"], &first["blocks"]), (&status["live"]["holders"][0]["name"], &1.into()), "{status}");
+    expect_differing(&damaged);
+
+    // A holder that is not there is no difference.
+    site.holders[0].signal(rustix::process::Signal::STOP);
+    let without = site.scrub(&[]);
+    assert!(without.stderr.contains("not compared"), "{}", without.stderr);
+    assert_eq!(told(&without).0, vec![]);
+    site.holders[0].signal(rustix::process::Signal::CONT);
+    host.process.kill();
+}
+
+/// It has them by the back stream, and nothing by the live one.
+#[test]
+fn the_copies_of_a_holder_that_took_the_place_of_another_are_compared() {
+    let mut site = Site::new(0);
+    site.create("2");
+    let [first, second] = ["copies-0", "copies-1"].map(|name| site.folder.file(name));
+    let leaving = site.holder_in(&first, 0, &["--leave"]);
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..8).for_each(|block| write(&mut client, block, 9_000_000 + block));
+    site.holders.push(site.holder_in(&second, 1, &[]));
+    leaving.end();
+    let same = site.scrub(&[]);
+    assert_eq!(told(&same).1["copied_blocks"], 8, "{}", same.stderr);
+    same.ok();
+    assert!(damage_version(Path::new(&second), 9_000_002));
+    assert_eq!(told(&site.scrub(&[])).0, vec![(2, "copy_damaged".to_owned())]);
+    host.process.kill();
+}
+
+/// Another host has it from the holder.
+#[test]
+fn a_write_that_changed_in_the_log_of_the_owner_is_named() {
+    let site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..8).for_each(|block| write(&mut client, block, 8_000_000 + block));
+    assert!(damage_version(&site.folder.path().join("host-1"), 8_000_005));
+    let damaged = site.scrub(&[]);
+    assert_eq!(told(&damaged).0, vec![(5, "log_damaged".to_owned())], "{}", damaged.stderr);
+    expect_differing(&damaged);
+    host.process.kill();
+    let host = site.attach("host-2", &[]).unwrap();
+    assert_eq!((read(&host, 4), read(&host, 5)), (Ok(8_000_004), Ok(8_000_005)));
+    host.process.end();
+    site.scrub(&[]).ok();
+}
+
+#[test]
+fn copies_of_writes_that_come_and_go_home_meanwhile_are_none_that_differ() {
+    let site = Site::new(2);
+    site.create("3");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "1"]).unwrap();
+    site.wait_for_holders(2);
+    let mut client = host.connect();
+    let mut compared = 0;
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            for round in 0..60 {
+                (0..64).for_each(|block| write(&mut client, block, 1000 * round + block));
+            }
+        });
+        while !writing.is_finished() {
+            let scrubbed = site.scrub(&[]);
+            compared += told(&scrubbed).1["copied_blocks"].as_u64().unwrap();
+            scrubbed.ok();
+        }
+    });
+    assert!(compared > 0);
     host.process.end();
 }

@@ -13,7 +13,7 @@ use protocol::Status;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
@@ -29,6 +29,8 @@ pub struct Host {
     pub(super) last_number: AtomicU64,
     /// The last status that was given, and when it was taken.
     pub(super) last_status: Lock<Option<(Instant, Status)>>,
+    /// Those whose machines take sessions at an address of this one's: they stand in its status, too.
+    pub(super) beside: OnceLock<Vec<Weak<Self>>>,
     /// The host itself, for those of its methods that start tasks.
     this: Weak<Self>,
 }
@@ -79,6 +81,7 @@ impl Host {
                 sessions,
                 last_number: AtomicU64::new(0),
                 last_status: Lock::new(Rank::Status, None),
+                beside: OnceLock::new(),
                 this: this.clone(),
             }
         });

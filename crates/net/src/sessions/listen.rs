@@ -211,7 +211,9 @@ impl Host {
             let acceptor = it.host.clients(it.role, it.codec, it.sessions_max);
             (it.host.weak(), Acceptor { hello_within, silence: it.silence, ..acceptor })
         };
-        let beside = beside.into_iter().map(one).collect();
+        let beside: Vec<_> = beside.into_iter().map(one).collect();
+        // A host listens with others once.
+        let _ = self.beside.set(beside.iter().map(|(host, _)| host.clone()).collect());
         let acceptor = self.clients(role, config.codec, config.sessions_max);
         let acceptor = Acceptor { hello_within, silence: config.silence, beside, ..acceptor };
         let taken = self.take_at(socket, acceptor);

@@ -17,6 +17,7 @@ use node::metrics::LINKS;
 use protocol::{AskStatus, Goodbye, Parcel, Status, Table, ToClient, ToServer};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 use types::GoodbyeReason;
 use wire::store::CLIENT;
@@ -26,13 +27,19 @@ use wire::{Inbox, frames_of};
 const FRESH: Duration = Duration::from_millis(50);
 
 impl Host {
-    /// How the machines and their links stand.
+    /// How the machines and their links stand, and the machines beside them.
     pub fn status(&self) -> Status {
-        let status = |hosted: &mut Hosted| if hosted.is_over() { Vec::new() } else { hosted.look().status() };
-        let of = |role| self.core.with_role(role, status).unwrap_or_default();
-        let mut tables: Vec<_> = self.core.roles().iter().flat_map(of).collect();
+        let mut tables = self.tables();
+        let beside = self.beside.get().into_iter().flatten().filter_map(Weak::upgrade);
+        tables.extend(beside.flat_map(|host| host.tables()));
         tables.push(links(&self.tally()));
         Status { tables }
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let status = |hosted: &mut Hosted| if hosted.is_over() { Vec::new() } else { hosted.look().status() };
+        let of = |role| self.core.with_role(role, status).unwrap_or_default();
+        self.core.roles().iter().flat_map(of).collect()
     }
 
     /// Answers an operator, and ends the connection.

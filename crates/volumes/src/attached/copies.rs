@@ -344,7 +344,7 @@ impl Core {
     }
 
     /// A write of the own log; `None` if it is home.
-    fn find_copy(&self, sequence: Sequence) -> Result<Option<Record>, FileError> {
+    pub(super) fn find_copy(&self, sequence: Sequence) -> Result<Option<Record>, FileError> {
         let position = self.base + sequence.0;
         let (stamp, blocks, kept) = {
             let state = self.state();

@@ -166,7 +166,7 @@ impl Attached {
         let core = &self.core;
         let state = core.state();
         let now = core.now();
-        let copies_at = |Standing { partition, state: standing, room }: Standing| CopiesAt {
+        let copies_at = |Standing { partition, state: standing, room, .. }: Standing| CopiesAt {
             partition,
             member: state.sessions.member(partition),
             state: standing,

@@ -117,6 +117,11 @@ impl DirtyWrites {
         }
     }
 
+    /// The position of the first of them, or of the next one.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
     /// A write.
     pub(crate) fn write(&self, position: u64) -> &DirtyWrite {
         &self.writes[(position - self.first) as usize]

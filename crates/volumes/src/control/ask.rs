@@ -1,6 +1,7 @@
 //! Asking a volume that is attached, or a holder that runs, over the socket in its folder.
 
 use super::{ANSWER_BYTES_MAX, CONTROL_NAME, Order, STATUS_WITHIN, by_descriptor};
+use crate::scrub::ComparedCopies;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Request, StatusCode};
@@ -96,6 +97,25 @@ pub fn ask(dir: &Path) -> Result<Value, ControlError> {
 /// There is none, or it does not do it.
 pub fn order(dir: &Path, order: &Order, is_given_up: &dyn Fn() -> bool) -> Result<(), ControlError> {
     let body = order.body().ok_or_else(|| ControlError::NoText(dir.to_owned()))?;
+    while_wanted(dir, order.path(), &body, is_given_up).map(drop)
+}
+
+/// Has the attached volume in this folder compare what is not home with the copies at its holders, and waits for as long as that
+/// takes, or until nobody wants it any more.
+///
+/// # Errors
+/// There is none, or it is another volume, or it does not say.
+pub fn copies(dir: &Path, volume: &str, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, ControlError> {
+    let answer = while_wanted(dir, "/copies", &json!({"volume": volume}), is_given_up)?;
+    serde_json::from_value(answer).map_err(|error| of_another_version(&error))
+}
+
+fn of_another_version(error: &serde_json::Error) -> ControlError {
+    ControlError::Refused(format!("its process tells what none does ({error}): is it of another version?"))
+}
+
+/// Asks for something that may take long.
+fn while_wanted(dir: &Path, path: &str, body: &Value, is_given_up: &dyn Fn() -> bool) -> Result<Value, ControlError> {
     let given_up = async {
         while !is_given_up() {
             sleep(LOOK_EVERY).await;
@@ -103,13 +123,13 @@ pub fn order(dir: &Path, order: &Order, is_given_up: &dyn Fn() -> bool) -> Resul
     };
     let answered = async {
         tokio::select! {
-            answered = exchange(dir, Request::post(order.path()), body.to_string().into()) => {
+            answered = exchange(dir, Request::post(path), body.to_string().into()) => {
                 answered.map_err(|error| ControlError::of(dir, error))
             }
             () = given_up => Err(ControlError::GivenUp),
         }
     };
-    run(dir, answered).map(drop)
+    run(dir, answered)
 }
 
 /// The clean blocks among so many from this one on of the attached volume in this folder, with their checksums: as they are kept,
@@ -125,10 +145,8 @@ pub fn clean(dir: &Path, volume: &str, first: u32, blocks: u32) -> Result<Vec<(u
         timeout(STATUS_WITHIN, exchange).await.map_err(|_| late())?.map_err(|error| ControlError::of(dir, error))
     };
     let mut answer = run(dir, answered)?;
-    let found: Vec<[u32; 3]> = serde_json::from_value(answer["clean"].take()).map_err(|error| {
-        let text = format!("its process tells what none does ({error}): is it of another version?");
-        ControlError::Refused(text)
-    })?;
+    let found: Vec<[u32; 3]> =
+        serde_json::from_value(answer["clean"].take()).map_err(|error| of_another_version(&error))?;
     Ok(found.into_iter().map(|[block, kept, read]| (block, BlockSums { kept, read })).collect())
 }
 

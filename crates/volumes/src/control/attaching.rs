@@ -1,6 +1,7 @@
 //! A volume that is being attached, as its operator sees it: that may take long, as what is not home is brought there first.
 
 use super::{Action, Controlled, ControlledVolume, Figures};
+use crate::scrub::ComparedCopies;
 use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -59,6 +60,10 @@ impl Controlled for AttachingVolume {
 
     fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {
         self.attached.get().map_or_else(|| Err(NOT_YET.to_owned()), |volume| volume.clean(first, blocks))
+    }
+
+    fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
+        self.attached.get().map_or_else(|| Err(NOT_YET.to_owned()), |volume| volume.copies(is_given_up))
     }
 
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {

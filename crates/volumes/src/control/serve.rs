@@ -148,7 +148,7 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
         ("GET", "/status") => return Ok(response("application/json", status(&*controlled).to_string())),
         ("GET", "/metrics") => return Ok(response("text/plain; version=0.0.4", metrics(&*controlled))),
         ("POST", "/bring-home") => {
-            let BringHome { volume } = body(request).await?;
+            let OfVolume { volume } = body(request).await?;
             Order { volume, action: Action::BringHome }
         }
         ("POST", "/resize") => {
@@ -165,28 +165,39 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
         ("POST", "/clean") => {
             let Clean { volume, first, blocks } = body(request).await?;
             expect(&*controlled, &volume)?;
-            let found = tokio::task::spawn_blocking(move || controlled.clean(first, blocks.min(CLEAN_MAX))).await;
-            let found = found.unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()));
-            let found = found.map_err(|why| (StatusCode::CONFLICT, why))?;
+            let found = while_wanted(move |_| controlled.clean(first, blocks.min(CLEAN_MAX))).await?;
             let found: Vec<_> = found.into_iter().map(|(block, sums)| [block, sums.kept, sums.read]).collect();
             return Ok(response("application/json", json!({"clean": found}).to_string()));
         }
+        ("POST", "/copies") => {
+            let OfVolume { volume } = body(request).await?;
+            expect(&*controlled, &volume)?;
+            let compared = while_wanted(move |is_given_up| controlled.copies(is_given_up)).await?;
+            return Ok(response("application/json", json!(compared).to_string()));
+        }
         (method, path) => {
-            let there = "GET /status, GET /metrics, POST /clean, POST /bring-home, POST /resize, POST /snapshot";
+            let there =
+                "GET /status, GET /metrics, POST /clean, POST /copies, POST /bring-home, POST /resize, POST /snapshot";
             let text = format!("'{method} {path}' is nothing here: {there}");
             return Err((StatusCode::NOT_FOUND, text));
         }
     };
     expect(&*controlled, &volume)?;
+    while_wanted(move |is_given_up| controlled.carry_out(action, is_given_up)).await?;
+    Ok(response("application/json", json!({"done": true}).to_string()))
+}
+
+/// Does something that takes long by a thread of its own, which is told when nobody waits for it any more.
+async fn while_wanted<T: Send + 'static>(
+    work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, String> + Send + 'static,
+) -> Result<T, Refused> {
     // Dropped with the connection.
     let wanted = Arc::new(());
     let is_wanted = Arc::downgrade(&wanted);
-    let carry_out = move || controlled.carry_out(action, &|| is_wanted.strong_count() == 0);
-    let done = tokio::task::spawn_blocking(carry_out).await;
+    let done = tokio::task::spawn_blocking(move || work(&|| is_wanted.strong_count() == 0)).await;
     drop(wanted);
     let done = done.unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()));
-    done.map_err(|why| (StatusCode::CONFLICT, why))?;
-    Ok(response("application/json", json!({"done": true}).to_string()))
+    done.map_err(|why| (StatusCode::CONFLICT, why))
 }
 
 /// Refuses what is meant for another volume.
@@ -209,7 +220,7 @@ struct Clean {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BringHome {
+struct OfVolume {
     volume: String,
 }
 

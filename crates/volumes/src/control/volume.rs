@@ -4,6 +4,7 @@ use super::live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
 use super::{Action, Controlled, Figures};
 use crate::attached::{Attached, CopiesAt};
 use crate::nbd::Watch;
+use crate::scrub::ComparedCopies;
 use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::fmt;
@@ -57,6 +58,10 @@ impl Controlled for ControlledVolume {
 
     fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {
         Ok(self.attached.clean_sums(first, blocks))
+    }
+
+    fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
+        Ok(self.attached.compare_copies(is_given_up))
     }
 
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {

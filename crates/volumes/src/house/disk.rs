@@ -18,11 +18,12 @@ use protocol::volume_home::{BlockSums, Homes, Keep, NotDone, Put, Run};
 use protocol::volumes::{Epoch, Extent, VolumeId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use types::limits::VOLUME_RUNS_PER_ANSWER_MAX;
 use types::{Position, SessionId, said};
-use vfs::Files;
+use vfs::{FileError, Files};
 use volume::Step;
 
 /// Threads that change volumes, and threads that read them.
@@ -134,6 +135,8 @@ struct Shared {
     volumes: Mutex<HashMap<VolumeId, Open>>,
     /// Their files, for readers.
     readable: Mutex<HashMap<VolumeId, Arc<Checked>>>,
+    /// Blocks that were found to be other than what was written, each time.
+    damaged: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -165,11 +168,17 @@ impl HomeDisk {
             read: Condvar::new(),
             volumes: Mutex::default(),
             readable: Mutex::default(),
+            damaged: Arc::default(),
         });
         let disk = Arc::new(Self { shared, threads: Mutex::default() });
         (0..WRITERS).try_for_each(|_| disk.spawn("home-write", Shared::write))?;
         (0..READERS).try_for_each(|_| disk.spawn("home-read", Shared::read))?;
         Ok(disk)
+    }
+
+    /// Counts the blocks that were found to be other than what was written.
+    pub(super) fn damaged(&self) -> Arc<AtomicU64> {
+        self.shared.damaged.clone()
     }
 
     fn spawn(&self, name: &str, run: fn(&Shared)) -> io::Result<()> {
@@ -343,7 +352,7 @@ impl Shared {
     }
 
     fn open(&self, volume: VolumeId, create: Option<u64>) -> Result<Found, NotDone> {
-        let failed = |error: vfs::FileError| NotDone::Failed(error.to_string());
+        let failed = |error: FileError| NotDone::Failed(error.to_string());
         let exists = files::exists(&*self.files, volume).map_err(failed)?;
         match create {
             None if !exists => return Err(NotDone::NoVolume),
@@ -434,14 +443,21 @@ impl Shared {
         let (first, ahead) = (offset / BLOCK as u64, offset as usize % BLOCK);
         let mut bytes = vec![0; (ahead + len as usize).next_multiple_of(BLOCK)];
         let first = u32::try_from(first).map_err(|_| "a read behind the end of any volume")?;
-        file.read(first, &mut bytes).map_err(|error| error.to_string())?;
+        file.read(first, &mut bytes).map_err(|error| {
+            if let FileError::Corrupt { .. } = error {
+                self.damaged.fetch_add(1, Relaxed);
+            }
+            error.to_string()
+        })?;
         Ok(Bytes::from(bytes).slice(ahead..ahead + len as usize))
     }
 
     fn scrub(&self, volume: VolumeId, Extent { offset, len }: Extent) -> Result<Vec<BlockSums>, String> {
         let file = self.file(volume).ok_or(NOT_OPEN)?;
         let first = u32::try_from(offset / BLOCK as u64).map_err(|_| "a scrub behind the end of any volume")?;
-        file.scrub(first, len as usize / BLOCK).map_err(|error| error.to_string())
+        let sums = file.scrub(first, len as usize / BLOCK).map_err(|error| error.to_string())?;
+        self.damaged.fetch_add(sums.iter().filter(|sums| sums.is_damaged()).count() as u64, Relaxed);
+        Ok(sums)
     }
 
     fn runs(&self, volume: VolumeId, extent: Extent) -> Vec<Run> {

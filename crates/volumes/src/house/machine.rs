@@ -20,16 +20,19 @@ use super::files::Found;
 use super::volume::{Change, Out, Volume};
 use crate::extents::BLOCK;
 use crate::home::is_size;
+use node::metrics::VOLUME_HOMES;
 use node::{DiskDone, Machine, Opaque, Output, Port};
-use protocol::Parcel;
 use protocol::volume_home;
 use protocol::volume_home::{
     Answered, Create, End, Fence, FromHome, ListHomes, Map, NotDone, Open, Put, Read, Recall, Recalled, Remove,
     RemoveHome, Resize, Runs, Scrub, Scrubbed, Snapshot, ToHome, Took, Unread,
 };
 use protocol::volumes::{Extent, VolumeId};
+use protocol::{Parcel, Table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use types::limits::{VOLUME_READS_PER_SESSION_MAX, VOLUME_WINDOW_BYTES};
 use types::{GoodbyeReason, SessionId, Time};
@@ -72,6 +75,8 @@ pub(super) struct Homes {
     volumes: BTreeMap<VolumeId, Opening>,
     last_write: u64,
     retry_at: Option<Time>,
+    /// Blocks that the disk has found to be other than what was written.
+    damaged: Arc<AtomicU64>,
     outputs: VecDeque<Output>,
 }
 
@@ -85,8 +90,9 @@ impl Unexpected {
 }
 
 impl Homes {
-    pub(super) fn new() -> Self {
-        Self::default()
+    /// Homes of a disk, which counts the blocks there that it finds to be other than what was written.
+    pub(super) fn new(damaged: Arc<AtomicU64>) -> Self {
+        Self { damaged, ..Self::default() }
     }
 
     fn say(&mut self, to: SessionId, message: impl Into<FromHome>) {
@@ -410,6 +416,15 @@ impl Machine for Homes {
                 self.surveyed(to, done.map_or_else(FromHome::from, |()| volume_home::Done.into()));
             }
         }
+    }
+
+    fn status(&self) -> Vec<Table> {
+        let facts = [
+            ("volumes", self.volumes.len().into()),
+            ("sessions", self.sessions.len().into()),
+            ("damaged_blocks", self.damaged.load(Relaxed).into()),
+        ];
+        vec![VOLUME_HOMES.one(facts)]
     }
 
     fn stop(&mut self, _: &str) {

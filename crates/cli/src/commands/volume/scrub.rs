@@ -5,10 +5,10 @@ use super::store::Store;
 use super::stored;
 use crate::Result;
 use crate::cli::VolumeScrubArgs;
-use crate::output::{Output, bar};
+use crate::output::{Output, bar, spinner};
 use crate::stopper::Interrupt;
 use serde_json::{Value, json};
-use volumes::{BLOCK, BlockSums, Difference, Scrub};
+use volumes::{BLOCK, BlockSums, ComparedCopies, CopyDifference, Difference, NotCompared, Scrub};
 
 pub(super) fn scrub(args: &VolumeScrubArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch()?;
@@ -61,24 +61,58 @@ fn run(args: &VolumeScrubArgs, scrub: &Scrub, interrupt: &Interrupt, output: &mu
     progress.finish_and_clear();
     let compared = compared?;
     printed?;
+    let copies = compare_copies(scrub, interrupt, output)?;
+    let differing = compared.differences + copies.differing;
     let volume = args.volume.display();
     let is_whole = at == scrub.size();
     let fields = json!({
         "volume": args.volume, "size": scrub.size(), "compared_bytes": at, "checked_blocks": compared.checked,
-        "unknown_blocks": compared.unknown, "cached_blocks": compared.cached, "differences": compared.differences,
+        "unknown_blocks": compared.unknown, "cached_blocks": compared.cached, "copied_blocks": copies.blocks,
+        "differences": differing,
     });
     let text = format!(
-        "{volume}: {} blocks compared with home's checksums, {} with a cache's; of {} home knows none; {} differ",
-        compared.checked, compared.cached, compared.unknown, compared.differences
+        "{volume}: {} blocks compared with home's checksums, {} with a cache's, {} with holders' copies; of {} home knows none; \
+         {differing} differ",
+        compared.checked, compared.cached, copies.blocks, compared.unknown
     );
     output.line(&fields, text)?;
     output.flush()?;
-    match compared.differences {
+    match differing {
         0 if is_whole => Ok(()),
         0 => Err(format!("interrupted: {at} of {} bytes were compared", scrub.size()).into()),
         1 => Err("a block is not the same everywhere".into()),
         differences => Err(format!("{differences} blocks are not the same everywhere").into()),
     }
+}
+
+/// Has what is not home compared with the copies at holders, if the volume is attached here, and tells the differences.
+fn compare_copies(scrub: &Scrub, interrupt: &Interrupt, output: &mut Output) -> Result<ComparedCopies> {
+    if interrupt.has_come() {
+        return Ok(ComparedCopies::default());
+    }
+    let spinner = spinner("what is not home is compared with holders' copies");
+    let compared = scrub.copies(&|| interrupt.has_come());
+    spinner.finish_and_clear();
+    let compared = compared.unwrap_or_else(|why| {
+        eprintln!("holders' copies are not compared: {why}");
+        None
+    });
+    let compared = compared.unwrap_or_default();
+    for NotCompared { holder, why } in &compared.without {
+        eprintln!("the copies at holder {holder} are not compared, or not all: {why}");
+    }
+    compared.differences.iter().try_for_each(|it| tell_copy(it, output))?;
+    Ok(compared)
+}
+
+fn tell_copy(difference: &CopyDifference, output: &mut Output) -> Result {
+    let CopyDifference { block, blocks, holder, meaning } = difference;
+    let fields = json!({
+        "block": block, "blocks": blocks, "offset": block * BLOCK as u64, "holder": holder, "meaning": meaning.name(),
+    });
+    let which =
+        if *blocks == 1 { format!("block {block}") } else { format!("blocks {block} to {}", block + blocks - 1) };
+    output.line(&fields, format!("{which}, not home, at holder {holder}: {}", meaning.text()))
 }
 
 fn tell(difference: &Difference, output: &mut Output) -> Result {

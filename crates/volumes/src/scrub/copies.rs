@@ -1,0 +1,99 @@
+//! The outcome of a comparison of an owner's writes that are not home with the copies of them at its holders.
+
+use serde::{Deserialize, Serialize};
+
+/// The most differences that are told one by one; all are counted.
+const TOLD_MAX: usize = 1024;
+
+/// The meaning of a difference between the owner's log and a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyMeaning {
+    /// The holder has counted the copy, and does not have it.
+    CopyMissing,
+    /// The holder has it, and what is read there is not what was written.
+    CopyDamaged,
+    /// The holder's is sound, and not what the owner has.
+    CopyDiffers,
+    /// The owner's own cannot be read, or is not what was written.
+    LogDamaged,
+}
+
+impl CopyMeaning {
+    /// Its name, for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CopyMissing => "copy_missing",
+            Self::CopyDamaged => "copy_damaged",
+            Self::CopyDiffers => "copy_differs",
+            Self::LogDamaged => "log_damaged",
+        }
+    }
+
+    /// The same for people, with what to do.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::CopyMissing => {
+                "the holder counted the copy and does not have it: its folder was put back from an older copy, or lost a part; \
+                 start it anew with `--as-new`"
+            }
+            Self::CopyDamaged => {
+                "the holder's copy cannot be read, or is not what was written: it is needed until the block is home; look at the \
+                 holder's disk, and have it leave (`thorp holder --leave`) if that fails"
+            }
+            Self::CopyDiffers => {
+                "the holder's copy is sound, and another one than the owner's: do not take the volume over before the block is \
+                 home; then have the holder leave (`thorp holder --leave`), and please report it"
+            }
+            Self::LogDamaged => {
+                "the owner's own cannot be read, or is not what was written: nothing goes home any more; end this attachment, and \
+                 attach the volume with another cache, which takes the holders' copies"
+            }
+        }
+    }
+}
+
+/// Blocks that are not the same at the owner and at a holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyDifference {
+    /// The first block: its place in bytes is 4096 times this.
+    pub block: u64,
+    /// So many from there: of a copy that is damaged nobody knows which of its blocks is.
+    pub blocks: u64,
+    /// The holder's name, or its partition's number.
+    pub holder: String,
+    /// See there.
+    pub meaning: CopyMeaning,
+}
+
+/// A holder that was not compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotCompared {
+    /// Its name, or its partition's number.
+    pub holder: String,
+    /// The reason, for people.
+    pub why: String,
+}
+
+/// The outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparedCopies {
+    /// The blocks that were compared, each once for each holder.
+    pub blocks: u64,
+    /// The differences, and the first of them.
+    pub differing: u64,
+    /// See `differing`.
+    pub differences: Vec<CopyDifference>,
+    /// The holders of the volume that were not compared, or not to the end.
+    pub without: Vec<NotCompared>,
+}
+
+impl ComparedCopies {
+    /// Another difference.
+    pub(crate) fn add(&mut self, difference: CopyDifference) {
+        self.differing += 1;
+        if self.differences.len() < TOLD_MAX {
+            self.differences.push(difference);
+        }
+    }
+}
