@@ -127,6 +127,7 @@ impl<'a> Fleet<'a> {
             domain: self.hosts[host].rack as u64,
             free: ROOM,
             copies: 1,
+            is_nearly_full: false,
         };
         let circle = Circle::new((0..self.hosts.len()).filter(fit).map(member).collect());
         let taken: Vec<_> = taken.iter().map(|copy| copy.partition).collect();

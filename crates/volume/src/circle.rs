@@ -21,6 +21,16 @@ pub struct Member {
     pub free: u64,
     /// Its degree of replication: the copies that it keeps.
     pub copies: u64,
+    /// Whether it wants no more volumes, and copies of those that it has to go elsewhere. See [`crate::Holder::is_nearly_full`].
+    pub is_nearly_full: bool,
+}
+
+/// The members that are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    pub(crate) count: usize,
+    /// The room that each has free at least.
+    pub(crate) bytes: u64,
 }
 
 /// Points of a member on the circle: with several, its share is nearer to the others'.
@@ -55,13 +65,30 @@ impl Circle {
         self.members.iter().any(|it| it.partition == partition)
     }
 
+    /// Whether this member says that it is nearly full.
+    pub(crate) fn is_nearly_full(&self, partition: PartitionId) -> bool {
+        self.members.iter().any(|it| it.partition == partition && it.is_nearly_full)
+    }
+
     /// Up to `count` partitions for copies of a volume, the best first, outside of the failure domain `own` and of those of
     /// the partitions in `taken`, which are none of them.
     pub fn targets(&self, volume: VolumeId, own: u64, taken: &[PartitionId], count: usize) -> Vec<PartitionId> {
+        self.targets_with(volume, own, taken, Need { count, bytes: 1 })
+    }
+
+    /// The same, of those that have so much room.
+    pub(crate) fn targets_with(
+        &self,
+        volume: VolumeId,
+        own: u64,
+        taken: &[PartitionId],
+        need: Need,
+    ) -> Vec<PartitionId> {
+        let count = need.count;
         let mut domains: Vec<u64> =
             self.members.iter().filter(|it| taken.contains(&it.partition)).map(|it| it.domain).collect();
         let mut targets = Vec::new();
-        let mut candidates = self.candidates(volume, own, taken, CANDIDATES * count);
+        let mut candidates = self.candidates(volume, own, taken, Need { count: CANDIDATES * count, ..need });
         while targets.len() < count && !candidates.is_empty() {
             let by = |it: &Member| (!domains.contains(&it.domain), Benefit::of(it));
             let best =
@@ -74,18 +101,19 @@ impl Circle {
     }
 
     /// The next members behind the volume's point.
-    fn candidates(&self, volume: VolumeId, own: u64, taken: &[PartitionId], count: usize) -> Vec<Member> {
+    fn candidates(&self, volume: VolumeId, own: u64, taken: &[PartitionId], need: Need) -> Vec<Member> {
         let point = mix(volume.0);
         let first = self.points.partition_point(|&(at, _)| at < point);
         let (before, behind) = self.points.split_at(first);
         let mut candidates: Vec<Member> = Vec::new();
         for &(_, place) in behind.iter().chain(before) {
             let member = self.members[place];
-            let is_one = member.domain != own && member.free > 0 && !taken.contains(&member.partition);
+            let has_room = member.free >= need.bytes && !member.is_nearly_full;
+            let is_one = member.domain != own && has_room && !taken.contains(&member.partition);
             if is_one && !candidates.contains(&member) {
                 candidates.push(member);
             }
-            if candidates.len() == count {
+            if candidates.len() == need.count {
                 break;
             }
         }
@@ -130,7 +158,7 @@ mod tests {
     use alloc::vec;
 
     fn member(number: u64, domain: u64, free: u64, copies: u64) -> Member {
-        Member { partition: PartitionId(number), domain, free, copies }
+        Member { partition: PartitionId(number), domain, free, copies, is_nearly_full: false }
     }
 
     fn even(count: u64) -> Vec<Member> {
@@ -152,12 +180,16 @@ mod tests {
     fn a_member_without_room_is_no_target() {
         let circle = Circle::new(vec![member(1, 1, 0, 0), member(2, 2, 1, 50)]);
         assert_eq!(circle.targets(VolumeId(1), 0, &[], 2), [PartitionId(2)]);
+        assert_eq!(circle.targets_with(VolumeId(1), 0, &[], Need { count: 2, bytes: 2 }), []);
+        let circle = Circle::new(vec![Member { is_nearly_full: true, ..member(1, 1, 9, 0) }, member(2, 2, 1, 50)]);
+        assert_eq!(circle.targets(VolumeId(1), 0, &[], 2), [PartitionId(2)]);
     }
 
     #[test]
     fn few_volumes_move_when_a_member_joins() {
         let (before, after) = (Circle::new(even(10)), Circle::new(even(11)));
-        let candidates = |circle: &Circle, volume| circle.candidates(VolumeId(volume), u64::MAX, &[], 1);
+        let candidates =
+            |circle: &Circle, volume| circle.candidates(VolumeId(volume), u64::MAX, &[], Need { count: 1, bytes: 1 });
         let moved = (0..1000).filter(|&volume| candidates(&before, volume) != candidates(&after, volume)).count();
         assert!((20..250).contains(&moved), "{moved} of 1000 moved to the eleventh");
     }

@@ -11,6 +11,7 @@
 //!    (**HoldersRefuse**); it is answered when that is on stable media (**EpochStable**), and all copies that came before.
 //!    So the registry is asked before a newer epoch begins (**EpochRegistered**): a peer that nobody knows may say any number.
 //! 3. Every session has room reserved, and is told how much. One that sends more is ended.
+//!    Before there is none it is *nearly full*: it says so to the registry, and owners go to others that have room.
 //! 4. A session that opens a volume takes the place of an earlier one of the same epoch.
 //! 5. A copy that is listed stays until it is said to be home, under an epoch that is not older than the newest.
 
@@ -29,6 +30,10 @@ use protocol::volumes::{
 };
 use types::limits::{COPIES_PER_LIST_MAX, VOLUMES_PER_ANSWER_MAX, VOLUMES_PER_HOLDER_MAX};
 use types::{Broken, GoodbyeReason, SessionId};
+
+/// A holder is nearly full when copies take so many eighths of what it can keep, and is so until they take fewer than that.
+const NEARLY_FULL_EIGHTHS: u64 = 6;
+const HAS_ROOM_EIGHTHS: u64 = 4;
 
 /// The settings of a holder.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +163,9 @@ pub struct Holder {
     /// The room that copies take which are not on stable media, and that the log has for those and for what is promised.
     soft_bytes: u64,
     log_room: u64,
+    /// The room for copies that its disk has at all.
+    disk_room: u64,
+    is_nearly_full: bool,
     is_leaving: bool,
     effects: VecDeque<HolderEffect>,
 }
@@ -177,6 +185,8 @@ impl Holder {
             reserved: 0,
             soft_bytes: 0,
             log_room: u64::MAX,
+            disk_room: u64::MAX,
+            is_nearly_full: false,
             is_leaving: false,
             effects: VecDeque::new(),
         }
@@ -200,6 +210,7 @@ impl Holder {
                 self.used -= self.volumes.get_mut(volume).map_or(0, |volume| volume.partition.forget());
             }
         }
+        self.note_used();
     }
 
     /// A session is over.
@@ -334,7 +345,30 @@ impl Holder {
 
     /// The room that is left for owners that come.
     pub fn free_room(&self) -> u64 {
-        if self.is_leaving { 0 } else { self.unpromised() }
+        let free = self.room().saturating_sub(self.used + self.reserved);
+        if self.is_leaving { 0 } else { free }
+    }
+
+    /// The room for copies that it has in all: what it was given, or what its disk has if that is less.
+    pub fn room(&self) -> u64 {
+        self.config.room.min(self.disk_room)
+    }
+
+    /// Whether copies take so much of its room that owners are to go to others, if they find one. It has room for what they
+    /// write meanwhile; and it is nearly full until much more is free, so that nobody comes and goes all the time.
+    pub fn is_nearly_full(&self) -> bool {
+        self.is_nearly_full
+    }
+
+    /// Its disk has room for so many bytes of copies in all, those that are there among them.
+    pub fn disk_has(&mut self, room: u64) {
+        self.disk_room = room;
+        self.note_used();
+    }
+
+    fn note_used(&mut self) {
+        let eighths = if self.is_nearly_full { HAS_ROOM_EIGHTHS } else { NEARLY_FULL_EIGHTHS };
+        self.is_nearly_full = self.used > 0 && self.used >= self.room() / 8 * eighths;
     }
 
     /// The log has room for so many bytes more, beside what it has on stable media: no more than that is promised. Promises
@@ -558,6 +592,7 @@ impl Holder {
         self.append(HolderEntry::Copy(volume, stream, record));
         self.soft.push_back((self.appended, Soft::Copy(volume, epoch, stream, stamp.sequence, bytes)));
         self.soft_bytes += bytes;
+        self.note_used();
         if self.config.broken.is(Rule::CountStable) {
             self.count(session);
         }
@@ -576,6 +611,7 @@ impl Holder {
     fn free_through(&mut self, volume: VolumeId, through: Stamp) -> bool {
         let freed = self.volumes.get_mut(&volume).map_or(0, |it| it.partition.free(through));
         self.used -= freed;
+        self.note_used();
         if freed > 0 {
             self.effects.push_back(HolderEffect::Free(volume, through));
         }
@@ -594,6 +630,7 @@ impl Holder {
     fn drop_copies(&mut self, volume: VolumeId) {
         if let Some(it) = self.volumes.get_mut(&volume) {
             self.used -= it.partition.forget();
+            self.note_used();
             self.append(HolderEntry::Forget(volume));
         }
     }

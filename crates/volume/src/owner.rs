@@ -25,10 +25,12 @@
 //! 4. With fewer than W - 1 holders an owner is *degraded*: everything goes home at once, and a write is answered when it
 //!    is there; or no write is taken. With as many again it is as before. An owner whose own log has failed is degraded from
 //!    then on: the log's copies count as far as it got, and none of what comes later does (**LostLogUncounted**).
+//!    A holder that is nearly full is replaced before it comes to that, by one that has room for twice what is dirty; while
+//!    there is none, it stays.
 //! 5. With a registry, the owner has a lease on its epoch. When it is over, reads are not answered (**ReadWithinLease**)
 //!    and no write is taken. Writes that were taken are answered all the same: they are fenced by those who count them.
 
-use crate::circle::Circle;
+use crate::circle::{Circle, Need};
 use crate::config::{Ack, Degraded, OwnerConfig};
 use crate::dirty::Dirty;
 use crate::effect::{Effect, Found, HomeSays};
@@ -71,12 +73,13 @@ struct Attached {
 impl Attached {
     /// Up to so many new holders: struck ones that are there again before all others. The place of one that was lost
     /// lately is kept for it.
-    fn fresh(&self, now: Time, volume: VolumeId, holders: &Holders, count: usize) -> Vec<PartitionId> {
+    fn fresh(&self, now: Time, volume: VolumeId, holders: &Holders, need: Need) -> Vec<PartitionId> {
+        let count = need.count;
         let mut fresh: Vec<_> = holders.returned().take(count).collect();
         let (missed, awaited) = holders.missed(now);
         let taken: Vec<_> = self.registration.entry().holders.iter().chain(&fresh).chain(&missed).copied().collect();
         let count = (count - fresh.len()).saturating_sub(awaited);
-        fresh.extend(self.circle.targets(volume, self.domain, &taken, count));
+        fresh.extend(self.circle.targets_with(volume, self.domain, &taken, Need { count, ..need }));
         fresh
     }
 }
@@ -603,18 +606,25 @@ impl Owner {
         let entry = attached.registration.entry();
         let is_failing = |partition: &&PartitionId| self.holders.is_failing(now, **partition);
         let failing = entry.holders.iter().find(is_failing).copied();
+        let is_full = |it: &&PartitionId| attached.circle.is_nearly_full(**it) && !is_failing(it);
+        let full = entry.holders.iter().find(is_full).copied();
         let sound = entry.holders.len() - entry.holders.iter().filter(is_failing).count();
         let wanted = usize::from(self.config.holders);
         let count = wanted.saturating_sub(sound);
         if count == 0 {
             self.holders.dismiss(&mut self.effects);
         }
-        let fresh = attached.fresh(now, self.volume, &self.holders, count);
+        let mut fresh = attached.fresh(now, self.volume, &self.holders, Need { count, bytes: 1 });
+        if full.is_some() && count == 0 && sound == wanted {
+            // With twice the room of what is dirty another one is not nearly full by it, which would send it back.
+            let bytes = (2 * self.dirty.bytes()).max(1);
+            fresh = attached.fresh(now, self.volume, &self.holders, Need { count: 1, bytes });
+        }
         // One that is lost goes as soon as it may, one that fails otherwise when it is replaced; one too many, when it is not
         // needed.
         let is_dead = |it: &&PartitionId| self.holders.is_dead(now, **it) && self.holders.may_forget(**it);
         let dead = entry.holders.iter().find(is_dead).copied();
-        let surplus = entry.holders.last().copied().filter(|_| sound > wanted);
+        let surplus = full.or(entry.holders.last().copied()).filter(|_| sound > wanted);
         let failing = failing.filter(|_| fresh.is_empty()).or(surplus).filter(|it| self.holders.may_forget(*it));
         let gone = dead.or(failing);
         let is_done = self.is_detaching && self.dirty.is_empty();

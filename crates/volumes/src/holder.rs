@@ -128,6 +128,10 @@ pub struct HolderStatus {
     pub disk_free: Option<u64>,
     /// Whether its disk has no room for what its files may take: it takes no more copies than they have room for.
     pub is_disk_full: bool,
+    /// The bytes of copies that it can keep: half of its room, or of what its disk has for it.
+    pub keeps: u64,
+    /// Whether copies take so much of that that owners go to other holders, if there are any with room.
+    pub is_nearly_full: bool,
 }
 
 impl HolderStatus {
@@ -322,7 +326,16 @@ impl HostedHolder {
             file_bytes: self.disk.bytes(),
             disk_free: disk_free(&self.dir),
             is_disk_full: self.disk.is_full(),
+            keeps: holder.room(),
+            is_nearly_full: holder.is_nearly_full(),
         })
+    }
+
+    /// Looks how much its disk has. Gives whether it is nearly full.
+    fn look_at_disk(&self) -> bool {
+        let bytes = self.disk.bytes_within_reach();
+        self.call(|machine| machine.disk_has(bytes));
+        self.look(volume::Holder::is_nearly_full)
     }
 
     fn volumes(&self) -> Vec<VolumeId> {

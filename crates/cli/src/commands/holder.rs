@@ -69,7 +69,7 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
         format_args!("ready: holder {partition} on {address}{found}"),
     )?;
     output.flush()?;
-    let mut disk = DiskWords { dir, room: *room as u64, is_full: false };
+    let mut disk = DiskWords { dir, room: *room as u64, is_full: false, is_nearly_full: false };
     disk.begin(&status);
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
         look(&holder, Duration::ZERO)?;
@@ -92,6 +92,8 @@ struct DiskWords<'a> {
     room: u64,
     /// It was said that it is full.
     is_full: bool,
+    /// It was said that this holder is nearly full.
+    is_nearly_full: bool,
 }
 
 impl DiskWords<'_> {
@@ -107,6 +109,7 @@ impl DiskWords<'_> {
 
     /// Says once that the disk is full, and that it has room again.
     fn look(&mut self, status: &HolderStatus) {
+        self.look_at_copies(status);
         if status.is_disk_full == self.is_full {
             return;
         }
@@ -120,6 +123,26 @@ impl DiskWords<'_> {
              owners bring home what does not. Make room there, or start it with less --room",
             status.file_bytes, self.room
         ));
+    }
+}
+
+impl DiskWords<'_> {
+    /// Says once that volumes are to go to other holders, and that they may come again.
+    fn look_at_copies(&mut self, status: &HolderStatus) {
+        if status.is_nearly_full == self.is_nearly_full {
+            return;
+        }
+        self.is_nearly_full = status.is_nearly_full;
+        let HolderStatus { used, keeps, .. } = status;
+        say(&if self.is_nearly_full {
+            format!(
+                "this holder is nearly full: copies take {used} of the {keeps} bytes that it can keep. Owners go to other \
+                 holders that have room, and stay here if there are none: give it more --room, make room on its disk, or start \
+                 another holder"
+            )
+        } else {
+            format!("this holder has room for volumes again: copies take {used} of the {keeps} bytes that it can keep")
+        });
     }
 }
 

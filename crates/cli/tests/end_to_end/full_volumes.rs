@@ -260,3 +260,73 @@ fn a_holder_whose_disk_fills_up() {
     let (errors, said) = host.process.end();
     assert!(said.contains("detached"), "{errors}{said}");
 }
+
+/// The members that the registry has, by their partitions: what it says of each.
+fn member(site: &Site, of: &Process) -> Value {
+    let said = thorp(["volume", "holders", "--store", &site.address(), "--json"]).ok();
+    let members: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    members.iter().find(|it| it["partition"] == of.ready["partition"]).unwrap_or_else(|| panic!("{said}")).clone()
+}
+
+/// A holder whose disk is small fills up with what is not home. It says so while it has room for more, stays while nobody else
+/// has room, and is replaced when there is another one: no write has waited for it, and none was written with fewer copies.
+#[test]
+fn a_holder_leaves_before_it_is_full() {
+    if !is_inside("full_volumes::a_holder_leaves_before_it_is_full") {
+        return;
+    }
+    let disk = SmallDisk::new(12);
+    let mut site = Site::new(0);
+    let dir = disk.0.file("copies");
+    site.holders.push(site.holder_in(&dir, 0, &[]));
+    let mut errors = words_of(&mut site.holders[0]);
+    site.create_with("2", "16M");
+    // Nothing goes home by itself: it is not old enough, and less than half of the log.
+    let host = site.attach("host-1", &["--age-s", "600"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    let mut written = 0_u64;
+    let asked =
+        || -> Value { serde_json::from_str(&thorp(["volume", "holders", "--dir", &dir, "--json"]).ok()).unwrap() };
+    let keeps = asked()["keeps"].as_u64().unwrap();
+    assert!((2 << 20..8 << 20).contains(&keeps), "its disk has less room than --room: {}", asked());
+    while written * (PIECE as u64) < keeps / 16 * 13 {
+        let data = (written + 1).to_le_bytes().repeat(PIECE / 8);
+        let call = Command::Write { offset: written * PIECE as u64, data: &data, fua: true };
+        assert_eq!(client.call(&call).unwrap().error, 0);
+        written += 1;
+    }
+    wait_for_line(&mut errors, "this holder is nearly full");
+    let status = asked();
+    let used = status["used"].as_u64().unwrap();
+    assert!(status["is_nearly_full"] == true && used < keeps, "{status}");
+    site.wait_until("nothing waits", |status| {
+        status["live"]["is_degraded"] == false && status["live"]["dirty_bytes"].as_u64() >= Some(keeps / 4 * 3)
+    });
+    let begun = Instant::now();
+    while member(&site, &site.holders[0])["is_nearly_full"] != true {
+        assert!(begun.elapsed() < LONG, "{}", member(&site, &site.holders[0]));
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(member(&site, &site.holders[0])["holds"], serde_json::json!(["v"]), "there is nobody else");
+    site.holders.push(site.holder(1));
+    let begun = Instant::now();
+    while member(&site, &site.holders[0])["holds"] != serde_json::json!([]) {
+        let is_degraded = &site.status()["live"]["is_degraded"];
+        assert!(begun.elapsed() < LONG && is_degraded == false, "{}", site.status());
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(member(&site, &site.holders[1])["holds"], serde_json::json!(["v"]));
+    wait_for_line(&mut errors, "has room for volumes again");
+    // The first one is not needed any more, nor is the host.
+    site.holders.remove(0).kill();
+    host.process.kill();
+    std::fs::remove_dir_all(site.folder.file("host-1")).unwrap();
+    let host = site.attach("host-2", &[]).unwrap();
+    let mut client = host.connect();
+    for piece in 0..written {
+        let read = Command::Read { offset: piece * PIECE as u64, len: PIECE as u32, whole: true };
+        let data = client.call(&read).unwrap().data;
+        assert!(data.chunks(8).all(|part| part == (piece + 1).to_le_bytes()), "piece {piece} of {written}");
+    }
+}

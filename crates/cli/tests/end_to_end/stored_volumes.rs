@@ -33,7 +33,7 @@ pub(crate) struct Process {
     pub(crate) child: Child,
     stdin: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    ready: Value,
+    pub(crate) ready: Value,
 }
 
 impl Process {

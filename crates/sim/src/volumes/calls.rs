@@ -283,6 +283,7 @@ impl World {
             domain: at as u64,
             free: peer.holder.free_room(),
             copies: peer.holder.used(),
+            is_nearly_full: peer.holder.is_nearly_full(),
         };
         let there = self.peers.iter().enumerate().filter(|(_, peer)| peer.is_up && !peer.is_leaving);
         let circle = Circle::new(there.map(member).collect());

@@ -159,6 +159,11 @@ impl Player for HolderScript {
                 self.log.iter().for_each(|entry| self.holder.recover(entry));
             }
             ["room", copies] => self.holder.limit(number(copies)? * (4096 + 512)),
+            ["disk", copies] => self.holder.disk_has(number(copies)? * (4096 + 512)),
+            ["full"] => {
+                let is = if self.holder.is_nearly_full() { "yes" } else { "no" };
+                writeln!(self.said, "= {is}").unwrap();
+            }
             ["leave"] => self.holder.leave(),
             ["empty"] => {
                 let is = if self.holder.is_empty() { "yes" } else { "no" };

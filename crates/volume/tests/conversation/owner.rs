@@ -158,10 +158,13 @@ impl OwnerScript {
         writeln!(self.said, "= nothing was asked").unwrap();
     }
 
+    /// Members, such as `p7`, `p7:full` if it is nearly that, and `p7:4096` with so much room.
     fn members(&mut self, words: &[&str]) -> Option<()> {
         let member = |word: &&str| {
-            let partition = partition(word)?;
-            Some(Member { partition, domain: partition.0, free: 1 << 20, copies: 1 })
+            let (name, how) = word.split_once(':').unwrap_or((word, ""));
+            let partition = partition(name)?;
+            let (free, is_nearly_full) = (number(how).unwrap_or(1 << 20), how == "full");
+            Some(Member { partition, domain: partition.0, free, copies: 1, is_nearly_full })
         };
         self.owner.members(self.now, Circle::new(words.iter().map(member).collect::<Option<Vec<_>>>()?));
         Some(())

@@ -31,12 +31,15 @@ struct HolderGauges {
     file_bytes: u64,
     disk_free: Option<u64>,
     is_disk_full: bool,
+    keeps: u64,
+    is_nearly_full: bool,
 }
 
 impl ControlledHolder {
     fn gauges(&self) -> HolderGauges {
-        let HolderStatus { used, free, volumes, room, file_bytes, disk_free, is_disk_full } = self.0.status();
-        HolderGauges { room, used, free, volumes, file_bytes, disk_free, is_disk_full }
+        let HolderStatus { used, free, volumes, room, file_bytes, disk_free, is_disk_full, keeps, is_nearly_full } =
+            self.0.status();
+        HolderGauges { room, used, free, volumes, file_bytes, disk_free, is_disk_full, keeps, is_nearly_full }
     }
 }
 

@@ -137,6 +137,14 @@ impl HolderDisk {
         self.shared.is_full.load(Relaxed)
     }
 
+    /// The bytes that they can come to, of those that they may have: the disk has no room for more, if it says so.
+    pub(super) fn bytes_within_reach(&self) -> u64 {
+        let Shared { bytes_max, segment_bytes, dir, .. } = &*self.shared;
+        let bytes = self.bytes();
+        let free = if self.is_full() { 0 } else { disk_free(dir).unwrap_or(u64::MAX) };
+        bytes.saturating_add(free / segment_bytes * segment_bytes).min((*bytes_max).max(bytes))
+    }
+
     /// Leaves a mark behind the last entry, so that a later damage to it cannot pass for a torn tail. Without this it is
     /// like a crash: nothing that was durable is lost.
     pub(super) fn mark(&self) {

@@ -169,6 +169,13 @@ impl HolderMachine {
         self.holder.leave();
     }
 
+    /// See [`Holder::disk_has`]: `bytes` is what the log's files have, and what the disk has for more of them. Half of it is for
+    /// copies, as [`HolderMachine::has_room`] says.
+    pub(super) fn disk_has(&mut self, bytes: u64) {
+        let cleaning = Room { total: bytes, may_grow: false, ..self.room }.cleaning_max();
+        self.holder.disk_has(bytes.saturating_sub(cleaning) / 2);
+    }
+
     /// See [`Holder::registered`].
     pub(super) fn registered(&mut self, volume: VolumeId, view: &View) {
         self.holder.registered(volume, view);

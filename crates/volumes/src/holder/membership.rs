@@ -43,6 +43,7 @@ impl Membership {
         registry: Arc<dyn Registry>,
         names: HolderNames,
     ) -> Result<Self, RegistryError> {
+        holder.look_at_disk();
         registry.enter(&registrant(&holder, &names))?;
         holder.asked_registry(true);
         let ends = Arc::new(AtomicBool::new(false));
@@ -81,7 +82,8 @@ impl Drop for Membership {
 fn registrant(holder: &HostedHolder, names: &HolderNames) -> Registrant {
     let status = holder.status();
     let (free, copies) = (status.free, status.used / BLOCK as u64);
-    let member = Member { partition: holder.partition, domain: names.domain, free, copies };
+    let is_nearly_full = status.is_nearly_full;
+    let member = Member { partition: holder.partition, domain: names.domain, free, copies, is_nearly_full };
     let HolderNames { name, address, .. } = names.clone();
     Registrant { member, life: holder.life, address, name, is_disk_full: status.is_disk_full }
 }
@@ -109,9 +111,12 @@ fn ask(holder: &HostedHolder, registry: &dyn Registry, to_ask: &Receiver<(Volume
 
 fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, ends: &AtomicBool) {
     let mut entered = Instant::now();
-    let mut idle = None;
+    let (mut idle, mut was_nearly_full) = (None, false);
     while !ends.load(SeqCst) {
-        if entered.elapsed() >= PULSE {
+        // Owners are to hear of that before there is no room.
+        let is_nearly_full = holder.look_at_disk();
+        if entered.elapsed() >= PULSE || is_nearly_full != was_nearly_full {
+            was_nearly_full = is_nearly_full;
             // A registry that cannot be asked is asked again.
             let pulse = registry.enter(&registrant(holder, names));
             if let Err(error @ RegistryError::Replaced(_)) = &pulse {

@@ -355,6 +355,9 @@ pub(super) struct MemberEntry {
     /// Whether its disk has no room for what it was told to take. Entries of before do not say it.
     #[serde(default)]
     is_disk_full: bool,
+    /// Whether owners are to go to others. Entries of before do not say it.
+    #[serde(default)]
+    is_nearly_full: bool,
     /// The life that it is in. Entries of before do not say it: any life comes after that.
     #[serde(default)]
     incarnation: u32,
@@ -372,8 +375,8 @@ pub(super) struct MemberEntry {
 
 impl MemberEntry {
     pub(super) fn new(registrant: &Registrant, pulse: u64, now: SystemTime) -> Self {
-        let Registrant { member: Member { partition, domain, free, copies }, life, address, name, is_disk_full } =
-            registrant.clone();
+        let Registrant { member, life, address, name, is_disk_full } = registrant.clone();
+        let Member { partition, domain, free, copies, is_nearly_full } = member;
         Self {
             format: FORMAT,
             partition: partition.0,
@@ -383,6 +386,7 @@ impl MemberEntry {
             address,
             name,
             is_disk_full,
+            is_nearly_full,
             incarnation: life.incarnation,
             life: life.number,
             is_gone: false,
@@ -402,8 +406,8 @@ impl MemberEntry {
 
     pub(super) fn registrant(self) -> Registrant {
         let life = self.lived().life;
-        let Self { partition, domain, free, copies, address, name, is_disk_full, .. } = self;
-        let member = Member { partition: PartitionId(partition), domain, free, copies };
+        let Self { partition, domain, free, copies, address, name, is_disk_full, is_nearly_full, .. } = self;
+        let member = Member { partition: PartitionId(partition), domain, free, copies, is_nearly_full };
         Registrant { member, life, address, name, is_disk_full }
     }
 
@@ -442,7 +446,8 @@ mod tests {
     }
 
     fn member(name: &str) -> MemberEntry {
-        let member = Member { partition: PartitionId(7), domain: u64::MAX, free: 1 << 30, copies: 2 };
+        let (partition, is_nearly_full) = (PartitionId(7), true);
+        let member = Member { partition, domain: u64::MAX, free: 1 << 30, copies: 2, is_nearly_full };
         let (address, name) = ("10.0.0.7:7421".to_owned(), name.to_owned());
         let life = Life { incarnation: 3, number: 11 };
         MemberEntry::new(&Registrant { member, life, address, name, is_disk_full: true }, 9, at())
@@ -506,12 +511,14 @@ mod tests {
         let entry = member("host17");
         let before = r#"{"format":1,"partition":7,"domain":18446744073709551615,"free":1073741824,"copies":2,"address":"10.0.0.7:7421","name":"host17""#;
         let golden = before.to_owned()
-            + r#","is_disk_full":true,"incarnation":3,"life":11,"pulse":9,"said_at_ms":1900000000123}"#;
+            + r#","is_disk_full":true,"is_nearly_full":true,"incarnation":3,"life":11,"pulse":9,"said_at_ms":1900000000123}"#;
         assert_eq!(String::from_utf8(entry.to_bytes()).unwrap(), golden);
         assert_eq!(MemberEntry::from_bytes(golden.as_bytes()), Ok(entry.clone()));
         // As an earlier version wrote it.
         let read = MemberEntry::from_bytes((before.to_owned() + r#","pulse":9}"#).as_bytes());
-        assert_eq!(read, Ok(MemberEntry { is_disk_full: false, incarnation: 0, life: 0, said_at_ms: None, ..entry }));
+        let (is_disk_full, is_nearly_full) = (false, false);
+        let entry = MemberEntry { is_disk_full, is_nearly_full, incarnation: 0, life: 0, said_at_ms: None, ..entry };
+        assert_eq!(read, Ok(entry));
     }
 
     #[test]

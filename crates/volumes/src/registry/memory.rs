@@ -261,7 +261,8 @@ mod tests {
     #[test]
     fn members_enter_and_leave() {
         let registry = registry();
-        let member = Member { partition: PartitionId(3), domain: super::super::domain("rack 1"), free: 9, copies: 0 };
+        let (partition, domain) = (PartitionId(3), super::super::domain("rack 1"));
+        let member = Member { partition, domain, free: 9, copies: 0, is_nearly_full: false };
         let life = Life { incarnation: 2, number: 7 };
         let member =
             Registrant { member, life, address: "127.0.0.1:9".into(), name: "peer".into(), is_disk_full: false };

@@ -40,12 +40,17 @@ fn of_store(members: &[Enlisted], silent: &BTreeMap<u64, Duration>, volumes: &[V
             "free": member.free,
             "blocks": member.copies,
             "is_disk_full": is_disk_full,
+            "is_nearly_full": member.is_nearly_full,
             "silent_s": silence,
             "holds": held,
         });
         let (partition, free) = (number(member.partition.0), member.free);
         let held = if held.is_empty() { "no volume".to_owned() } else { held.join(", ") };
-        let full = if *is_disk_full { ", as its disk is full" } else { "" };
+        let full = match (is_disk_full, member.is_nearly_full) {
+            (true, _) => ", as its disk is full",
+            (_, true) => ", nearly full: volumes go to holders with room",
+            _ => "",
+        };
         let silent = silence.map(|it| format!("silent for {it} s, ")).unwrap_or_default();
         let text = format!("{name}  {partition} at {address}: {silent}{free} bytes free{full}, holds copies of {held}");
         output.line(&json, visible(&text))
@@ -68,10 +73,9 @@ fn in_folder(dir: &Path, volumes: &[Volume], output: &mut Output) -> Result {
         return output.raw(status);
     }
     let text = |value: &Value| visible(&value.as_str().map_or_else(|| value.to_string(), str::to_owned)).into_owned();
-    let mut rows: Vec<_> = ["partition", "listen", "room", "used", "free", "file_bytes", "disk_free", "is_disk_full"]
-        .iter()
-        .map(|name| (*name, json!(text(&status[*name]))))
-        .collect();
+    let names = ["partition", "listen", "room", "keeps", "used", "free", "file_bytes", "disk_free"];
+    let names = names.iter().chain(&["is_disk_full", "is_nearly_full"]);
+    let mut rows: Vec<_> = names.map(|name| (*name, json!(text(&status[*name])))).collect();
     for copy in status["copies"].as_array().into_iter().flatten() {
         let volume = if copy["name"].is_null() { &copy["volume"] } else { &copy["name"] };
         rows.push(("copies_of", json!(format!("{}: {} bytes", text(volume), text(&copy["bytes"])))));
