@@ -94,6 +94,11 @@ impl SourceLease {
     pub fn until(&self, until: Time) {
         self.0.call(|hub| hub.source_lease(self.0.driver().now(), until));
     }
+
+    /// The source knows that all leases are over which an earlier hub of it has given.
+    pub fn succeeds_nobody(&self) {
+        self.0.call(|hub| hub.succeeds_nobody(self.0.driver().now()));
+    }
 }
 
 /// A home that runs, and what belongs to it.

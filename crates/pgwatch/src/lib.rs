@@ -25,6 +25,7 @@
 //! | `replication` | the connection that the stream comes on |
 //! | `probe` | looks now and then whether a commit has waited |
 //! | `slot` | how long a watcher answers for its slot, decided |
+//! | `turn` | the begin and the end of its turn with the slot, as the log has them |
 //! | `standing` | how it stands with the slot, asked |
 //! | `awaited` | whether commits wait for the watcher |
 //! | `watch` | a watcher at work |
@@ -70,6 +71,7 @@ mod standbys;
 mod standing;
 mod tls;
 mod tls_error;
+mod turn;
 mod watch;
 mod watcher;
 
@@ -88,7 +90,7 @@ pub use remove::remove;
 pub use rule::Rule;
 pub use running::{Running, running};
 pub use setup::{renew_slot, set_up};
-pub use slot::Slot;
+pub use slot::{Slot, Word};
 pub use snapshot::{NotASnapshot, Snapshot};
 pub use tls_error::TlsError;
 pub use watch::{Watch, WatchState, WatchStatus};

@@ -27,6 +27,11 @@ pub enum Rule {
     LeaseFromProof,
     /// A watcher that gets the slot confirms nothing until the leases are over that another one's hub may have given.
     OutlastLeases,
+    /// A watcher says that it has ended only when the leases are over that it gave its hub, and those of another one's hub that
+    /// it had to outlast: the next one does not wait then.
+    EndAfterLeases,
+    /// Its word counts for the watcher that gets the slot next, and for no later one.
+    EndOfTheLast,
     /// A row that changes concerns the responses that depend on its old values, and those that depend on its new ones.
     BothValues,
     /// A change whose values are not known concerns the whole table.
@@ -37,7 +42,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::ConfirmReleased,
         Self::ConfirmInOrder,
         Self::KeepaliveBehind,
@@ -47,6 +52,8 @@ impl Rule {
         Self::StarUnlessAwaited,
         Self::LeaseFromProof,
         Self::OutlastLeases,
+        Self::EndAfterLeases,
+        Self::EndOfTheLast,
         Self::BothValues,
         Self::WholeIfUnknown,
         Self::WholeIfAltered,

@@ -7,11 +7,12 @@ use crate::lsn::{Lsn, Xid};
 use crate::pgoutput::Message;
 use crate::probe::Probe;
 use crate::refusal::StreamError;
-use crate::replication::{Frame, Replication};
+use crate::replication::Frame;
 use crate::slot::Slot;
 use crate::snapshot::Snapshot;
-use crate::standing::{Answer, Process, Standing};
-use crate::watcher::{Effect, Server, Watcher};
+use crate::standing::{Answer, Standing};
+use crate::turn::{self, Opened, open, say_end};
+use crate::watcher::{Effect, Watcher};
 use coherence::{Announced, Fence, SourceLease, Update, Updates};
 use std::future::{self, Future};
 use std::pin::Pin;
@@ -35,6 +36,8 @@ pub enum WatchState {
     CatchingUp,
     /// Commits are told one by one.
     Watching,
+    /// It was told to leave: no cache answers, and commits go on until all leases are over.
+    Leaving,
     /// It was stopped, or its hub has ended: everything stays marked.
     Ended,
 }
@@ -70,6 +73,7 @@ pub struct WatchStatus {
 pub struct Watch {
     status: Arc<Shown>,
     stop: Option<oneshot::Sender<()>>,
+    leave: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Vec<Update>>>,
 }
 
@@ -88,6 +92,7 @@ impl Watch {
     pub fn start(config: WatchConfig, hub: Updates, lease: Option<SourceLease>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
+        let (leave, leaves) = oneshot::channel();
         let status = WatchStatus {
             state: WatchState::Apart,
             confirmed: Lsn(0),
@@ -109,6 +114,7 @@ impl Watch {
             announced,
             hub,
             lease,
+            leaves: Some(leaves),
             shown,
             fence: None,
             confirm: None,
@@ -120,13 +126,13 @@ impl Watch {
         let thread = thread::Builder::new().name("thorp-watch".to_owned()).spawn(move || {
             runtime.block_on(async {
                 let error = tokio::select! {
-                    error = task.run() => Some(error),
+                    error = task.run() => error,
                     _ = stopped => None,
                 };
                 task.end(error).await
             })
         })?;
-        Ok(Self { status, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { status, stop: Some(stop), leave: Some(leave), thread: Some(thread) })
     }
 
     /// How it is.
@@ -143,6 +149,14 @@ impl Watch {
 }
 
 impl Watch {
+    /// Has it end when no home of this process's hub has a lease any more, and say so in the database: the watcher that comes next
+    /// does not hold commits for as long as a lease. Until then commits go on, and no cache answers. Without a connection, or a hub
+    /// of this process, it ends at once. See [`WatchState::Ended`].
+    pub fn leave(&mut self) {
+        // It may have ended.
+        let _ = self.leave.take().map(|leave| leave.send(()));
+    }
+
     /// Ends it. Everything is marked for as long as the result is kept, which is to be until another watcher of the same
     /// hub has caught up.
     pub fn stop(mut self) -> Vec<Update> {
@@ -181,6 +195,8 @@ struct Task {
     announced: Announced,
     hub: Updates,
     lease: Option<SourceLease>,
+    /// It is told to leave there, unless it was.
+    leaves: Option<oneshot::Receiver<()>>,
     shown: Arc<Shown>,
     /// The number of this connection's turn with the slot, once it is known to have been drawn within that.
     fence: Option<Fence>,
@@ -204,16 +220,17 @@ enum Event {
     /// Commits wait for this watcher from this transaction on, or do not.
     Awaited(Option<u64>),
     Ping,
+    Leave,
 }
 
 impl Task {
-    /// Watches for as long as there is a hub.
-    async fn run(&mut self) -> WatchError {
+    /// Watches for as long as there is a hub, and until it has left.
+    async fn run(&mut self) -> Option<WatchError> {
         loop {
             let error = match self.connected().await {
-                Err(WatchError::Hub) => return WatchError::Hub,
+                Ok(()) => return None,
+                Err(WatchError::Hub) => return Some(WatchError::Hub),
                 Err(error) => error,
-                Ok(never) => match never {},
             };
             self.watcher.lost();
             self.fence = None;
@@ -226,19 +243,26 @@ impl Task {
                     () = &mut pause => break,
                     released = self.announced.next() => match released {
                         Ok(update) => self.watcher.released(update),
-                        Err(ended) => return ended.into(),
+                        Err(ended) => return Some(ended.into()),
                     },
+                    () = told_to_leave(&mut self.leaves) => return None,
                 }
                 self.settle();
             }
         }
     }
 
-    /// From a connection to its end.
-    async fn connected(&mut self) -> Result<std::convert::Infallible, WatchError> {
+    /// From a connection to its end; `Ok` if it was told to leave, and has.
+    async fn connected(&mut self) -> Result<(), WatchError> {
+        if self.leaves.is_none() {
+            return Ok(());
+        }
         self.settle();
         let patience = self.config.lease.max(Duration::from_secs(5));
-        let opened = time::timeout(patience, open(&self.config)).await.map_err(|_| WatchError::Silent)?;
+        let opened = tokio::select! {
+            opened = time::timeout(patience, open(&self.config)) => opened.map_err(|_| WatchError::Silent)?,
+            () = told_to_leave(&mut self.leaves) => return Ok(()),
+        };
         let Opened { mut replication, client, server, process, next, fence } = opened?;
         // They were for the connection before.
         (self.confirm, self.asks) = (None, false);
@@ -250,12 +274,18 @@ impl Task {
         let mut slot = Slot::got(self.hub.now(), lease, others_lease, Broken::NONE);
         let client = Arc::new(client);
         let mut awaited = Awaited::new(self.config.clone());
-        let mut standing = Standing::new(client.clone(), self.config.slot.clone(), process);
-        let mut asker = Asker { client, silence: lease, pause: Duration::ZERO, question: None };
+        let mut standing = Standing::new(client.clone(), self.config.slot.clone(), process.clone());
+        let mut asker = Asker { client: client.clone(), silence: lease, pause: Duration::ZERO, question: None };
         let (mut probe, mut told, mut ping_at) = (Probe::new(next), Lsn(0), Instant::now());
         loop {
             self.settle();
-            let waits = slot.confirms_at().since(self.hub.now());
+            let now = self.hub.now();
+            if slot.is_leaving() && slot.ends_at() <= now {
+                // Nothing is confirmed behind this word, so the next watcher hears it.
+                return say_end(&client, &self.config.slot, &process).await;
+            }
+            let waits = slot.confirms_at().since(now);
+            let ends = slot.is_leaving().then(|| slot.ends_at().since(now));
             let is_held = !waits.is_zero() || awaited.is_proving() || probe.is_under_way();
             if let Some(through) = self.confirm.take_if(|_| !is_held) {
                 if !self.announced.are_released() {
@@ -267,7 +297,7 @@ impl Task {
             if mem::take(&mut self.asks) {
                 asker.ask();
             }
-            self.show_connected(awaited.why_not());
+            self.show_connected(awaited.why_not(), slot.is_leaving());
             let has_room = self.watcher.has_room();
             let event = tokio::select! {
                 frame = replication.next(), if has_room => Event::Frame(frame?),
@@ -276,14 +306,16 @@ impl Task {
                 answer = standing.answer() => Event::Standing(answer?),
                 next = awaited.proof() => Event::Awaited(next?),
                 () = time::sleep_until(ping_at) => Event::Ping,
+                () = told_to_leave(&mut self.leaves) => Event::Leave,
                 () = time::sleep(waits), if !waits.is_zero() => continue,
+                () = time::sleep(ends.unwrap_or_default()), if ends.is_some() => continue,
             };
             match event {
                 Event::Frame(frame) => {
-                    self.hear(frame)?;
+                    self.hear(frame, &mut slot, next)?;
                     while self.watcher.has_room() {
                         let Some(frame) = replication.take()? else { break };
-                        self.hear(frame)?;
+                        self.hear(frame, &mut slot, next)?;
                     }
                     if let Some(committed) = self.ended.take()
                         && self.watcher.is_caught_up()
@@ -306,11 +338,13 @@ impl Task {
                     if awaited.listed(&standbys) {
                         self.watcher.not_awaited();
                     }
-                    let until = slot.proved(self.hub.now());
-                    if let Some(lease) = &self.lease {
+                    if let (Some(until), Some(lease)) = (slot.proved(self.hub.now()), &self.lease) {
                         lease.until(until);
                     }
                 }
+                // Homes have leases of a hub elsewhere, which stays.
+                Event::Leave if self.lease.is_none() => return Ok(()),
+                Event::Leave => slot.leave(),
                 Event::Awaited(Some(next)) => {
                     // The commit that has shown it was before.
                     probe = Probe::new(next);
@@ -337,7 +371,8 @@ impl Task {
         }
     }
 
-    fn hear(&mut self, frame: Frame) -> Result<(), StreamError> {
+    /// Something has come in the stream of a connection whose own word is that of the transaction `own`.
+    fn hear(&mut self, frame: Frame, slot: &mut Slot, own: u64) -> Result<(), StreamError> {
         match frame {
             Frame::Change(bytes) => {
                 let message = Message::parse(&bytes)?;
@@ -346,6 +381,13 @@ impl Task {
                     Message::Commit { .. } => {
                         self.commits += 1;
                         self.ended = self.begun.take();
+                    }
+                    Message::Said { is_transactional: true, prefix, .. } => {
+                        let is_own = self.begun == Some(Xid(own as u32));
+                        let is_alone = turn::word(prefix).is_some_and(|word| slot.heard(word, is_own));
+                        if let Some(lease) = self.lease.as_ref().filter(|_| is_alone) {
+                            lease.succeeds_nobody();
+                        }
                     }
                     _ => {}
                 }
@@ -377,8 +419,9 @@ impl Task {
     }
 
     /// There is a connection, for which commits may not wait.
-    fn show_connected(&self, why_not: Option<&str>) {
+    fn show_connected(&self, why_not: Option<&str>, is_leaving: bool) {
         let state = match self.watcher.is_caught_up() {
+            _ if is_leaving => WatchState::Leaving,
             _ if why_not.is_some() => WatchState::NotAwaited,
             true => WatchState::Watching,
             false => WatchState::CatchingUp,
@@ -418,32 +461,15 @@ impl Task {
     }
 }
 
-/// A connection that has got the slot, and one for questions.
-struct Opened {
-    replication: Replication,
-    client: Client,
-    server: Server,
-    process: Process,
-    /// The number of the next transaction when the slot was there already: what another watcher has confirmed was before.
-    next: u64,
-    /// A watcher that gets the slot later has a greater number.
-    fence: Fence,
-}
-
-async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
-    let mut replication = Replication::connect(&config.database, &config.slot).await?;
-    let client = config.database.connect().await?;
-    // This session's own transaction, which gives a number, waits for nobody.
-    client.batch_execute("SET synchronous_commit = local").await?;
-    let (server, process) = (replication.identify().await?, replication.process().await?);
-    replication.start(&config.slot, &config.publication).await?;
-    // The position of a record that is durable when this ends: no later one has a smaller one, after a crash neither.
-    let query = "SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, 'thorp_fence', '')::text";
-    let row = client.query_one(query, &[]).await?;
-    let next = row.try_get::<_, &str>(0)?.parse().map_err(|_| WatchError::Unexpected("what is no number"))?;
-    let Lsn(number) = row.try_get::<_, &str>(1)?.parse().map_err(|_| WatchError::Unexpected("what is no position"))?;
-    let fence = Fence { term: server.timeline.into(), number };
-    Ok(Opened { replication, client, server, process, next, fence })
+/// Waits until somebody says so: once.
+async fn told_to_leave(by: &mut Option<oneshot::Receiver<()>>) {
+    let Some(receiver) = by else { return future::pending().await };
+    let said = receiver.await;
+    *by = None;
+    if said.is_err() {
+        // Nobody can say it any more.
+        future::pending::<()>().await;
+    }
 }
 
 /// The questions for snapshots, one at a time.

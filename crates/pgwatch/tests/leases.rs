@@ -1,10 +1,10 @@
 //! Two watchers of a database in virtual time, each with a hub and a home of its own: one is cut off from the server, which
-//! gives the slot to the other, and both go on. Each answer from a cache has all that was done before the request came.
+//! gives the slot to the other, and both go on; or one ends, and says so. Each answer from a cache has all that was done before the request came.
 
 use coherence::Dependency;
 use homes::{Home, HomeConfig, Hub, HubConfig, Proof, Table, UpdateId};
 use node::{Machine, Node, RoleId};
-use pgwatch::{Rule, Slot};
+use pgwatch::{Rule, Slot, Word};
 use sim::{Family, Line, Processes};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +50,10 @@ struct Day {
     /// The connection that has the slot, as the server has it, and its watcher.
     holder: Option<(usize, u64)>,
     connections: u64,
+    /// The words of watchers in the server's log, each with the number of its connection; and those that are before what was
+    /// confirmed, which nobody hears again.
+    words: Vec<(u64, Word)>,
+    confirmed: usize,
     /// A commit waits.
     is_committing: bool,
     /// The commits that a reader of the database sees, and a writer was told of.
@@ -57,6 +61,8 @@ struct Day {
     tables: Vec<Arc<Table>>,
     entries: [Option<(Proof, u32)>; 2],
     hits: u32,
+    /// Watchers that knew that no lease was out.
+    at_once: u32,
 }
 
 fn alone(machine: impl Machine) -> Node {
@@ -96,11 +102,14 @@ impl Day {
             watchers,
             holder,
             connections: 0,
+            words: Vec::new(),
+            confirmed: 0,
             is_committing: false,
             done: 0,
             tables,
             entries,
             hits: 0,
+            at_once: 0,
         }
     }
 
@@ -110,13 +119,14 @@ impl Day {
             self.end_star(at);
         }
         let at = self.world.draw(2) as usize;
-        match self.world.draw(40) {
+        match self.world.draw(42) {
             0..10 => self.commit(at),
             10..18 => self.fill(at),
             18..34 => self.look(at)?,
             34 | 35 => self.connect(at),
             36 => self.forget_holder(),
             37 => self.watchers[at].is_cut ^= true,
+            38 | 39 => self.watchers[at].slot.leave(),
             _ => {}
         }
         let length = self.world.draw(2000);
@@ -150,11 +160,30 @@ impl Day {
             Some((arrives, false)) if arrives <= now => self.lose(at),
             Some((arrives, true)) if arrives <= now => {
                 it.question = None;
-                let until = it.slot.proved(now);
-                self.hub(at, |hub, now| hub.source_lease(now, until));
+                if let Some(until) = it.slot.proved(now) {
+                    self.hub(at, |hub, now| hub.source_lease(now, until));
+                }
             }
             _ => {}
         }
+        self.end(at, connection);
+    }
+
+    /// A watcher that is to end says so when it may, and is gone. The server takes its word only while it has the slot.
+    fn end(&mut self, at: usize, connection: u64) {
+        let it = &self.watchers[at];
+        if it.connection != Some(connection)
+            || !it.slot.is_leaving()
+            || it.is_cut
+            || it.slot.ends_at() > self.world.now()
+        {
+            return;
+        }
+        if self.holder == Some((at, connection)) {
+            self.words.push((connection, Word::Ended));
+            self.holder = None;
+        }
+        self.lose(at);
     }
 
     fn lose(&mut self, at: usize) {
@@ -184,7 +213,12 @@ impl Day {
         self.connections += 1;
         self.holder = Some((at, self.connections));
         self.watchers[at].connection = Some(self.connections);
-        self.watchers[at].slot = Slot::got(self.world.now(), LEASE, LEASE, self.without.watcher);
+        self.words.push((self.connections, Word::Begun));
+        let mut slot = Slot::got(self.world.now(), LEASE, LEASE, self.without.watcher);
+        for &(connection, word) in &self.words[self.confirmed..] {
+            self.at_once += u32::from(slot.heard(word, connection == self.connections));
+        }
+        self.watchers[at].slot = slot;
     }
 
     /// The server believes a watcher gone of which it has heard nothing.
@@ -208,6 +242,7 @@ impl Day {
             None => self.watchers[at].update = Some(self.hub(at, |hub, now| hub.update(now, vec![item()]))),
             Some(update) if confirms && self.hub(at, |hub, _| hub.is_released(update)) => {
                 self.done += 1;
+                self.confirmed = self.words.len();
                 self.is_committing = false;
                 self.watchers[at].update = None;
                 self.hub(at, |hub, _| hub.visible(update));
@@ -237,23 +272,24 @@ impl Day {
     }
 }
 
-/// The hits and the commits of a day, or the answer that was stale.
-fn day(seed: u64, without: Without) -> Result<(u32, u32), String> {
+/// The hits and the commits of a day, and the watchers that did not wait; or the answer that was stale.
+fn day(seed: u64, without: Without) -> Result<[u32; 3], String> {
     let mut day = Day::new(seed, without);
     for _ in 0..STEPS {
         day.step()?;
     }
-    Ok((day.hits, day.done))
+    Ok([day.hits, day.done, day.at_once])
 }
 
 #[test]
 fn no_home_of_a_watcher_that_lost_the_slot_answers() {
-    let (mut hits, mut commits) = (0, 0);
+    let mut all = [0; 3];
     for seed in 0..300 {
-        let (some, of_them) = day(seed, Without::default()).unwrap_or_else(|stale| panic!("seed {seed}: {stale}"));
-        (hits, commits) = (hits + some, commits + of_them);
+        let of_day = day(seed, Without::default()).unwrap_or_else(|stale| panic!("seed {seed}: {stale}"));
+        all = std::array::from_fn(|at| all[at] + of_day[at]);
     }
-    assert!(hits > 3000 && commits > 3000, "{hits} hits, {commits} commits");
+    let [hits, commits, at_once] = all;
+    assert!(hits > 3000 && commits > 3000 && at_once > 300, "{hits} hits, {commits} commits, {at_once} at once");
 }
 
 #[test]
@@ -263,6 +299,8 @@ fn each_rule_is_missed() {
     let cases = [
         ("LeaseFromProof", of_watcher(Rule::LeaseFromProof)),
         ("OutlastLeases", of_watcher(Rule::OutlastLeases)),
+        ("EndAfterLeases", of_watcher(Rule::EndAfterLeases)),
+        ("EndOfTheLast", of_watcher(Rule::EndOfTheLast)),
         ("LeaseWithinSource", of_hub(homes::Rule::LeaseWithinSource)),
     ];
     for (name, without) in cases {

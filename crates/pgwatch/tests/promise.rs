@@ -366,8 +366,15 @@ fn what_becomes_visible_is_marked() {
 
 /// Of values, which these transactions have none of: their tests stand beside the code. And of leases, which are of several
 /// watchers: `leases.rs`.
-const ELSEWHERE: [Rule; 5] =
-    [Rule::BothValues, Rule::WholeIfUnknown, Rule::WholeIfAltered, Rule::LeaseFromProof, Rule::OutlastLeases];
+const ELSEWHERE: [Rule; 7] = [
+    Rule::BothValues,
+    Rule::WholeIfUnknown,
+    Rule::WholeIfAltered,
+    Rule::LeaseFromProof,
+    Rule::OutlastLeases,
+    Rule::EndAfterLeases,
+    Rule::EndOfTheLast,
+];
 
 #[test]
 fn each_rule_is_missed() {

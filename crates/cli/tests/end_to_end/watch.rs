@@ -8,9 +8,10 @@ use crate::program::{Folder, command, thorp};
 use coherence::{Dependency, Site, SiteConfig, SourceName};
 use net::Runtime;
 use serde_json::Value;
-use server::{Postgres, is_installed};
+use server::{Postgres, Session, is_installed};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,6 +102,82 @@ fn a_watcher_is_killed_and_replaced() {
     assert!(second.wait().unwrap().success());
     until("the server has noticed", || task("--remove").code == Some(0));
     server.session().run("INSERT INTO items VALUES (2, 'nobody watches')");
+}
+
+/// Commits one after the other until they are told to stop; gives the longest.
+fn commit_until(stop: &AtomicBool, writer: &Session) -> Duration {
+    let mut longest = Duration::ZERO;
+    while !stop.load(SeqCst) {
+        let begun = Instant::now();
+        writer.run("UPDATE items SET name = 'again' WHERE id = 1");
+        longest = longest.max(begun.elapsed());
+    }
+    longest
+}
+
+/// A watcher that is stopped hands over when no home has a lease any more. Of one that was killed nobody knows which are out.
+#[test]
+fn a_watcher_that_is_started_again_holds_no_commit_for_as_long_as_a_lease() {
+    if !is_installed() {
+        return;
+    }
+    let (server, folder) = (Postgres::start(&[]), Folder::new());
+    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
+    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
+    let database = words(&server.config());
+    thorp(["watch", &database, "--map", &map, "--setup"]).ok();
+    let (mut first, address) = watcher(&[&database, "--map", &map, "--listen", "127.0.0.1:0"]);
+    let start = || watcher(&[&database, "--map", &map, "--listen", &address]).0;
+    let runtime = Runtime::start().unwrap();
+    let site = Site::start(&SiteConfig { hub: Some(address.clone()), ..SiteConfig::default() }, &runtime).unwrap();
+    let cache = site.cache();
+    // Of another row than those that change.
+    let other = [Dependency::new("item:2").unwrap()];
+    let tasks = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let fill = || tasks.block_on(async { cache.store(cache.ticket()?, &other).await.ok() });
+    let store = || {
+        let mut stored = None;
+        until("it is stored", || {
+            stored = fill();
+            stored.is_some()
+        });
+        stored.unwrap()
+    };
+
+    let stored = store();
+    let (session, is_over) = (server.session(), AtomicBool::new(false));
+    let (longest, mut second) = thread::scope(|scope| {
+        let writing = scope.spawn(|| commit_until(&is_over, &session));
+        drop(first.stdin.take());
+        assert!(first.wait().unwrap().success());
+        assert!(!stored.is_current(), "no home answers when its watcher has handed over");
+        let second = start();
+        is_over.store(true, SeqCst);
+        (writing.join().unwrap(), second)
+    });
+    println!("a commit took {longest:?} at the most while the watcher was started again");
+    assert!(longest < SiteConfig::default().lease, "{longest:?}");
+
+    let stored = store();
+    second.kill().unwrap();
+    second.wait().unwrap();
+    is_over.store(false, SeqCst);
+    let (longest, third) = thread::scope(|scope| {
+        let writing = scope.spawn(|| commit_until(&is_over, &session));
+        let third = start();
+        is_over.store(true, SeqCst);
+        (writing.join().unwrap(), third)
+    });
+    println!("and {longest:?} when it was killed");
+    assert!(longest >= SiteConfig::default().lease - Duration::from_millis(500), "{longest:?}");
+    assert!(!stored.is_current());
+    end(third);
+}
+
+/// Ends a watcher, and with it the wait of those that have not committed.
+fn end(mut watcher: Child) {
+    drop(watcher.stdin.take());
+    assert!(watcher.wait().unwrap().success());
 }
 
 /// A transaction that somebody has forgotten holds up both the setting up and a watcher that begins; and a map may be that of

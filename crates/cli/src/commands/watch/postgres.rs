@@ -150,8 +150,8 @@ fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
     // Another watcher, which had the slot before, may have had a hub of its own, too.
     let others_lease = if site.is_some() { SiteConfig::default().lease } else { Duration::ZERO };
     let config = WatchConfig { others_lease, ..config };
-    let watch = Watch::start(config.clone(), hub.clone(), site.as_ref().and_then(Site::source_lease))?;
-    let last = Followed::new(&config, output.is_json())?.follow(&watch, &hub, &stopped, output)?;
+    let mut watch = Watch::start(config.clone(), hub.clone(), site.as_ref().and_then(Site::source_lease))?;
+    let last = Followed::new(&config, output.is_json())?.follow(&mut watch, &hub, &stopped, output)?;
     drop(watch);
     let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
     let json = json!({"stopped": "watch", "commits": last.commits, "unheld": last.unheld});
@@ -201,16 +201,20 @@ impl<'a> Followed<'a> {
         Ok(Self { config, tasks, said: None, catching_up: None, awaited: None, is_json, is_looked_at: false })
     }
 
-    /// Tells of each change of its state, until it is to stop.
+    /// Tells of each change of its state, until it has left, as it is told to when it is to stop.
     fn follow(
         mut self,
-        watch: &Watch,
+        watch: &mut Watch,
         hub: &Updates,
         stopped: &Receiver<()>,
         output: &mut Output,
     ) -> Result<WatchStatus> {
+        let mut leaving: Option<Instant> = None;
         loop {
             let mut status = watch.status();
+            if leaving.is_some_and(|since| status.state == WatchState::Ended || since.elapsed() > silence()) {
+                return Ok(status);
+            }
             if let Some(why) = hub.trouble() {
                 // The database has nothing to complain of: it is the hub that is waited for.
                 status.last_error = Some(format!("the hub is not reached: {why}"));
@@ -226,9 +230,11 @@ impl<'a> Followed<'a> {
             }
             self.look_at_the_map(&status, output)?;
             self.look_for_awaited(&status);
-            match stopped.recv_timeout(LOOK_EVERY) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(watch.status()),
+            if leaving.is_some() {
+                watch.wait_for(WatchState::Ended, LOOK_EVERY);
+            } else if stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+                watch.leave();
+                leaving = Some(Instant::now());
             }
         }
     }
@@ -279,6 +285,9 @@ fn say(status: &WatchStatus, output: &mut Output) -> Result {
             ("not_awaited", format!("not awaited: everything is marked, and commits do not wait: {why}; see --check"))
         }
         WatchState::CatchingUp => ("catching_up", "catching up: everything is marked".to_owned()),
+        WatchState::Leaving => {
+            ("leaving", "leaving: no cache answers, and commits go on until all leases are over".to_owned())
+        }
         WatchState::Apart | WatchState::Ended => {
             let why = status.last_error.as_deref().unwrap_or_default();
             ("apart", format!("apart: everything is marked, and commits wait: {why}"))
