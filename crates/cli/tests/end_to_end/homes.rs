@@ -21,7 +21,7 @@ pub(crate) fn import(site: &Site, name: &str) -> Child {
     child
 }
 
-fn homes(site: &Site) -> Vec<Value> {
+pub(crate) fn homes(site: &Site) -> Vec<Value> {
     let said = thorp(["volume", "list", "--homes", "--store", &site.address(), "--json"]).ok();
     said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
