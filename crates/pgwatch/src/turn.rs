@@ -27,7 +27,7 @@ pub(crate) async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
     let mut replication = Replication::connect(&config.database, &config.slot).await?;
     let client = config.database.connect().await?;
     // This session's own transaction, which gives a number, waits for nobody.
-    client.batch_execute("SET synchronous_commit = local").await?;
+    client.batch_execute(&format!("SET synchronous_commit = local; SET lock_timeout = {LOCKED_MS_MAX}")).await?;
     let (server, process) = (replication.identify().await?, replication.process().await?);
     replication.start(&config.slot, &config.publication).await?;
     // The position of a record that is durable when this ends: no later one has a smaller one, after a crash neither. A watcher
@@ -45,17 +45,25 @@ pub(crate) async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
     Ok(Opened { replication, client, server, process, next, fence })
 }
 
+/// How long the lock may be another session's, in milliseconds: those that it is for have it for an instant.
+const LOCKED_MS_MAX: u32 = 2000;
+
 /// The words of watchers in the server's log, by the names of their receivers.
 const BEGUN: &str = "thorp_fence";
 const ENDED: &str = "thorp_ended";
 
-/// The word that a message of a transaction is, if it is one.
-pub(crate) fn word(prefix: &[u8]) -> Option<Word> {
+/// The word that a message of a transaction is, if it is one. An end that was said at another server, or before this one was taken
+/// over or restored, is none: what came after it there may be missing here.
+pub(crate) fn word(prefix: &[u8], content: &[u8], server: Server) -> Option<Word> {
     match prefix {
         _ if prefix == BEGUN.as_bytes() => Some(Word::Begun),
-        _ if prefix == ENDED.as_bytes() => Some(Word::Ended),
+        _ if prefix == ENDED.as_bytes() && content == ended_at(server).as_bytes() => Some(Word::Ended),
         _ => None,
     }
+}
+
+fn ended_at(Server { system, timeline }: Server) -> String {
+    format!("{system} {timeline}")
 }
 
 /// Has what follows in the same query, which is a transaction of its own, be before or after what another watcher of the slot says.
@@ -65,12 +73,13 @@ fn lock(slot: &str) -> String {
 
 /// Says that this watcher has ended, if its process has the slot still: where another one has got it, that has said so under the
 /// lock, or waits for it now.
-pub(crate) async fn say_end(client: &Client, slot: &str, process: &Process) -> Result<(), WatchError> {
+pub(crate) async fn say_end(client: &Client, slot: &str, process: &Process, server: Server) -> Result<(), WatchError> {
     let (lock, slot, id, begun) = (lock(slot), quote(slot, '\''), process.id, quote(&process.begun, '\''));
     let query = format!(
-        "{lock}; SELECT pg_logical_emit_message(true, '{ENDED}', '') \
+        "{lock}; SELECT pg_logical_emit_message(true, '{ENDED}', {}) \
          FROM pg_replication_slots, pg_stat_get_activity({id}) process \
-         WHERE slot_name = {slot} AND active_pid = {id} AND extract(epoch FROM backend_start)::text = {begun}"
+         WHERE slot_name = {slot} AND active_pid = {id} AND extract(epoch FROM backend_start)::text = {begun}",
+        quote(&ended_at(server), '\'')
     );
     Ok(client.batch_execute(&query).await?)
 }

@@ -12,7 +12,7 @@ use crate::slot::Slot;
 use crate::snapshot::Snapshot;
 use crate::standing::{Answer, Standing};
 use crate::turn::{self, Opened, open, say_end};
-use crate::watcher::{Effect, Watcher};
+use crate::watcher::{Effect, Server, Watcher};
 use coherence::{Announced, Fence, SourceLease, Update, Updates};
 use std::future::{self, Future};
 use std::pin::Pin;
@@ -36,7 +36,7 @@ pub enum WatchState {
     CatchingUp,
     /// Commits are told one by one.
     Watching,
-    /// It was told to leave: no cache answers, and commits go on until all leases are over.
+    /// It was told to leave: caches get no leases any more, and commits go on until the last one is over.
     Leaving,
     /// It was stopped, or its hub has ended: everything stays marked.
     Ended,
@@ -150,7 +150,7 @@ impl Watch {
 
 impl Watch {
     /// Has it end when no home of this process's hub has a lease any more, and say so in the database: the watcher that comes next
-    /// does not hold commits for as long as a lease. Until then commits go on, and no cache answers. Without a connection, or a hub
+    /// does not hold commits for as long as a lease. Until then commits go on, and caches answer within the leases that they have. Without a connection, or a hub
     /// of this process, it ends at once. See [`WatchState::Ended`].
     pub fn leave(&mut self) {
         // It may have ended.
@@ -272,7 +272,7 @@ impl Task {
 
         let WatchConfig { lease, others_lease, .. } = self.config;
         let mut slot = Slot::got(self.hub.now(), lease, others_lease, Broken::NONE);
-        let client = Arc::new(client);
+        let (client, own) = (Arc::new(client), (next, server));
         let mut awaited = Awaited::new(self.config.clone());
         let mut standing = Standing::new(client.clone(), self.config.slot.clone(), process.clone());
         let mut asker = Asker { client: client.clone(), silence: lease, pause: Duration::ZERO, question: None };
@@ -282,7 +282,7 @@ impl Task {
             let now = self.hub.now();
             if slot.is_leaving() && slot.ends_at() <= now {
                 // Nothing is confirmed behind this word, so the next watcher hears it.
-                return say_end(&client, &self.config.slot, &process).await;
+                return say_end(&client, &self.config.slot, &process, server).await;
             }
             let waits = slot.confirms_at().since(now);
             let ends = slot.is_leaving().then(|| slot.ends_at().since(now));
@@ -312,10 +312,10 @@ impl Task {
             };
             match event {
                 Event::Frame(frame) => {
-                    self.hear(frame, &mut slot, next)?;
+                    self.hear(frame, &mut slot, own)?;
                     while self.watcher.has_room() {
                         let Some(frame) = replication.take()? else { break };
-                        self.hear(frame, &mut slot, next)?;
+                        self.hear(frame, &mut slot, own)?;
                     }
                     if let Some(committed) = self.ended.take()
                         && self.watcher.is_caught_up()
@@ -371,8 +371,8 @@ impl Task {
         }
     }
 
-    /// Something has come in the stream of a connection whose own word is that of the transaction `own`.
-    fn hear(&mut self, frame: Frame, slot: &mut Slot, own: u64) -> Result<(), StreamError> {
+    /// Something has come in the stream of a connection to this server, whose own word is that of the transaction `own`.
+    fn hear(&mut self, frame: Frame, slot: &mut Slot, (own, server): (u64, Server)) -> Result<(), StreamError> {
         match frame {
             Frame::Change(bytes) => {
                 let message = Message::parse(&bytes)?;
@@ -382,9 +382,9 @@ impl Task {
                         self.commits += 1;
                         self.ended = self.begun.take();
                     }
-                    Message::Said { is_transactional: true, prefix, .. } => {
+                    Message::Said { is_transactional: true, prefix, content } => {
                         let is_own = self.begun == Some(Xid(own as u32));
-                        let is_alone = turn::word(prefix).is_some_and(|word| slot.heard(word, is_own));
+                        let is_alone = turn::word(prefix, content, server).is_some_and(|word| slot.heard(word, is_own));
                         if let Some(lease) = self.lease.as_ref().filter(|_| is_alone) {
                             lease.succeeds_nobody();
                         }

@@ -285,9 +285,10 @@ fn say(status: &WatchStatus, output: &mut Output) -> Result {
             ("not_awaited", format!("not awaited: everything is marked, and commits do not wait: {why}; see --check"))
         }
         WatchState::CatchingUp => ("catching_up", "catching up: everything is marked".to_owned()),
-        WatchState::Leaving => {
-            ("leaving", "leaving: no cache answers, and commits go on until all leases are over".to_owned())
-        }
+        WatchState::Leaving => (
+            "leaving",
+            "leaving: caches get no leases any more, and commits go on until the last one is over".to_owned(),
+        ),
         WatchState::Apart | WatchState::Ended => {
             let why = status.last_error.as_deref().unwrap_or_default();
             ("apart", format!("apart: everything is marked, and commits wait: {why}"))
