@@ -120,14 +120,11 @@ impl Slot {
         self.is_leaving = true;
     }
 
-    /// Whether it is to end.
-    pub fn is_leaving(&self) -> bool {
-        self.is_leaving
-    }
-
-    /// When it may say that it has ended.
-    pub fn ends_at(&self) -> Time {
-        if self.broken.is(Rule::EndAfterLeases) { Time::ZERO } else { self.leased_until.max(self.confirms_at) }
+    /// When it may say that it has ended, if it is to end.
+    pub fn ends_at(&self) -> Option<Time> {
+        let over = self.leased_until.max(self.confirms_at);
+        let ends_at = if self.broken.is(Rule::EndAfterLeases) { Time::ZERO } else { over };
+        self.is_leaving.then_some(ends_at)
     }
 
     /// Whether nothing was proved for so long that another watcher may have the slot.

@@ -150,8 +150,8 @@ impl Watch {
 
 impl Watch {
     /// Has it end when no home of this process's hub has a lease any more, and say so in the database: the watcher that comes next
-    /// does not hold commits for as long as a lease. Until then commits go on, and caches answer within the leases that they have. Without a connection, or a hub
-    /// of this process, it ends at once. See [`WatchState::Ended`].
+    /// does not hold commits for as long as a lease. Until then commits go on, and caches answer within the leases that they have.
+    /// Without a connection, or a hub of this process, it ends at once. See [`WatchState::Ended`].
     pub fn leave(&mut self) {
         // It may have ended.
         let _ = self.leave.take().map(|leave| leave.send(()));
@@ -280,12 +280,12 @@ impl Task {
         loop {
             self.settle();
             let now = self.hub.now();
-            if slot.is_leaving() && slot.ends_at() <= now {
+            let ends = slot.ends_at().map(|at| at.since(now));
+            if ends.is_some_and(|ends| ends.is_zero()) {
                 // Nothing is confirmed behind this word, so the next watcher hears it.
                 return say_end(&client, &self.config.slot, &process, server).await;
             }
             let waits = slot.confirms_at().since(now);
-            let ends = slot.is_leaving().then(|| slot.ends_at().since(now));
             let is_held = !waits.is_zero() || awaited.is_proving() || probe.is_under_way();
             if let Some(through) = self.confirm.take_if(|_| !is_held) {
                 if !self.announced.are_released() {
@@ -297,7 +297,7 @@ impl Task {
             if mem::take(&mut self.asks) {
                 asker.ask();
             }
-            self.show_connected(awaited.why_not(), slot.is_leaving());
+            self.show_connected(awaited.why_not(), ends.is_some());
             let has_room = self.watcher.has_room();
             let event = tokio::select! {
                 frame = replication.next(), if has_room => Event::Frame(frame?),

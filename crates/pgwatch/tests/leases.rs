@@ -1,5 +1,6 @@
 //! Two watchers of a database in virtual time, each with a hub and a home of its own: one is cut off from the server, which
-//! gives the slot to the other, and both go on; or one ends, and says so. Each answer from a cache has all that was done before the request came.
+//! gives the slot to the other, and both go on; or one ends, and says so. Each answer from a cache has all that was done before
+//! the request came.
 
 use coherence::Dependency;
 use homes::{Home, HomeConfig, Hub, HubConfig, Proof, Table, UpdateId};
@@ -172,11 +173,8 @@ impl Day {
     /// A watcher that is to end says so when it may, and is gone. The server takes its word only while it has the slot.
     fn end(&mut self, at: usize, connection: u64) {
         let it = &self.watchers[at];
-        if it.connection != Some(connection)
-            || !it.slot.is_leaving()
-            || it.is_cut
-            || it.slot.ends_at() > self.world.now()
-        {
+        let may_end = it.slot.ends_at().is_some_and(|at| at <= self.world.now());
+        if it.connection != Some(connection) || it.is_cut || !may_end {
             return;
         }
         if self.holder == Some((at, connection)) {

@@ -614,12 +614,13 @@ impl Owner {
         if count == 0 {
             self.holders.dismiss(&mut self.effects);
         }
-        let mut fresh = attached.fresh(now, self.volume, &self.holders, Need { count, bytes: 1 });
-        if full.is_some() && count == 0 && sound == wanted {
+        let need = if full.is_some() && sound == wanted {
             // With twice the room of what is dirty another one is not nearly full by it, which would send it back.
-            let bytes = (2 * self.dirty.bytes()).max(1);
-            fresh = attached.fresh(now, self.volume, &self.holders, Need { count: 1, bytes });
-        }
+            Need { count: 1, bytes: (2 * self.dirty.bytes()).max(1) }
+        } else {
+            Need { count, bytes: 1 }
+        };
+        let fresh = attached.fresh(now, self.volume, &self.holders, need);
         // One that is lost goes as soon as it may, one that fails otherwise when it is replaced; one too many, when it is not
         // needed.
         let is_dead = |it: &&PartitionId| self.holders.is_dead(now, **it) && self.holders.may_forget(**it);

@@ -210,14 +210,16 @@ impl Scrub {
         Ok(self)
     }
 
-    /// Has the process that has the volume attached compare what is not home with the copies at holders; `None` if it has no
-    /// cache that is attached.
+    /// Has the process that has the volume attached compare what is not home with the copies at holders; nothing is compared if
+    /// there is none here.
     ///
     /// # Errors
     /// The process does not tell.
-    pub fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<Option<ComparedCopies>, ScrubError> {
-        let Some(Cache::Attached { dir, identity }) = &self.cache else { return Ok(None) };
-        control::copies(dir, identity, is_given_up).map(Some).map_err(ScrubError::Control)
+    pub fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, ScrubError> {
+        let Some(Cache::Attached { dir, identity }) = &self.cache else {
+            return Ok(ComparedCopies::default());
+        };
+        control::copies(dir, identity, is_given_up).map_err(ScrubError::Control)
     }
 
     /// Its size in bytes.

@@ -124,9 +124,7 @@ impl DiskWords<'_> {
             status.file_bytes, self.room
         ));
     }
-}
 
-impl DiskWords<'_> {
     /// Says once that volumes are to go to other holders, and that they may come again.
     fn look_at_copies(&mut self, status: &HolderStatus) {
         if status.is_nearly_full == self.is_nearly_full {

@@ -39,6 +39,15 @@ fn watcher(arguments: &[&str]) -> (Child, String) {
     (child, address)
 }
 
+/// A database of items, the folder and the name of the map of their dependencies, and the database as a word of a command line.
+fn items() -> (Postgres, Folder, String, String) {
+    let (server, folder) = (Postgres::start(&[]), Folder::new());
+    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
+    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
+    let database = words(&server.config());
+    (server, folder, map, database)
+}
+
 /// A database as a word of a command line.
 fn words(config: &Config) -> String {
     let [Host::Unix(folder)] = config.get_hosts() else { panic!("it is on a socket") };
@@ -58,10 +67,7 @@ fn a_watcher_is_killed_and_replaced() {
     if !is_installed() {
         return;
     }
-    let (server, folder) = (Postgres::start(&[]), Folder::new());
-    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
-    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
-    let database = words(&server.config());
+    let (server, _folder, map, database) = items();
     let task = |task: &str| thorp(["watch", &database, "--map", &map, task]);
     assert!(task("--check").error().contains("3 things are broken"));
     assert!(task("--setup").ok().contains("commits wait for the watcher from now on"));
@@ -122,10 +128,7 @@ fn a_watcher_that_is_started_again_holds_no_commit_for_as_long_as_a_lease() {
     if !is_installed() {
         return;
     }
-    let (server, folder) = (Postgres::start(&[]), Folder::new());
-    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
-    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
-    let database = words(&server.config());
+    let (server, _folder, map, database) = items();
     thorp(["watch", &database, "--map", &map, "--setup"]).ok();
     let (mut first, address) = watcher(&[&database, "--map", &map, "--listen", "127.0.0.1:0"]);
     let start = || watcher(&[&database, "--map", &map, "--listen", &address]).0;
@@ -262,10 +265,7 @@ fn a_watcher_that_was_stopped_does_not_take_its_place_back() {
     if !is_installed() {
         return;
     }
-    let (server, folder) = (Postgres::start(&[]), Folder::new());
-    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
-    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
-    let database = words(&server.config());
+    let (server, _folder, map, database) = items();
     thorp(["watch", &database, "--map", &map, "--setup"]).ok();
     let (runtime, source) = (Runtime::start().unwrap(), SourceName::new("shop").unwrap());
     let (listen, sources) = (Some("127.0.0.1:0".parse().unwrap()), vec![source]);

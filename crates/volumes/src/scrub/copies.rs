@@ -20,17 +20,7 @@ pub enum CopyMeaning {
 }
 
 impl CopyMeaning {
-    /// Its name, for programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CopyMissing => "copy_missing",
-            Self::CopyDamaged => "copy_damaged",
-            Self::CopyDiffers => "copy_differs",
-            Self::LogDamaged => "log_damaged",
-        }
-    }
-
-    /// The same for people, with what to do.
+    /// It for people, with what to do.
     pub const fn text(self) -> &'static str {
         match self {
             Self::CopyMissing => {

@@ -95,9 +95,8 @@ fn compare_copies(scrub: &Scrub, interrupt: &Interrupt, output: &mut Output) -> 
     spinner.finish_and_clear();
     let compared = compared.unwrap_or_else(|why| {
         eprintln!("holders' copies are not compared: {why}");
-        None
+        ComparedCopies::default()
     });
-    let compared = compared.unwrap_or_default();
     for NotCompared { holder, why } in &compared.without {
         eprintln!("the copies at holder {holder} are not compared, or not all: {why}");
     }
@@ -108,7 +107,7 @@ fn compare_copies(scrub: &Scrub, interrupt: &Interrupt, output: &mut Output) -> 
 fn tell_copy(difference: &CopyDifference, output: &mut Output) -> Result {
     let CopyDifference { block, blocks, holder, meaning } = difference;
     let fields = json!({
-        "block": block, "blocks": blocks, "offset": block * BLOCK as u64, "holder": holder, "meaning": meaning.name(),
+        "block": block, "blocks": blocks, "offset": block * BLOCK as u64, "holder": holder, "meaning": meaning,
     });
     let which =
         if *blocks == 1 { format!("block {block}") } else { format!("blocks {block} to {}", block + blocks - 1) };
