@@ -78,6 +78,7 @@ fn run(args: &VolumeScrubArgs, scrub: &Scrub, interrupt: &Interrupt, output: &mu
     output.line(&fields, text)?;
     output.flush()?;
     match differing {
+        0 if is_whole && interrupt.has_come() => Err("interrupted: not all copies at holders were compared".into()),
         0 if is_whole => Ok(()),
         0 => Err(format!("interrupted: {at} of {} bytes were compared", scrub.size()).into()),
         1 => Err("a block is not the same everywhere".into()),
