@@ -4,15 +4,13 @@ use crate::along::Along;
 use crate::body::Body;
 use crate::entry::Entry;
 use crate::forward::{add_via, keep_trailers};
-use crate::prepared::fields_of;
+use crate::prepared::{CACHE_STATUS, fields_of};
 use crate::shared::Shared;
-use http::header::{AGE, ALLOW, CONTENT_LENGTH, VIA};
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_LENGTH, VIA};
+use http::{HeaderValue, Method, Response, StatusCode};
 use responses::{Answer, CacheStatus, ForwardReason, Request, Stored, Time, answer, forward_response};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// The status of a hit, for `Cache-Status`.
 pub(crate) fn hit_status(ttl_s: i64) -> CacheStatus {
@@ -57,14 +55,13 @@ pub(crate) fn stored(
     *response.status_mut() = how.status(&entry.stored);
     let fields = response.headers_mut();
     if how == Answer::Whole {
-        *fields = fields_of(entry, shared);
-        fields.insert(AGE, age_s.into());
+        *fields = fields_of(entry, shared, age_s, status);
     } else {
         *fields = how.fields(&entry.stored, bytes, age_s);
         shared.for_clients(fields);
+        fields.append(VIA, shared.via.clone());
+        fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
     }
-    fields.append(VIA, shared.via.clone());
-    fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
     response
 }
 

@@ -23,6 +23,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The settings of a proxy, and its state.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// The number of these settings.
+    pub(crate) edition: u64,
     pub(crate) config: Config,
     pub(crate) counters: Arc<Counters>,
     pub(crate) coherence: Arc<Coherence>,
@@ -48,6 +50,7 @@ impl Shared {
     pub(crate) fn new(settings: Settings, coherence: Coherence, entries: Entries) -> Self {
         let Settings { config, via, origin_tls } = settings;
         Self {
+            edition: 0,
             counters: Arc::default(),
             coherence: Arc::new(coherence),
             entries: Arc::new(entries),
@@ -68,6 +71,7 @@ impl Shared {
     fn next(&self, settings: Settings) -> Self {
         let Settings { config, via, origin_tls } = settings;
         Self {
+            edition: self.edition + 1,
             counters: self.counters.clone(),
             coherence: self.coherence.clone(),
             entries: self.entries.clone(),
@@ -149,7 +153,7 @@ impl Editions {
             now.entries.remove_all(&settings.config.origin.to_string());
         }
         *now = Arc::new(now.next(settings));
-        self.number.fetch_add(1, Release);
+        self.number.store(now.edition, Release);
     }
 }
 

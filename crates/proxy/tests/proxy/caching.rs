@@ -178,6 +178,32 @@ fn browsers_ask_before_each_use() {
     assert_eq!(kept, ["public, max-age=60", "0"]);
 }
 
+/// The fields of hits are kept ready, those of a cache behind this one among them.
+#[test]
+fn a_hit_says_its_age_now_behind_the_status_of_the_cache_before_it() {
+    for theirs in [None, Some("inner; hit")] {
+        let fields: Vec<_> = theirs.map(|theirs| ("cache-status", theirs)).into_iter().collect();
+        let origin = counting(Vec::leak([fields, vec![("cache-control", "max-age=60")]].concat()));
+        let proxy = proxy(&origin);
+        let mut client = Client::connect(proxy.address());
+        client.get("/");
+        let mut ages = Vec::new();
+        for _ in 0..3 {
+            let answer = client.get("/");
+            // Several of one name are joined.
+            let age: i64 = answer.field("age").unwrap().parse().unwrap();
+            let ours = format!("thorp; hit; ttl={}", 60 - age);
+            let expected = theirs.map_or(ours.clone(), |theirs| format!("{theirs}, {ours}"));
+            assert_eq!(answer.field("cache-status"), Some(expected));
+            let via = answer.field("via").unwrap();
+            assert!(via.starts_with("1.1 thorp-") && !via.contains(','), "it is said once: {via}");
+            ages.push(age);
+            sleep(Duration::from_millis(1050));
+        }
+        assert!(ages[2] > ages[0], "{ages:?}");
+    }
+}
+
 #[test]
 fn variants_are_told_apart() {
     let origin = Origin::start(|request| {
