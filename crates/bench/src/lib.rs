@@ -6,6 +6,7 @@
 //! between them, as a user would run them.
 
 mod active_cache;
+mod children;
 mod churn;
 mod commit;
 mod contend;
@@ -34,6 +35,7 @@ mod slow_line;
 mod web;
 
 pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache};
+pub use children::end_processes;
 pub use coop_replica::{
     COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, CopiesCost, ExperimentRow, Lasting, coopreplica, copies_cost,
     draw_reliability,

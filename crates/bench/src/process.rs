@@ -1,13 +1,14 @@
 //! A role of Thorp in a process of its own, as a user would start it.
 
 use crate::Result;
-use rustix::process::{Pid, Signal, kill_process};
+use crate::children::Started;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -40,7 +41,7 @@ impl Program {
 /// A running process that says in lines of JSON what becomes of it. Dropping it kills it.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    child: Started,
     /// `None` when nobody listens any more.
     stdout: Option<BufReader<ChildStdout>>,
 }
@@ -51,7 +52,7 @@ impl Process {
     /// # Errors
     /// Its own words for why it did not start.
     pub fn start(command: &mut Command, what: &str) -> Result<(Self, Value)> {
-        let mut child = command.spawn()?;
+        let mut child = Started::spawn(command, Signal::KILL)?;
         let stdout = child.stdout.take().ok_or("the output of a process was not captured")?;
         let mut process = Self { child, stdout: Some(BufReader::new(stdout)) };
         match process.hear() {
@@ -90,7 +91,7 @@ impl Process {
 
     /// Stops it where it is, or lets it go on.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+        Ok(self.child.signal(signal)?)
     }
 
     /// SIGKILL: the process does not get to do anything more.
@@ -98,7 +99,7 @@ impl Process {
     /// # Errors
     /// It has ended before.
     pub fn kill(&mut self) -> Result<()> {
-        self.child.kill()?;
+        self.child.signal(Signal::KILL)?;
         self.child.wait()?;
         Ok(())
     }
@@ -113,7 +114,7 @@ impl Process {
 
     /// Takes the process's own words for why it did not start.
     pub(crate) fn why_not_ready(mut self, what: &str, line: &str) -> crate::Error {
-        let _ = self.child.kill();
+        let _ = self.child.signal(Signal::KILL);
         let mut words = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
             let _ = stderr.read_to_string(&mut words);
@@ -122,14 +123,6 @@ impl Process {
             "" => format!("{what} did not start; it said `{}`", line.trim()).into(),
             words => format!("{what} did not start: {words}").into(),
         }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

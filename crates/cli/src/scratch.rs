@@ -6,6 +6,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a folder is tried to be removed.
+const TRIES: usize = 10;
+const TRY_EVERY: Duration = Duration::from_millis(20);
 
 /// A folder. One that nobody named is removed with everything in it when this is dropped.
 #[derive(Debug)]
@@ -58,8 +63,14 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.is_ours {
-            // A file that cannot be removed stays; there is nobody left to tell.
-            let _ = std::fs::remove_dir_all(&self.path);
+            // A file that cannot be removed stays; there is nobody left to tell. Work that was left alone may be about to fail,
+            // and make one meanwhile.
+            for _ in 0..TRIES {
+                if std::fs::remove_dir_all(&self.path).is_ok() || !self.path.exists() {
+                    break;
+                }
+                std::thread::sleep(TRY_EVERY);
+            }
         }
     }
 }

@@ -77,15 +77,13 @@ pub(crate) struct Interrupt {
 }
 
 /// How often a thread that waits for something else looks whether it has come.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Interrupt {
     /// From now on.
     pub(crate) fn watch() -> Result<Self> {
         let come = Arc::new(AtomicBool::new(false));
-        // Its terminal may be closed under it; but `nohup` says that this is no reason.
-        let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-        for signal in [SIGTERM, SIGINT].into_iter().chain(hang_up) {
+        for signal in Self::signals() {
             // In this order: the first signal finds the flag down.
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, come.clone())?;
             signal_hook::flag::register(signal, come.clone())?;
@@ -96,10 +94,16 @@ impl Interrupt {
     /// The same for a command that has much to undo: further signals do not end it.
     pub(crate) fn watch_patiently() -> Result<Self> {
         let come = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT] {
+        for signal in Self::signals() {
             signal_hook::flag::register(signal, come.clone())?;
         }
         Ok(Self::of(come))
+    }
+
+    fn signals() -> impl Iterator<Item = i32> {
+        // Its terminal may be closed under it; but `nohup` says that this is no reason.
+        let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        [SIGTERM, SIGINT].into_iter().chain(hang_up)
     }
 
     fn of(come: Arc<AtomicBool>) -> Self {

@@ -6,6 +6,8 @@
 //! 2. Memory that is shared stays where it is as long as it is: [`Shared`] keeps its owner. Others only read it, and it is
 //!    of atomics: nothing here relies on its values.
 //! 3. A reader's words land in memory of the library, which goes when no read is under way any more.
+//! 4. Signals are the program's: the handlers are put back that were there before the library was loaded. A library that libfabric
+//!    loads (`libpsm_infinipath`) has SIGTERM and SIGINT end the process at once, and nothing is said to anybody.
 #![expect(unsafe_code, reason = "libfabric is a library in C, which is loaded at run time")]
 
 use crate::window::{NAME_BYTES_MAX, Window};
@@ -15,8 +17,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::mem::{transmute, transmute_copy};
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -90,6 +93,38 @@ unsafe extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dlerror() -> *mut c_char;
+    fn sigaction(signal: c_int, new: *const Handler, old: *mut Handler) -> c_int;
+}
+
+/// The signals of every system.
+const SIGNALS: RangeInclusive<c_int> = 1..=31;
+
+/// The handler of a signal, as the system has it: more room than any system's takes. It is kept, and never looked at.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Handler([u8; 256]);
+
+/// The handlers of signals at a moment; none for what the system does not tell.
+struct Handlers(Vec<(c_int, Handler)>);
+
+impl Handlers {
+    fn now() -> Self {
+        let of = |signal| {
+            let mut handler = Handler([0; 256]);
+            // SAFETY: there is room for what the system writes, and nothing is changed.
+            let error = unsafe { sigaction(signal, null(), &raw mut handler) };
+            (error == 0).then_some((signal, handler))
+        };
+        Self(SIGNALS.filter_map(of).collect())
+    }
+
+    /// Has these again.
+    fn put_back(&self) {
+        for (signal, handler) in &self.0 {
+            // SAFETY: the system has given this for the signal. It refuses those of signals that cannot be handled.
+            unsafe { sigaction(*signal, handler, null_mut()) };
+        }
+    }
 }
 
 /// Why memory is not shared, or not read.
@@ -143,8 +178,10 @@ impl Shim {
             ))
         };
         let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| none(error.to_string()))?;
+        let handlers = Handlers::now();
         // SAFETY: the name ends with a zero. A library's own code runs as it is loaded: the path is the operator's.
         let library = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
+        handlers.put_back();
         let library = NonNull::new(library).ok_or_else(|| none(last_error()))?;
         let calls = symbol(library, c"thorp_fabric_calls").ok_or_else(|| none("it is another library".to_owned()))?;
         // SAFETY: the library has a function of this name, which is this one's in every version of it.

@@ -37,10 +37,28 @@ pub enum WatchError {
     Silent,
     /// The slot is not this watcher's any more.
     SlotLost,
+    /// Another session has the lock under which watchers of this slot begin and end.
+    Locked {
+        /// The slot.
+        slot: String,
+        /// The session, if it has not let go since.
+        by: Option<Locked>,
+    },
     /// Nothing was heard of the hub for so long that it may have given updates up.
     HubSilent,
     /// The hub of this process has ended.
     Hub,
+}
+
+/// A session of the database that has a watcher's lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// Its process at the server.
+    pub process: i32,
+    /// The name of its application, which it chose itself: it may be empty.
+    pub application: String,
+    /// Its role; empty if it has none.
+    pub role: String,
 }
 
 impl From<io::Error> for WatchError {
@@ -93,6 +111,15 @@ impl fmt::Display for WatchError {
             Self::SlotLost => f.write_str(
                 "the server has taken the slot away: it believed this watcher gone, or somebody has ended its connection",
             ),
+            Self::Locked { slot, by: Some(Locked { process, application, role }) } => write!(
+                f,
+                "process {process} of the database (application '{application}', role '{role}') holds the advisory lock of \
+                 slot '{slot}', and keeps its watchers from beginning and ending: end that session, as with SELECT \
+                 pg_terminate_backend({process})"
+            ),
+            Self::Locked { slot, by: None } => {
+                write!(f, "another session has held the advisory lock of slot '{slot}', and has let go of it since")
+            }
             Self::HubSilent => f.write_str("nothing was heard of the hub for too long"),
             Self::Hub => f.write_str("the hub of this process has ended"),
         }

@@ -80,7 +80,7 @@ pub use check::{check, missing_tables};
 pub use coherence::{Finding, Severity};
 pub use config::WatchConfig;
 pub use database::{Database, NotADatabase};
-pub use error::{SetupError, WatchError};
+pub use error::{Locked, SetupError, WatchError};
 pub use guard::guard;
 pub use lsn::{Lsn, NotAnLsn, Xid};
 pub use map::{Map, MapError};

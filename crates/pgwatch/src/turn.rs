@@ -1,13 +1,14 @@
 //! A turn of a watcher with its slot: its begin and its end, as the server's log has them ([`crate::slot`]).
 
 use crate::config::WatchConfig;
-use crate::error::WatchError;
+use crate::error::{Locked, WatchError};
 use crate::lsn::Lsn;
 use crate::replication::{Replication, quote};
 use crate::slot::Word;
 use crate::standing::Process;
 use crate::watcher::Server;
 use coherence::Fence;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// A connection that has got the slot, and one for questions.
@@ -32,10 +33,8 @@ pub(crate) async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
     replication.start(&config.slot, &config.publication).await?;
     // The position of a record that is durable when this ends: no later one has a smaller one, after a crash neither. A watcher
     // that had the slot before has said that it has ended before this, or never will.
-    let lock = lock(&config.slot);
-    let query =
-        format!("{lock}; SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, '{BEGUN}', '')::text");
-    let said = client.simple_query(&query).await?;
+    let query = format!("SELECT pg_current_xact_id()::text, pg_logical_emit_message(true, '{BEGUN}', '')::text");
+    let said = locked(&client, &config.slot, &query).await?;
     let row = said.iter().rev().find_map(|it| if let SimpleQueryMessage::Row(row) = it { Some(row) } else { None });
     let row = row.ok_or(WatchError::Unexpected("no row"))?;
     let next = row.try_get(0)?.and_then(|it| it.parse().ok()).ok_or(WatchError::Unexpected("what is no number"))?;
@@ -66,20 +65,65 @@ fn ended_at(Server { system, timeline }: Server) -> String {
     format!("{system} {timeline}")
 }
 
-/// Has what follows in the same query, which is a transaction of its own, be before or after what another watcher of the slot says.
+/// The number of the lock under which watchers of a slot say their words.
 fn lock(slot: &str) -> String {
-    format!("SELECT pg_advisory_xact_lock(hashtextextended('thorp ' || {}, 0))", quote(slot, '\''))
+    format!("hashtextextended('thorp ' || {}, 0)", quote(slot, '\''))
+}
+
+/// Runs a query in a transaction that is before or after those in which other watchers of the slot say their words.
+async fn locked(client: &Client, slot: &str, query: &str) -> Result<Vec<SimpleQueryMessage>, WatchError> {
+    let lock = lock(slot);
+    let done = client.simple_query(&format!("SELECT pg_advisory_xact_lock({lock}); {query}")).await;
+    match done {
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            Err(WatchError::Locked { slot: slot.to_owned(), by: holder(client, &lock).await? })
+        }
+        done => Ok(done?),
+    }
+}
+
+/// The session that has the lock, if it has it still.
+async fn holder(client: &Client, lock: &str) -> Result<Option<Locked>, WatchError> {
+    let query = format!(
+        "SELECT l.pid, coalesce(a.application_name, ''), coalesce(a.usename::text, '') \
+         FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid \
+         WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 \
+         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+         AND (l.classid::bigint << 32) | l.objid::bigint = {lock} AND l.pid IS NOT NULL"
+    );
+    let Some(row) = client.query_opt(&query, &[]).await? else { return Ok(None) };
+    Ok(Some(Locked { process: row.try_get(0)?, application: row.try_get(1)?, role: row.try_get(2)? }))
 }
 
 /// Says that this watcher has ended, if its process has the slot still: where another one has got it, that has said so under the
 /// lock, or waits for it now.
 pub(crate) async fn say_end(client: &Client, slot: &str, process: &Process, server: Server) -> Result<(), WatchError> {
-    let (lock, slot, id, begun) = (lock(slot), quote(slot, '\''), process.id, quote(&process.begun, '\''));
+    let (name, id, begun) = (quote(slot, '\''), process.id, quote(&process.begun, '\''));
     let query = format!(
-        "{lock}; SELECT pg_logical_emit_message(true, '{ENDED}', {}) \
+        "SELECT pg_logical_emit_message(true, '{ENDED}', {}) \
          FROM pg_replication_slots, pg_stat_get_activity({id}) process \
-         WHERE slot_name = {slot} AND active_pid = {id} AND extract(epoch FROM backend_start)::text = {begun}",
+         WHERE slot_name = {name} AND active_pid = {id} AND extract(epoch FROM backend_start)::text = {begun}",
         quote(&ended_at(server), '\'')
     );
-    Ok(client.batch_execute(&query).await?)
+    locked(client, slot, &query).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_counts_at_the_server_where_it_was_said() {
+        let server = Server { system: 7_345_678_901_234_567_890, timeline: 2 };
+        let said = ended_at(server);
+        let at = |server| word(ENDED.as_bytes(), said.as_bytes(), server);
+        assert_eq!(at(server), Some(Word::Ended));
+        assert_eq!(at(Server { timeline: 3, ..server }), None, "the server was taken over or restored");
+        assert_eq!(at(Server { system: 1, ..server }), None, "it is another one");
+        for content in ["", "7345678901234567890", "7345678901234567890 22", "7345678901234567890 2 ", "2"] {
+            assert_eq!(word(ENDED.as_bytes(), content.as_bytes(), server), None, "{content:?}");
+        }
+        assert_eq!(word(BEGUN.as_bytes(), b"", server), Some(Word::Begun));
+        assert_eq!(word(b"thorp", said.as_bytes(), server), None);
+    }
 }

@@ -9,6 +9,7 @@
 //! holder and the store the other. The disk is one, unless the holder is given another: else its flushes wait for the owner's,
 //! and the other way.
 
+use crate::children;
 use crate::process::Process;
 use crate::web::Cores;
 use crate::{Place, Program, Result, Sample, Server, ServerOptions};
@@ -119,7 +120,7 @@ impl House {
     /// Calls `thorp volume`, and gives what it says.
     pub(super) fn call(&self, words: &[&str]) -> Result<Value> {
         let mut command = self.program.command();
-        let said = command.arg("volume").args(words).args(["--store", &self.store, "--json"]).output()?;
+        let said = children::output(command.arg("volume").args(words).args(["--store", &self.store, "--json"]))?;
         if !said.status.success() {
             let why = String::from_utf8_lossy(&said.stderr);
             return Err(format!("thorp volume {}: {}", words[0], why.trim()).into());

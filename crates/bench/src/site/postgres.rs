@@ -2,12 +2,13 @@
 //! this one is root, whom it refuses.
 
 use crate::Result;
+use crate::children::{self, Started};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::{Config, NoTls};
@@ -28,7 +29,7 @@ pub struct Postgres {
     programs: PathBuf,
     /// Words before the program.
     run: Vec<String>,
-    process: Child,
+    process: Started,
 }
 
 impl Postgres {
@@ -65,7 +66,7 @@ impl Postgres {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
         let mut initdb = program(&programs.join("initdb"), &[]);
         initdb.args(["--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D"]);
-        let output = initdb.arg(folder.join("data")).output()?;
+        let output = children::output(initdb.arg(folder.join("data")))?;
         if !output.status.success() {
             return Err(format!("initdb: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
         }
@@ -113,7 +114,7 @@ impl Postgres {
     }
 
     fn end(&mut self, signal: Signal) -> Result<()> {
-        kill_process(Pid::from_child(&self.process), signal)?;
+        self.process.signal(signal)?;
         self.process.wait()?;
         Ok(())
     }
@@ -125,7 +126,7 @@ impl Postgres {
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let own = self.process.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children"))?;
-        kill_process(Pid::from_child(&self.process), signal)?;
+        self.process.signal(signal)?;
         for child in children.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)) {
             // One that has just ended is stopped enough.
             let _ = kill_process(child, signal);
@@ -172,12 +173,12 @@ fn program(path: &Path, run: &[String]) -> Command {
     command
 }
 
-fn spawn(programs: &Path, folder: &Path, run: &[String]) -> Result<Child> {
+fn spawn(programs: &Path, folder: &Path, run: &[String]) -> Result<Started> {
     let log = File::options().create(true).append(true).open(folder.join("log"))?;
     let mut postgres = program(&programs.join("postgres"), run);
     postgres.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).arg("-p").arg(PORT.to_string());
     for setting in ["listen_addresses=", "wal_level=logical", "fsync=off", "autovacuum_naptime=10min"] {
         postgres.args(["-c", setting]);
     }
-    Ok(postgres.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?)
+    Ok(Started::spawn(postgres.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log), Signal::QUIT)?)
 }

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use crate::stopper::Interrupt;
+use crate::stopper::{Interrupt, LOOK_EVERY};
 use bench::{
     ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, Experiment, ExperimentRow, HEAD,
     Lasting, Place, Row, Step,
@@ -12,69 +12,158 @@ use bench::{
 use indicatif::ProgressBar;
 use serde_json::Value;
 use std::cell::Cell;
-use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+
+/// How long the work may take to end by itself once it was interrupted, and all that it talks to is gone.
+const END_WITHIN: Duration = Duration::from_millis(300);
+
+/// The stack of the thread that measures: as much as a main thread has.
+const STACK_BYTES: usize = 8 << 20;
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let chosen = Chosen::of(args)?;
     let scratch = Scratch::with_way_through(None, &args.dir, "experiment")?;
-    let dir = std::fs::canonicalize(scratch.path())?;
-    let place = Place { program: std::env::current_exe()?, dir, apart: None, fabric: None };
-    let time = Duration::from_secs(60 * u64::from(args.minutes));
+    let holder = args.holder_dir.as_deref().filter(|_| matches!(chosen, Chosen::Coopreplica(_)));
+    let holder = holder.map(|dir| Scratch::new(None, dir, "experiment")).transpose()?;
+    // A database that it has started would go on without it.
+    let interrupt = Interrupt::watch_patiently()?;
+    let asked = Asked {
+        chosen: chosen.clone(),
+        place: Place {
+            program: std::env::current_exe()?,
+            dir: std::fs::canonicalize(scratch.path())?,
+            apart: None,
+            fabric: None,
+        },
+        time: Duration::from_secs(60 * u64::from(args.minutes)),
+        case_length: Duration::from_secs(args.case_s.into()),
+        cycles: args.cycles,
+        volume_mib: args.volume_mib,
+        holder_disk: holder.as_ref().map(|scratch| std::fs::canonicalize(scratch.path())).transpose()?,
+        interrupt: interrupt.clone(),
+    };
     if !output.is_json() {
         output.raw(HEAD)?;
     }
-    // A database that it has started would go on without it.
-    let (interrupt, waiting) = (Interrupt::watch()?, Waiting::new(output.is_json()));
-    let progress = |step: &Step| {
-        if interrupt.has_come() {
-            return Err("it was told to stop before all was measured".into());
-        }
-        waiting.hear(step);
-        Ok(())
-    };
-    let (mut rows, mut lasting): (Vec<Row>, Vec<Lasting>) = (Vec::new(), Vec::new());
-    let mut print = |json: Value, row: &dyn Display| {
-        output.line(&json, row)?;
-        output.flush()
-    };
-    let mut found = |row: ExperimentRow| match row {
-        ExperimentRow::Measured(row) => {
-            print(row.to_json(), &row)?;
-            rows.push(*row);
-            Ok(())
-        }
-        ExperimentRow::Lasting(row) => {
-            print(row.to_json(), &row)?;
-            lasting.push(row);
-            Ok(())
-        }
-    };
-    match &chosen {
-        Chosen::Buddycache(experiments) => {
-            let found = &mut |row| found(ExperimentRow::Measured(Box::new(row)));
-            bench::experiment(experiments, &place, time, &progress, found)?;
-        }
-        Chosen::Activecache(figures) => {
-            let length = Duration::from_secs(args.case_s.into());
-            let found = &mut |row| found(ExperimentRow::Measured(Box::new(row)));
-            bench::active_cache(figures, &place, length, time, &progress, found)?;
-        }
-        Chosen::Coopreplica(experiments) => {
-            let holder = args.holder_dir.as_deref().map(|dir| Scratch::new(None, dir, "experiment")).transpose()?;
-            let holder_disk = holder.as_ref().map(|scratch| std::fs::canonicalize(scratch.path())).transpose()?;
-            let ExperimentArgs { cycles, volume_mib, .. } = *args;
-            let options = CoopReplicaOptions { cycles, volume_mib, holder_disk: holder_disk.as_deref(), time };
-            bench::coopreplica(experiments, &place, &options, &progress, &mut found)?;
+    let (mut waiting, mut rows) = (Waiting::new(output.is_json()), Rows::default());
+    let (says, said) = channel();
+    let work = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let work = work.spawn(move || asked.measure(&says))?;
+    let heard = hear(&said, &interrupt, &mut waiting, |row| rows.take(row, output));
+    waiting.end();
+    if interrupt.has_come() || heard.is_err() {
+        end(&said);
+        heard?;
+        return Err(format!("interrupted before all was measured; rows that were finished: {}", rows.count()).into());
+    }
+    work.join().map_err(|_| "a thread panicked: please report it")??;
+    match &args.out {
+        Some(out) => chosen.write(&rows, out),
+        None => Ok(()),
+    }
+}
+
+/// A word of the thread that measures.
+enum Said {
+    Step(Step),
+    Row(ExperimentRow),
+}
+
+/// Hears what is measured, until all is, or somebody has enough of it.
+fn hear(
+    said: &Receiver<Said>,
+    interrupt: &Interrupt,
+    waiting: &mut Waiting,
+    mut found: impl FnMut(ExperimentRow) -> Result,
+) -> Result {
+    loop {
+        match said.recv_timeout(LOOK_EVERY) {
+            Ok(Said::Step(step)) => waiting.hear(&step),
+            Ok(Said::Row(row)) => found(row)?,
+            Err(RecvTimeoutError::Timeout) if !interrupt.has_come() => {}
+            // It may have lost a process to the same Ctrl-C, which comes to all of a terminal.
+            Err(_) => return Ok(()),
         }
     }
-    waiting.end();
-    match &args.out {
-        Some(out) => chosen.write(&rows, &lasting, out),
-        None => Ok(()),
+}
+
+/// Ends the work that is under way. Of its thread nobody hears more, whatever becomes of it: it has lost all that it talks to.
+fn end(said: &Receiver<Said>) {
+    std::panic::set_hook(Box::new(|_| {}));
+    bench::end_processes();
+    let begun = Instant::now();
+    while let Some(left) = END_WITHIN.checked_sub(begun.elapsed()) {
+        if matches!(said.recv_timeout(left), Err(RecvTimeoutError::Disconnected)) {
+            break;
+        }
+    }
+}
+
+/// The experiments that are asked for, and their settings.
+struct Asked {
+    chosen: Chosen,
+    place: Place,
+    time: Duration,
+    case_length: Duration,
+    cycles: u32,
+    volume_mib: u32,
+    holder_disk: Option<PathBuf>,
+    interrupt: Interrupt,
+}
+
+impl Asked {
+    /// Measures, and says what comes of it.
+    fn measure(&self, says: &Sender<Said>) -> Result {
+        let Self { place, time, .. } = self;
+        let say = |word| says.send(word).map_err(|_| "nobody listens".into());
+        let progress = |step: &Step| {
+            if self.interrupt.has_come() { Err("interrupted".into()) } else { say(Said::Step(step.clone())) }
+        };
+        let mut found = |row| say(Said::Row(row));
+        let mut measured = |row| say(Said::Row(ExperimentRow::Measured(Box::new(row))));
+        match &self.chosen {
+            Chosen::Buddycache(experiments) => bench::experiment(experiments, place, *time, &progress, &mut measured),
+            Chosen::Activecache(figures) => {
+                bench::active_cache(figures, place, self.case_length, *time, &progress, &mut measured)
+            }
+            Chosen::Coopreplica(experiments) => {
+                let (holder_disk, cycles, volume_mib) = (self.holder_disk.as_deref(), self.cycles, self.volume_mib);
+                let options = CoopReplicaOptions { cycles, volume_mib, holder_disk, time: *time };
+                bench::coopreplica(experiments, place, &options, &progress, &mut found)
+            }
+        }
+    }
+}
+
+/// The rows that are finished.
+#[derive(Default)]
+struct Rows {
+    measured: Vec<Row>,
+    lasting: Vec<Lasting>,
+}
+
+impl Rows {
+    /// Prints a row, and keeps it.
+    fn take(&mut self, row: ExperimentRow, output: &mut Output) -> Result {
+        match row {
+            ExperimentRow::Measured(row) => {
+                output.line(&row.to_json(), &row)?;
+                self.measured.push(*row);
+            }
+            ExperimentRow::Lasting(row) => {
+                output.line(&row.to_json(), &row)?;
+                self.lasting.push(row);
+            }
+        }
+        output.flush()
+    }
+
+    fn count(&self) -> usize {
+        self.measured.len() + self.lasting.len()
     }
 }
 
@@ -130,6 +219,7 @@ fn write_rows(out: &Path, name: &str, rows: impl Iterator<Item = Value>) -> Resu
 }
 
 /// The experiments of one of the papers.
+#[derive(Clone)]
 enum Chosen {
     Buddycache(Vec<Experiment>),
     Activecache(Vec<u32>),
@@ -173,7 +263,7 @@ impl Chosen {
         }
     }
 
-    fn write(&self, rows: &[Row], lasting: &[Lasting], out: &Path) -> Result {
+    fn write(&self, Rows { measured: rows, lasting }: &Rows, out: &Path) -> Result {
         let measured = |name| write_rows(out, name, rows.iter().map(Row::to_json));
         match self {
             Self::Buddycache(_) => measured("buddycache.jsonl").and_then(|()| bench::draw(rows, out)),

@@ -4,8 +4,9 @@ use crate::program::{Folder, command, thorp};
 use bench::Postgres;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -101,9 +102,72 @@ fn an_experiment_that_is_told_to_stop_leaves_nothing() {
     kill_process(Pid::from_child(&experiment), Signal::TERM).unwrap();
     let output = experiment.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && error.contains("told to stop"), "{error}");
+    assert!(!output.status.success() && error.contains("interrupted"), "{error}");
     assert!(test_kill_process(server).is_err(), "the server goes on");
     assert_eq!(places(&folder), [] as [PathBuf; 0]);
+}
+
+/// Presses Ctrl-C when this holds of the process and of the folders that it has made, and gives what it has said. It has to end soon,
+/// whatever it was at, and to leave no process and no folder.
+fn interrupted(which: &[&str], is_due: impl Fn(u32, &[PathBuf]) -> bool) -> Output {
+    let folder = Folder::new();
+    let mut experiment = command();
+    experiment.arg("experiment").args(which).args(["--json", "--dir", &folder.file("")]);
+    let mut experiment = experiment.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !is_due(experiment.id(), &places(&folder)) {
+        assert_eq!(experiment.try_wait().unwrap(), None, "it has ended before it was told to");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{which:?} does not come so far");
+        sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&experiment), Signal::INT).unwrap();
+    let told = Instant::now();
+    let output = experiment.wait_with_output().unwrap();
+    let took = told.elapsed();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(took < Duration::from_secs(4), "{which:?} takes {took:?} to end: {error}");
+    assert!(output.status.code() == Some(1) && error.contains("interrupted before"), "{which:?}: {error}");
+    assert_eq!(places(&folder), [] as [PathBuf; 0]);
+    let of_it = |process: &PathBuf| {
+        let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains(&*folder.path().to_string_lossy())
+    };
+    let left: Vec<_> = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()).filter(of_it).collect();
+    assert_eq!(left, [] as [PathBuf; 0], "{which:?}");
+    output
+}
+
+#[test]
+fn an_experiment_ends_soon_whatever_it_is_at() {
+    let has = |name: &'static str| move |_, places: &[PathBuf]| places.iter().any(|place| place.join(name).exists());
+    interrupted(&["buddycache", "--figure", "12"], has("lab"));
+    interrupted(&["coopreplica", "--figure", "2"], has("throughput/cache-0"));
+    if Postgres::is_installed() {
+        interrupted(&["activecache", "--figure", "8"], has("postgres"));
+    }
+    // A library that libfabric loads has signals end the process.
+    if Path::new(command().get_program()).with_file_name("libthorp_fabric.so").is_file() {
+        interrupted(&["activecache", "--figure", "6"], |process, _| {
+            let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
+            maps.is_ok_and(|maps| maps.contains("libfabric.so"))
+        });
+    }
+}
+
+#[test]
+fn an_experiment_that_is_interrupted_has_printed_what_was_finished() {
+    let folder = Folder::new();
+    let which = ["experiment", "coopreplica", "--reliability", "--json", "--dir", &folder.file("")];
+    let mut experiment = command().args(which).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut words = BufReader::new(experiment.stdout.take().unwrap());
+    let mut row = String::new();
+    words.read_line(&mut row).unwrap();
+    let row: Value = serde_json::from_str(&row).unwrap();
+    assert_eq!(row["copies"], 1, "{row}");
+    kill_process(Pid::from_child(&experiment), Signal::INT).unwrap();
+    let output = experiment.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("rows that were finished: 1"), "{error}");
 }
 
 /// The folders below it.

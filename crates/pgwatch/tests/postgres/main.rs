@@ -5,6 +5,7 @@ mod guard;
 mod server;
 mod standby;
 mod tls;
+mod turn;
 mod web;
 mod windows;
 
