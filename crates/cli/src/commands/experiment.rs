@@ -55,16 +55,20 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let work = work.spawn(move || asked.measure(&says))?;
     let heard = hear(&said, &interrupt, &mut waiting, |row| rows.take(row, output));
     waiting.end();
-    if interrupt.has_come() || heard.is_err() {
+    let is_interrupted = interrupt.has_come();
+    if is_interrupted || heard.is_err() {
         end(&said);
-        heard?;
+    } else {
+        work.join().map_err(|_| "a thread panicked: please report it")??;
+    }
+    heard?;
+    if let Some(out) = &args.out {
+        chosen.write(&rows, out)?;
+    }
+    if is_interrupted {
         return Err(format!("interrupted before all was measured; rows that were finished: {}", rows.count()).into());
     }
-    work.join().map_err(|_| "a thread panicked: please report it")??;
-    match &args.out {
-        Some(out) => chosen.write(&rows, out),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// A word of the thread that measures.

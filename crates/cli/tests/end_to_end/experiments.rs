@@ -157,7 +157,8 @@ fn an_experiment_ends_soon_whatever_it_is_at() {
 #[test]
 fn an_experiment_that_is_interrupted_has_printed_what_was_finished() {
     let folder = Folder::new();
-    let which = ["experiment", "coopreplica", "--reliability", "--json", "--dir", &folder.file("")];
+    let (scratch, out) = (folder.file(""), folder.file("out"));
+    let which = ["experiment", "coopreplica", "--reliability", "--json", "--dir", &scratch, "--out", &out];
     let mut experiment = command().args(which).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut words = BufReader::new(experiment.stdout.take().unwrap());
     let mut row = String::new();
@@ -168,6 +169,8 @@ fn an_experiment_that_is_interrupted_has_printed_what_was_finished() {
     let output = experiment.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && error.contains("rows that were finished: 1"), "{error}");
+    let kept = std::fs::read_to_string(folder.path().join("out/coopreplica.jsonl")).unwrap();
+    assert_eq!(kept.lines().count(), 1, "{kept}");
 }
 
 /// The folders below it.
