@@ -9,10 +9,13 @@
 //!         \ the owner is lost     v                  home, and has an owner
 //!          +------------------> Taking -----------------------------------------> Well
 //! ```
+//! Where there are spare holders a volume that lacks no more than these is *short* (`short`), and not degraded.
+//!
 //! Losses are rare: if they are sought, the devices of the other copies die more often here than they do while some are
 //! missing, and the cycle has the weight that this has (importance sampling). The raised rate falls with the time since the
 //! last copy was lost, so that weights stay small; the longer the copies will be missing, the slower.
 
+use crate::answer::Promise;
 use crate::chance::Chance;
 use crate::fleet::{Copy, Fleet};
 use crate::replicated::Replicated;
@@ -41,10 +44,12 @@ pub(crate) struct Outcome {
 
 /// A volume's state.
 #[derive(Debug)]
-enum State {
+pub(crate) enum State {
     /// It has as many holders as it wants.
     Well,
-    /// It has not, since then. All that is dirty is home then, if there is a home.
+    /// It lacks spare holders alone, since then, and goes on. When it has as many as it wants, all of them have everything then.
+    Short { since: f64, whole_at: Option<f64> },
+    /// It has not even those of W copies, since then. All that is dirty is home then, if there is a home.
     Degraded { since: f64, home_at: Option<f64> },
     /// Nothing was heard of its owner, or of a host that was taking it over, since then. This host takes it over, if there is one
     /// that can.
@@ -53,7 +58,7 @@ enum State {
 
 /// Copies are missing, or could not be brought home if they were.
 #[derive(Clone, Copy, Debug)]
-struct Exposed {
+pub(crate) struct Exposed {
     /// Since then, or since the last one was lost.
     since: f64,
     /// The raised rate at which one of the others dies: this, divided by the time since, and that which data takes home.
@@ -62,31 +67,31 @@ struct Exposed {
 
 /// A cycle.
 pub(crate) struct Cycle<'a> {
-    world: &'a World,
+    pub(crate) world: &'a World,
     chance: &'a mut Chance,
-    fleet: Fleet<'a>,
-    volume: Replicated,
-    now: f64,
-    state: State,
+    pub(crate) fleet: Fleet<'a>,
+    pub(crate) volume: Replicated,
+    pub(crate) now: f64,
+    pub(crate) state: State,
     /// The owner's copy first.
-    copies: Vec<Copy>,
-    exposed: Option<Exposed>,
+    pub(crate) copies: Vec<Copy>,
+    pub(crate) exposed: Option<Exposed>,
     seeks_loss: bool,
     weight: f64,
     waited_s: f64,
 }
 
 impl<'a> Cycle<'a> {
-    /// A volume with so many copies in a world in which nothing has failed.
-    pub(crate) fn new(world: &'a World, copies: u8, seeks_loss: bool, chance: &'a mut Chance) -> Self {
+    /// A volume in a world in which nothing has failed.
+    pub(crate) fn new(world: &'a World, promise: Promise, seeks_loss: bool, chance: &'a mut Chance) -> Self {
         let fleet = Fleet::new(world);
-        let is_ahead = world.ahead_bytes.is_some();
-        let mut volume = Replicated::new(VolumeId(chance.number()), copies, world.lease_s, is_ahead);
+        let mut volume = Replicated::new(VolumeId(chance.number()), promise, world.lease_s);
         let owner = chance.index(world.hosts());
-        let holders = fleet.targets(0.0, volume.volume, owner, &[], usize::from(copies) - 1);
+        let wanted = volume.copies() - 1 + usize::from(world.spare_holders);
+        let holders = fleet.targets(0.0, volume.volume, owner, &[], wanted);
         volume.attach(owner);
         volume.hold(&holders);
-        volume.write();
+        volume.write(&holders);
         let copies = [fleet.copy_at(owner)].into_iter().chain(holders).collect();
         Self {
             world,
@@ -235,6 +240,7 @@ impl<'a> Cycle<'a> {
         let base = base(self.world);
         let rescue = match self.state {
             State::Taking { .. } => self.world.rescue_after_s + self.world.lease_s,
+            State::Short { .. } => self.world.replace_after_s,
             State::Well | State::Degraded { .. } => 0.0,
         };
         // Until some copy can be read, and home written, and then until it is there.
@@ -250,6 +256,7 @@ impl<'a> Cycle<'a> {
     fn timer(&self) -> Option<f64> {
         let at = match &self.state {
             State::Well => None,
+            State::Short { since, whole_at } => self.short_until(*since, *whole_at),
             State::Degraded { home_at, .. } if self.volume.is_dirty() => *home_at,
             State::Degraded { since, .. } => Some(since + self.world.replace_after_s),
             State::Taking { taking: Some(taking), .. } => taking.next_at(),
@@ -262,16 +269,22 @@ impl<'a> Cycle<'a> {
     fn react(&mut self) {
         let owner_serves = self.fleet.serves(self.now, self.copies[0]);
         match &self.state {
-            State::Well | State::Degraded { .. } if !owner_serves => {
+            State::Well | State::Short { .. } | State::Degraded { .. } if !owner_serves => {
                 self.state = State::Taking { silent_since: self.now, taking: None };
                 self.expose();
                 self.take_over();
             }
-            State::Well if !self.holders_serve() => {
+            State::Well | State::Short { .. } if !self.is_enough() => {
                 self.state = State::Degraded { since: self.now, home_at: None };
                 self.expose();
                 self.degraded();
             }
+            State::Well if !self.holders_serve() => {
+                self.state = State::Short { since: self.now, whole_at: None };
+                self.expose();
+                self.short();
+            }
+            State::Short { .. } => self.short(),
             // It has all of its copies. While home is away nothing could be brought there, so losses are sought then, too.
             State::Well if self.fleet.has_home(self.now) => self.exposed = None,
             State::Well if self.exposed.is_none() => self.expose(),
@@ -281,17 +294,31 @@ impl<'a> Cycle<'a> {
         }
     }
 
+    /// The holders that work.
+    pub(crate) fn serving(&self) -> Vec<Copy> {
+        self.copies[1..].iter().copied().filter(|copy| self.fleet.serves(self.now, *copy)).collect()
+    }
+
+    /// The holders that there are to be.
+    fn wanted(&self) -> usize {
+        self.volume.copies() - 1 + usize::from(self.world.spare_holders)
+    }
+
     /// Whether there are as many holders as there are to be, and all of them work.
-    fn holders_serve(&self) -> bool {
-        let serves = |copy: &Copy| self.fleet.serves(self.now, *copy);
-        self.copies.len() == self.volume.copies() && self.copies[1..].iter().all(serves)
+    pub(crate) fn holders_serve(&self) -> bool {
+        self.serving().len() == self.wanted()
+    }
+
+    /// Whether as many as W copies take work, and have all that is dirty.
+    fn is_enough(&self) -> bool {
+        self.volume.whole(&self.serving()) + 1 >= self.volume.copies()
     }
 
     /// Home has what is dirty when the owner has noticed that holders are missing, and has written it there.
     fn degraded(&mut self) {
         let State::Degraded { since, home_at } = self.state else { return };
-        if self.holders_serve() {
-            return self.well();
+        if self.is_enough() {
+            return self.resume();
         }
         if !self.fleet.has_home(self.now) {
             self.state = State::Degraded { since, home_at: None };
@@ -307,25 +334,34 @@ impl<'a> Cycle<'a> {
         }
         if !self.volume.is_dirty() && self.now >= since + self.world.replace_after_s {
             self.find_holders();
+            if self.is_enough() {
+                self.resume();
+            }
         }
     }
 
-    fn well(&mut self) {
+    /// Writes go on, with the holders that work.
+    fn resume(&mut self) {
+        let serving = self.serving();
         self.volume.hold(&self.copies[1..]);
-        self.volume.write();
-        (self.state, self.exposed) = (State::Well, None);
+        self.volume.write(&serving);
+        if self.volume.whole(&serving) == self.wanted() {
+            (self.state, self.exposed) = (State::Well, None);
+        } else {
+            self.state = State::Short { since: self.now, whole_at: None };
+            self.expose();
+            self.short();
+        }
     }
 
-    /// The owner, which has nothing dirty, looks for holders in the place of those that do not answer.
-    fn find_holders(&mut self) {
-        let (owner, wanted) = (self.copies[0], self.volume.copies() - 1);
+    /// The owner, where nothing rests on them alone, looks for holders in the place of those that do not answer.
+    pub(crate) fn find_holders(&mut self) {
+        let (owner, wanted) = (self.copies[0], self.wanted());
         self.copies.retain(|copy| *copy == owner || self.fleet.serves(self.now, *copy));
         let missing = wanted - (self.copies.len() - 1);
         let found = self.fleet.targets(self.now, self.volume.volume, owner.host, &self.copies, missing);
         self.copies.extend(found);
-        if self.copies.len() == wanted + 1 {
-            self.well();
-        }
+        self.volume.hold(&self.copies[1..]);
     }
 
     fn take_over(&mut self) {
@@ -356,13 +392,15 @@ impl<'a> Cycle<'a> {
 
     fn begin(&self, taker: Taker) -> Box<Taking> {
         let seen = self.now - self.world.silent_s;
-        Taking::begin(seen, &self.volume, taker, self.copies.clone(), self.world.broken)
+        Taking::begin(seen, &self.volume, taker, self.copies.clone(), self.world)
     }
 
-    /// The one that takes the volume over now: a holder whose turn it is, or, when no copy is left and so no holder comes, an
-    /// operator.
+    /// The one that takes the volume over now: a holder whose turn it is, or, when no copy is left that the registry knows of, and so no
+    /// holder comes, an operator.
     fn taker(&mut self, silent_since: f64) -> Option<Taker> {
-        if !self.copies.iter().any(|copy| self.fleet.has(*copy)) {
+        let holders = &self.volume.view.entry.holders;
+        let counts = |copy: &Copy| *copy == self.copies[0] || holders.contains(&copy.partition);
+        if !self.copies.iter().any(|copy| counts(copy) && self.fleet.has(*copy)) {
             return self.fleet.any_host(self.now, self.chance).map(Taker::Operator);
         }
         self.rescuer(silent_since).filter(|(at, _)| *at <= self.now).map(|(_, copy)| Taker::Holder(copy))
@@ -393,7 +431,7 @@ impl<'a> Cycle<'a> {
         self.degraded();
     }
 
-    fn write_back_s(&mut self) -> f64 {
+    pub(crate) fn write_back_s(&mut self) -> f64 {
         draw(self.world.write_back, self.chance)
     }
 }

@@ -11,20 +11,24 @@
 //! | `world` | how often things fail and how long they stay so, with sources |
 //! | `fleet` | hosts, devices and racks: what of them works |
 //! | `replicated` | a volume as the registry and home have it, and what was acknowledged |
+//! | `answer` | the holders that have a write when it is answered, as the owner's machine does it |
 //! | `takeover` | a take-over as the machine does it |
 //! | `cycle` | a volume from its first failure until all is well again |
+//! | `short` | a volume that lacks spare holders alone |
 //! | `study` | from cycles to times to loss |
 //! | `markov` | chains beside them, and RAIDs |
 //! | `chance` | numbers |
 
+mod answer;
 mod chance;
 mod cycle;
 mod fleet;
 pub mod markov;
 mod replicated;
+mod short;
 mod study;
 mod takeover;
 mod world;
 
 pub use study::{Estimate, estimate, lives};
-pub use world::{Devices, Failure, Rate, Takes, World, YEAR_S};
+pub use world::{Devices, Failure, Last, Rate, Takes, World, YEAR_S};

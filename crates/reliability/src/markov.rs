@@ -73,6 +73,27 @@ pub fn volume(copies: u8, death: f64, mend: f64) -> f64 {
     chain.time_to_loss()
 }
 
+/// The mean time until the last writes of a volume with two copies and a spare holder are lost, which one holder has and the other
+/// has not yet, where everything is as with [`volume`]. Data that both have lasts as long as with three copies: if it lacks a holder, it
+/// has another one after that time, or is home.
+pub fn last_beside_spare(death: f64, mend: f64) -> f64 {
+    // States: all is well; one holder lacks data; both do; the owner is lost, and one holder has the data.
+    let [well, short, alone, taking] = [0, 1, 2, 3];
+    let mut chain = Chain::new(4);
+    chain.rates[well][short] = 2.0 * death;
+    chain.rates[short][alone] = death;
+    for owner_lives in [well, short] {
+        chain.rates[owner_lives][taking] = death;
+    }
+    for one_is_left in [alone, taking] {
+        chain.loss[one_is_left] = death;
+    }
+    for from in [short, alone, taking] {
+        chain.rates[from][well] = mend;
+    }
+    chain.time_to_loss()
+}
+
 /// The mean time until a RAID of `disks` of which `spare` may be lost at a time loses data: each dies at the rate `death`, and
 /// one at a time is built again at the rate `rebuild` (Patterson, Gibson and Katz, SIGMOD 1988).
 pub fn raid(disks: u32, spare: u32, death: f64, rebuild: f64) -> f64 {
@@ -106,6 +127,8 @@ mod tests {
         is_near(volume(1, death, mend), 1.0 / death);
         // Two copies: after the first death, of either, a second within the mending.
         is_near(volume(2, death, mend), (3.0 * death + mend) / (2.0 * death * death));
+        // One holder has them: the owner's death, and within the mending that one's; all else is rarer by far.
+        assert!((last_beside_spare(death, mend) * death * death / mend - 1.0).abs() < 1e-7);
         // A mirror: (3 death + rebuild) / (2 death^2); a RAID 5 of n: ((2n - 1) death + rebuild) / (n (n - 1) death^2).
         is_near(raid(2, 1, death, mend), (3.0 * death + mend) / (2.0 * death * death));
         is_near(raid(8, 1, death, mend), (15.0 * death + mend) / (56.0 * death * death));

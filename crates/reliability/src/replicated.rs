@@ -1,8 +1,9 @@
 //! A volume as the registry and home have it, beside what its owner has acknowledged: whether anything is lost is read off these.
 
+use crate::answer::Promise;
 use crate::fleet::Copy;
 use std::time::Duration;
-use volume::{Entry, Epoch, Extent, FlushEpoch, HostId, Registered, Stamp, View, VolumeId};
+use volume::{Entry, Epoch, Extent, FlushEpoch, HostId, PartitionId, Registered, Stamp, View, VolumeId};
 
 /// A volume. Its dirty data stands for one write: all of it is lost together or not at all.
 #[derive(Clone, Debug)]
@@ -16,8 +17,9 @@ pub(crate) struct Replicated {
     acknowledged: Stamp,
     /// Whether home has it.
     is_home: bool,
-    /// Whether it was acknowledged before any holder had it.
-    is_ahead: bool,
+    /// The holders that have all that is dirty, the fastest first, and how many of them had the write when it was acknowledged.
+    whole: Vec<PartitionId>,
+    at_answer: usize,
 }
 
 /// The number of a host in the registry.
@@ -26,10 +28,12 @@ pub(crate) fn host_id(host: usize) -> HostId {
 }
 
 impl Replicated {
-    pub(crate) fn new(volume: VolumeId, copies: u8, lease_s: f64, is_ahead: bool) -> Self {
+    pub(crate) fn new(volume: VolumeId, promise: Promise, lease_s: f64) -> Self {
+        let Promise { copies, holders: at_answer } = promise;
         let entry = Registered::new(1 << 40, copies, Duration::from_secs_f64(lease_s));
         let (mark, acknowledged) = (Stamp::ZERO, Stamp::ZERO);
-        Self { volume, view: View { revision: 1, entry }, mark, acknowledged, is_home: true, is_ahead }
+        let (view, whole) = (View { revision: 1, entry }, Vec::new());
+        Self { volume, view, mark, acknowledged, is_home: true, whole, at_answer }
     }
 
     /// The copies of a write that its acknowledgement tells of.
@@ -51,9 +55,10 @@ impl Replicated {
         self.view.entry.holders = holders.iter().map(|it| it.partition).collect();
     }
 
-    /// The owner takes a write, unless one is dirty already, and acknowledges it when it has all of its copies.
-    pub(crate) fn write(&mut self) {
+    /// The owner takes a write with these holders, unless one is dirty already, and acknowledges it.
+    pub(crate) fn write(&mut self, holders: &[Copy]) {
         if self.is_home {
+            self.fill(holders);
             let Stamp { epoch, sequence, .. } = self.acknowledged;
             let sequence = sequence.next();
             self.acknowledged = Stamp { epoch, sequence, flush: FlushEpoch(sequence.0) };
@@ -91,9 +96,24 @@ impl Replicated {
         !self.is_home
     }
 
-    /// Whether holders have what home lacks.
-    pub(crate) fn is_at_holders(&self) -> bool {
-        self.is_dirty() && !self.is_ahead
+    /// The owner's writes go to these holders alone from now on: no others have all that is dirty any more.
+    pub(crate) fn write_on(&mut self, holders: &[Copy]) {
+        self.whole.retain(|whole| holders.iter().any(|it| it.partition == *whole));
+    }
+
+    /// These holders have all that is dirty.
+    pub(crate) fn fill(&mut self, holders: &[Copy]) {
+        self.whole = holders.iter().map(|it| it.partition).collect();
+    }
+
+    /// How many of these holders have all that is dirty.
+    pub(crate) fn whole(&self, holders: &[Copy]) -> usize {
+        holders.iter().filter(|it| !self.is_dirty() || self.whole.contains(&it.partition)).count()
+    }
+
+    /// Whether this holder has what home lacks.
+    pub(crate) fn is_at(&self, holder: PartitionId) -> bool {
+        self.is_dirty() && self.whole.iter().take(self.at_answer).any(|it| *it == holder)
     }
 
     /// Whether home claims to have what was acknowledged, and has not.

@@ -5,6 +5,7 @@
 //! come as if by chance alone, R(t) = exp(-t / MTTF)). Cycles are run apart for each kind of first failure, as many of each, and
 //! count by how often it is the first.
 
+use crate::answer::Promise;
 use crate::chance::Chance;
 use crate::cycle::{Cycle, Outcome};
 use crate::world::{Failure, World, YEAR_S};
@@ -58,12 +59,12 @@ struct Sums {
 /// If `copies` is none, or `cycles`.
 pub fn estimate(world: &World, copies: u8, cycles: u32, seed: u64) -> Estimate {
     assert!(copies > 0 && cycles > 0, "a volume has a copy, and a mean something to be of");
-    let mut chance = Chance::new(seed);
+    let (promise, mut chance) = (Promise::of(world, copies), Chance::new(seed));
     let fails = |&failure: &Failure| world.rate(failure).every_s.is_finite();
     let kinds: Vec<(Failure, Sums)> = Failure::ALL
         .into_iter()
         .filter(fails)
-        .map(|failure| (failure, Sums::over(world, copies, failure, cycles, &mut chance)))
+        .map(|failure| (failure, Sums::over(world, promise, failure, cycles, &mut chance)))
         .collect();
     let all = |figure: &dyn Fn(&Sums) -> f64| kinds.iter().map(|(_, sums)| figure(sums)).sum::<f64>();
     // Of a second in which all is well: the cycles that begin, and what they come to.
@@ -88,15 +89,15 @@ pub fn estimate(world: &World, copies: u8, cycles: u32, seed: u64) -> Estimate {
 /// If `copies` is none.
 pub fn lives(world: &World, copies: u8, count: usize, seed: u64) -> Vec<f64> {
     assert!(copies > 0, "a volume has a copy");
-    let mut chance = Chance::new(seed);
-    (0..count).map(|_| life(world, copies, &mut chance) / YEAR_S).collect()
+    let (promise, mut chance) = (Promise::of(world, copies), Chance::new(seed));
+    (0..count).map(|_| life(world, promise, &mut chance) / YEAR_S).collect()
 }
 
 /// The time until a loss, in seconds.
-fn life(world: &World, copies: u8, chance: &mut Chance) -> f64 {
+fn life(world: &World, promise: Promise, chance: &mut Chance) -> f64 {
     let mut age = 0.0;
     loop {
-        let mut cycle = Cycle::new(world, copies, false, chance);
+        let mut cycle = Cycle::new(world, promise, false, chance);
         let (wait, failure, source) = cycle.next();
         let Outcome { is_lost, length_s, .. } = cycle.run(failure, source);
         age += wait + length_s;
@@ -107,15 +108,15 @@ fn life(world: &World, copies: u8, chance: &mut Chance) -> f64 {
 }
 
 impl Sums {
-    fn over(world: &World, copies: u8, failure: Failure, cycles: u32, chance: &mut Chance) -> Self {
+    fn over(world: &World, promise: Promise, failure: Failure, cycles: u32, chance: &mut Chance) -> Self {
         let mut sums = Self::default();
         for _ in 0..cycles {
             // Losses are sought; times are the common ones.
-            let Outcome { is_lost, weight, .. } = first(world, copies, failure, true, chance, &mut sums.rate);
+            let Outcome { is_lost, weight, .. } = first(world, promise, failure, true, chance, &mut sums.rate);
             let lost = if is_lost { weight } else { 0.0 };
             sums.lost += lost;
             sums.lost_squared += lost * lost;
-            let Outcome { length_s, waited_s, .. } = first(world, copies, failure, false, chance, &mut 0.0);
+            let Outcome { length_s, waited_s, .. } = first(world, promise, failure, false, chance, &mut 0.0);
             sums.length_s += length_s;
             sums.waited_s += waited_s;
         }
@@ -135,13 +136,13 @@ impl Sums {
 /// Runs a cycle from a failure of this kind on, and adds up how often there is one.
 fn first(
     world: &World,
-    copies: u8,
+    promise: Promise,
     failure: Failure,
     seeks_loss: bool,
     chance: &mut Chance,
     rate: &mut f64,
 ) -> Outcome {
-    let mut cycle = Cycle::new(world, copies, seeks_loss, chance);
+    let mut cycle = Cycle::new(world, promise, seeks_loss, chance);
     let sources = cycle.sources(failure);
     *rate += world.rate(failure).per_s() * sources.len() as f64;
     let source = sources[cycle.index(sources.len())];
@@ -220,14 +221,57 @@ mod tests {
     /// with each stop of its host that outlasts the rescue.
     #[test]
     fn asynchronous_copies_lose_the_last_writes_with_their_owner() {
-        let world = World { ahead_bytes: Some(1.0), ..World::exponential(1e9, 20.0) };
+        let published = World::asynchronous(Devices::Capacitors);
+        let world = World { last: published.last, ..World::exponential(1e9, 20.0) };
         let owner_dies = 1e9 / YEAR_S;
         assert!((estimate(&world, 2, CYCLES, 7).mttf_years / owner_dies - 1.0).abs() < 0.05);
-        let published = World::asynchronous(Devices::Capacitors);
         let stops = published.node.every_s / YEAR_S;
         let Estimate { mttf_years, lost_bytes_per_year, .. } = estimate(&published, 2, CYCLES, 7);
         assert!((0.5..1.0).contains(&(mttf_years / stops)), "{mttf_years} {stops}");
         assert!((lost_bytes_per_year * mttf_years / 1e6 - 1.0).abs() < 1e-6, "{lost_bytes_per_year}");
+    }
+
+    /// Data that every holder has lasts as with a copy more, without going home when one is lost. The last writes are at two copies yet, and
+    /// are lost when the owner dies, and then the one holder that has them.
+    #[test]
+    fn a_spare_holder_is_a_copy_more_of_all_but_the_last_writes() {
+        let (death, mend) = (1e-9, 1.0 / 20.0);
+        let world = World::exponential(1.0 / death, 1.0 / mend).with_spare();
+        let three = (world, 9, markov::volume(3, death, mend));
+        let last = (world.with_last(0), 6, markov::last_beside_spare(death, mend));
+        for (world, times, chain_s) in [three, last] {
+            let Estimate { mttf_years, error, .. } = estimate(&world, 2, times * CYCLES, 7);
+            let ratio = mttf_years / (chain_s / YEAR_S);
+            assert!((ratio - 1.0).abs() < 3.0 * error && error < 0.04, "{:?}: {ratio}, error {error}", world.last);
+        }
+    }
+
+    /// A write of a block that is written often waits for a copy more: it is at every holder when it is answered, and lasts as what was
+    /// written before. Without the rule it lasts as one that waited for W copies, and such a one no longer than its owner's device.
+    #[test]
+    fn a_write_that_waits_for_a_copy_more_lasts_from_its_answer_on() {
+        let spare = World::published(Devices::Worst).with_spare();
+        let broken = World { broken: Broken::rule(Rule::AckAtW), ..spare };
+        let years = |world: World| estimate(&world, 2, CYCLES, 7).mttf_years;
+        let is_same = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-12;
+        let [all, cold, hot] = [spare, spare.with_last(0), spare.with_last(1)].map(years);
+        let [broken_cold, broken_hot] = [broken.with_last(0), broken.with_last(1)].map(years);
+        assert!(is_same(hot, all) && hot > 50.0 * cold, "{all} {cold} {hot}");
+        assert!(is_same(broken_hot, cold) && broken_cold < cold / 1e4, "{cold} {broken_hot} {broken_cold}");
+    }
+
+    /// One device of 100 dies with its power: a spare holder divides by that the losses of what it has, and of nothing else.
+    #[test]
+    fn a_spare_holder_helps_against_a_burst_as_a_copy_more() {
+        let world = World::published(Devices::Worst);
+        let years = |world: World, copies| estimate(&world, copies, CYCLES, 7).mttf_years;
+        let [two, three] = [2, 3].map(|copies| years(world, copies));
+        let [all, last] = [world.with_spare(), world.with_spare().with_last(0)].map(|world| years(world, 2));
+        assert!((all / three - 1.0).abs() < 0.15 && (last / two - 1.0).abs() < 0.2, "{two} {three} {all} {last}");
+        // Where devices come back it is a third one that has to die, while one is missing and another one is about to.
+        let world = World::published(Devices::Capacitors);
+        let [two, all] = [world, world.with_spare()].map(|world| years(world, 2));
+        assert!(all > 1e4 * two, "{two} {all}");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use crate::fleet::{Copy, Fleet};
 use crate::replicated::{Replicated, host_id};
+use crate::world::World;
 use protocol::volumes::{Leaving, Listed};
-use types::{Broken, Time};
+use std::time::Duration;
+use types::Time;
 use volume::{
-    Change, Content, FromHolder, Kept, PartitionId, Rule, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect,
-    ToHolder, View,
+    Change, Content, FromHolder, Kept, PartitionId, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, ToHolder,
+    View,
 };
 
 /// The host that takes a volume over.
@@ -75,16 +77,11 @@ fn time(seconds: f64) -> Time {
 
 impl Taking {
     /// A host takes over a volume with these copies, the owner's first, whose owner gave its last sign of life at `seen`.
-    pub(crate) fn begin(
-        seen: f64,
-        volume: &Replicated,
-        taker: Taker,
-        copies: Vec<Copy>,
-        broken: Broken<Rule>,
-    ) -> Box<Self> {
+    pub(crate) fn begin(seen: f64, volume: &Replicated, taker: Taker, copies: Vec<Copy>, world: &World) -> Box<Self> {
         let config = TakeOverConfig {
             keeps: !matches!(taker, Taker::Holder(_)),
-            broken,
+            silence: Duration::from_secs_f64(world.silence_s),
+            broken: world.broken,
             ..TakeOverConfig::new(volume.volume, host_id(taker.host()))
         };
         let mut machine = TakeOver::new(time(seen), config, volume.view.clone());
@@ -249,8 +246,12 @@ impl Taking {
             }
             TakeOverEffect::Send(partition, ToHolder::List(_)) => {
                 let answering = fleet.copy_at(self.holder(partition).host).partition;
-                let has_copy = answering == partition && volume.is_at_holders();
+                let has_copy = answering == partition && volume.is_at(partition);
                 let copies = if has_copy { vec![volume.acknowledged()] } else { Vec::new() };
+                // An operator who is asked to do without lists sees which of them are still missing.
+                if let Some(missing) = self.missing.as_mut().filter(|it| it.len() > 1) {
+                    missing.retain(|it| *it != answering);
+                }
                 let listed = Listed { partition: answering, home: Stamp::ZERO, copies, is_last: true };
                 self.machine.heard(at, partition, FromHolder::Listed(listed));
             }

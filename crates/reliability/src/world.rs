@@ -1,7 +1,7 @@
 //! The world that volumes live in: how often things fail, how long they stay so, and how fast the volume's parts answer.
 
 use types::Broken;
-use volume::{LEASE, OwnerConfig, RESCUE_AFTER, Rule};
+use volume::{Ack, LEASE, OwnerConfig, RESCUE_AFTER, Rule};
 
 /// A day in seconds.
 const DAY_S: f64 = 86_400.0;
@@ -113,6 +113,24 @@ pub enum Takes {
     Exponential(f64),
 }
 
+/// The last writes: those that are answered, and not at all holders yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Last {
+    /// Their bytes.
+    pub bytes: f64,
+    /// When a write is answered.
+    pub ack: Ack,
+    /// The copies beyond W that its answer waits for, as far as there are holders for them.
+    pub more_copies: u8,
+}
+
+impl Last {
+    /// At 100 MB/s a holder is 10 ms behind.
+    fn answered(ack: Ack, more_copies: u8) -> Self {
+        Self { bytes: 1e6, ack, more_copies }
+    }
+}
+
 /// The world.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct World {
@@ -137,9 +155,10 @@ pub struct World {
     pub device_dies_with_power: f64,
     /// The bytes that are dirty at a time.
     pub dirty_bytes: f64,
-    /// The bytes that are answered before any holder has them, if what is answered does not wait for copies: asynchronous
-    /// replication. These are what is at stake then.
-    pub ahead_bytes: Option<f64>,
+    /// The holders that a volume has beside those that its W copies take.
+    pub spare_holders: u8,
+    /// The last writes, if these are what is at stake, and not all that is dirty.
+    pub last: Option<Last>,
     /// The time until a holder that does not answer is taken for lost, and the owner writes through, in seconds.
     pub silence_s: f64,
     /// How long a holder is lost before another one takes its place, in seconds.
@@ -183,7 +202,8 @@ impl World {
             home: node,
             device_dies_with_power: devices.dies_with_power(),
             dirty_bytes,
-            ahead_bytes: None,
+            spare_holders: 0,
+            last: None,
             silence_s: owner.silence.as_secs_f64(),
             replace_after_s: owner.replace_after.as_secs_f64(),
             lease_s: LEASE.as_secs_f64(),
@@ -215,14 +235,26 @@ impl World {
         }
     }
 
-    /// The same with asynchronous replication: at 100 MB/s a holder is 10 ms behind.
+    /// The same with asynchronous replication, and its last writes at stake: no holder has them.
     pub fn asynchronous(devices: Devices) -> Self {
-        Self { ahead_bytes: Some(1e6), ..Self::published(devices) }
+        Self { last: Some(Last::answered(Ack::Flush, 0)), ..Self::published(devices) }
+    }
+
+    /// The same with a holder more than the W copies take. All that is dirty is at stake.
+    #[must_use]
+    pub fn with_spare(self) -> Self {
+        Self { spare_holders: 1, ..self }
+    }
+
+    /// The same, and the last writes are at stake, which were answered at so many copies more than W.
+    #[must_use]
+    pub fn with_last(self, more_copies: u8) -> Self {
+        Self { last: Some(Last::answered(Ack::Write, more_copies)), ..self }
     }
 
     /// The bytes that a loss takes.
-    pub(crate) fn stake_bytes(&self) -> f64 {
-        self.ahead_bytes.unwrap_or(self.dirty_bytes)
+    pub fn stake_bytes(&self) -> f64 {
+        self.last.map_or(self.dirty_bytes, |last| last.bytes)
     }
 
     pub(crate) fn hosts(&self) -> usize {

@@ -106,7 +106,7 @@ mod tests {
             Ok::<_, Infallible>(())
         };
         super::super::reliability(200, &|_, _| Ok(()), found).unwrap();
-        assert_eq!(rows.len(), 4 + 2 + 12 + 3 + 4);
+        assert_eq!(rows.len(), 4 + 2 + 12 + 3 + 6 + 4);
         let has_figure = |row: &Lasting| ["mttf_years", "apart"].iter().any(|it| row.to_json()[it].is_number());
         assert!(rows.iter().all(|row| has_figure(row) && !row.to_string().is_empty()));
         let dir = std::env::temp_dir().join(format!("thorp-reliability-{}", std::process::id()));

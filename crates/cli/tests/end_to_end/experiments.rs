@@ -198,6 +198,12 @@ fn how_long_copies_last_is_counted_and_drawn() {
         rows.iter().find(is_it).unwrap()["mttf_years"].as_f64().unwrap()
     };
     assert!(years("markov", 2) > 1000.0 * years("markov", 1) && years("volume", 3) > 5.0 * years("volume", 2));
+    // Where 1 device of 100 dies with its power.
+    let [cold, hot] = ["cold", "hot"].map(|part| {
+        let row = rows.iter().find(|row| row["case"] == "spare" && row["part"] == part).unwrap();
+        row["mttf_years"].as_f64().unwrap()
+    });
+    assert!(hot > 20.0 * cold, "{hot} {cold}");
     assert!(rows.iter().filter(|row| row["case"] == "markov").all(|row| row["met"].is_boolean()));
     assert_eq!(std::fs::read_to_string(folder.path().join("out/coopreplica.jsonl")).unwrap(), printed);
     assert!(folder.path().join("out/reliability.png").is_file());
