@@ -192,6 +192,10 @@ pub const LOOK_UPS_WAITING_MAX: usize = 4 * LOOK_UPS_PER_MESSAGE_MAX;
 /// The words of a version table, of which each stored response has one: eight gibibytes of them.
 pub const TABLE_SLOTS_MAX: u32 = 1 << 30;
 
+/// How far one epoch of a volume may be beyond the one before that its home has heard of: attachments of which home heard nothing
+/// are fewer, and a peer that says more would leave no numbers for those to come.
+pub const VOLUME_EPOCHS_AHEAD_MAX: u64 = 1 << 32;
+
 /// The copies of a write of a volume, its owner's own among them.
 pub const VOLUME_COPIES_MAX: u8 = 8;
 

@@ -15,6 +15,7 @@
 use crate::rule::Rule;
 use protocol::volumes::{Epoch, Stamp};
 use types::Broken;
+use types::limits::VOLUME_EPOCHS_AHEAD_MAX;
 
 /// A step of home's, which is durable when it is said to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum HomeRefusal {
     Busy,
     /// Everything up to this write is home already, and so is this one.
     NotNext(Stamp),
+    /// It is of an epoch that is farther than [`VOLUME_EPOCHS_AHEAD_MAX`] beyond this one, which is the newest.
+    TooFar(Epoch),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +87,7 @@ impl Home {
     /// # Errors
     /// Why it is not taken.
     pub fn begin(&mut self, epoch: Epoch, through: Stamp, is_joined: bool) -> Result<(), HomeRefusal> {
-        let seen = self.fence.unwrap_or(self.epoch);
+        let seen = self.newest(epoch)?;
         if epoch < seen && !self.broken.is(Rule::FenceHome) {
             return Err(HomeRefusal::Ended(seen));
         }
@@ -105,9 +108,9 @@ impl Home {
     /// A newer epoch begins. [`Step::Fence`] is the next step when nothing is under way.
     ///
     /// # Errors
-    /// A newer one has begun already.
+    /// A newer one has begun already, or this one is too far.
     pub fn fence(&mut self, epoch: Epoch) -> Result<(), HomeRefusal> {
-        let seen = self.fence.unwrap_or(self.epoch);
+        let seen = self.newest(epoch)?;
         if epoch < seen {
             return Err(HomeRefusal::Ended(seen));
         }
@@ -117,6 +120,15 @@ impl Home {
             self.install = None;
         }
         Ok(())
+    }
+
+    /// The newest epoch so far, if this one is not too far beyond it.
+    fn newest(&self, epoch: Epoch) -> Result<Epoch, HomeRefusal> {
+        let seen = self.fence.unwrap_or(self.epoch);
+        if epoch.0.saturating_sub(seen.0) > VOLUME_EPOCHS_AHEAD_MAX {
+            return Err(HomeRefusal::TooFar(seen));
+        }
+        Ok(seen)
     }
 
     /// The write-back under way comes to no end, as its writer is gone: the part of a flush epoch that is in place may

@@ -199,7 +199,7 @@ impl House {
         };
         match (taken, call) {
             (Err(HomeRefusal::Ended(epoch)), _) => vec![(host, HomeAnswer::Ended(epoch))],
-            (Err(HomeRefusal::Busy), _) => vec![(host, HomeAnswer::Failed)],
+            (Err(HomeRefusal::Busy | HomeRefusal::TooFar(_)), _) => vec![(host, HomeAnswer::Failed)],
             (Err(HomeRefusal::NotNext(mark)), _) => vec![(host, HomeAnswer::Durable(mark))],
             (Ok(()), HomeCall::Fence(epoch, owner)) => {
                 self.newest = (epoch, owner);

@@ -31,6 +31,7 @@ impl HomeScript {
             HomeRefusal::Ended(epoch) => format!("ended by epoch {}", epoch.0),
             HomeRefusal::Busy => "busy".to_owned(),
             HomeRefusal::NotNext(mark) => format!("home has everything up to {}", say_stamp(mark)),
+            HomeRefusal::TooFar(epoch) => format!("too far beyond epoch {}", epoch.0),
         };
         writeln!(self.said, "= {why}").unwrap();
     }

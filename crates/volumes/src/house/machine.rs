@@ -134,6 +134,9 @@ impl Homes {
         let mut out = Out::default();
         match message {
             ToHome::Fence(Fence { epoch, owner }) => volume.fence(from, epoch, owner, &mut out),
+            ToHome::Begin(begin) if begin.through.epoch > begin.epoch => {
+                return Err(Unexpected::malformed("a write-back up to a write of a later epoch"));
+            }
             ToHome::Begin(begin) => {
                 self.last_write += 1;
                 volume.begin(from, begin, WriteNumber(self.last_write), &mut out);

@@ -319,5 +319,9 @@ fn refused(refusal: HomeRefusal) -> FromHome {
         HomeRefusal::Ended(epoch) => NotDone::Ended(epoch).into(),
         HomeRefusal::Busy => NotDone::Busy.into(),
         HomeRefusal::NotNext(mark) => Durable { mark }.into(),
+        HomeRefusal::TooFar(newest) => {
+            let why = format!("the epoch is too far beyond {}, the newest that it has heard of", newest.0);
+            NotDone::Failed(why).into()
+        }
     }
 }

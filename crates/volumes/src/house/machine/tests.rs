@@ -5,7 +5,7 @@ use bytes::Bytes;
 use node::Opaque;
 use protocol::volume_home::{Begin, Keep};
 use protocol::volumes::{Content, Epoch, FlushEpoch, Sequence, Stamp};
-use types::limits::VOLUME_PART_BYTES_MAX;
+use types::limits::{VOLUME_EPOCHS_AHEAD_MAX, VOLUME_PART_BYTES_MAX};
 use vfs::memory::Dice;
 
 const SIZE: u64 = 64 * BLOCK as u64;
@@ -108,6 +108,28 @@ fn an_entry_is_kept_beside_a_write_back_unless_its_epoch_has_ended() {
     let said: Vec<_> = world.said.iter().map(|(to, said)| (to.0, said.clone())).collect();
     let recalled = Recalled { id: 3, entry: Bytes::from_static(b"{}") };
     assert_eq!(said, [(2, NotDone::Ended(Epoch(2)).into()), (2, volume_home::Done.into()), (2, recalled.into())]);
+}
+
+/// A peer that reaches a home may end an epoch, and not all that could come: an owner after that one goes on.
+#[test]
+fn an_epoch_that_leaves_no_numbers_is_refused() {
+    let mut world = World::default();
+    world.say(1, Open { volume: VOLUME });
+    world.work_all();
+    for epoch in [u64::MAX, u64::MAX / 2, VOLUME_EPOCHS_AHEAD_MAX + 1] {
+        world.said.clear();
+        world.say(1, Fence { epoch: Epoch(epoch), owner: 8 });
+        let [(_, FromHome::NotDone(NotDone::Failed(why)))] = &world.said[..] else { panic!("{:?}", world.said) };
+        assert!(why.contains("too far beyond 0"), "{why}");
+        world.said.clear();
+        world.say(1, begin(epoch, 1, false));
+        assert!(matches!(world.said[..], [(_, FromHome::NotDone(NotDone::Failed(_)))]), "{:?}", world.said);
+    }
+    world.say(1, Fence { epoch: Epoch(1), owner: 7 });
+    world.work_all();
+    assert!(matches!(world.said.last(), Some((_, FromHome::Fenced(_)))), "{:?}", world.said);
+    world.say(1, Begin { epoch: Epoch(1), ..begin(2, 1, false) });
+    assert_eq!(world.ended, [(SessionId(1), GoodbyeReason::Malformed)]);
 }
 
 #[test]
