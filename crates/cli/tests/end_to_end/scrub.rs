@@ -1,11 +1,17 @@
 //! Blocks that change at home behind its back, and caches that come back older: nobody reads them as data, and `scrub` names
 //! them.
 
-use crate::program::{Folder, Ran, thorp};
+use crate::program::{Folder, Ran, command, ran, thorp};
+use crate::raw::Raw;
 use crate::stored_volumes::{Host, Process, Site, version, write};
 use crate::volumes::BLOCK;
+use protocol::volumes::{
+    Free, FromHolder, HeldVolume, List, ListVolumes, Sequence, Stamp, ToHolder, VolumeId, Volumes,
+};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -249,11 +255,111 @@ fn a_copy_that_changed_at_a_holder_is_named() {
     expect_differing(&damaged);
 
     // A holder that is not there is no difference.
-    site.holders[0].signal(rustix::process::Signal::STOP);
+    site.holders[0].signal(Signal::STOP);
     let without = site.scrub(&[]);
     assert!(without.stderr.contains("not compared"), "{}", without.stderr);
     assert_eq!(told(&without).0, vec![]);
-    site.holders[0].signal(rustix::process::Signal::CONT);
+    site.holders[0].signal(Signal::CONT);
+    host.process.kill();
+}
+
+/// A holder's address.
+fn address_of(holder: &Process) -> SocketAddr {
+    holder.ready["listen"].as_str().unwrap().parse().unwrap()
+}
+
+/// Has a holder free what it keeps of its one volume, but for the last copies: as an owner would that takes them for home.
+fn free_all_but(holder: &Process, kept: u64) {
+    let connect = || Raw::<FromHolder>::over(TcpStream::connect(address_of(holder)).unwrap());
+    let mut operator = connect();
+    operator.send(&ToHolder::from(ListVolumes { from: VolumeId(0) }));
+    let Some(FromHolder::Volumes(Volumes { volumes, .. })) = operator.next() else { panic!("it tells its volumes") };
+    let [HeldVolume { volume, epoch, last, .. }] = volumes[..] else { panic!("{volumes:?}") };
+    let mut raw = connect();
+    let mut list = || {
+        raw.send(&ToHolder::from(List { volume, epoch, after: Stamp::ZERO }));
+        let Some(FromHolder::Listed(listed)) = raw.next() else { panic!("it lists its copies") };
+        let count = listed.copies.len() as u64;
+        let through = Stamp { sequence: Sequence(last.sequence.0 - kept), ..last };
+        raw.send(&ToHolder::from(Free { through }));
+        count
+    };
+    assert!(list() > kept);
+    assert_eq!(list(), kept);
+}
+
+/// The owner sends a holder that was put back from an older copy what it lacks at once, so here the holder is told that what is
+/// not home is home.
+#[test]
+fn a_copy_that_a_holder_counted_and_lacks_is_named() {
+    let mut site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..8).for_each(|block| write(&mut client, block, 6_000_000 + block));
+    site.scrub(&[]).ok();
+    free_all_but(&site.holders[0], 5);
+    let lacking = site.scrub(&[]);
+    let missing = [0, 1, 2].map(|block| (block, "copy_missing".to_owned()));
+    assert_eq!(told(&lacking).0, missing, "{}", lacking.stderr);
+    assert_eq!(told(&lacking).1["copied_blocks"], 8);
+    expect_differing(&lacking);
+    let said = thorp(["volume", "scrub", "v", "--store", &site.address()]).stdout;
+    assert!(said.contains("block 2, not home, at holder") && said.contains("--as-new"), "{said}");
+
+    // Without it what is not home goes there; made anew it is another one, which has all that comes.
+    site.holders.remove(0).kill();
+    site.wait_until("everything is home", |it| it["live"]["dirty_writes"] == 0);
+    site.holders.push(site.holder_in(&site.folder.file("copies-0"), 0, &["--as-new"]));
+    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    write(&mut client, 1, 6_000_100);
+    let same = site.scrub(&[]);
+    let (differences, last) = told(&same);
+    assert_eq!((differences, &last["checked_blocks"], &last["copied_blocks"]), (vec![], &8.into(), &1.into()));
+    same.ok();
+    host.process.kill();
+}
+
+/// The sessions that processes of this machine have with an address.
+fn sessions_with(address: SocketAddr) -> usize {
+    let (sessions, port) = (fs::read_to_string("/proc/net/tcp").unwrap(), format!(":{:04X}", address.port()));
+    let has_it = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(2);
+        fields.next().is_some_and(|it| it.ends_with(&port)) && fields.next() == Some("01")
+    };
+    sessions.lines().filter(has_it).count()
+}
+
+/// A holder that was not asked to the end may lack anything.
+#[test]
+fn a_scrub_that_is_interrupted_while_it_compares_copies_fails() {
+    let site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
+    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    let mut client = host.connect();
+    (0..8).for_each(|block| write(&mut client, block, 5_000_000 + block));
+    let address = address_of(&site.holders[0]);
+    assert_eq!(sessions_with(address), 1, "the owner has one");
+
+    site.holders[0].signal(Signal::STOP);
+    let scrub = command().args(["volume", "scrub", "v", "--store", &site.address(), "--json"]).spawn().unwrap();
+    let begun = Instant::now();
+    while sessions_with(address) < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the holder is not asked for its copies");
+    }
+    kill_process(Pid::from_child(&scrub), Signal::INT).unwrap();
+    let interrupted = ran(scrub.wait_with_output().unwrap());
+    assert_eq!(interrupted.code, Some(1), "{interrupted:?}");
+    assert!(interrupted.stderr.contains("interrupted: not all copies at holders were compared"), "{interrupted:?}");
+    assert_eq!((told(&interrupted).0, &told(&interrupted).1["copied_blocks"]), (vec![], &0.into()));
+
+    site.holders[0].signal(Signal::CONT);
+    site.wait_until("the holder is there again", |it| it["live"]["holders"][0]["state"] == "whole");
+    let same = site.scrub(&[]);
+    assert_eq!(told(&same).1["copied_blocks"], 8, "{}", same.stderr);
+    same.ok();
     host.process.kill();
 }
 
