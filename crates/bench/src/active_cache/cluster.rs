@@ -158,6 +158,16 @@ impl Cluster {
         Part::start("the proxy", &self.program, &[&common, words].concat())
     }
 
+    /// Homes beside the applications that are not measured are not there: an update waits for all homes, and on a busy back end
+    /// these take long. An application whose connections to the database wait with their updates makes no pages.
+    pub(super) fn end_homes(&self) {
+        if let Some(running) = &mut *self.running.borrow_mut() {
+            running.by_tcp.clear();
+            running.by_fabric.clear();
+            running.homes.clear();
+        }
+    }
+
     /// Starts a home beside each application, and proxies that have all of these, if they do not run.
     fn start_homes(&self, running: &mut Running, scheme: Scheme) -> Result<()> {
         let fabric = fabric::Shim::load().is_ok().then_some(STAND_IN);

@@ -224,6 +224,7 @@ impl<'a> Figures<'a> {
         let schemes: Vec<_> = [Scheme::DependencyLists].into_iter().chain(placements().map(|(it, _)| it)).collect();
         let cases: Vec<_> = [1, 5].into_iter().flat_map(|trace| schemes.iter().map(move |it| (*it, trace))).collect();
         let runs = self.in_turns(&cases, Trace::number)?;
+        self.cluster.end_homes();
         for (scheme, place) in placements() {
             for trace in [1, 5] {
                 let (inside, run) = (Self::of(&runs, Scheme::DependencyLists, trace)?, Self::of(&runs, scheme, trace)?);
@@ -299,10 +300,14 @@ impl<'a> Figures<'a> {
         let (mut rows, mut ratios) = (Vec::new(), Vec::new());
         for pairs in LOADS {
             self.pace.begin(&loaded(pairs));
-            let _strain = Strain::start(&self.cluster.cores, pairs)?;
-            let homes = placements().map(|(scheme, _)| scheme).filter(|_| pairs <= PLACED_LOAD_MAX);
-            let schemes = [Scheme::NoCache, Scheme::DependencyLists].into_iter().chain(homes);
-            let runs = self.in_turns(&schemes.map(|scheme| (scheme, 5)).collect::<Vec<_>>(), Trace::number)?;
+            let mut runs = self.beside(pairs, &[Scheme::NoCache, Scheme::DependencyLists])?;
+            if pairs <= PLACED_LOAD_MAX {
+                let homes: Vec<_> = placements().map(|(scheme, _)| scheme).collect();
+                // They begin before the load does, and are gone when others are measured.
+                homes.iter().try_for_each(|scheme| self.cluster.doors(*scheme, ROOM_FOR_ALL).map(drop))?;
+                runs.extend(self.beside(pairs, &homes)?);
+                self.cluster.end_homes();
+            }
             for run in &runs {
                 let case = format!("{}, load {pairs}", run.scheme.name());
                 let row = run.row("12", case, "pages/s", run.pages_per_s());
@@ -320,6 +325,12 @@ impl<'a> Figures<'a> {
         let most = ratios.reduce(|most, next| if next.ours() > most.ours() { next } else { most });
         rows.extend(most.map(|loaded| loaded.paper(21.9).target(Target::AtLeast(21.9))));
         Ok(rows)
+    }
+
+    /// Trace 5 in turns, beside so many pairs of busy threads on the back end.
+    fn beside(&self, pairs: u32, schemes: &[Scheme]) -> Result<Vec<Run>> {
+        let _strain = Strain::start(&self.cluster.cores, pairs)?;
+        self.in_turns(&schemes.iter().map(|scheme| (*scheme, 5)).collect::<Vec<_>>(), Trace::number)
     }
 }
 
