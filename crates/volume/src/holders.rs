@@ -446,6 +446,8 @@ impl Holders {
                 // Numbers that nobody gave count for nothing.
                 target.next = live.min(last).next().max(target.first).max(self.home.sequence.next());
                 target.next_back = back.min(last).next().max(self.home.sequence.next());
+                // It may have less than it had counted: its directory was put back, or its log has lost its end.
+                (target.counted, target.counted_back) = (target.first.before(), Sequence(0));
                 self.count(now, partition, live, back);
             }
             FromHolder::Counted(Counted { live, back, credit }) if target.session == Session::Up => {
