@@ -21,7 +21,7 @@ const LIVES: usize = 2_000;
 const CURVE_YEARS: [f64; 7] = [0.1, 1.0, 10.0, 100.0, 1e4, 1e6, 1e8];
 
 /// The time that each cycle takes on a quiet machine, in all runs together.
-const SECONDS_PER_CYCLE: f64 = 73.0 / 200_000.0;
+const SECONDS_PER_CYCLE: f64 = 90.0 / 50_000.0;
 
 /// A row of the study.
 #[derive(Clone, Debug)]

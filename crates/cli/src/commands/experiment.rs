@@ -62,7 +62,8 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
         work.join().map_err(|_| "a thread panicked: please report it")??;
     }
     heard?;
-    if let Some(out) = &args.out {
+    // The rows that an earlier run has left there are worth more than none.
+    if let Some(out) = args.out.as_ref().filter(|_| rows.count() > 0) {
         chosen.write(&rows, out)?;
     }
     if is_interrupted {
