@@ -34,7 +34,7 @@ mod site;
 mod slow_line;
 mod web;
 
-pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache};
+pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache, strain};
 pub use children::end_processes;
 pub use coop_replica::{
     COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, CopiesCost, ExperimentRow, Lasting, coopreplica, copies_cost,

@@ -141,6 +141,9 @@ pub(crate) enum Command {
     /// A new client of `bench first` in a process of its own.
     #[command(hide = true)]
     Newcomer(NewcomerArgs),
+    /// A pair of busy threads of `experiment activecache` in a process of its own.
+    #[command(hide = true)]
+    Strain,
     /// Prints this help as Markdown.
     #[command(hide = true)]
     Markdown,

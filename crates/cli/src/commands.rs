@@ -62,6 +62,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Demo(args) => demo::run(&args, output),
         Command::Member(args) => member::run(&args),
         Command::Newcomer(args) => bench::newcomer(&args),
+        Command::Strain => experiment::strain(output),
         Command::Markdown => markdown::run(output),
     }
 }

@@ -3,6 +3,7 @@
 use crate::Result;
 use net::Host;
 use node::RoleId;
+use rustix::process::setsid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
@@ -45,8 +46,12 @@ pub(crate) fn close_with_stdin(host: &Arc<Host>) {
     when_stdin_closes(move || close_host(&host));
 }
 
-/// Does this when the other end of our standard input has gone.
+/// Does this when the other end of our standard input has gone: this process ends with the program that started it. It has a session of
+/// its own from now on, as a service has. A terminal's signals are for that program, which ends this one in its own time; and a system
+/// that shares its processors among sessions (`sched_autogroup`) does not count the two as one.
 pub(crate) fn when_stdin_closes(stop: impl FnOnce() + Send + 'static) {
+    // The leader of a process group, which a shell has started by itself, stays where it is.
+    let _ = setsid();
     std::thread::spawn(move || {
         // An error is an end, too.
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());

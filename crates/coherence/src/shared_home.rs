@@ -22,7 +22,7 @@ use crate::far::drawn;
 use crate::mapping::Mapping;
 use crate::site::{Parts, Site, SiteConfig};
 use crate::updates::Updates;
-use fabric::{FabricError, Shared, Shim, Window as Memory};
+use fabric::{Shared, Shim, Window as Memory};
 use homes::{CHANGES, Change, Dependency, Fence, Home, HomeConfig, Responder, Table, Window};
 use net::{
     Host, HostEnd, ListenConfig, ListenError, Listener, Machines, Runtime, UnixListenConfig, refuse_open_network,
@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -82,6 +82,8 @@ impl HomeServer {
     /// An address that is none, or that cannot be listened on; no memory for the table.
     pub fn start(config: &ShareConfig, runtime: &Runtime) -> Result<Self, SiteError> {
         let ShareConfig { site: config, socket, listen, fabric } = config;
+        // Before there is a lease that is to be given back: signals are not the program's while the library is being loaded.
+        let shim = fabric.as_ref().map(|_| Shim::load()).transpose().map_err(SiteError::Fabric)?;
         let (memory, file) = Mapping::create(Table::words(config.responses_max)).map_err(SiteError::System)?;
         let home = Home::over(
             HomeConfig { slots: config.responses_max, is_read_apart: fabric.is_some(), ..HomeConfig::new(drawn()) },
@@ -102,9 +104,10 @@ impl HomeServer {
             };
             parts.host.listen_unix(parts.role, config).map_err(SiteError::Listen)?;
         }
-        let shared = match (fabric, listen) {
-            (Some(provider), Some(address)) if refuse_open_network(*address, config.insecure).is_ok() => {
-                Some(share(&parts, provider, address.ip()).map_err(SiteError::Fabric)?)
+        let shared = match (shim, fabric, listen) {
+            (Some(shim), Some(provider), Some(address)) if refuse_open_network(*address, config.insecure).is_ok() => {
+                let table = parts.home.look(|home| home.table());
+                Some(shim.share(provider, address.ip(), table).map_err(SiteError::Fabric)?)
             }
             _ => None,
         };
@@ -209,15 +212,10 @@ fn open(
         None => responder,
     };
     let (role, _) = machines.add(responder);
-    let responder = Host::start(machines, &Runtime::start_prompt().map_err(SiteError::System)?);
+    let responder = Host::start(machines, &Runtime::start_apart().map_err(SiteError::System)?);
     responder.listen_at(role, look_ups).map_err(SiteError::Listen)?;
     parts.host.listen_at(parts.role, sessions).map_err(SiteError::Listen)?;
     Ok((address, responder))
-}
-
-/// Lets caches read the table by libfabric, at an address of this machine.
-fn share(parts: &Parts<Mapping>, provider: &str, address: IpAddr) -> Result<Shared, FabricError> {
-    Shim::load()?.share(provider, address, parts.home.look(|home| home.table()))
 }
 
 /// An address for sessions, and the next port for look-ups.

@@ -7,7 +7,8 @@
 //!    of atomics: nothing here relies on its values.
 //! 3. A reader's words land in memory of the library, which goes when no read is under way any more.
 //! 4. Signals are the program's: the handlers are put back that were there before the library was loaded. A library that libfabric
-//!    loads (`libpsm_infinipath`) has SIGTERM and SIGINT end the process at once, and nothing is said to anybody.
+//!    loads (`libpsm_infinipath`) has SIGTERM and SIGINT end the process at once, and nothing is said to anybody. It does so while
+//!    the libraries are being loaded, so a program loads them before there is something to lose.
 #![expect(unsafe_code, reason = "libfabric is a library in C, which is loaded at run time")]
 
 use crate::window::{NAME_BYTES_MAX, Window};

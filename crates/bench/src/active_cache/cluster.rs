@@ -57,7 +57,7 @@ pub(super) struct Cluster {
     pub(super) cores: Cores,
     running: RefCell<Option<Running>>,
     database: Postgres,
-    program: Program,
+    pub(super) program: Program,
     map: PathBuf,
 }
 
@@ -156,16 +156,6 @@ impl Cluster {
         let common =
             ["proxy", "--origin", &origin, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1"];
         Part::start("the proxy", &self.program, &[&common, words].concat())
-    }
-
-    /// Homes beside the applications that are not measured are not there: an update waits for all homes, and on a busy back end
-    /// these take long. With them attached, no cache at all made 81 pages a second beside 16 pairs of busy threads, and 1,428 without.
-    pub(super) fn end_homes(&self) {
-        if let Some(running) = &mut *self.running.borrow_mut() {
-            running.by_tcp.clear();
-            running.by_fabric.clear();
-            running.homes.clear();
-        }
     }
 
     /// Starts a home beside each application, and proxies that have all of these, if they do not run.

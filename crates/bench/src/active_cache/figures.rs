@@ -38,10 +38,6 @@ pub(super) const TRACES: [&str; 2] = ["traces", "traces, invalidate all"];
 pub(super) const BEYOND_TRACES: &str = "beyond the traces";
 pub(super) const PLACED: &str = "homes beside the applications";
 
-/// The most pairs beside which homes beside the applications are measured: with more, a case takes so long until it is steady
-/// that all of them would take minutes.
-pub(super) const PLACED_LOAD_MAX: u32 = 4;
-
 /// The paper's placement of homes, in each way of looking them up.
 const HOMES: [(Scheme, &str); 2] = [
     (Scheme::HomesByTcp, "homes beside the applications, TCP"),
@@ -224,7 +220,6 @@ impl<'a> Figures<'a> {
         let schemes: Vec<_> = [Scheme::DependencyLists].into_iter().chain(placements().map(|(it, _)| it)).collect();
         let cases: Vec<_> = [1, 5].into_iter().flat_map(|trace| schemes.iter().map(move |it| (*it, trace))).collect();
         let runs = self.in_turns(&cases, Trace::number)?;
-        self.cluster.end_homes();
         for (scheme, place) in placements() {
             for trace in [1, 5] {
                 let (inside, run) = (Self::of(&runs, Scheme::DependencyLists, trace)?, Self::of(&runs, scheme, trace)?);
@@ -298,16 +293,11 @@ impl<'a> Figures<'a> {
     /// Figure 12: trace 5, while the back end has other work to do.
     pub(super) fn loads(&self) -> Result<Vec<Row>> {
         let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+        let schemes: Vec<_> =
+            [Scheme::NoCache, Scheme::DependencyLists].into_iter().chain(placements().map(|(it, _)| it)).collect();
         for pairs in LOADS {
             self.pace.begin(&loaded(pairs));
-            let mut runs = self.beside(pairs, &[Scheme::NoCache, Scheme::DependencyLists])?;
-            if pairs <= PLACED_LOAD_MAX {
-                let homes: Vec<_> = placements().map(|(scheme, _)| scheme).collect();
-                // They begin before the load does, and are gone when others are measured.
-                homes.iter().try_for_each(|scheme| self.cluster.doors(*scheme, ROOM_FOR_ALL).map(drop))?;
-                runs.extend(self.beside(pairs, &homes)?);
-                self.cluster.end_homes();
-            }
+            let runs = self.beside(pairs, &schemes)?;
             for run in &runs {
                 let case = format!("{}, load {pairs}", run.scheme.name());
                 let row = run.row("12", case, "pages/s", run.pages_per_s());
@@ -329,7 +319,7 @@ impl<'a> Figures<'a> {
 
     /// Trace 5 in turns, beside so many pairs of busy threads on the back end.
     fn beside(&self, pairs: u32, schemes: &[Scheme]) -> Result<Vec<Run>> {
-        let _strain = Strain::start(&self.cluster.cores, pairs)?;
+        let _strain = Strain::start(&self.cluster.cores, &self.cluster.program, pairs)?;
         self.in_turns(&schemes.iter().map(|scheme| (*scheme, 5)).collect::<Vec<_>>(), Trace::number)
     }
 }

@@ -31,6 +31,7 @@ use cluster::Cluster;
 use figures::Figures;
 use std::cell::OnceCell;
 use std::time::Duration;
+pub use strain::strain;
 
 /// The paper's figures.
 pub const ACTIVE_CACHE_FIGURES: std::ops::RangeInclusive<u32> = 6..=12;
@@ -50,6 +51,8 @@ pub fn active_cache(
     found: &mut dyn FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     let pace = &Pace::new(time, parts(figures, length), progress);
+    // Signals are not the program's while it is being loaded, so it is before there is something to lose; or it is not there.
+    let _ = fabric::Shim::load();
     let made = OnceCell::new();
     for figure in figures {
         let rows = if *figure <= 7 {
@@ -107,8 +110,7 @@ fn parts(figures: &[u32], length: Duration) -> Vec<Part> {
     if has(12) {
         for pairs in figures::LOADS {
             // A loaded back end takes long until it is steady, for each case.
-            let cases = if pairs <= figures::PLACED_LOAD_MAX { 4 } else { 2 };
-            add(&figures::loaded(pairs), cases, 5.0 + f64::from(cases * pairs));
+            add(&figures::loaded(pairs), 4, 5.0 + f64::from(4 * pairs));
         }
     }
     parts

@@ -4,13 +4,13 @@ use crate::Result;
 use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use crate::stopper::{Interrupt, LOOK_EVERY};
+use crate::stopper::{Interrupt, LOOK_EVERY, when_stdin_closes};
 use bench::{
     ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, Experiment, ExperimentRow, HEAD,
     Lasting, Place, Row, Step,
 };
 use indicatif::ProgressBar;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -23,6 +23,14 @@ const END_WITHIN: Duration = Duration::from_millis(300);
 
 /// The stack of the thread that measures: as much as a main thread has.
 const STACK_BYTES: usize = 8 << 20;
+
+/// A process that is busy until its standard input ends.
+pub(super) fn strain(output: &mut Output) -> Result {
+    when_stdin_closes(|| std::process::exit(0));
+    output.line(&json!({"busy": true}), "busy")?;
+    output.flush()?;
+    bench::strain()
+}
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let chosen = Chosen::of(args)?;

@@ -2,7 +2,7 @@
 
 use crate::program::{Folder, command, thorp};
 use bench::Postgres;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -145,13 +145,18 @@ fn an_experiment_ends_soon_whatever_it_is_at() {
     if Postgres::is_installed() {
         interrupted(&["activecache", "--figure", "8"], has("postgres"));
     }
-    // A library that libfabric loads has signals end the process.
+    // A library that libfabric loads has signals end the process. While it is loaded it has its way.
     if Path::new(command().get_program()).with_file_name("libthorp_fabric.so").is_file() {
-        interrupted(&["activecache", "--figure", "6"], |process, _| {
-            let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
-            maps.is_ok_and(|maps| maps.contains("libfabric.so"))
-        });
+        interrupted(&["activecache", "--figure", "6"], |process, _| has_home_by_fabric(process));
     }
+}
+
+/// Whether this process has loaded libfabric, and started a home that is read by it.
+fn has_home_by_fabric(parent: u32) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let said = |process: &Path, what: &str| std::fs::read_to_string(process.join(what)).unwrap_or_default();
+    let is_its_child = |status: &str| status.lines().any(|line| line == format!("PPid:\t{parent}"));
+    processes.into_iter().any(|it| said(&it, "cmdline").contains("--fabric") && is_its_child(&said(&it, "status")))
 }
 
 #[test]
@@ -171,6 +176,19 @@ fn an_experiment_that_is_interrupted_has_printed_what_was_finished() {
     assert!(output.status.code() == Some(1) && error.contains("rows that were finished: 1"), "{error}");
     let kept = std::fs::read_to_string(folder.path().join("out/coopreplica.jsonl")).unwrap();
     assert_eq!(kept.lines().count(), 1, "{kept}");
+}
+
+#[test]
+fn a_process_that_ends_with_its_starter_has_a_session_of_its_own() {
+    let folder = Folder::new();
+    let words = ["serve", "--json", "--until-stdin-closes", "--listen", "127.0.0.1:0", "--dir"];
+    let mut child = command().args(words).arg(folder.file("store")).stdin(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(said.next().unwrap().unwrap().contains("listen"));
+    let pid = Pid::from_child(&child);
+    assert_eq!(getsid(Some(pid)), Ok(pid));
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
 }
 
 /// The folders below it.

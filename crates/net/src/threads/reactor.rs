@@ -21,8 +21,6 @@ use crate::lock::{Guard, Lock, Rank};
 use crate::threads::adaptive_spin::AdaptiveSpin;
 use crate::threads::read_batch::ReadBatch;
 use crate::transport::poller::{Events, Poller, Readiness, SocketId, Wakeup};
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -49,7 +47,6 @@ pub(crate) struct Reactor {
     /// Whether the backup reader looks after them; it sleeps otherwise.
     watched: AtomicBool,
     backup: OnceLock<Thread>,
-    priority: Priority,
     links: Lock<Map<SocketId, Arc<Link>>>,
     /// The hosts whose sockets these are.
     hosts: Lock<Hosts>,
@@ -62,28 +59,6 @@ struct Hosts {
     broken: Option<String>,
 }
 
-/// How soon a reader runs when something has arrived, on a machine whose processors others have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Priority {
-    /// When it is its turn.
-    Usual,
-    /// Before threads that compute, where the system lets it.
-    Prompt,
-}
-
-/// The niceness of a prompt reader.
-const PROMPT: i32 = -15;
-
-impl Priority {
-    /// Gives it to the calling thread.
-    fn take(self) {
-        if self == Self::Prompt {
-            // Most users may not, and wait their turn.
-            let _ = setpriority_process(Some(gettid()), PROMPT);
-        }
-    }
-}
-
 /// The means of a thread to wait and to receive.
 struct Reader {
     events: Events,
@@ -93,7 +68,7 @@ struct Reader {
 impl Reactor {
     /// Starts so many readers, and the backup reader; with `spin` the readers spin before they sleep. They run until
     /// [`Reactor::stop`].
-    pub(crate) fn start(readers: usize, spin: Option<AdaptiveSpin>, priority: Priority) -> io::Result<Arc<Self>> {
+    pub(crate) fn start(readers: usize, spin: Option<AdaptiveSpin>) -> io::Result<Arc<Self>> {
         let reactor = Arc::new(Self {
             poller: Arc::new(Poller::new()?),
             spin: spin.map(|spin| Lock::new(Rank::Spin, spin)),
@@ -101,7 +76,6 @@ impl Reactor {
             returns: AtomicU64::new(0),
             watched: AtomicBool::new(false),
             backup: OnceLock::new(),
-            priority,
             links: Lock::new(Rank::Watched, Map::default()),
             hosts: Lock::new(Rank::Hosts, Hosts::default()),
         });
@@ -190,7 +164,6 @@ impl Reactor {
     }
 
     fn read(&self) {
-        self.priority.take();
         let mut reader = Reader::new();
         while !self.poller.is_stopped() {
             if !self.spin(&mut reader) && self.poller.wait(&mut reader.events, None) {
@@ -290,26 +263,5 @@ impl Drop for Away<'_> {
     fn drop(&mut self) {
         self.0.returns.fetch_add(1, SeqCst);
         self.0.away.fetch_sub(1, SeqCst);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::process::getpriority_process;
-
-    #[test]
-    fn the_readers_of_a_prompt_reactor_go_before_others_where_the_system_lets_them() {
-        let is_let = thread::spawn(|| setpriority_process(Some(gettid()), PROMPT).is_ok()).join().unwrap();
-        let niceness = |priority: Priority| {
-            let reader = thread::spawn(move || {
-                priority.take();
-                getpriority_process(Some(gettid())).unwrap()
-            });
-            reader.join().unwrap()
-        };
-        let usual = niceness(Priority::Usual);
-        assert_eq!(niceness(Priority::Prompt), if is_let { PROMPT } else { usual });
-        assert_eq!(niceness(Priority::Usual), usual, "it is the thread's own");
     }
 }

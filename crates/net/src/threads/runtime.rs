@@ -3,7 +3,7 @@
 use crate::host::core::Core;
 use crate::host::link::{Filter, Link};
 use crate::threads::adaptive_spin::AdaptiveSpin;
-use crate::threads::reactor::{Priority, Reactor};
+use crate::threads::reactor::Reactor;
 use crate::threads::serving::Serving;
 use crate::transport::socket::Socket;
 use std::future::Future;
@@ -33,27 +33,26 @@ impl Runtime {
     /// Starts threads, for a process that shares the machine with those that it talks to: one that waits for sockets
     /// for every two cores.
     pub fn start() -> io::Result<Self> {
-        Self::with(readers_of_a_process()?, None, Priority::Usual)
+        Self::with(readers_of_a_process()?, None)
     }
 
-    /// The same with one thread that waits for sockets, for what is not to wait for anything else of its process, and little for
-    /// what others compute: its thread goes before theirs where the system lets it (`CAP_SYS_NICE`, or a limit of `nice`). It is
-    /// for work that is short for each message.
-    pub fn start_prompt() -> io::Result<Self> {
-        Self::with(1, None, Priority::Prompt)
+    /// The same with one thread that waits for sockets, for what is not to wait for anything else of its process. It is for
+    /// work that is short for each message.
+    pub fn start_apart() -> io::Result<Self> {
+        Self::with(1, None)
     }
 
     /// The same for a process that hands on what others send to each other, and does nothing else. Each of them waits for
     /// it twice, on the way there and on the way back; so a thread that has nothing to do spins for a while before
     /// it sleeps (`docs/decisions/0009-who-reads-a-socket.md`).
     pub fn start_relay() -> io::Result<Self> {
-        Self::with(readers_of_a_process()?, Some(AdaptiveSpin::new()), Priority::Usual)
+        Self::with(readers_of_a_process()?, Some(AdaptiveSpin::new()))
     }
 
-    fn with(readers: usize, spin: Option<AdaptiveSpin>, priority: Priority) -> io::Result<Self> {
+    fn with(readers: usize, spin: Option<AdaptiveSpin>) -> io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let tasks = builder.worker_threads(1).thread_name("thorp-task").enable_io().enable_time().build()?;
-        let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers, spin, priority)?);
+        let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers, spin)?);
         Ok(Self { tasks: handle, threads: Some(Arc::new(Threads { reactor, tasks: Some(tasks) })) })
     }
 
