@@ -319,6 +319,11 @@ impl<R: Records> Scan<R> {
         self.due.position
     }
 
+    /// The error of a log that has ended before this record, which was durable once.
+    pub fn lacks(&self, durable: u64) -> FileError {
+        self.corrupt(self.place, format!("the log ends here; record {durable} was durable once and is missing"))
+    }
+
     /// The highest number that the log's writer had put beside a flush (see [`crate::Log::flush`]).
     pub fn witness(&self) -> u32 {
         self.due.witness

@@ -52,7 +52,7 @@ pub use effect::{Effect, Found, HomeSays, Read, WriteBack};
 pub use holder::{Holder, HolderConfig, HolderEffect, HolderEntry};
 pub use home::{Home, HomeRefusal, Step};
 pub use known_home::{HomeState, KnownHome, WentBack};
-pub use life::Life;
+pub use life::{Life, is_whole};
 pub use lists::Source;
 pub use owner::{Owner, Recovered};
 pub use protocol::volumes::{

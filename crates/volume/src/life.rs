@@ -9,6 +9,9 @@
 //!   life 7, next -
 //! ```
 //! A start between these steps finds the registry at either of the two lives that its marker names.
+//!
+//! Within a life a device may lose what it had said was on stable media. A log without its end is not taken for whole
+//! (**WholeLog**): beside it stands how far it has come.
 
 use crate::rule::Rule;
 use types::Broken;
@@ -20,6 +23,11 @@ pub struct Life {
     pub incarnation: u32,
     /// Its number.
     pub number: u64,
+}
+
+/// Whether a log through position `last` has all that is known to have been on stable media, through position `known`.
+pub fn is_whole(last: u64, known: u64, broken: Broken<Rule>) -> bool {
+    last >= known || broken.is(Rule::WholeLog)
 }
 
 impl Life {

@@ -22,6 +22,9 @@ pub enum Rule {
     /// A holder's directory begins a life only from the latest one that the registry knows: a copy of it, or an older state, has not
     /// all that was counted.
     LatestLife,
+    /// A holder starts only with a log that has all that is known to have been on stable media: behind a lost end it has not all
+    /// that was counted.
+    WholeLog,
     /// A holder begins no epoch that the registry does not have: whoever reaches it could end a volume's epochs otherwise.
     EpochRegistered,
     /// A holder answers under a new epoch when that is on stable media, so that it refuses older ones after a crash, too.
@@ -83,7 +86,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -92,6 +95,7 @@ impl Rule {
         Self::SamePartition,
         Self::HoldersRefuse,
         Self::LatestLife,
+        Self::WholeLog,
         Self::EpochRegistered,
         Self::EpochStable,
         Self::CreditFirst,

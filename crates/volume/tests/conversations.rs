@@ -52,7 +52,7 @@ fn lives_begin_as_is_written() {
 }
 
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 34] = [
+const NOTICED_BY: [(Rule, &str); 35] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
     (Rule::LostLogUncounted, "volume-owner-lost-log"),
@@ -62,6 +62,7 @@ const NOTICED_BY: [(Rule, &str); 34] = [
     (Rule::HoldersRefuse, "volume-holder-old-owner"),
     (Rule::EpochRegistered, "volume-holder-unregistered"),
     (Rule::LatestLife, "volume-life"),
+    (Rule::WholeLog, "volume-life"),
     (Rule::EpochStable, "volume-holder-old-owner"),
     (Rule::CreditFirst, "volume-owner-credit"),
     (Rule::FlushOrder, "volume-owner-joins"),

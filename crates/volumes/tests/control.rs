@@ -15,6 +15,9 @@ use volumes::{AttachConfig, Attached, create_home};
 
 const SIZE: u64 = 4 << 20;
 
+/// Everything that is waited for has come by then.
+const LONG: Duration = Duration::from_secs(20);
+
 /// A volume that is attached and served.
 struct Rig {
     dir: PathBuf,
@@ -194,7 +197,7 @@ fn a_volume_is_given_another_size_while_it_is_attached() {
 #[test]
 fn requests_go_on_while_the_size_changes() {
     let rig = Rig::new();
-    let (is_over, blocks) = (AtomicBool::new(false), SIZE / 4096);
+    let (is_over, taken, blocks) = (AtomicBool::new(false), AtomicU32::new(0), SIZE / 4096);
     std::thread::scope(|scope| {
         let kept = scope.spawn(|| {
             let (mut client, mut marks) = (rig.connect(), vec![0; blocks as usize / 2]);
@@ -211,23 +214,28 @@ fn requests_go_on_while_the_size_changes() {
             unreachable!("there is no last one")
         });
         let lost = scope.spawn(|| {
-            let (mut client, mut taken) = (rig.connect(), 0);
+            let mut client = rig.connect();
             for number in (blocks / 2..blocks).cycle().take_while(|_| !is_over.load(SeqCst)) {
                 // It is refused while the volume is small.
-                taken += u32::from(write(&mut client, number, 255) == 0);
+                taken.fetch_add(u32::from(write(&mut client, number, 255) == 0), SeqCst);
                 let (error, data) = read(&mut client, number);
                 assert!(error != 0 || data.iter().all(|byte| *byte == data[0]), "block {number} is mixed");
             }
-            taken
         });
         for _ in 0..10 {
             rig.resize(SIZE / 2).unwrap();
             rig.resize(SIZE).unwrap();
+            let (before, begun) = (taken.load(SeqCst), Instant::now());
+            while taken.load(SeqCst) == before && !lost.is_finished() && begun.elapsed() < LONG {
+                std::thread::yield_now();
+            }
         }
+        let last = taken.load(SeqCst);
         rig.resize(SIZE / 2).unwrap();
         is_over.store(true, SeqCst);
-        let (marks, taken) = (kept.join().unwrap(), lost.join().unwrap());
-        assert!(taken > 0, "nothing was written behind the smaller end");
+        lost.join().unwrap();
+        let marks = kept.join().unwrap();
+        assert!(last >= 10, "hardly anything was written behind the smaller end: {last} times");
         rig.resize(SIZE).unwrap();
         let mut client = rig.connect();
         for number in 0..blocks {

@@ -1,6 +1,6 @@
 //! Calls: what hosts ask of home and of the registry, and what they are told.
 
-use super::host::{Host, Role};
+use super::host::{Host, Proposal, Role};
 use super::house::{Caller, HomeAnswer};
 use super::run::{VOLUME, World};
 use crate::violation::{Check, ensure};
@@ -34,6 +34,8 @@ impl World {
         if mem::replace(&mut it.home_life, life) == life {
             return true;
         }
+        // An answer that was not heard in the session before is lost with that.
+        it.home_answers.iter_mut().for_each(|answer| *answer = HomeAnswer::Failed);
         let Err(back) = it.home.hear(found) else { return true };
         self.note(&[34, host as u64], || format!("h{host} notices that home went back: {back}"));
         self.went_back();
@@ -51,7 +53,7 @@ impl World {
 
     /// Home is said to have gone back: that must have come of a copy.
     pub(super) fn went_back(&mut self) {
-        let was_restored = self.house.was_restored();
+        let was_restored = self.house.restores() > 0;
         let found = ensure(was_restored, "home stays", || "home is said to have gone back, and never did".to_owned());
         self.found = mem::replace(&mut self.found, Ok(())).and(found);
     }
@@ -151,9 +153,10 @@ impl World {
         self.hosts[host].is_cut || self.hosts[host].is_apart
     }
 
-    pub(super) fn propose(&mut self, host: usize, change: Change, revision: Option<u64>) {
+    pub(super) fn propose(&mut self, host: usize, change: Change, restored: Option<u64>) {
+        let restores = self.house.restores();
         let it = &mut self.hosts[host];
-        it.changes.push_back((it.life, change, revision));
+        it.changes.push_back(Proposal { life: Some(it.life), restores, change, restored });
     }
 
     /// The store is put back from an older copy of it: the registry is as it was, and everybody's session with it ends.
@@ -169,6 +172,9 @@ impl World {
             if matches!(&self.hosts[host].role, Role::TakeOver(it) if it.is_watching()) {
                 self.end_role(host);
             }
+            // One of a host that goes on is said again in its next session.
+            let it = &mut self.hosts[host];
+            it.changes.retain(|on_its_way| on_its_way.life.is_none_or(|life| life == it.life));
         }
     }
 
@@ -195,7 +201,7 @@ impl World {
     }
 
     pub(super) fn change(&mut self, host: usize) {
-        let Some((life, change, restored)) = self.hosts[host].changes.pop_front() else { return };
+        let Some(Proposal { life, restores, change, restored }) = self.hosts[host].changes.pop_front() else { return };
         let is_made = change.expects == self.registry.revision && change.entry.epoch >= self.registry.entry.epoch;
         self.note(&[20, host as u64, u64::from(is_made)], || {
             format!("h{host} -> registry: {:?}: {}", change.entry, if is_made { "made" } else { "refused" })
@@ -216,13 +222,15 @@ impl World {
             self.past.drain(..self.past.len().saturating_sub(PAST_MAX));
             self.keep();
             if was_taking && !self.registry.entry.is_taking {
-                let has_lost = mem::take(&mut self.has_lost);
-                let begun = self.truth.begin(self.registry.entry.epoch, self.house.image(), has_lost);
+                // Home that was restored since is found to be older by the next one.
+                let is_older = self.house.restores() > restores;
+                let has_lost = mem::replace(&mut self.has_lost, is_older);
+                let begun = self.truth.begin(self.registry.entry.epoch, self.house.image(), has_lost, is_older);
                 self.found = mem::replace(&mut self.found, Ok(())).and(begun);
             }
         }
         let view = self.registry.clone();
-        if self.hosts[host].life == life {
+        if life == Some(self.hosts[host].life) {
             self.hosts[host].outcomes.push_back(if is_made { Ok(view) } else { Err(Some(view)) });
         }
     }
@@ -235,9 +243,9 @@ impl World {
         let outcome = match it.outcomes.pop_front() {
             Some(outcome) if !is_cut_off => outcome,
             Some(_) if gives_up => Err(None),
-            None if gives_up && it.changes.iter().any(|(life, ..)| *life == it.life) => {
+            None if gives_up && it.changes.iter().any(|on_its_way| on_its_way.life == Some(it.life)) => {
                 // It may be made yet, and nobody hears of that.
-                it.changes.iter_mut().for_each(|(life, ..)| *life = u64::MAX);
+                it.changes.iter_mut().for_each(|on_its_way| on_its_way.life = None);
                 Err(None)
             }
             Some(outcome) => return it.outcomes.push_front(outcome),

@@ -101,6 +101,18 @@ pub(crate) enum OwnRead {
     ForHome(Stamp),
 }
 
+/// A change of the registry on its way.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    /// The life that it is of; none if nobody waits for the outcome any more, and the life goes on.
+    pub(crate) life: Option<u64>,
+    /// How often home had been restored by then.
+    pub(crate) restores: u64,
+    pub(crate) change: Change,
+    /// The revision that it makes if it puts an entry back.
+    pub(crate) restored: Option<u64>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Host {
     /// Thousandths by which its clock is fast.
@@ -125,8 +137,7 @@ pub(crate) struct Host {
     /// Each with the life that it is of, and the life of home that its session is with.
     pub(crate) home_calls: VecDeque<(u64, u64, HomeCall)>,
     pub(crate) home_answers: VecDeque<HomeAnswer>,
-    /// Each with the life that it is of, and the revision that it makes if it puts an entry back.
-    pub(crate) changes: VecDeque<(u64, Change, Option<u64>)>,
+    pub(crate) changes: VecDeque<Proposal>,
     pub(crate) outcomes: VecDeque<Result<View, Option<View>>>,
     pub(crate) reads: VecDeque<OwnRead>,
     /// Home as it is known in this role, and which start of it the session is of.

@@ -65,9 +65,9 @@ pub(crate) struct House {
     /// Counts its starts, and how often its files were others than those that it left.
     life: u64,
     generation: u64,
-    /// A copy of its device, and whether it was ever brought back.
+    /// A copy of its device, and how often one was brought back.
     backup: Option<Device>,
-    was_restored: bool,
+    restores: u64,
     /// The newest epoch, also if it is about to begin, and whose it is.
     newest: (Epoch, HostId),
     broken: Broken<Rule>,
@@ -90,7 +90,7 @@ impl House {
             life: 1,
             generation: 1,
             backup: None,
-            was_restored: false,
+            restores: 0,
             broken,
         }
     }
@@ -151,9 +151,9 @@ impl House {
         HomeState { generation: self.generation, mark: self.machine.mark() }
     }
 
-    /// Whether it was ever one of before.
-    pub(crate) fn was_restored(&self) -> bool {
-        self.was_restored
+    /// How often it was one of before.
+    pub(crate) fn restores(&self) -> u64 {
+        self.restores
     }
 
     /// A copy of its device is made, or it dies and starts with that: as other files, or as the same ones if the copy is its
@@ -170,7 +170,7 @@ impl House {
         self.newest = (self.device.epoch, self.device.owner);
         self.machine = Home::new(self.device.epoch, self.device.mark, None, self.broken);
         self.generation += rng.below(2);
-        self.was_restored = true;
+        self.restores += 1;
         Some(waiting)
     }
 

@@ -6,7 +6,9 @@ use crate::rng::Rng;
 use std::collections::VecDeque;
 use types::limits::VOLUME_COPY_BYTES;
 use types::{Broken, GoodbyeReason, SessionId};
-use volume::{FromHolder, Holder, HolderConfig, HolderEffect, HolderEntry, Life, PartitionId, Rule, Stamp, ToHolder};
+use volume::{
+    FromHolder, Holder, HolderConfig, HolderEffect, HolderEntry, Life, PartitionId, Rule, Stamp, ToHolder, is_whole,
+};
 
 /// A wish of a holder.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Peer {
     /// Entries of this life that were appended, and those that are stable.
     appended: u64,
     stable: u64,
+    /// The entries that its directory says were stable.
+    noted: usize,
     /// A copy of its directory.
     copy: Option<Directory>,
 }
@@ -39,6 +43,7 @@ struct Directory {
     partition: PartitionId,
     life: Life,
     log: VecDeque<Option<HolderEntry>>,
+    noted: usize,
 }
 
 impl Peer {
@@ -60,6 +65,7 @@ impl Peer {
             log: VecDeque::new(),
             appended: 0,
             stable: 0,
+            noted: 0,
             copy: None,
         }
     }
@@ -68,7 +74,7 @@ impl Peer {
     pub(crate) fn copy(&mut self) {
         let soft = if self.is_up { (self.appended - self.stable) as usize } else { 0 };
         let log = self.log.iter().take(self.log.len() - soft).cloned().collect();
-        self.copy = Some(Directory { partition: self.partition, life: self.life, log });
+        self.copy = Some(Directory { partition: self.partition, life: self.life, log, noted: self.noted });
     }
 
     /// The life of the copy, if there is one of this partition.
@@ -78,9 +84,20 @@ impl Peer {
 
     /// Its directory, while it is down, is the copy.
     pub(crate) fn restore(&mut self) {
-        if let Some(Directory { life, log, .. }) = self.copy.take() {
-            (self.life, self.log) = (life, log);
+        if let Some(Directory { life, log, noted, .. }) = self.copy.take() {
+            (self.life, self.log, self.noted) = (life, log, noted);
         }
+    }
+
+    /// Its device, while it is down, loses the end of the log, and what was stable with it. Gives the entries that are left.
+    pub(crate) fn lose_tail(&mut self, rng: &mut Rng) -> usize {
+        self.log.truncate(rng.index(self.log.len() + 1));
+        self.log.len()
+    }
+
+    /// Whether its log has all that its directory says was stable.
+    pub(crate) fn is_whole(&self, broken: Broken<Rule>) -> bool {
+        is_whole(self.log.len() as u64, self.noted as u64, broken)
     }
 
     pub(crate) fn is_soft(&self) -> bool {
@@ -104,6 +121,7 @@ impl Peer {
     /// Starts with another device.
     pub(crate) fn start_empty(&mut self, partition: PartitionId) {
         self.log.clear();
+        self.noted = 0;
         (self.config.partition, self.partition) = (partition, partition);
         self.start();
     }
@@ -116,6 +134,7 @@ impl Peer {
 
     pub(crate) fn sync(&mut self, rng: &mut Rng) {
         self.stable += rng.between(1, self.appended - self.stable);
+        self.noted = self.log.len() - (self.appended - self.stable) as usize;
         self.holder.stable(self.stable);
     }
 

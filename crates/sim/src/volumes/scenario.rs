@@ -17,6 +17,7 @@ pub(crate) struct Troubles {
     pub(crate) crash_peer: u64,
     pub(crate) lose_device: u64,
     pub(crate) restore_peer: u64,
+    pub(crate) lose_copies: u64,
     pub(crate) drop_link: u64,
     pub(crate) crash_home: u64,
     pub(crate) restore_home: u64,
@@ -39,6 +40,9 @@ const ROLLED_BACK_PERMILLE: u32 = 150;
 
 /// On so many days of a thousand holders' directories are put back from older copies.
 const RESTORED_HOLDERS_PERMILLE: u32 = 200;
+
+/// On so many days of a thousand the logs of holders lose what they had at their ends.
+const LOST_COPIES_PERMILLE: u32 = 150;
 
 /// On so many days of a thousand caches lose what they had at their ends, or older copies of them come back. With W = 1 they
 /// have the only copies, so these are lost then.
@@ -97,6 +101,9 @@ impl Scenario {
         if own.chance(RESTORED_HOLDERS_PERMILLE) && scenario.troubles.crash_peer > 0 {
             (scenario.troubles.restore_peer, scenario.troubles.lose_log) = (8, 2);
         }
+        if own.chance(LOST_COPIES_PERMILLE) {
+            scenario.troubles.lose_copies = 2;
+        }
         scenario
     }
 
@@ -135,6 +142,7 @@ impl Scenario {
                 crash_peer: t(rng, &[0, 1, 3]),
                 lose_device: t(rng, &[0, 0, 2]),
                 restore_peer: 0,
+                lose_copies: 0,
                 drop_link: t(rng, &[0, 2]),
                 crash_home: t(rng, &[0, 2]),
                 restore_home: 0,
@@ -159,6 +167,7 @@ impl Scenario {
             crash_peer: 0,
             lose_device: 0,
             restore_peer: 0,
+            lose_copies: 0,
             drop_link: 0,
             crash_home: 0,
             restore_home: 0,

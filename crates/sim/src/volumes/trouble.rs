@@ -104,14 +104,22 @@ impl World {
         self.begin_life(peer, Life::default());
     }
 
-    /// A holder starts, in its next life. One whose directory is an older state of it is made anew.
+    /// A holder's machine dies, and its device has not kept all that it had said was stable.
+    pub(super) fn lose_copies(&mut self, peer: usize) {
+        self.crash_peer(peer);
+        let kept = self.peers[peer].lose_tail(&mut self.rng);
+        self.note(&[41, peer as u64, kept as u64], || format!("p{peer} has {kept} entries left"));
+    }
+
+    /// A holder starts, in its next life. One whose directory is an older state of it, or has lost the end of its log, is made anew.
     pub(super) fn start_peer(&mut self, peer: usize) {
         let Peer { is_up, life, partition, .. } = self.peers[peer];
         if is_up {
             return;
         }
         let registered = self.lives.get(&partition).copied();
-        let Some(life) = life.at_start(None, registered, self.broken) else { return self.lose_device(peer) };
+        let begins = life.at_start(None, registered, self.broken).filter(|_| self.peers[peer].is_whole(self.broken));
+        let Some(life) = begins else { return self.lose_device(peer) };
         self.note(&[27, peer as u64], || format!("p{peer} starts"));
         self.begin_life(peer, life);
         self.peers[peer].start();

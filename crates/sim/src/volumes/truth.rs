@@ -45,6 +45,8 @@ pub(crate) struct Truth {
     /// The blocks that the epoch began with.
     epoch: Epoch,
     begun: Image,
+    /// Home was restored since: what a copy has of the time between may come home again.
+    is_older: bool,
     /// Lists of earlier epochs than this were given up.
     lost_before: Epoch,
     pub(crate) answers: u64,
@@ -62,6 +64,7 @@ impl Truth {
             cut: none,
             epoch: Epoch(0),
             begun: none,
+            is_older: false,
             lost_before: Epoch(0),
             answers: 0,
         }
@@ -154,10 +157,11 @@ impl Truth {
         self.no_return(block, stamp)
     }
 
-    /// Nothing comes back that the epoch did not begin with.
+    /// Nothing comes back that the epoch did not begin with, unless home lacks it.
     fn no_return(&self, block: usize, stamp: Stamp) -> Check {
         let begun = self.begun[block];
-        ensure(stamp.epoch >= self.epoch || stamp == begun, "no return", || {
+        let is_mended = self.is_older && stamp > begun;
+        ensure(stamp.epoch >= self.epoch || stamp == begun || is_mended, "no return", || {
             format!("block {block} has {stamp:?} again, where {:?} began with {begun:?}", self.epoch)
         })
     }
@@ -183,12 +187,12 @@ impl Truth {
 
     /// Home is as it was before: nothing else of before comes back.
     pub(crate) fn restored(&mut self, image: Image) {
-        self.begun = image;
+        (self.begun, self.is_older) = (image, true);
     }
 
-    /// A volume has an owner under a new epoch, and this is what is home. If lists that are missing were given up, what
-    /// only they had is lost.
-    pub(crate) fn begin(&mut self, epoch: Epoch, image: Image, has_lost: bool) -> Check {
+    /// A volume has an owner under a new epoch, and this is what is home: an older state, if home was restored before that was heard
+    /// of. If lists that are missing were given up, what only they had is lost.
+    pub(crate) fn begin(&mut self, epoch: Epoch, image: Image, has_lost: bool, is_older: bool) -> Check {
         if has_lost {
             self.lost_before = epoch;
             for written in self.writes.values_mut() {
@@ -207,7 +211,7 @@ impl Truth {
             })?;
         }
         self.home(&image)?;
-        (self.epoch, self.begun, self.shown) = (epoch, image, image);
+        (self.epoch, self.begun, self.shown, self.is_older) = (epoch, image, image, is_older);
         Ok(())
     }
 

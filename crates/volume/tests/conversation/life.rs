@@ -4,7 +4,7 @@ use super::{number, value};
 use crate::play::Player;
 use std::fmt::Write as _;
 use types::Broken;
-use volume::{Life, Rule};
+use volume::{Life, Rule, is_whole};
 
 pub(crate) struct LifeScript {
     broken: Broken<Rule>,
@@ -28,11 +28,13 @@ impl Player for LifeScript {
         let words: Vec<_> = event.split(' ').collect();
         let ["start", of, ref words @ ..] = words[..] else { return None };
         let [next, registered] = ["next", "registry"].map(|name| value(words, name).map(life));
+        let [last, known] = ["log", "known"].map(|name| value(words, name).map_or(Some(0), number));
         let begins = life(of)?.at_start(next.flatten(), registered.flatten(), self.broken);
-        let said = begins.map_or_else(
-            || "refused: a later life is known".to_owned(),
-            |it| format!("begins from {}:{}", it.incarnation, it.number),
-        );
+        let said = match begins {
+            _ if !is_whole(last?, known?, self.broken) => "refused: the log has lost its end".to_owned(),
+            None => "refused: a later life is known".to_owned(),
+            Some(it) => format!("begins from {}:{}", it.incarnation, it.number),
+        };
         writeln!(self.said, "{said}").unwrap();
         Some(())
     }

@@ -14,8 +14,9 @@ use crate::registry::Life;
 use log::{Limits, Log, LogId, Scan, is_segment};
 use std::path::Path;
 use std::sync::Arc;
+use types::Broken;
 use vfs::{Directory, Doing, FileError, Files, Lock, find_directory_above, make_directory};
-use volume::{Holder, HolderConfig, PartitionId};
+use volume::{Holder, HolderConfig, PartitionId, is_whole};
 
 use super::places::Places;
 
@@ -79,8 +80,7 @@ impl Folder {
         };
         let id = LogId(marker.partition);
         let lost = |why| FolderError::of_log(dir, why);
-        let known = End::read(&*files, marker.partition);
-        let mut scan = Scan::<Entries>::begin(files.clone(), id, known).map_err(lost)?;
+        let mut scan = Scan::<Entries>::begin(files.clone(), id, 0).map_err(lost)?;
         let partition = PartitionId(marker.partition);
         let is_known = lives.is_some();
         let config = HolderConfig { asks_registry: is_known, ..HolderConfig::new(partition, room / 2) };
@@ -90,6 +90,10 @@ impl Folder {
             holder.recover(&entry);
         }
         let place = Place::of(dir, LOCK_NAME);
+        let known = End::read(&*files, marker.partition);
+        if !is_whole(scan.next_position().saturating_sub(1), known, Broken::NONE) {
+            return Err(lost(scan.lacks(known)));
+        }
         life::begin(&mut marker, Locked { files: &*files, dir, place: &place }, lives)?;
         let end = End::open(&*files, marker.partition);
         let log = Log::resume(files, id, limits, marker.life.incarnation, &scan)?;
