@@ -319,7 +319,8 @@ impl<'a> Figures<'a> {
 
     /// Trace 5 in turns, beside so many pairs of busy threads on the back end.
     fn beside(&self, pairs: u32, schemes: &[Scheme]) -> Result<Vec<Run>> {
-        let _strain = Strain::start(&self.cluster.cores, &self.cluster.program, pairs)?;
+        let start = || Strain::start(&self.cluster.program, pairs);
+        let _strain = self.cluster.cores.run_on_servers(start)?;
         self.in_turns(&schemes.iter().map(|scheme| (*scheme, 5)).collect::<Vec<_>>(), Trace::number)
     }
 }

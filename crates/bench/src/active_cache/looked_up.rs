@@ -6,18 +6,21 @@
 //! what it takes without that is a row of its own, of many in a row.
 
 use super::cluster::STAND_IN;
+use super::strain::Strain;
 use crate::experiment::Target;
 use crate::far_look_up::{Far, Way};
 use crate::machine::Watch;
 use crate::pace::Pace;
+use crate::process::Program;
 use crate::sample::{median, thirds};
 use crate::{Place, Result, Row, Sample, far_look_up, look_up};
-use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// Turns of each kind of look-up.
 const TURNS: usize = 9;
+
+/// Pairs of busy threads for each processor, of which one always computes.
+const BUSY_PAIRS: u32 = 2;
 
 pub(super) fn rows(figure: u32, place: &Place, pace: &Pace) -> Result<Vec<Row>> {
     let watch = Watch::begin();
@@ -60,13 +63,16 @@ fn alone(place: &Place, pace: &Pace) -> Result<Vec<Row>> {
 
 fn beside_load(place: &Place, pace: &Pace) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
+    let processors = thread::available_parallelism()?.get() as u32;
     for (name, way, paper, target) in
         [("one-sided", Way::Mapped, Some(1.0), Some(Target::AtMost(2.0))), ("two-sided TCP", Way::Tcp, None, None)]
     {
         pace.say(format!("{name} look-ups, idle and loaded"))?;
         let far = Far::start(place, way)?;
         let idle = Turns::of(&far)?;
-        let loaded = beside_busy_threads(|| Turns::of(&far))?;
+        let strain = Strain::start(&Program::from(&place.program), BUSY_PAIRS * processors)?;
+        let loaded = Turns::of(&far)?;
+        drop(strain);
         let row = |what: &str, unit, ours| Row::new("7", format!("{name}, {what}"), unit, ours);
         let growth = row("p99 loaded over idle", "times", loaded.p99_us() / idle.p99_us());
         rows.push(growth.paper(paper).target(target).baseline(&thirds(&idle.p99_us)));
@@ -98,23 +104,4 @@ impl Turns {
     fn p99_us(&self) -> f64 {
         median(self.p99_us.clone())
     }
-}
-
-/// Does something while two threads for each processor compute.
-fn beside_busy_threads<T>(work: impl FnOnce() -> T) -> T {
-    let ends = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        for _ in 0..2 * processors {
-            scope.spawn(|| {
-                let mut sum = 0_u64;
-                while !ends.load(Ordering::Relaxed) {
-                    sum = black_box(sum.wrapping_mul(31).wrapping_add(1));
-                }
-            });
-        }
-        let done = work();
-        ends.store(true, Ordering::Relaxed);
-        done
-    })
 }

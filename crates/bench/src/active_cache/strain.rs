@@ -1,7 +1,6 @@
-//! The load on the back end: computation and communication, as in section 4.1 of the paper.
+//! The load on a home's machine, or on the back end: computation and communication, as in section 4.1 of the paper.
 
 use crate::process::{Process, Program};
-use crate::web::Cores;
 use crate::{Error, Result};
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -12,7 +11,7 @@ use std::thread;
 const MESSAGE_BYTES: usize = 1024;
 const ROUNDS: u64 = 200_000;
 
-/// Pairs of busy threads. Each pair is a process, as anything else on the back end is: where the system shares its processors among
+/// Pairs of busy threads. Each pair is a process, as anything else there is: where the system shares its processors among
 /// sessions and not among threads (`sched_autogroup`), a pair has what a server has. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Strain {
@@ -20,10 +19,10 @@ pub(super) struct Strain {
 }
 
 impl Strain {
-    pub(super) fn start(cores: &Cores, program: &Program, pairs: u32) -> Result<Self> {
+    /// Starts them, where the calling thread may run.
+    pub(super) fn start(program: &Program, pairs: u32) -> Result<Self> {
         let start = |_| Ok(Process::start(program.command().args(["strain", "--json"]), "a busy process")?.0);
-        let pairs = cores.run_on_servers(|| (0..pairs).map(start).collect::<Result<_>>())?;
-        Ok(Self { _pairs: pairs })
+        Ok(Self { _pairs: (0..pairs).map(start).collect::<Result<_>>()? })
     }
 }
 
