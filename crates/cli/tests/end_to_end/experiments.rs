@@ -75,6 +75,27 @@ fn look_ups_beside_the_paper() {
     assert_eq!(std::fs::read_to_string(folder.path().join("out/activecache.jsonl")).unwrap(), printed);
 }
 
+#[test]
+fn look_ups_beside_busy_processes() {
+    let folder = Folder::new();
+    let printed = thorp(["experiment", "activecache", "--figure", "7", "--json", "--dir", &folder.file("")]).ok();
+    let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for way in ["one-sided", "two-sided TCP"] {
+        let loaded = format!("{way}, p99 loaded");
+        let row = rows.iter().find(|row| row["case"] == *loaded).unwrap_or_else(|| panic!("{loaded}: {printed}"));
+        assert!(row["ours"].as_f64() > Some(0.0), "{row}");
+    }
+}
+
+#[test]
+fn a_busy_process_ends_with_its_starter() {
+    let mut busy = command().args(["strain", "--json"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(busy.stdout.take().unwrap()).lines();
+    assert!(said.next().unwrap().unwrap().contains("busy"));
+    drop(busy.stdin.take());
+    assert!(busy.wait().unwrap().success());
+}
+
 /// The database of a site is a process of its own, which does not end with its parent.
 #[test]
 fn an_experiment_that_is_told_to_stop_leaves_nothing() {

@@ -153,10 +153,10 @@ impl World {
         self.hosts[host].is_cut || self.hosts[host].is_apart
     }
 
-    pub(super) fn propose(&mut self, host: usize, change: Change, restored: Option<u64>) {
-        let restores = self.house.restores();
+    pub(super) fn propose(&mut self, host: usize, change: Change, revision: Option<u64>) {
+        let home_restores = self.house.restores();
         let it = &mut self.hosts[host];
-        it.changes.push_back(Proposal { life: Some(it.life), restores, change, restored });
+        it.changes.push_back(Proposal { life: Some(it.life), home_restores, change, revision });
     }
 
     /// The store is put back from an older copy of it: the registry is as it was, and everybody's session with it ends.
@@ -201,7 +201,8 @@ impl World {
     }
 
     pub(super) fn change(&mut self, host: usize) {
-        let Some(Proposal { life, restores, change, restored }) = self.hosts[host].changes.pop_front() else { return };
+        let Some(proposal) = self.hosts[host].changes.pop_front() else { return };
+        let Proposal { life, home_restores, change, revision: restored } = proposal;
         let is_made = change.expects == self.registry.revision && change.entry.epoch >= self.registry.entry.epoch;
         self.note(&[20, host as u64, u64::from(is_made)], || {
             format!("h{host} -> registry: {:?}: {}", change.entry, if is_made { "made" } else { "refused" })
@@ -223,7 +224,7 @@ impl World {
             self.keep();
             if was_taking && !self.registry.entry.is_taking {
                 // Home that was restored since is found to be older by the next one.
-                let is_older = self.house.restores() > restores;
+                let is_older = self.house.restores() > home_restores;
                 let has_lost = mem::replace(&mut self.has_lost, is_older);
                 let begun = self.truth.begin(self.registry.entry.epoch, self.house.image(), has_lost, is_older);
                 self.found = mem::replace(&mut self.found, Ok(())).and(begun);

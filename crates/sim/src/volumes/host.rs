@@ -107,10 +107,10 @@ pub(crate) struct Proposal {
     /// The life that it is of; none if nobody waits for the outcome any more, and the life goes on.
     pub(crate) life: Option<u64>,
     /// How often home had been restored by then.
-    pub(crate) restores: u64,
+    pub(crate) home_restores: u64,
     pub(crate) change: Change,
     /// The revision that it makes if it puts an entry back.
-    pub(crate) restored: Option<u64>,
+    pub(crate) revision: Option<u64>,
 }
 
 #[derive(Debug)]

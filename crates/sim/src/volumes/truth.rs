@@ -185,7 +185,7 @@ impl Truth {
         Ok(())
     }
 
-    /// Home is as it was before: nothing else of before comes back.
+    /// Home is as it was before: nothing comes back that is older still.
     pub(crate) fn restored(&mut self, image: Image) {
         (self.begun, self.is_older) = (image, true);
     }
