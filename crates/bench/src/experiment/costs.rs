@@ -7,6 +7,7 @@ use crate::machine::differs_percent;
 use crate::pace::Pace;
 use crate::{Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db, Ref, wait_for};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use workloads::Random;
 use workloads::oo7::{Module, Size, Traversal, build, traverse};
@@ -113,22 +114,35 @@ pub(crate) struct Lab {
 impl Lab {
     /// Makes the store and starts it.
     pub(crate) fn start(place: &Place) -> Result<Self> {
-        let dir = place.dir.join("lab");
-        let mut objects = create(&dir)?;
+        Self::start_with(ServerOptions::new(&place.program, place.dir.join("lab")))
+    }
+
+    /// Likewise, with a program at another place and a directory of its own.
+    pub(crate) fn start_with(options: ServerOptions) -> Result<Self> {
+        let mut objects = create(&options.dir)?;
         Shuffle::new().order(&mut objects);
-        let server = Server::start(&ServerOptions::new(&place.program, &dir))?;
-        Ok(Self { server, objects })
+        Ok(Self { server: Server::start(&options)?, objects })
+    }
+
+    /// Where the store listens.
+    pub(crate) fn store(&self) -> SocketAddr {
+        self.server.address()
     }
 
     /// A client that talks to the store directly and fetches on demand alone.
     pub(crate) fn client(&self) -> Result<Db> {
-        Ok(Db::builder().prefetch_pages(0).read_ahead(false).connect(self.server.address())?)
+        client_of(self.store())
     }
 
     /// A new group without members.
     pub(crate) fn group(&self) -> Result<Group> {
-        Group::start(self.server.address())
+        Group::start(self.store())
     }
+}
+
+/// A client that talks to the store at an address directly and fetches on demand alone.
+pub(crate) fn client_of(store: SocketAddr) -> Result<Db> {
+    Ok(Db::builder().prefetch_pages(0).read_ahead(false).connect(store)?)
 }
 
 /// Bare round trips of a request for a page and a page.

@@ -1,16 +1,20 @@
-//! The paper's tables, on sockets and without a distance: the cost of crossing a redirector, and that of a neighbour's
-//! page.
+//! The paper's tables, on sockets: the cost of crossing a redirector, over a line as short as the paper's LAN and on
+//! loopback, and the cost of a page from another member.
 
-use super::costs::{Lab, ROUNDS, commits, durable_commits, fetches, pings, relayed_pings};
+use super::costs::{Lab, ROUNDS, client_of, commits, durable_commits, fetches, pings, relayed_pings};
+use super::group::Group;
+use super::lan::Lan;
 use super::members;
 use super::null_request::End;
 use super::row::{Row, Target};
 use super::vcache;
 use crate::pace::Pace;
 use crate::sample::median;
-use crate::{Result, Sample};
+use crate::{Place, Result, Sample};
 use objects::{Db, Ref};
+use std::fmt;
 use std::hint::black_box;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
@@ -42,44 +46,93 @@ fn together(
     Ok(all)
 }
 
-/// Table 1: fetches from the store and commits, of groups of three and five, each client its own pages. Then one client
-/// alone: the overhead without others in the way.
-pub(crate) fn fetch_and_commit(lab: &Lab, pace: &Pace) -> Result<Vec<Row>> {
+/// Table 1: fetches from the store and commits, of one client and of groups of three and five, each client its own pages.
+///
+/// The figures with targets are taken over the [`Lan`], as the paper's were. The same on loopback follows: there a message
+/// costs the system's own time alone, so two messages cannot cost 1.3 of one, and a bare relay shows the bound.
+pub(crate) fn fetch_and_commit(lab: &Lab, place: &Place, pace: &Pace) -> Result<Vec<Row>> {
+    let lan = Lan::start(lab, place)?;
     let mut rows = Vec::new();
-    // Fetch and commit in the paper: Base, Buddy.
-    for (clients, paper) in [(1, None), (3, Some([1.3, 2.4, 2.5, 2.4])), (5, Some([1.4, 2.6, 5.5, 5.7]))] {
-        pace.advance(f64::from(clients - 1) / 6.0);
-        pace.say(format!("table 1: {clients} clients"))?;
-        let mut measured = <[(Sample, Sample); 3]>::default();
-        for _ in 0..ROUNDS {
-            cross(lab, clients as usize, &mut measured)?;
-        }
-        let kinds = [
-            ("fetch", 0, FETCH_OVERHEAD),
-            ("commit of a reader", 2, COMMIT_OVERHEAD),
-            ("commit of a writer", 2, COMMIT_OVERHEAD),
-        ];
-        for ((name, at, overhead), (base, buddy)) in kinds.into_iter().zip(&measured) {
-            let repetitions = base.thirds();
-            let [base, buddy] = [base, buddy].map(|sample| sample.millis(0.5));
-            let who = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-            let row = |case: &str, ours| Row::new("table 1", format!("{who}, {name}, {case}"), "ms", ours);
-            rows.push(row("Base", base).paper(paper.map(|paper| paper[at])));
-            rows.push(row("Buddy", buddy).paper(paper.map(|paper| paper[at + 1])));
-            let ratio = Row::new("table 1", format!("{who}, {name}, Buddy / Base"), "x", buddy / base);
-            let ratio = ratio.paper(paper.map(|paper| paper[at + 1] / paper[at])).target(overhead);
-            rows.push(ratio.baseline(&repetitions));
+    for (half, over) in [Over::Lan(&lan), Over::Loopback(lab)].into_iter().enumerate() {
+        // Fetch and commit in the paper: Base, Buddy.
+        for (clients, paper) in [(1, None), (3, Some([1.3, 2.4, 2.5, 2.4])), (5, Some([1.4, 2.6, 5.5, 5.7]))] {
+            pace.advance(half as f64 / 2.0 + f64::from(clients - 1) / 12.0);
+            pace.say(format!("table 1: {clients} clients, {over}"))?;
+            let mut measured = <[(Sample, Sample); 3]>::default();
+            for _ in 0..ROUNDS {
+                cross(over, clients as usize, &mut measured)?;
+            }
+            rows.extend(over.rows(clients, paper, &measured));
         }
     }
     rows.push(hops_row()?);
     Ok(rows)
 }
 
+/// The way between a store and the place of its clients.
+#[derive(Clone, Copy)]
+enum Over<'a> {
+    Lan(&'a Lan),
+    Loopback(&'a Lab),
+}
+
+impl<'a> Over<'a> {
+    fn store(self) -> SocketAddr {
+        match self {
+            Self::Lan(lan) => lan.store(),
+            Self::Loopback(lab) => lab.store(),
+        }
+    }
+
+    fn objects(self) -> &'a [Ref<[u8]>] {
+        match self {
+            Self::Lan(lan) => lan.objects(),
+            Self::Loopback(lab) => &lab.objects,
+        }
+    }
+
+    /// The rows of `clients` clients. Only those over the LAN have targets.
+    fn rows(self, clients: u32, paper: Option<[f64; 4]>, measured: &[(Sample, Sample); 3]) -> Vec<Row> {
+        let kinds = [
+            ("fetch", 0, FETCH_OVERHEAD),
+            ("commit of a reader", 2, COMMIT_OVERHEAD),
+            ("commit of a writer", 2, COMMIT_OVERHEAD),
+        ];
+        let who = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
+        let mut rows = Vec::new();
+        for ((name, at, overhead), (base, buddy)) in kinds.into_iter().zip(measured) {
+            let repetitions = base.thirds();
+            let [base, buddy] = [base, buddy].map(|sample| sample.millis(0.5));
+            let row =
+                |case: &str, unit, ours| Row::new("table 1", format!("{who}, {name}, {case}, {self}"), unit, ours);
+            let ratio = row("Buddy / Base", "x", buddy / base).baseline(&repetitions);
+            match self {
+                Self::Lan(_) => rows.extend([
+                    row("Base", "ms", base).paper(paper.map(|paper| paper[at])),
+                    row("Buddy", "ms", buddy).paper(paper.map(|paper| paper[at + 1])),
+                    ratio.paper(paper.map(|paper| paper[at + 1] / paper[at])).target(overhead),
+                ]),
+                Self::Loopback(_) => rows.extend([row("Base", "ms", base), row("Buddy", "ms", buddy), ratio]),
+            }
+        }
+        rows
+    }
+}
+
+impl fmt::Display for Over<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lan(lan) => lan.fmt(f),
+            Self::Loopback(_) => f.write_str("loopback"),
+        }
+    }
+}
+
 /// Has several clients fetch, read and write, and so many members of a group; adds what each took, Base and Buddy, to
 /// what was measured.
-fn cross(lab: &Lab, clients: usize, measured: &mut [(Sample, Sample); 3]) -> Result<()> {
-    let base: Vec<Db> = (0..clients).map(|_| lab.client()).collect::<Result<_>>()?;
-    let group = lab.group()?;
+fn cross(over: Over, clients: usize, measured: &mut [(Sample, Sample); 3]) -> Result<()> {
+    let base: Vec<Db> = (0..clients).map(|_| client_of(over.store())).collect::<Result<_>>()?;
+    let group = Group::start(over.store())?;
     let buddy: Vec<Db> = (0..clients).map(|_| group.member()).collect::<Result<_>>()?;
     let works = [
         fetches,
@@ -87,17 +140,18 @@ fn cross(lab: &Lab, clients: usize, measured: &mut [(Sample, Sample); 3]) -> Res
         |db: &Db, own: &[Ref<[u8]>]| durable_commits(db, own[0]),
     ];
     for (work, (of_base, of_buddy)) in works.into_iter().zip(measured) {
-        of_base.extend(&together(&base, &lab.objects, work)?);
-        of_buddy.extend(&together(&buddy, &lab.objects, work)?);
+        of_base.extend(&together(&base, over.objects(), work)?);
+        of_buddy.extend(&together(&buddy, over.objects(), work)?);
     }
     Ok(())
 }
 
-/// The least that any redirector costs: a request and a page that are handed on once, bare, over those that are not.
+/// The least that any redirector costs on loopback: a request and a page that are handed on once, bare, over those that
+/// are not.
 fn hops_row() -> Result<Row> {
     let (direct, relayed) = relayed_pings()?;
     let ratio = relayed.micros(0.5) / direct.micros(0.5);
-    Ok(Row::new("table 1", "a bare relay of the same bytes / none", "x", ratio))
+    Ok(Row::new("table 1", "a bare relay of the same bytes / none, loopback", "x", ratio))
 }
 
 /// Table 2: a page from a neighbour, and the parts of its time; also while the neighbour's application computes.

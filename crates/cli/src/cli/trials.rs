@@ -165,6 +165,13 @@ pub(crate) struct ExperimentArgs {
     /// How long each case is measured, in seconds, if there is time. Of ActiveCache.
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) case_s: u32,
+    /// The file that describes a lab, of one site: table 1 is measured over its line, which should take 0.1 ms one way, and
+    /// everything else at its site. Without it that line is emulated. Of BuddyCache.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lab: Option<PathBuf>,
+    /// This process is at the lab's site.
+    #[arg(long, hide = true, requires = "lab")]
+    pub(crate) at_site: bool,
     /// Writes the rows to `PAPER.jsonl` in this folder, and each figure as SVG and PNG beside it.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -188,7 +195,8 @@ proxies, two applications, a database and a watcher of it, on one half of the pr
   figure 12      while the back end has more and more other work to do
 
 Experiments of the BuddyCache paper, on the OO7 benchmark's medium module with somewhat larger objects:
-  table 1        what fetches and commits take without a distance, with and without a redirector
+  table 1        what fetches and commits take with and without a redirector, over a line of 0.1 ms one way, as the paper's
+                 LAN, and on loopback: cargo xtask lab --one-way-ms 0.1 -- thorp experiment buddycache --table 1 --lab {lab}
   table 2        what a page from a neighbour takes
   figure 7, 8    time of a transaction with cold caches, 40 and 80 ms from the store
   figure 9       what a group saves of it, over the distance

@@ -97,7 +97,7 @@ fn in_scratch(dir: &Path, measure: impl FnOnce(&Path, &dyn Fn(&str)) -> Result) 
 }
 
 /// The places of a lab.
-fn apart(lab: &Path, program: &Path) -> Result<Apart> {
+pub(super) fn apart(lab: &Path, program: &Path) -> Result<Apart> {
     let mut lab = Lab::read(lab, 1)?;
     let listen = lab.store.address()?;
     Ok(Apart { store: lab.store.program(program), listen, client: lab.sites[0].program(program) })

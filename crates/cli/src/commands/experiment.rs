@@ -1,5 +1,6 @@
 //! `thorp experiment`: runs a paper's experiments, prints the rows, and puts rows and charts into a folder.
 
+use super::bench::apart;
 use crate::Result;
 use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
@@ -14,7 +15,9 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -34,17 +37,21 @@ pub(super) fn strain(output: &mut Output) -> Result {
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let chosen = Chosen::of(args)?;
+    if let Some(lab) = args.lab.as_deref().filter(|_| !args.at_site) {
+        return go_to_site(lab);
+    }
     let scratch = Scratch::with_way_through(None, &args.dir, "experiment")?;
     let holder = args.holder_dir.as_deref().filter(|_| matches!(chosen, Chosen::Coopreplica(_)));
     let holder = holder.map(|dir| Scratch::new(None, dir, "experiment")).transpose()?;
     // A database that it has started would go on without it.
     let interrupt = Interrupt::watch_patiently()?;
+    let program = std::env::current_exe()?;
     let asked = Asked {
         chosen: chosen.clone(),
         place: Place {
-            program: std::env::current_exe()?,
             dir: std::fs::canonicalize(scratch.path())?,
-            apart: None,
+            apart: args.lab.as_deref().map(|lab| apart(lab, &program)).transpose()?,
+            program,
             fabric: None,
         },
         time: Duration::from_secs(60 * u64::from(args.minutes)),
@@ -78,6 +85,16 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
         return Err(format!("interrupted before all was measured; rows that were finished: {}", rows.count()).into());
     }
     Ok(())
+}
+
+/// Becomes the same command at a lab's site: the clients and redirectors of an experiment are threads of its process.
+/// Returns only if that fails.
+fn go_to_site(lab: &Path) -> Result {
+    let apart = apart(lab, &std::env::current_exe()?)?;
+    let mut command = apart.client.command();
+    command.args(std::env::args_os().skip(1)).arg("--at-site");
+    command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    Err(command.exec().into())
 }
 
 /// A word of the thread that measures.
