@@ -287,10 +287,10 @@ async fn announce(shared: &Shared, changed: Vec<Dependency>) -> Result<(), Refus
 }
 
 async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<Body>, Refused> {
-    let policy = &shared.config.policy;
-    let named = Dependencies::read(policy, request.headers());
-    let named = named.map_err(|refusal| (StatusCode::BAD_REQUEST, refusal.name().to_owned()))?;
-    if !named.is_empty() {
+    if let Some(named) = Dependencies::read_purge(&shared.config.policy, request.headers()) {
+        let expected =
+            r#"expected names as in `Cache-Groups: "item:1", "list:bikes"` or `Surrogate-Key: item:1 list:bikes`"#;
+        let named = named.map_err(|refusal| wrong(format!("{}: {expected}", refusal.name())))?;
         let changed: Vec<_> = named.iter().filter_map(|name| Dependency::new(name.to_vec())).collect();
         let count = changed.len();
         announce(shared, changed).await?;
@@ -321,6 +321,8 @@ fn status(shared: &Shared) -> Value {
         "requests": tally.requests,
         "hits": tally.hits,
         "waited": tally.waited,
+        "not_stored": by_name(&tally.not_stored),
+        "changes_misread": tally.changes_misread,
         "stored_responses": entries,
         "stored_bytes": bytes,
         "disk": shared.entries.disk().map(|disk| disk_status(disk.size(), tally.from_disk)),
@@ -355,6 +357,7 @@ fn metrics(shared: &Shared) -> String {
     add("requests_total", "counter", tally.requests);
     add("hits_total", "counter", tally.hits);
     add("waited_total", "counter", tally.waited);
+    add("changes_misread_total", "counter", tally.changes_misread);
     add("ended_idle_total", "counter", tally.ended_idle);
     add("ended_in_head_total", "counter", tally.ended_in_head);
     add("ended_stalled_total", "counter", tally.ended_stalled);
@@ -374,7 +377,12 @@ fn metrics(shared: &Shared) -> String {
         add("disk_not_written_total", "counter", not_written);
         add("disk_unreadable_total", "counter", unreadable);
     }
-    for (name, counts) in [("failed_handshakes", tally.failed_handshakes), ("refused_requests", tally.refusals)] {
+    let by_reason = [
+        ("not_stored", tally.not_stored),
+        ("failed_handshakes", tally.failed_handshakes),
+        ("refused_requests", tally.refusals),
+    ];
+    for (name, counts) in by_reason {
         let _ = writeln!(text, "# TYPE thorp_proxy_{name}_total counter");
         for (reason, count) in counts {
             let _ = writeln!(text, "thorp_proxy_{name}_total{{reason=\"{reason}\"}} {count}");

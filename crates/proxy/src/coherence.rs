@@ -240,7 +240,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 pub(crate) fn changed(groups: &InvalidGroups) -> Vec<Dependency> {
     let named = match groups {
         InvalidGroups::Named(groups) => groups.iter().map(dependency).collect(),
-        InvalidGroups::All => None,
+        InvalidGroups::All(_) => None,
     };
     named.unwrap_or_else(|| vec![Dependency::ALL])
 }

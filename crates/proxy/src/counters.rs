@@ -3,7 +3,9 @@
 use crate::activity::Overdue;
 use crate::handshake::HandshakeFailure;
 use crate::refusal::Refusal;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// Counts since the start of the proxy.
 #[derive(Debug, Default)]
@@ -13,6 +15,10 @@ pub(crate) struct Counters {
     pub(crate) hits: AtomicU64,
     pub(crate) from_disk: AtomicU64,
     pub(crate) waited: AtomicU64,
+    /// Changes whose names could not be read: everything was invalidated.
+    pub(crate) changes_misread: AtomicU64,
+    /// Responses that are not stored, by the name of the reason, of which there are a fixed few.
+    not_stored: Mutex<BTreeMap<&'static str, u64>>,
     overdue: [AtomicU64; 3],
     handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     refusals: [AtomicU64; Refusal::ALL.len()],
@@ -21,6 +27,10 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn refused(&self, refusal: Refusal) {
         self.refusals[refusal as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn not_stored(&self, reason: &'static str) {
+        *self.not_stored.lock().unwrap_or_else(PoisonError::into_inner).entry(reason).or_default() += 1;
     }
 
     pub(crate) fn ended(&self, overdue: Overdue) {
@@ -44,6 +54,11 @@ impl Counters {
             hits: count(&self.hits),
             from_disk: count(&self.from_disk),
             waited: count(&self.waited),
+            changes_misread: count(&self.changes_misread),
+            not_stored: {
+                let counts = self.not_stored.lock().unwrap_or_else(PoisonError::into_inner);
+                counts.iter().map(|(name, count)| (*name, *count)).collect()
+            },
             ended_idle: count(&self.overdue[Overdue::Idle as usize]),
             ended_in_head: count(&self.overdue[Overdue::Head as usize]),
             ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
@@ -66,6 +81,10 @@ pub struct Tally {
     pub from_disk: u64,
     /// How often a request has waited, or does, for the response to another one for the same.
     pub waited: u64,
+    /// Changes that the origin has made and named in a way that could not be read. Everything was invalidated for each.
+    pub changes_misread: u64,
+    /// Responses that were not stored, by the name of the reason.
+    pub not_stored: Vec<(&'static str, u64)>,
     /// Connections that were ended because no request came.
     pub ended_idle: u64,
     /// Connections that were ended in the middle of a request's head.

@@ -22,6 +22,7 @@ use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
 use crate::fills::{Join, Lead, Outcome};
 use crate::forward::{Way, count_down, has_passed, strip_named, wants_upgrade};
+use crate::misread::ALL_INVALIDATED;
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Paced;
 use crate::refusal::Refusal;
@@ -34,8 +35,8 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use responses::{
-    CacheStatus, ForwardReason, Invalidation, Lookup, PassReason, Reuse, RevalidateReason, StaleAllowed, invalidation,
-    select,
+    CacheStatus, ForwardReason, InvalidGroups, Invalidation, Lookup, PassReason, Reuse, RevalidateReason, StaleAllowed,
+    invalidation, select,
 };
 use std::convert::Infallible;
 use std::future::Future;
@@ -185,15 +186,19 @@ impl Client {
         let target = Target::of(&Head::from(&head), self.scheme, origin)?;
         let forwarded = self.forwarded(&head, &target);
         let response = self.worker.origin.send(RequestHead::of(&head, forwarded), upload).await?;
-        if let Ok(key) = target.key()
-            && let Some(invalid) = invalidation(policy, &head.method, key, response.status(), response.headers())
-        {
-            invalidate(shared, &invalid).await?;
-        }
-        let status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
+        let mut status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
         // A change is no decision on what is stored under its key.
         if let (Some(_), Ok(key)) = (detail, target.key()) {
             shared.decided(shared.entries.hash(key), status, Some(response.status()));
+        }
+        if let Ok(key) = target.key()
+            && let Some(invalid) = invalidation(policy, &head.method, key, response.status(), response.headers())
+        {
+            if let InvalidGroups::All(why) = invalid.groups {
+                status.detail = Some(ALL_INVALIDATED);
+                shared.misread_change(&key.to_key(), why, response.headers());
+            }
+            invalidate(shared, &invalid).await?;
         }
         Ok(passed(shared, &head.method, response.map(Body::Origin), &status))
     }

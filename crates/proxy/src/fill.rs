@@ -12,6 +12,7 @@ use crate::content::Content;
 use crate::entries::Name;
 use crate::entry::Entry;
 use crate::fills::{Join, Lead, Outcome};
+use crate::misread::IN_TRAILER;
 use crate::origin::{RequestHead, Upload};
 use crate::paced::{Arriving, BodyError};
 use crate::refusal::Refusal;
@@ -210,6 +211,7 @@ impl Fill {
             Ok(decided) => decided,
             Err(Declined { detail, outcome, is_lasting }) => {
                 self.decline(head.status, outcome, is_lasting);
+                shared.misread_response(&self.head.uri, detail, &head.headers);
                 let status = CacheStatus { detail: Some(detail), ..self.status() };
                 self.decided(status, Some(head.status));
                 if self.is_part_of_storable(head.status, &head.headers, times) {
@@ -312,8 +314,18 @@ impl Fill {
             return self.end(Outcome::Stored);
         }
         let reason = not_stored.unwrap_or(OVERTAKEN);
-        shared.decisions.correct(self.name.hash, reason);
+        shared.corrected(self.name.hash, reason);
         self.end(Outcome::Passed(along.clone(), reason));
+    }
+
+    /// Dependencies that are named behind the body are too late: an update of them may have been missed.
+    fn look_for_dependencies(&self, collecting: &mut Collecting, trailers: &HeaderMap) {
+        let shared = self.shared();
+        if shared.config.policy.dependency_fields.iter().any(|field| trailers.contains_key(&field.name)) {
+            drop(collecting.along.take_claim());
+            collecting.not_stored.get_or_insert(IN_TRAILER);
+            shared.misread_response(&self.head.uri, IN_TRAILER, trailers);
+        }
     }
 
     /// Takes in the body of a response that is to be stored, or that others share.
@@ -322,13 +334,14 @@ impl Fill {
         while let Some(frame) = collecting.frame().await {
             // Broken off, for the client and for those that wait.
             let Ok(frame) = frame else {
-                self.shared().decisions.correct(self.name.hash, INCOMPLETE);
+                self.shared().corrected(self.name.hash, INCOMPLETE);
                 return self.end(Outcome::Failed);
             };
             let piece = match frame.into_data() {
                 Ok(piece) => piece,
                 Err(frame) => {
                     if let Ok(trailers) = frame.into_trailers() {
+                        self.look_for_dependencies(&mut collecting, &trailers);
                         collecting.writer.push_trailers(trailers);
                     }
                     continue;
@@ -336,7 +349,7 @@ impl Fill {
             };
             bytes += piece.len();
             if let Err(why) = collecting.writer.cover(bytes) {
-                self.shared().decisions.correct(self.name.hash, why.name());
+                self.shared().corrected(self.name.hash, why.name());
                 collecting.writer.push(piece);
                 collecting.writer.leave(collecting.body);
                 if why == NoRoom::Busy {

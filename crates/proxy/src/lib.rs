@@ -27,6 +27,7 @@
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `origin_permits`, `connector`, `origin_tls_error`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
+//! | `misread` | fields of the origin that could not be read, counted and told |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
 //! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
@@ -60,6 +61,7 @@ mod fills;
 mod forward;
 mod handshake;
 pub mod limits;
+mod misread;
 mod moments;
 mod notes;
 mod origin;

@@ -14,7 +14,7 @@ use crate::notes::Notes;
 use crate::origin_permits::OriginPermits;
 use crate::settings::Settings;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use responses::{CacheStatus, Time, for_browsers};
+use responses::{CacheStatus, ForwardReason, Time, for_browsers};
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -90,7 +90,16 @@ impl Shared {
 
     /// Remembers a decision on a key, for those who ask why.
     pub(crate) fn decided(&self, hash: u64, status: CacheStatus, response: Option<StatusCode>) {
+        if let (Some(reason), Some(_), false) = (status.detail, response, status.stored || is_passed(&status)) {
+            self.counters.not_stored(reason);
+        }
         self.decisions.record(hash, Decision { at: now(), status, response });
+    }
+
+    /// A response of which its client was told that it is stored is not, for a reason that came later.
+    pub(crate) fn corrected(&self, hash: u64, reason: &'static str) {
+        self.counters.not_stored(reason);
+        self.decisions.correct(hash, reason);
     }
 
     /// The fields of an answer as clients get them: by the settings they may not use it without asking.
@@ -155,6 +164,11 @@ impl Editions {
         *now = Arc::new(now.next(settings));
         self.number.store(now.edition, Release);
     }
+}
+
+/// Whether a request was not one for the cache.
+fn is_passed(status: &CacheStatus) -> bool {
+    matches!(status.forward, Some(ForwardReason::Bypass | ForwardReason::Method))
 }
 
 /// The time by the clock that dates in fields are of.

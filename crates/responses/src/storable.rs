@@ -37,6 +37,8 @@ pub enum NotStored {
     VaryInvalid,
     /// Its `Vary` names a field that the proxy writes in requests to the origin.
     VaryRewritten,
+    /// A part of its `Cache-Control`, or of a targeted field, is not a directive.
+    ControlInvalid,
     /// Its dependencies are refused: malformed, too many or too long.
     Dependencies,
     /// Its `Connection`, or a directive, keeps a field from being stored that later decisions need.
@@ -59,7 +61,7 @@ impl From<VaryRefusal> for NotStored {
 
 impl NotStored {
     /// Every reason.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Method,
         Self::Status,
         Self::NotUnderstood,
@@ -71,6 +73,7 @@ impl NotStored {
         Self::VaryStar,
         Self::VaryInvalid,
         Self::VaryRewritten,
+        Self::ControlInvalid,
         Self::Dependencies,
         Self::Withheld,
         Self::NoFreshness,
@@ -91,6 +94,7 @@ impl NotStored {
             Self::VaryStar => "vary-star",
             Self::VaryInvalid => "vary-invalid",
             Self::VaryRewritten => "vary-rewritten",
+            Self::ControlInvalid => "control-invalid",
             Self::Dependencies => "dependencies",
             Self::Withheld => "withheld",
             Self::NoFreshness => "no-freshness",
@@ -109,6 +113,9 @@ pub fn store(
 ) -> Result<Stored, NotStored> {
     let control = ResponseControl::read(policy, response.headers);
     may_store(request, response, &control)?;
+    if control.malformed {
+        return Err(NotStored::ControlInvalid);
+    }
     if withholds_a_deciding_field(policy, response.headers, &control) {
         return Err(NotStored::Withheld);
     }

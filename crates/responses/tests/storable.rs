@@ -71,12 +71,31 @@ fn directives_are_told_from_what_looks_like_them() {
         ("Cache-Control: ,, max-age=60 ,", "60"),
         ("Cache-Control: extension=\"no-store, max-age=1\", max-age=60", "60"),
         ("Cache-Control: extension=\"a\\\", no-store\", max-age=60", "60"),
-        ("Cache-Control: max-age =60\nETag: \"1\"", "0"),
+        ("Cache-Control: max-age =60\nETag: \"1\"", "control-invalid"),
         // A quote that is never closed hides nothing.
         ("Cache-Control: max-age=60, extension=\"a, private, no-store", "no-store"),
         ("Cache-Control: extension=\"a, max-age=60", "60"),
         ("Cache-Control: no-storage, max-age=60", "60"),
         ("Cache-Control: unknown, max-age=60", "60"),
+    ]);
+}
+
+/// Each may be a restriction that was not understood.
+#[test]
+fn a_part_that_is_no_directive_keeps_a_response_from_being_stored() {
+    let groups = "Cache-Groups: \"item:1\"";
+    for control in
+        ["private; max-age=60", "no-store max-age=60", "max-age=60, \"private\"", "max-age=60, =1", "(private)"]
+    {
+        check(&[
+            (&format!("Cache-Control: {control}"), "control-invalid"),
+            (&format!("Cache-Control: {control}\n{groups}"), "control-invalid"),
+        ]);
+    }
+    check(&[
+        ("Cache-Control: max-age=60, private=\"x y\"", "private"),
+        ("Cache-Control: max-age=60, private=\"set-cookie", "private"),
+        ("Cache-Control: max-age=60, private=\"x, \"", "60"),
     ]);
 }
 
@@ -188,9 +207,11 @@ fn a_targeted_field_goes_before_cache_control_and_expires() {
         ("CDN-Cache-Control: max-age=60;x=y", "60"),
         ("CDN-Cache-Control: max-age=30, max-age=60", "60"),
         ("CDN-Cache-Control: public\nExpires: Sun, 06 Nov 1994 09:49:37 GMT\nETag: \"1\"", "0"),
-        // A field that is no dictionary, or is empty, is not there.
-        ("CDN-Cache-Control: max-age=\nCache-Control: max-age=60", "60"),
-        ("CDN-Cache-Control: Max-Age=30\nCache-Control: max-age=60", "60"),
+        // A field that is not a dictionary may be a restriction; an empty one is not there.
+        ("CDN-Cache-Control: max-age=\nCache-Control: max-age=60", "control-invalid"),
+        ("CDN-Cache-Control: Max-Age=30\nCache-Control: max-age=60", "control-invalid"),
+        ("CDN-Cache-Control: private; max-age=30, &&&\nCache-Control: public, max-age=60", "control-invalid"),
+        ("Surrogate-Control: no-store; max-age=60\nCache-Control: max-age=60", "control-invalid"),
         ("CDN-Cache-Control:\nCache-Control: max-age=60", "60"),
         // A value of the wrong type is no lifetime.
         ("CDN-Cache-Control: max-age=\"x\"\nCache-Control: max-age=60", "stale"),

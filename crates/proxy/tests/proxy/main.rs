@@ -9,6 +9,7 @@ mod harness;
 mod joining;
 mod limits;
 mod marked;
+mod misread;
 mod passing;
 mod reload;
 mod smuggling;
