@@ -30,7 +30,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use net::ConnectError;
 use responses::{Dependencies, Key, KeyRef};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -280,7 +279,7 @@ impl How {
 
 async fn announce(shared: &Shared, changed: Vec<Dependency>) -> Result<(), Refused> {
     shared.coherence.announce(changed, shared.config.limits.hub).await.map_err(|HubAway| {
-        let why = shared.coherence.trouble().map(|why| why.to_string()).unwrap_or_default();
+        let why = shared.coherence.trouble().unwrap_or_default();
         let text = format!("caches elsewhere may not have let go of it: the hub is told when it is reached. {why}");
         (StatusCode::GATEWAY_TIMEOUT, text.trim_end().to_owned())
     })
@@ -311,11 +310,12 @@ fn status(shared: &Shared) -> Value {
     let by_name = |counts: &[(&str, u64)]| -> serde_json::Map<String, Value> {
         counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
     };
-    let home = |(address, trouble): (&HomeAddress, Option<ConnectError>)| json!({"home": address.to_string(), "trouble": trouble.map(|why| why.to_string())});
+    let home =
+        |(address, trouble): (&HomeAddress, Option<String>)| json!({"home": address.to_string(), "trouble": trouble});
     let homes: Vec<Value> = shared.coherence.homes().map(home).collect();
     json!({
         "origin": shared.config.origin.to_string(),
-        "hub_trouble": shared.coherence.trouble().map(|why| why.to_string()),
+        "hub_trouble": shared.coherence.trouble(),
         "homes": homes,
         "connections": tally.connections,
         "requests": tally.requests,

@@ -24,6 +24,7 @@
 //! | `fills`, `moments` | requests that meet, and which of them came before the origin was asked |
 //! | `fill`, `collect`, `along`, `reserved` | a response into the cache, to those who read along meanwhile, and room for it |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
+//! | `shared_home`, `homes_together` | homes of other processes; whether they have one hub |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `origin_permits`, `connector`, `origin_tls_error`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
@@ -60,6 +61,7 @@ mod fill;
 mod fills;
 mod forward;
 mod handshake;
+mod homes_together;
 pub mod limits;
 mod misread;
 mod moments;
@@ -75,6 +77,7 @@ mod reserved;
 mod s3fifo;
 mod settings;
 mod shared;
+mod shared_home;
 mod target;
 mod threads;
 mod tls;

@@ -20,6 +20,8 @@ pub enum Note {
     /// A field of the origin could not be read: something is not stored, or everything was invalidated. It is said
     /// once a minute for each reason.
     FieldMisread(String),
+    /// A home has another hub than the others, and is not used.
+    HomeRefused(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
     Disk(String),
 }
@@ -32,6 +34,7 @@ impl Note {
             Self::CertificatesRefused(_) => "certificates-refused",
             Self::OriginTls(_) => "origin-tls",
             Self::FieldMisread(_) => "field-misread",
+            Self::HomeRefused(_) => "home-refused",
             Self::Disk(_) => "disk",
         }
     }
@@ -43,7 +46,7 @@ impl fmt::Display for Note {
             Self::CertificatesChanged => f.write_str("the certificates have changed: new connections get the new ones"),
             Self::CertificatesRefused(why) => write!(f, "the certificates stay as they were: {why}"),
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
-            Self::FieldMisread(what) => f.write_str(what),
+            Self::FieldMisread(what) | Self::HomeRefused(what) => f.write_str(what),
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::counters::Tally;
 use crate::disk_content::Disk;
 use crate::entries::Entries;
+use crate::homes_together::compare_always;
 use crate::notes::{Note, Notes};
 use crate::settings::{self, StartError};
 use crate::shared::{Editions, Shared};
@@ -83,6 +84,10 @@ impl Proxy {
         if let Some((listener, _)) = admin {
             let (editions, stopped) = (proxy.editions.clone(), stopped.clone());
             proxy.spawn("proxy-admin".to_owned(), move || admin::run(&editions, listener, stopped))?;
+        }
+        if proxy.editions.now().coherence.shared().len() > 1 {
+            let (shared, stopped) = (proxy.editions.now(), stopped.clone());
+            proxy.spawn("proxy-homes".to_owned(), move || compare_homes(&shared, stopped))?;
         }
         if let Some(certificates) = proxy.certificates.clone() {
             let (shared, stopped) = (proxy.editions.now(), stopped.clone());
@@ -232,6 +237,17 @@ impl Stopper {
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
+}
+
+/// Compares the hubs of several homes, until the proxy stops.
+fn compare_homes(shared: &Shared, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        tokio::select! {
+            () = compare_always(shared.coherence.shared(), &shared.notes) => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+    });
+    Ok(())
 }
 
 /// Takes certificates whose files have changed, until the proxy stops.

@@ -6,6 +6,7 @@ mod coherence;
 mod disk;
 mod explain;
 mod harness;
+mod homes;
 mod joining;
 mod limits;
 mod marked;
