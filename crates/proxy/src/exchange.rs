@@ -243,13 +243,15 @@ impl Client {
                 }
                 Join::Wait(mut fill) => {
                     shared.counters.waited.fetch_add(1, Relaxed);
-                    let mut outcome = fill.begun().await;
-                    if let Outcome::Arriving(along) = &outcome {
-                        if let Some(answer) = read_along(shared, &name, &asked, along, fill.shares, hit_status) {
-                            return Ok(answer);
-                        }
-                        outcome = fill.ended().await;
+                    if let Outcome::Arriving(along) = fill.begun().await
+                        && let Some(answer) = read_along(shared, &name, &asked, &along, fill.shares, hit_status)
+                    {
+                        return Ok(answer);
                     }
+                    let Some(outcome) = fill.ended().await else {
+                        shared.fills.remember(name.hash, true);
+                        break (need, None);
+                    };
                     match outcome {
                         Outcome::Passed(along, why) if fill.shares => {
                             let status = |ttl_s| not_stored_status(need.reason, why, ttl_s);

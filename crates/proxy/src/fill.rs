@@ -27,7 +27,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use responses::{
-    Answer, CacheStatus, ForwardReason, KeyRef, Request, Reuse, Stored, Time, Validity, after_error, answer,
+    Answer, CacheStatus, ForwardReason, KeyRef, NotStored, Request, Reuse, Stored, Time, Validity, after_error, answer,
     conditional, unconditional,
 };
 use std::future::poll_fn;
@@ -260,6 +260,7 @@ impl Fill {
             (Some(reason), _) if collecting.is_sized() => self.end(Outcome::Passed(along, reason)),
             (Some(_), Some(lead)) => lead.passes(),
             (None, Some(lead)) if collecting.is_sized() => lead.arrives(along),
+            (None, Some(lead)) => lead.collects(),
             _ => {}
         }
     }
@@ -348,11 +349,11 @@ impl Fill {
                 }
             };
             bytes += piece.len();
-            if let Err(why) = collecting.writer.cover(bytes) {
-                self.shared().corrected(self.name.hash, why.name());
+            if let Err((why, is_lasting)) = collecting.goes_on(bytes) {
+                self.shared().corrected(self.name.hash, why);
                 collecting.writer.push(piece);
                 collecting.writer.leave(collecting.body);
-                if why == NoRoom::Busy {
+                if !is_lasting {
                     return self.end(Outcome::Failed);
                 }
                 self.shared().fills.remember(self.name.hash, true);
@@ -387,6 +388,18 @@ struct Collecting {
 impl Collecting {
     fn is_sized(&self) -> bool {
         self.along.body.bytes().is_some()
+    }
+
+    /// Checks whether more of a body is taken in, after `bytes` of it; or returns the name of the reason, and whether
+    /// the next one will not be either. One of an unknown size may outlive its response, and then it is of no use to
+    /// the cache.
+    fn goes_on(&self, bytes: usize) -> Result<(), (&'static str, bool)> {
+        self.writer.cover(bytes).map_err(|why| (why.name(), why == NoRoom::TooLarge))?;
+        let is_stale = || self.along.stored.freshness().ttl_s(now()) <= 0 && !self.along.stored.has_validator();
+        if !self.is_sized() && is_stale() {
+            return Err((NotStored::Stale.name(), true));
+        }
+        Ok(())
     }
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
