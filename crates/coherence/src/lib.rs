@@ -60,7 +60,7 @@ pub use changes::Changes;
 pub use error::SiteError;
 pub use fabric::FabricError;
 pub use finding::{Finding, Severity};
-pub use homes::{Dependency, Fence, NotStored, Proof, SourceName, Ticket};
+pub use homes::{Dependency, Fence, Matches, NotStored, Proof, SourceName, Ticket};
 pub use probe::OneHub;
 pub use shared_home::{HomeServer, ShareConfig};
 pub use site::{Site, SiteConfig, SourceLease};

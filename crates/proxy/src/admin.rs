@@ -20,7 +20,7 @@ use crate::explain;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
 use crate::shared::{Editions, Shared};
 use crate::target::{Head, Target};
-use ::coherence::{Dependency, HomeAddress};
+use ::coherence::{Dependency, HomeAddress, Matches};
 use bytes::Bytes;
 use diskcache::Size;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
@@ -358,6 +358,10 @@ fn metrics(shared: &Shared) -> String {
     add("hits_total", "counter", tally.hits);
     add("waited_total", "counter", tally.waited);
     add("changes_misread_total", "counter", tally.changes_misread);
+    if let Some((Matches { updates, matched, .. }, _)) = shared.coherence.matches() {
+        add("updates_named_total", "counter", updates);
+        add("updates_matched_total", "counter", matched);
+    }
     add("ended_idle_total", "counter", tally.ended_idle);
     add("ended_in_head_total", "counter", tally.ended_in_head);
     add("ended_stalled_total", "counter", tally.ended_stalled);

@@ -13,7 +13,8 @@ use crate::announcements::Announcements;
 use crate::config::Config;
 use crate::shared_home::{SharedHome, fnv1a};
 use coherence::{
-    AttachedHome, Cache, Changes, Dependency, HomeAddress, NotStored, Site, SiteConfig, SiteError, ThreadTables, Ticket,
+    AttachedHome, Cache, Changes, Dependency, HomeAddress, Matches, NotStored, Site, SiteConfig, SiteError,
+    ThreadTables, Ticket,
 };
 use net::Runtime;
 use responses::{Dependencies, InvalidGroups, Key};
@@ -150,6 +151,11 @@ impl Coherence {
     /// The places of the stored responses that depend on something; `None` where the home is another process.
     pub(crate) fn slots_of(&self, dependency: &Dependency) -> Option<HashSet<u32>> {
         if let Home::Own(own) = &self.home { own.1.slots_of(dependency) } else { None }
+    }
+
+    /// How updates have named what is stored; `None` where the home is another process.
+    pub(crate) fn matches(&self) -> Option<(Matches, Option<Dependency>)> {
+        if let Home::Own(own) = &self.home { own.1.matches() } else { None }
     }
 
     /// The number of stored responses at its homes that depend on each of these; `None` if they do not say so in time.

@@ -30,6 +30,7 @@
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
 //! | `misread` | fields of the origin that could not be read, counted and told |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
+//! | `observer` | what the proxy checks by itself, for its notes |
 //! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
 //! | `shared`, `counters` | what all threads look at; what happened how often |
@@ -66,6 +67,7 @@ pub mod limits;
 mod misread;
 mod moments;
 mod notes;
+mod observer;
 mod origin;
 mod origin_permits;
 mod origin_tls_error;

@@ -22,6 +22,8 @@ pub enum Note {
     FieldMisread(String),
     /// A home has another hub than the others, and is not used.
     HomeRefused(String),
+    /// Updates name nothing that stored responses depend on. Said once, and again after an update that does.
+    NamesUnmatched(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
     Disk(String),
 }
@@ -35,6 +37,7 @@ impl Note {
             Self::OriginTls(_) => "origin-tls",
             Self::FieldMisread(_) => "field-misread",
             Self::HomeRefused(_) => "home-refused",
+            Self::NamesUnmatched(_) => "names-unmatched",
             Self::Disk(_) => "disk",
         }
     }
@@ -46,7 +49,7 @@ impl fmt::Display for Note {
             Self::CertificatesChanged => f.write_str("the certificates have changed: new connections get the new ones"),
             Self::CertificatesRefused(why) => write!(f, "the certificates stay as they were: {why}"),
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
-            Self::FieldMisread(what) | Self::HomeRefused(what) => f.write_str(what),
+            Self::FieldMisread(what) | Self::HomeRefused(what) | Self::NamesUnmatched(what) => f.write_str(what),
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }

@@ -9,6 +9,7 @@ use crate::disk_content::Disk;
 use crate::entries::Entries;
 use crate::homes_together::compare_always;
 use crate::notes::{Note, Notes};
+use crate::observer::observe;
 use crate::settings::{self, StartError};
 use crate::shared::{Editions, Shared};
 use crate::threads::{self, Arrival, WorkerHandle};
@@ -85,10 +86,8 @@ impl Proxy {
             let (editions, stopped) = (proxy.editions.clone(), stopped.clone());
             proxy.spawn("proxy-admin".to_owned(), move || admin::run(&editions, listener, stopped))?;
         }
-        if proxy.editions.now().coherence.shared().len() > 1 {
-            let (shared, stopped) = (proxy.editions.now(), stopped.clone());
-            proxy.spawn("proxy-homes".to_owned(), move || compare_homes(&shared, stopped))?;
-        }
+        let (shared, stopped_too) = (proxy.editions.now(), stopped.clone());
+        proxy.spawn("proxy-observer".to_owned(), move || look_around(&shared, stopped_too))?;
         if let Some(certificates) = proxy.certificates.clone() {
             let (shared, stopped) = (proxy.editions.now(), stopped.clone());
             proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
@@ -239,11 +238,13 @@ impl Stopper {
     }
 }
 
-/// Compares the hubs of several homes, until the proxy stops.
-fn compare_homes(shared: &Shared, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+/// Looks at the homes and the hub, until the proxy stops.
+fn look_around(shared: &Shared, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let (coherence, notes) = (&shared.coherence, &shared.notes);
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         tokio::select! {
-            () = compare_always(shared.coherence.shared(), &shared.notes) => {}
+            () = compare_always(coherence.shared(), notes), if coherence.shared().len() > 1 => {}
+            () = observe(coherence, notes) => {}
             _ = stop.wait_for(|is_stopped| *is_stopped) => {}
         }
     });

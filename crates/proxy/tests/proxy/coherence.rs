@@ -374,3 +374,30 @@ fn a_change_is_announced_before_the_proxy_stops() {
     stopping.join().unwrap();
     assert!(!reader.get("/page").is_hit(), "the change was announced");
 }
+
+/// Updates that spell names otherwise than the application does never meet a response: the operator is told, with both
+/// spellings, once.
+#[test]
+fn updates_that_name_nothing_that_is_stored_are_told_of() {
+    let (notes, noted) = mpsc::channel();
+    let mut config = config(shop().address);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    config.notes = Some(notes);
+    let proxy = Proxy::start(config).unwrap();
+    let admin = proxy.admin_address().unwrap().to_string();
+    let mut client = Client::connect(proxy.address());
+    let tell = |number: usize| {
+        let changes = Changes { dependencies: vec![format!("item-{number}")], ..Changes::default() };
+        invalidate(&admin, None, &changes).unwrap();
+    };
+    tell(0);
+    client.get("/page");
+    assert!(client.get("/page").is_hit(), "an update before anything is stored says nothing");
+    (1..=20).for_each(tell);
+    let note = noted.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(note.name(), "names-unmatched");
+    let text = note.to_string();
+    assert!(text.contains("none of 20 updates") && text.contains("item-20") && text.contains("as item:"), "{text}");
+    (21..=40).for_each(tell);
+    assert!(noted.recv_timeout(Duration::from_secs(2)).is_err(), "it is said once");
+}
