@@ -60,11 +60,13 @@ pub struct Heuristic {
     pub lifetime_max_s: u64,
     /// The lifetime of a response that names its dependencies, in seconds: it is good until one of them changes.
     pub with_dependencies_s: u64,
+    /// The least lifetime of any such response, in seconds; 0 leaves it to the others.
+    pub default_s: u64,
 }
 
 impl Default for Heuristic {
     fn default() -> Self {
-        Self { percent: 10, lifetime_max_s: 24 * 3600, with_dependencies_s: 24 * 3600 }
+        Self { percent: 10, lifetime_max_s: 24 * 3600, with_dependencies_s: 24 * 3600, default_s: 0 }
     }
 }
 

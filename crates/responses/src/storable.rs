@@ -45,6 +45,8 @@ pub enum NotStored {
     Withheld,
     /// It states no lifetime, and its status allows no guess.
     NoFreshness,
+    /// The response states no lifetime, and none can be guessed: it has neither dependencies nor `Last-Modified`.
+    NoLifetime,
     /// It is stale already, and there is nothing to validate it by.
     Stale,
 }
@@ -61,7 +63,7 @@ impl From<VaryRefusal> for NotStored {
 
 impl NotStored {
     /// Every reason.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Method,
         Self::Status,
         Self::NotUnderstood,
@@ -77,6 +79,7 @@ impl NotStored {
         Self::Dependencies,
         Self::Withheld,
         Self::NoFreshness,
+        Self::NoLifetime,
         Self::Stale,
     ];
 
@@ -98,6 +101,7 @@ impl NotStored {
             Self::Dependencies => "dependencies",
             Self::Withheld => "withheld",
             Self::NoFreshness => "no-freshness",
+            Self::NoLifetime => "no-lifetime",
             Self::Stale => "stale",
         }
     }
@@ -130,7 +134,8 @@ pub fn store(
     let stored = Stored::new(response, &control, lifetime, &selecting);
     let fresh = stored.freshness().ttl_s(response.received) > 0 && !stored.flags.no_cache;
     if !fresh && !stored.has_validator() && policy.coherence == Coherence::Strong {
-        return Err(NotStored::Stale);
+        let is_unstated = lifetime.heuristic && lifetime.seconds == 0 && !stored.flags.no_cache;
+        return Err(if is_unstated { NotStored::NoLifetime } else { NotStored::Stale });
     }
     Ok(stored)
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{fields, store_as};
 use http::Method;
-use responses::Policy;
+use responses::{Heuristic, Policy};
 
 /// The lifetime in seconds, or the name of the refusal.
 fn decision(method: &Method, request: &str, status: u16, response: &str) -> String {
@@ -114,7 +114,7 @@ fn refusals_have_names() {
         ("Cache-Control: max-age=60\nAge: 61", "stale"),
         ("Cache-Control: no-cache, max-age=60", "stale"),
         ("Cache-Control: no-cache, max-age=60\nETag: \"1\"", "60"),
-        ("", "stale"),
+        ("", "no-lifetime"),
         // Without these fields a later 304 would be merged into something else.
         ("Cache-Control: max-age=60\nVary: Foo\nConnection: close, Vary", "withheld"),
         ("Cache-Control: max-age=60, private=\"vary\"\nVary: Foo", "withheld"),
@@ -174,6 +174,31 @@ fn a_lifetime_is_guessed_where_that_is_allowed() {
         ("Cache-Groups: \"item:42\"", "86400"),
         ("Cache-Groups: \"item:42\"\nCache-Control: max-age=60", "60"),
     ]);
+}
+
+/// The operator's lifetime is for responses that state none, whatever they have to guess by, and for no others.
+#[test]
+fn a_response_without_a_lifetime_gets_the_operators() {
+    let usual = Policy::default();
+    let policy = Policy { heuristic: Heuristic { default_s: 120, ..usual.heuristic }, ..usual };
+    for (request, status, response, expected) in [
+        ("", 200, "", "120"),
+        ("", 404, "", "120"),
+        ("", 200, "Last-Modified: Sun, 06 Nov 1994 08:49:27 GMT", "120"),
+        ("", 200, "Last-Modified: Sun, 06 Nov 1994 08:32:57 GMT\nCache-Groups: \"a\"", "86400"),
+        ("", 200, "Cache-Control: max-age=0", "stale"),
+        ("", 200, "Expires: 0", "stale"),
+        ("", 200, "Cache-Control: private", "private"),
+        ("", 200, "Cache-Control: no-cache", "stale"),
+        ("", 200, "Set-Cookie: a=b", "cookies"),
+        ("Cookie: a=b", 200, "", "cookies"),
+        ("", 403, "", "no-freshness"),
+    ] {
+        let stored = store_as(&policy, &Method::GET, request, status, response);
+        let said =
+            stored.map_or_else(|why| why.name().to_owned(), |stored| stored.freshness().lifetime_s().to_string());
+        assert_eq!(said, expected, "{request} {status} {response}");
+    }
 }
 
 #[test]

@@ -148,6 +148,10 @@ pub(crate) struct PolicyArgs {
     /// Thorp-Cache-Control, CDN-Cache-Control and Surrogate-Control are.
     #[arg(long, value_name = "FIELD")]
     pub(crate) targeted_field: Vec<responses::TargetedField>,
+    /// The least lifetime of a response that states none, in seconds, such as 120. Not of one that says `no-store`,
+    /// `private` or `no-cache`, that sets a cookie, or whose request has one.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) default_lifetime: u32,
     /// The lifetime of a response that names dependencies and states no lifetime, in seconds.
     #[arg(long, value_name = "S", default_value_t = 86400)]
     pub(crate) dependent_lifetime: u32,

@@ -159,6 +159,7 @@ fn policy(args: &PolicyArgs) -> Policy {
             percent: args.guess_percent.into(),
             lifetime_max_s: args.guess_max.into(),
             with_dependencies_s: args.dependent_lifetime.into(),
+            default_s: args.default_lifetime.into(),
         },
         request_directives: if args.ignore_reloads {
             RequestDirectives::OnlyIfCached
