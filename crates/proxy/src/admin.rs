@@ -3,6 +3,7 @@
 //! | request | does |
 //! |---|---|
 //! | `GET /status` | counts and sizes, as JSON |
+//! | `GET /health` | 200, or 503 with the reasons while the hub, a home or a watcher is away |
 //! | `GET /metrics` | the same for Prometheus |
 //! | `POST /invalidate` | a batch: `{"dependencies": [...], "urls": [...], "all": false, "soft": false}` |
 //! | `POST /why` | `{"url": URL}`: what is stored for it, and what was decided last |
@@ -151,6 +152,7 @@ fn is_same(said: &[u8], token: &[u8]) -> bool {
 async fn route(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>, Refused> {
     match (request.method().as_str(), request.uri().path()) {
         ("GET", "/status") => Ok(response("application/json", status(shared).to_string())),
+        ("GET", "/health") => Ok(health(shared)),
         ("GET", "/metrics") => Ok(response("text/plain; version=0.0.4", metrics(shared))),
         ("POST", "/invalidate") => invalidate(shared, &body(request).await?).await,
         ("POST", "/why") => why(shared, &body(request).await?).await,
@@ -158,7 +160,8 @@ async fn route(shared: &Shared, request: Request<Incoming>) -> Result<Response<B
         ("PURGE", _) => purge(shared, &request).await,
         (method, path) => {
             let text = format!(
-                "'{method} {path}' is nothing here: GET /status, GET /metrics, POST /invalidate, POST /why, POST /who, PURGE"
+                "'{method} {path}' is nothing here: expected GET /status, GET /health, GET /metrics, POST /invalidate, \
+                 POST /why, POST /who or PURGE"
             );
             Err((StatusCode::NOT_FOUND, text))
         }
@@ -305,6 +308,14 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
     Ok(response("application/json", how.purged(0, count).to_string()))
 }
 
+/// Whether stored responses can answer. Otherwise requests go to the application.
+fn health(shared: &Shared) -> Response<Body> {
+    let troubles = shared.coherence.troubles();
+    let status = if troubles.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let said = json!({"stored_responses_answer": troubles.is_empty(), "troubles": troubles});
+    with_status(status, response("application/json", said.to_string()))
+}
+
 fn status(shared: &Shared) -> Value {
     let (tally, (entries, bytes)) = (shared.counters.read(), shared.entries.size());
     let by_name = |counts: &[(&str, u64)]| -> serde_json::Map<String, Value> {
@@ -317,6 +328,7 @@ fn status(shared: &Shared) -> Value {
         "origin": shared.config.origin.to_string(),
         "hub_trouble": shared.coherence.trouble(),
         "homes": homes,
+        "troubles": shared.coherence.troubles(),
         "connections": tally.connections,
         "requests": tally.requests,
         "hits": tally.hits,
@@ -369,6 +381,8 @@ fn metrics(shared: &Shared) -> String {
     let (homes, away) = homes.fold((0, 0), |(homes, away), (_, why)| (homes + 1, away + u64::from(why.is_some())));
     add("homes", "gauge", homes);
     add("homes_away", "gauge", away);
+    add("coherence_away", "gauge", u64::from(!shared.coherence.troubles().is_empty()));
+    add("sources_away", "gauge", shared.coherence.sources_away().len() as u64);
     add("stored_responses", "gauge", entries as u64);
     add("stored_bytes", "gauge", bytes as u64);
     if let Some(Size { records, bytes, written, not_written, unreadable }) =

@@ -13,7 +13,7 @@ use crate::announcements::Announcements;
 use crate::config::Config;
 use crate::shared_home::{SharedHome, fnv1a};
 use coherence::{
-    AttachedHome, Cache, Changes, Dependency, HomeAddress, Matches, NotStored, Site, SiteConfig, SiteError,
+    AttachedHome, Cache, Changes, Dependency, HomeAddress, Matches, NotStored, Site, SiteConfig, SiteError, SourceName,
     ThreadTables, Ticket,
 };
 use net::Runtime;
@@ -209,6 +209,24 @@ impl Coherence {
             Home::Own(own) => own.0.updates().trouble().map(|why| why.to_string()),
             Home::Shared(homes) => homes.iter().find_map(SharedHome::trouble),
         }
+    }
+
+    /// The sources of changes that are away at a hub of this process.
+    pub(crate) fn sources_away(&self) -> Vec<SourceName> {
+        if let Home::Own(own) = &self.home { own.0.updates().sources_away() } else { Vec::new() }
+    }
+
+    /// Everything that keeps responses from being stored and answered with, in words.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        let own = || self.trouble().map(|why| format!("the hub is not reached: {why}"));
+        let home =
+            |(address, why): (&HomeAddress, Option<String>)| Some(format!("the home {address} is not used: {}", why?));
+        let sources = self.sources_away().into_iter().map(|name| format!("the watcher of the source {name} is away"));
+        let homes: Vec<String> = match &self.home {
+            Home::Own(_) => own().into_iter().collect(),
+            Home::Shared(_) => self.homes().filter_map(home).collect(),
+        };
+        homes.into_iter().chain(sources).collect()
     }
 
     /// The homes in other processes, and why one is not reached or not used.

@@ -22,6 +22,11 @@ pub enum Note {
     FieldMisread(String),
     /// A home has another hub than the others, and is not used.
     HomeRefused(String),
+    /// The hub, a home or a watcher is away: requests go to the application, as no stored response can be proved
+    /// current.
+    CoherenceAway(String),
+    /// The hub, the homes and the watchers are there again.
+    CoherenceBack,
     /// Updates name nothing that stored responses depend on. Said once, and again after an update that does.
     NamesUnmatched(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
@@ -37,6 +42,8 @@ impl Note {
             Self::OriginTls(_) => "origin-tls",
             Self::FieldMisread(_) => "field-misread",
             Self::HomeRefused(_) => "home-refused",
+            Self::CoherenceAway(_) => "coherence-away",
+            Self::CoherenceBack => "coherence-back",
             Self::NamesUnmatched(_) => "names-unmatched",
             Self::Disk(_) => "disk",
         }
@@ -50,6 +57,12 @@ impl fmt::Display for Note {
             Self::CertificatesRefused(why) => write!(f, "the certificates stay as they were: {why}"),
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
             Self::FieldMisread(what) | Self::HomeRefused(what) | Self::NamesUnmatched(what) => f.write_str(what),
+            Self::CoherenceAway(why) => {
+                write!(f, "stored responses cannot be proved current, and such requests go to the application: {why}")
+            }
+            Self::CoherenceBack => {
+                f.write_str("stored responses answer again: the hub, the homes and the watchers are there")
+            }
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }

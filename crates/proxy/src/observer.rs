@@ -16,6 +16,7 @@ const UNMATCHED_MIN: u64 = 20;
 #[derive(Debug, Default)]
 struct Observer {
     is_unmatched: bool,
+    troubles: Vec<String>,
 }
 
 /// Looks for as long as the proxy runs.
@@ -23,11 +24,25 @@ pub(crate) async fn observe(coherence: &Coherence, notes: &Notes) {
     let mut observer = Observer::default();
     loop {
         sleep(LOOK_EVERY).await;
+        observer.look_at_troubles(coherence, notes);
         observer.look_at_names(coherence, notes);
     }
 }
 
 impl Observer {
+    /// Whether the hub, a home or a watcher is away.
+    fn look_at_troubles(&mut self, coherence: &Coherence, notes: &Notes) {
+        let troubles = coherence.troubles();
+        if troubles == self.troubles {
+            return;
+        }
+        notes.say(match &troubles[..] {
+            [] => Note::CoherenceBack,
+            troubles => Note::CoherenceAway(troubles.join("; ")),
+        });
+        self.troubles = troubles;
+    }
+
     /// Whether updates name what stored responses depend on.
     fn look_at_names(&mut self, coherence: &Coherence, notes: &Notes) {
         let Some((Matches { updates, matched, unmatched }, named)) = coherence.matches() else { return };
