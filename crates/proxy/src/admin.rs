@@ -15,6 +15,7 @@
 //! With a token each request has to bring it. Without one the listener is on loopback, and whoever may connect may ask,
 //! but for web pages: a browser says `Origin`, or names a host that is no address.
 
+use crate::answers::AnsweredBy;
 use crate::body::Body;
 use crate::coherence::HubAway;
 use crate::explain;
@@ -323,6 +324,12 @@ fn status(shared: &Shared) -> Value {
     };
     let home =
         |(address, trouble): (&HomeAddress, Option<String>)| json!({"home": address.to_string(), "trouble": trouble});
+    let answers = &shared.counters.answers;
+    let statuses = answers.by_status().into_iter().map(|(status, count)| (status.to_string(), Value::from(count)));
+    let seconds = |from| {
+        let quantile = |percent| answers.quantile_s(from, percent);
+        json!({"p50": quantile(50), "p90": quantile(90), "p99": quantile(99)})
+    };
     let homes: Vec<Value> = shared.coherence.homes().map(home).collect();
     json!({
         "origin": shared.config.origin.to_string(),
@@ -333,6 +340,10 @@ fn status(shared: &Shared) -> Value {
         "requests": tally.requests,
         "hits": tally.hits,
         "waited": tally.waited,
+        "statuses": statuses.collect::<serde_json::Map<String, Value>>(),
+        "seconds": {"cache": seconds(AnsweredBy::Cache), "other": seconds(AnsweredBy::Other)},
+        "forwarded": by_name(&tally.forwarded),
+        "origin_errors": by_name(&tally.origin_errors),
         "not_stored": by_name(&tally.not_stored),
         "changes_misread": tally.changes_misread,
         "stored_responses": entries,
@@ -395,7 +406,10 @@ fn metrics(shared: &Shared) -> String {
         add("disk_not_written_total", "counter", not_written);
         add("disk_unreadable_total", "counter", unreadable);
     }
+    shared.counters.answers.write_metrics(&mut text);
     let by_reason = [
+        ("forwarded", tally.forwarded),
+        ("origin_errors", tally.origin_errors),
         ("not_stored", tally.not_stored),
         ("failed_handshakes", tally.failed_handshakes),
         ("refused_requests", tally.refusals),

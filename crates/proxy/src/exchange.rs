@@ -14,7 +14,8 @@
 
 use crate::activity::UnderWay;
 use crate::along::Along;
-use crate::answer::{along, hit, hit_status, not_stored_status, options, passed};
+use crate::answer::{along, hit, hit_status, is_hit, not_stored_status, options, passed};
+use crate::answers::AnsweredBy;
 use crate::body::{Answered, Body};
 use crate::client::Client;
 use crate::coherence::{HubAway, changed};
@@ -43,6 +44,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
@@ -78,18 +80,19 @@ impl Client {
         let under_way = UnderWay::begin(self.activity.clone());
         let shared = &self.worker.shared;
         shared.counters.requests.fetch_add(1, Relaxed);
+        let begun = Instant::now();
         match self.at_once(&mut request) {
-            Ok(Step::Answer(response)) => Answering::Now(Some(response.map(|body| Answered::new(body, under_way)))),
+            Ok(Step::Answer(response)) => Answering::Now(Some(answered(shared, begun, response, under_way))),
             Err(refusal) => {
                 shared.counters.refused(refusal);
-                Answering::Now(Some(refusal.response().map(|body| Answered::new(body, under_way))))
+                Answering::Now(Some(answered(shared, begun, refusal.response(), under_way)))
             }
             Ok(Step::Await) => Answering::Later(Box::pin(async move {
                 let answer = self.through(request).await.unwrap_or_else(|refusal| {
                     self.worker.shared.counters.refused(refusal);
                     refusal.response()
                 });
-                answer.map(|body| Answered::new(body, under_way))
+                answered(&self.worker.shared, begun, answer, under_way)
             })),
         }
     }
@@ -185,7 +188,9 @@ impl Client {
         };
         let target = Target::of(&Head::from(&head), self.scheme, origin)?;
         let forwarded = self.forwarded(&head, &target);
-        let response = self.worker.origin.send(RequestHead::of(&head, forwarded), upload).await?;
+        let response = self.worker.origin.send(RequestHead::of(&head, forwarded), upload).await;
+        shared.counters.forwarded(reason, response.as_ref().map(Response::status).map_err(|refusal| *refusal));
+        let response = response?;
         let mut status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
         // A change is no decision on what is stored under its key.
         if let (Some(_), Ok(key)) = (detail, target.key()) {
@@ -289,6 +294,13 @@ impl Client {
         tokio::spawn(fill.run(reply));
         Ok(receiver)
     }
+}
+
+/// The head of an answer is there, and is counted.
+fn answered(shared: &Shared, begun: Instant, response: Response<Body>, under_way: UnderWay) -> Response<Answered> {
+    let by = if is_hit(response.headers()) { AnsweredBy::Cache } else { AnsweredBy::Other };
+    shared.counters.answers.count(response.status(), by, begun.elapsed());
+    response.map(|body| Answered::new(body, under_way))
 }
 
 /// Removes what an unsafe request has changed, before its client is told that it has.

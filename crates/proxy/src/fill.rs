@@ -122,6 +122,8 @@ impl Fill {
             let head = RequestHead::of(&self.head, self.forwarded.clone());
             let response = self.worker.origin.send(head, Upload::Empty).await;
             let times = Times { requested, received: now() };
+            let outcome = response.as_ref().map(Response::status).map_err(|refusal| *refusal);
+            self.shared().counters.forwarded(self.need.reason, outcome);
             match response {
                 Err(refusal) => {
                     self.decided(CacheStatus { detail: Some(refusal.name()), ..self.status() }, None);

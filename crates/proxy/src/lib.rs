@@ -33,13 +33,14 @@
 //! | `observer` | what the proxy checks by itself, for its notes |
 //! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
-//! | `shared`, `counters` | what all threads look at; what happened how often |
+//! | `shared`, `counters`, `answers` | what all threads look at; what happened how often; answers by status and time |
 
 mod activity;
 mod admin;
 mod along;
 mod announcements;
 mod answer;
+mod answers;
 mod ask;
 mod body;
 mod certificates;
