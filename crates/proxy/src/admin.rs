@@ -19,6 +19,7 @@ use crate::answers::AnsweredBy;
 use crate::body::Body;
 use crate::coherence::HubAway;
 use crate::explain;
+use crate::ignored::without_ignored;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
 use crate::shared::{Editions, Shared};
 use crate::target::{Head, Target};
@@ -158,7 +159,7 @@ async fn route(shared: &Shared, request: Request<Incoming>) -> Result<Response<B
         ("POST", "/invalidate") => invalidate(shared, &body(request).await?).await,
         ("POST", "/why") => why(shared, &body(request).await?).await,
         ("POST", "/who") => who(shared, &body(request).await?),
-        ("PURGE", _) => purge(shared, &request).await,
+        ("PURGE", _) => purge(shared, request).await,
         (method, path) => {
             let text = format!(
                 "'{method} {path}' is nothing here: expected GET /status, GET /health, GET /metrics, POST /invalidate, \
@@ -180,8 +181,9 @@ fn wrong(text: String) -> Refused {
 }
 
 /// A URL, which names the key of stored responses.
-fn parse_url(url: &str) -> Result<Uri, Refused> {
+fn parse_url(shared: &Shared, url: &str) -> Result<Uri, Refused> {
     let uri: Option<Uri> = url.parse().ok();
+    let uri = uri.map(|uri| without_ignored(&shared.config.policy, &uri).unwrap_or(uri));
     let uri = uri.filter(|uri| KeyRef::of_uri(uri).is_ok());
     uri.ok_or_else(|| wrong(format!("'{url}' is no URL: expected http://HOST/PATH or https://HOST/PATH")))
 }
@@ -194,7 +196,7 @@ fn parse_dependency(name: &str) -> Result<Dependency, Refused> {
 async fn why(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
     let expected = r#"expected {"url": URL}"#;
     let Ask { url } = serde_json::from_slice(body).map_err(|error| wrong(format!("{error}; {expected}")))?;
-    let uri = parse_url(&url)?;
+    let uri = parse_url(shared, &url)?;
     let key = KeyRef::of_uri(&uri).map_err(|refusal| wrong(refusal.name().to_owned()))?;
     Ok(response("application/json", explain::why(shared, key).await.to_string()))
 }
@@ -217,7 +219,7 @@ async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Ref
     if batch.all {
         changed = vec![Dependency::ALL];
     }
-    let urls = batch.urls.iter().map(|url| parse_url(url)).collect::<Result<Vec<_>, _>>()?;
+    let urls = batch.urls.iter().map(|url| parse_url(shared, url)).collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<Key> = urls.iter().filter_map(|url| KeyRef::of_uri(url).ok()).map(KeyRef::to_key).collect();
     let how = if batch.soft { How::Soft } else { How::Hard };
     // Before they are let go of.
@@ -289,7 +291,11 @@ async fn announce(shared: &Shared, changed: Vec<Dependency>) -> Result<(), Refus
     })
 }
 
-async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<Body>, Refused> {
+async fn purge(shared: &Shared, mut request: Request<Incoming>) -> Result<Response<Body>, Refused> {
+    if let Some(uri) = without_ignored(&shared.config.policy, request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    let request = &request;
     if let Some(named) = Dependencies::read_purge(&shared.config.policy, request.headers()) {
         let expected =
             r#"expected names as in `Cache-Groups: "item:1", "list:bikes"` or `Surrogate-Key: item:1 list:bikes`"#;

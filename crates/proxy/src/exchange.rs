@@ -23,6 +23,7 @@ use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
 use crate::fills::{Join, Lead, Outcome};
 use crate::forward::{Way, count_down, has_passed, strip_named, wants_upgrade};
+use crate::ignored::without_ignored;
 use crate::misread::ALL_INVALIDATED;
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Paced;
@@ -100,6 +101,7 @@ impl Client {
     /// Answers what can be answered without waiting.
     fn at_once(&self, request: &mut Request<Incoming>) -> Result<Step, Refusal> {
         strip_named(request.headers_mut());
+        self.drop_ignored(request);
         let method = request.method().clone();
         if count_down(&method, request.headers_mut())? == Way::Here {
             return Ok(Step::Answer(options()));
@@ -121,6 +123,16 @@ impl Client {
                 Ok(Step::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
             }
             _ => Ok(Step::Await),
+        }
+    }
+
+    /// Takes out of a request what the operator has declared to make no difference: neither the cache nor the origin
+    /// sees it.
+    fn drop_ignored(&self, request: &mut Request<Incoming>) {
+        let policy = &self.worker.shared.config.policy;
+        policy.drop_ignored_cookies(request.headers_mut());
+        if let Some(uri) = without_ignored(policy, request.uri()) {
+            *request.uri_mut() = uri;
         }
     }
 

@@ -19,6 +19,7 @@
 //! | `connection`, `client`, `activity` | a client's connection, and when it has been slow for too long |
 //! | `exchange` | the way of a request |
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
+//! | `ignored` | URIs without parameters that make no difference |
 //! | `entries`, `entry`, `s3fifo`, `content` | stored responses: found, kept in memory, evicted, read |
 //! | `disk`, `disk_content` | those on disk: as records, and read in steps |
 //! | `fills`, `moments` | requests that meet, and which of them came before the origin was asked |
@@ -64,6 +65,7 @@ mod fills;
 mod forward;
 mod handshake;
 mod homes_together;
+mod ignored;
 pub mod limits;
 mod misread;
 mod moments;

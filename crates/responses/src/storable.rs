@@ -126,7 +126,7 @@ pub fn store(
     let lifetime = if let Some(seconds) = freshness::explicit(&control, response) {
         Lifetime { seconds, heuristic: false }
     } else {
-        may_guess(request, response, &control)?;
+        may_guess(policy, request, response, &control)?;
         let seconds = freshness::heuristic(&policy.heuristic, response, !dependencies.is_empty());
         Lifetime { seconds, heuristic: true }
     };
@@ -187,14 +187,19 @@ fn withholds_a_deciding_field(policy: &Policy, headers: &HeaderMap, control: &Re
 }
 
 /// May a lifetime be guessed for a response that states none?
-fn may_guess(request: &Request<'_>, response: &Response<'_>, control: &ResponseControl) -> Result<(), NotStored> {
+fn may_guess(
+    policy: &Policy,
+    request: &Request<'_>,
+    response: &Response<'_>,
+    control: &ResponseControl,
+) -> Result<(), NotStored> {
     if control.public {
         return Ok(());
     }
     if !freshness::is_heuristically_cacheable(response.status) {
         return Err(NotStored::NoFreshness);
     }
-    if request.headers.contains_key(header::COOKIE) {
+    if policy.has_other_cookies(request.headers) {
         return Err(NotStored::Cookies);
     }
     Ok(())

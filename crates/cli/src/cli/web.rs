@@ -161,6 +161,18 @@ pub(crate) struct PolicyArgs {
     /// The longest such lifetime, in seconds.
     #[arg(long, value_name = "S", default_value_t = 86400)]
     pub(crate) guess_max: u32,
+    /// A parameter of queries that makes no difference, such as `fbclid`, or all that begin alike, such as `utm_*`.
+    /// Neither the key nor the application's request has it. May be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) ignore_query: Vec<responses::NamePattern>,
+    /// A cookie of requests that makes no difference, such as `_fbp`, or all that begin alike, such as `_ga*`. The
+    /// application does not get it. May be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) ignore_cookie: Vec<responses::NamePattern>,
+    /// A cookie whose value every response differs by, such as `lang`: it is part of the key. May be given several
+    /// times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key_cookie: Vec<responses::CookieName>,
     /// Clients cannot have a stored response validated: of their Cache-Control only `only-if-cached` is followed.
     #[arg(long)]
     pub(crate) ignore_reloads: bool,

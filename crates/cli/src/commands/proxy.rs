@@ -154,6 +154,9 @@ fn policy(args: &PolicyArgs) -> Policy {
         dependency_fields: or_usual(&args.dependency_field, usual.dependency_fields),
         dependencies_max: args.dependencies_max.into(),
         targeted_fields: or_usual(&args.targeted_field, usual.targeted_fields),
+        ignored_query: args.ignore_query.clone(),
+        ignored_cookies: args.ignore_cookie.clone(),
+        key_cookies: args.key_cookie.clone(),
         codings: or_usual(&args.coding, usual.codings),
         heuristic: Heuristic {
             percent: args.guess_percent.into(),

@@ -1,7 +1,7 @@
 //! Stored responses answer, as `responses` decides.
 
 use crate::harness::{Answer, Client, Origin, config, proxy, response};
-use proxy::{BrowserCache, Proxy};
+use proxy::{BrowserCache, Changes, Proxy, invalidate};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
@@ -369,4 +369,35 @@ fn the_memory_for_responses_is_bounded() {
     let (entries, bytes) = proxy.stored();
     assert!((5..=10).contains(&entries) && bytes <= 100_000, "{entries} entries of {bytes} bytes");
     assert!(client.get("/99").is_hit(), "the newest is there");
+}
+
+/// The ways in which an operator of nginx or Varnish keeps tracking parameters and cookies from multiplying pages.
+#[test]
+fn what_is_ignored_reaches_neither_the_key_nor_the_application() {
+    let origin = Origin::start(|request| {
+        let cookie = request.headers().get("cookie").map_or("none", |value| value.to_str().unwrap());
+        let body = format!("{} {cookie}", request.uri());
+        response(200, &[("cache-groups", "\"item\"")], body)
+    });
+    let mut config = config(origin.address);
+    config.policy.ignored_query = vec!["utm_*".parse().unwrap()];
+    config.policy.ignored_cookies = vec!["_ga*".parse().unwrap()];
+    config.policy.key_cookies = vec!["lang".parse().unwrap()];
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address());
+    let mut ask = |path: &str, cookie: &str| {
+        let answer = client.ask("GET", path, &format!("Cookie: {cookie}\r\n"));
+        (answer.text().to_owned(), answer.is_hit())
+    };
+    let is = |text: &str, is_hit: bool| (text.to_owned(), is_hit);
+    assert_eq!(ask("/a?utm_source=x&b=1", "_ga=1; lang=de"), is("/a?b=1 lang=de", false));
+    assert_eq!(ask("/a?b=1&utm_medium=y", "lang=de; _ga_Z=2"), is("/a?b=1 lang=de", true));
+    assert_eq!(ask("/a?b=1", "lang=en"), is("/a?b=1 lang=en", false));
+    assert_eq!(ask("/a?b=1", "lang=de"), is("/a?b=1 lang=de", true));
+    assert_eq!(ask("/c?utm_source=x", "_ga=1"), is("/c none", false));
+    assert_eq!(ask("/c", "_ga=2"), is("/c none", true));
+    let changes = Changes { urls: vec!["http://shop.example/c?utm_source=mail".to_owned()], ..Changes::default() };
+    invalidate(&proxy.admin_address().unwrap().to_string(), None, &changes).unwrap();
+    assert!(!ask("/c", "_ga=2").1, "an operator's URL is read as a client's is");
 }
