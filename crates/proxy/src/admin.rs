@@ -398,6 +398,9 @@ fn metrics(shared: &Shared) -> String {
     let (homes, away) = homes.fold((0, 0), |(homes, away), (_, why)| (homes + 1, away + u64::from(why.is_some())));
     add("homes", "gauge", homes);
     add("homes_away", "gauge", away);
+    if let Some(log) = &shared.access_log {
+        add("access_log_lost_total", "counter", log.lost());
+    }
     add("coherence_away", "gauge", u64::from(!shared.coherence.troubles().is_empty()));
     add("sources_away", "gauge", shared.coherence.sources_away().len() as u64);
     add("stored_responses", "gauge", entries as u64);

@@ -12,6 +12,7 @@
 //!   fill: to the origin, and the response into the cache
 //! ```
 
+use crate::access_log::Logged;
 use crate::activity::UnderWay;
 use crate::along::Along;
 use crate::answer::{along, hit, hit_status, is_hit, not_stored_status, options, passed};
@@ -82,18 +83,19 @@ impl Client {
         let shared = &self.worker.shared;
         shared.counters.requests.fetch_add(1, Relaxed);
         let begun = Instant::now();
+        let logged = shared.access_log.as_ref().map(|log| Logged::new(log, self.peer.ip(), now(), &request));
         match self.at_once(&mut request) {
-            Ok(Step::Answer(response)) => Answering::Now(Some(answered(shared, begun, response, under_way))),
+            Ok(Step::Answer(response)) => Answering::Now(Some(answered(shared, begun, response, under_way, logged))),
             Err(refusal) => {
                 shared.counters.refused(refusal);
-                Answering::Now(Some(answered(shared, begun, refusal.response(), under_way)))
+                Answering::Now(Some(answered(shared, begun, refusal.response(), under_way, logged)))
             }
             Ok(Step::Await) => Answering::Later(Box::pin(async move {
                 let answer = self.through(request).await.unwrap_or_else(|refusal| {
                     self.worker.shared.counters.refused(refusal);
                     refusal.response()
                 });
-                answered(&self.worker.shared, begun, answer, under_way)
+                answered(&self.worker.shared, begun, answer, under_way, logged)
             })),
         }
     }
@@ -309,10 +311,19 @@ impl Client {
 }
 
 /// The head of an answer is there, and is counted.
-fn answered(shared: &Shared, begun: Instant, response: Response<Body>, under_way: UnderWay) -> Response<Answered> {
+fn answered(
+    shared: &Shared,
+    begun: Instant,
+    response: Response<Body>,
+    under_way: UnderWay,
+    mut logged: Option<Box<Logged>>,
+) -> Response<Answered> {
     let by = if is_hit(response.headers()) { AnsweredBy::Cache } else { AnsweredBy::Other };
     shared.counters.answers.count(response.status(), by, begun.elapsed());
-    response.map(|body| Answered::new(body, under_way))
+    if let Some(logged) = &mut logged {
+        logged.answered(response.status(), response.headers());
+    }
+    response.map(|body| Answered::new(body, under_way).log(logged))
 }
 
 /// Removes what an unsafe request has changed, before its client is told that it has.

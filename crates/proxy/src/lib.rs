@@ -32,10 +32,12 @@
 //! | `misread` | fields of the origin that could not be read, counted and told |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
 //! | `observer` | what the proxy checks by itself, for its notes |
+//! | `access_log` | a line for each request |
 //! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
 //! | `shared`, `counters`, `answers` | what all threads look at; what happened how often; answers by status and time |
 
+mod access_log;
 mod activity;
 mod admin;
 mod along;
@@ -91,6 +93,7 @@ mod url;
 mod worker;
 
 pub use ::coherence::{HomeAddress, SiteConfig};
+pub use access_log::{AccessLogConfig, AccessLogFormat};
 pub use ask::{AskError, Changes, invalidate, who, why};
 pub use certificates::CertificateFiles;
 pub use config::{BrowserCache, Config, DiskConfig};

@@ -22,6 +22,8 @@ pub enum Note {
     FieldMisread(String),
     /// A home has another hub than the others, and is not used.
     HomeRefused(String),
+    /// The access log cannot be written. Said once, and again after it could be written.
+    AccessLog(String),
     /// The hub, a home or a watcher is away: requests go to the application, as no stored response can be proved
     /// current.
     CoherenceAway(String),
@@ -42,6 +44,7 @@ impl Note {
             Self::OriginTls(_) => "origin-tls",
             Self::FieldMisread(_) => "field-misread",
             Self::HomeRefused(_) => "home-refused",
+            Self::AccessLog(_) => "access-log",
             Self::CoherenceAway(_) => "coherence-away",
             Self::CoherenceBack => "coherence-back",
             Self::NamesUnmatched(_) => "names-unmatched",
@@ -57,6 +60,7 @@ impl fmt::Display for Note {
             Self::CertificatesRefused(why) => write!(f, "the certificates stay as they were: {why}"),
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
             Self::FieldMisread(what) | Self::HomeRefused(what) | Self::NamesUnmatched(what) => f.write_str(what),
+            Self::AccessLog(why) => write!(f, "the access log: {why}"),
             Self::CoherenceAway(why) => {
                 write!(f, "stored responses cannot be proved current, and such requests go to the application: {why}")
             }

@@ -62,8 +62,10 @@ impl Proxy {
         let coherence = Coherence::start(config, &runtime).map_err(StartError::site)?;
         let entries = open_entries(config)?;
         let (threads, connections) = (config.threads.max(1), config.limits.connections);
+        let shared = Shared::new(settings, coherence, entries);
+        let shared = shared.map_err(|why| StartError::new("cannot write the access log", why))?;
         let mut proxy = Self {
-            editions: Arc::new(Editions::new(Shared::new(settings, coherence, entries))),
+            editions: Arc::new(Editions::new(shared)),
             address,
             admin: admin.as_ref().map(|(_, address)| *address),
             certificates,
@@ -163,7 +165,9 @@ impl Proxy {
             certificates.set(loaded);
         }
         self.editions.advance(settings);
-        self.editions.now().notes.origin_tls_again();
+        let shared = self.editions.now();
+        shared.notes.origin_tls_again();
+        shared.access_log.iter().for_each(|log| log.reopen());
         Ok(left)
     }
 

@@ -106,7 +106,32 @@ pub(crate) struct ProxyArgs {
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
     #[command(flatten)]
+    pub(crate) log: LogArgs,
+    #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+}
+
+/// The options of `thorp proxy` about its access log.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Logging")]
+pub(crate) struct LogArgs {
+    /// A file to which a line is appended for each request, when its answer has been given. It is opened again at
+    /// SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) access_log: Option<PathBuf>,
+    /// The form of these lines: that of Apache and nginx, or JSON, which also has the time that the answer took and
+    /// what the cache has done.
+    #[arg(long, value_name = "FORMAT", default_value = "combined", value_enum, requires = "access_log")]
+    pub(crate) access_log_format: LogFormat,
+}
+
+/// The values of `--access-log-format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// The combined format.
+    Combined,
+    /// An object a line.
+    Json,
 }
 
 const PROXY_HELP: &str = "\

@@ -3,12 +3,14 @@
 mod file;
 
 use super::invalidate::token;
-use crate::cli::{BrowserCache, PolicyArgs, ProxyArgs};
+use crate::cli::{BrowserCache, LogArgs, LogFormat, PolicyArgs, ProxyArgs};
 use crate::error::usage;
 use crate::output::Output;
 use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
-use proxy::{CertificateFiles, Config, DiskConfig, Limits, Note, Proxy, Scheme, Tally};
+use proxy::{
+    AccessLogConfig, AccessLogFormat, CertificateFiles, Config, DiskConfig, Limits, Note, Proxy, Scheme, Tally,
+};
 use responses::{Coherence, Heuristic, Policy, RequestDirectives};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -45,7 +47,12 @@ pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(stop);
     }
-    if args.config.is_some() || !args.tls_cert.is_empty() || args.origin_ca.is_some() || args.token_file.is_some() {
+    if args.config.is_some()
+        || args.log.access_log.is_some()
+        || !args.tls_cert.is_empty()
+        || args.origin_ca.is_some()
+        || args.token_file.is_some()
+    {
         when_hung_up(move || reload.send(Event::Reload).unwrap_or_default())?;
     }
     say_ready(&proxy, output)?;
@@ -102,6 +109,7 @@ fn config(args: &ProxyArgs) -> Result<Config> {
         BrowserCache::NoCache => proxy::BrowserCache::NoCache,
         BrowserCache::AsIs => proxy::BrowserCache::AsIs,
     };
+    config.access_log = access_log(&args.log);
     let Limits { connections, .. } = config.limits;
     if args.tls_cert.len() != args.tls_key.len() {
         let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
@@ -145,6 +153,14 @@ fn config(args: &ProxyArgs) -> Result<Config> {
         ..config.limits
     };
     Ok(config)
+}
+
+fn access_log(args: &LogArgs) -> Option<AccessLogConfig> {
+    let format = match args.access_log_format {
+        LogFormat::Combined => AccessLogFormat::Combined,
+        LogFormat::Json => AccessLogFormat::Json,
+    };
+    args.access_log.clone().map(|path| AccessLogConfig { path, format })
 }
 
 fn policy(args: &PolicyArgs) -> Policy {

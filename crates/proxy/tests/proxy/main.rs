@@ -1,5 +1,6 @@
 //! The proxy as its clients and its origin meet it: real connections, hostile bytes.
 
+mod access_log;
 mod admin;
 mod caching;
 mod coherence;
