@@ -25,8 +25,8 @@ pub(crate) use volume::{
     VolumeStatusArgs,
 };
 pub(crate) use web::{
-    BrowserCache, HomeArgs, InvalidateArgs, PolicyArgs, ProxyArgs, ShopArgs, Source, VerifyArgs, WatchArgs, WatchTask,
-    WhoArgs, WhyArgs,
+    BrowserCache, HomeArgs, InvalidateArgs, LogArgs, LogFormat, PolicyArgs, ProxyArgs, ShopArgs, Source, VerifyArgs,
+    WatchArgs, WatchTask, WhoArgs, WhyArgs,
 };
 
 /// Where a store listens when nobody says otherwise.

@@ -4,7 +4,7 @@ use crate::ask::ask;
 use crate::call::Called;
 use crate::mapping::Mapping;
 use crate::version_table::{Far, FarTable, Here, Near, Remote, VersionTable};
-use homes::{Answer, Attached, Dependency, Home, NotStored, Proof, Question, Table, Ticket};
+use homes::{Answer, Attached, Dependency, Home, Matches, NotStored, Proof, Question, Table, Ticket};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -107,6 +107,15 @@ impl Cache {
     pub fn slots_of<C: FromIterator<u32>>(&self, dependency: &Dependency) -> Option<C> {
         match &self.0 {
             Way::Here(here) => Some(here.home.look(|home| home.slots_of(dependency).collect())),
+            Way::Near(..) | Way::Far(..) => None,
+        }
+    }
+
+    /// How updates have named what is stored at the home, and a name that stored responses depend on; `None` where the
+    /// home is another process.
+    pub fn matches(&self) -> Option<(Matches, Option<Dependency>)> {
+        match &self.0 {
+            Way::Here(here) => Some(here.home.look(|home| (home.matches().clone(), home.named_dependency()))),
             Way::Near(..) | Way::Far(..) => None,
         }
     }

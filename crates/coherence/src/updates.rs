@@ -146,6 +146,14 @@ impl Updates {
         }
     }
 
+    /// The sources that are away at a hub of this process, or have not caught up.
+    pub fn sources_away(&self) -> Vec<SourceName> {
+        match &self.0 {
+            Way::Here(hub) => hub.look(|hub| hub.sources_away().cloned().collect()),
+            Way::Far { .. } => Vec::new(),
+        }
+    }
+
     /// The clock that leases are of: it goes on while the machine sleeps.
     pub fn now(&self) -> Time {
         self.driver().now()

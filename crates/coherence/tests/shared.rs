@@ -2,7 +2,7 @@
 
 mod common;
 
-use coherence::{AttachedHome, Claim, HomeAddress, HomeServer, NotStored, ShareConfig, SiteConfig};
+use coherence::{AttachedHome, Claim, HomeAddress, HomeServer, NotStored, OneHub, ShareConfig, SiteConfig};
 use common::{LEASE, PATIENCE, item, stored, until};
 use net::Runtime;
 use std::io::{Read, Write};
@@ -162,4 +162,41 @@ fn two_homes_do_not_share_a_socket() {
     let error = HomeServer::start(&ShareConfig { socket: Some(folder.socket()), ..ShareConfig::default() }, &runtime)
         .unwrap_err();
     assert!(error.to_string().contains("home"), "{error}");
+}
+
+/// Two homes with hubs of their own, and two with one hub: a probe tells them apart, in both directions.
+#[tokio::test(flavor = "multi_thread")]
+async fn homes_with_different_hubs_are_told_from_those_with_one() {
+    let (folders, runtime) = ([(); 3].map(|()| Folder::new()), Runtime::start().unwrap());
+    let start = |folder: &Folder, site: SiteConfig| {
+        let config = ShareConfig {
+            site: SiteConfig { lease: LEASE, responses_max: 100, ..site },
+            socket: Some(folder.socket()),
+            ..ShareConfig::default()
+        };
+        HomeServer::start(&config, &runtime).unwrap()
+    };
+    let with_hub = SiteConfig { listen: Some("127.0.0.1:0".parse().unwrap()), ..SiteConfig::default() };
+    let first = start(&folders[0], with_hub);
+    let hub = first.hub_address().unwrap().to_string();
+    let _same = start(&folders[1], SiteConfig { hub: Some(hub), ..SiteConfig::default() });
+    let _other = start(&folders[2], SiteConfig::default());
+    let [first, same, other] = folders.each_ref().map(|folder| attach(&folder.socket(), &runtime));
+    for home in [&first, &same, &other] {
+        stored(&home.cache(), &item(1)).await;
+    }
+    let known = async |one: &AttachedHome, other: &AttachedHome| loop {
+        match one.has_hub_of(other).await {
+            OneHub::Unknown => {}
+            known => break known,
+        }
+    };
+    for (one, another, expected) in [
+        (&first, &same, OneHub::Same),
+        (&same, &first, OneHub::Same),
+        (&first, &other, OneHub::Different),
+        (&other, &same, OneHub::Different),
+    ] {
+        assert_eq!(timeout(PATIENCE, known(one, another)).await.unwrap(), expected);
+    }
 }

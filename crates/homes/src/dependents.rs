@@ -12,6 +12,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use protocol::homes::Dependency;
 
+/// The names that are looked at for an example.
+const EXAMPLES_MAX: usize = 4096;
+
 /// Stands for the end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -115,6 +118,18 @@ impl Dependents {
             at = edge.next;
             Dependency::new(Bytes::copy_from_slice(&self.names[edge.name as usize].text))
         })
+    }
+
+    /// Whether a slot depends on something that has a name of its own.
+    pub(crate) fn has_names(&self) -> bool {
+        self.numbers.len() > usize::from(self.find(Dependency::ALL.name()).is_some())
+    }
+
+    /// A name that is neither that of everything nor of a URL, if one is among the first.
+    pub(crate) fn named(&self) -> Option<Dependency> {
+        let texts = self.names.iter().take(EXAMPLES_MAX).filter(|name| name.first != NONE).map(|name| &name.text);
+        let mut own = texts.filter(|text| text.as_ref() != Dependency::ALL.name() && !text.starts_with(b"url "));
+        own.next().and_then(|text| Dependency::new(Bytes::copy_from_slice(text)))
     }
 
     fn find(&self, text: &[u8]) -> Option<u32> {

@@ -63,12 +63,25 @@ pub struct Home<M = Box<[AtomicU64]>> {
     marks: Marks,
     caches: Caches,
     link: Link,
+    matches: Matches,
     /// It has taken its lease back, and told its hub.
     has_left: bool,
     /// The end of the longest lease that its table had. A reader on another machine may have seen it.
     leased: Time,
     is_over: bool,
     outputs: VecDeque<Output>,
+}
+
+/// How updates have named what stored responses depend on, since the home began. An application and a map that spell
+/// names in different ways never meet: nothing is updated by that, and nothing fails.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matches {
+    /// Updates that named something while responses were stored that name something, [`Dependency::ALL`] left out.
+    pub updates: u64,
+    /// Updates that named a dependency of a stored response.
+    pub matched: u64,
+    /// A name of the last one that did not.
+    pub unmatched: Option<Dependency>,
 }
 
 /// The slots that no response has.
@@ -120,6 +133,7 @@ impl<M: Memory> Home<M> {
             marks: Marks::new(remembered_max, broken),
             caches: Caches::new(),
             link: Link::default(),
+            matches: Matches::default(),
             has_left: false,
             leased: Time::ZERO,
             is_over: false,
@@ -182,6 +196,16 @@ impl<M: Memory> Home<M> {
     /// The number of stored responses that depend on it.
     pub fn dependents(&self, dependency: &Dependency) -> usize {
         self.dependents.of(dependency).count()
+    }
+
+    /// How updates have named what is stored here.
+    pub fn matches(&self) -> &Matches {
+        &self.matches
+    }
+
+    /// A name that stored responses depend on and that an application has given.
+    pub fn named_dependency(&self) -> Option<Dependency> {
+        self.dependents.named()
     }
 
     /// The slots of the stored responses that depend on it.
@@ -248,8 +272,23 @@ impl<M: Memory> Home<M> {
         self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
     }
 
+    /// Counts whether an update names what is stored here.
+    fn compare(&mut self, dependencies: &[Dependency]) {
+        let Some(first) = dependencies.first() else { return };
+        if dependencies.contains(&Dependency::ALL) || !self.dependents.has_names() {
+            return;
+        }
+        self.matches.updates += 1;
+        if dependencies.iter().any(|dependency| self.dependents.of(dependency).next().is_some()) {
+            self.matches.matched += 1;
+        } else {
+            self.matches.unmatched = Some(first.clone());
+        }
+    }
+
     fn mark(&mut self, mark: Mark) {
         let Mark { update, dependencies } = mark;
+        self.compare(&dependencies);
         for dependency in &dependencies {
             if *dependency == Dependency::ALL {
                 self.flush();

@@ -177,6 +177,11 @@ impl Hub {
         !self.waiting.contains(&update)
     }
 
+    /// Returns the sources that are away or have not caught up. Until then nothing is stored.
+    pub fn sources_away(&self) -> impl Iterator<Item = &SourceName> {
+        self.sources.away()
+    }
+
     /// Whether it has ended: nothing is released any more.
     pub fn is_over(&self) -> bool {
         self.is_over
@@ -409,7 +414,7 @@ impl Machine for Hub {
         let row = [
             ("homes", self.homes.values().filter(|home| home.port.is_some()).count().into()),
             ("updaters", self.updaters.len().into()),
-            ("sources_away", self.sources.away().into()),
+            ("sources_away", self.sources.away().count().into()),
             ("updates_under_way", self.updates.len().into()),
             ("updates_released", self.released.into()),
         ];

@@ -43,7 +43,7 @@ mod updater;
 
 pub use attached::{Answer, Attached, Question};
 pub use caches::{CHANGES, Change, ChangeId};
-pub use home::{Home, HomeConfig};
+pub use home::{Home, HomeConfig, Matches};
 pub use hub::{Hub, HubConfig};
 pub use look_ups::{Clock, Found, LookUps, Responder, Wanted};
 pub use protocol::caches::{NotStored, Proof, Ticket};

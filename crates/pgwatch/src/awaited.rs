@@ -42,17 +42,13 @@ impl Awaited {
 
     /// The server's list of standbys was read. Says whether commits wait no more that did, or were about to be shown to.
     pub(crate) fn listed(&mut self, names: &str) -> bool {
-        let slot = &self.config.slot;
-        let is_required = Standbys::parse(names).is_some_and(|standbys| standbys.requires(slot));
-        match self.state {
-            State::NotListed if is_required => self.state = State::Proving(prove(self.config.clone())),
-            State::Proving(_) | State::Proven if is_required => {}
-            _ => {
-                let was_listed = !matches!(self.state, State::NotListed);
-                self.state = State::NotListed;
-                self.why_not = Some(format!("synchronous_standby_names is '{names}', without {slot}"));
-                return was_listed;
-            }
+        if let Some(why_not) = Standbys::why_not(names, &self.config.slot) {
+            let was_listed = !matches!(self.state, State::NotListed);
+            (self.state, self.why_not) = (State::NotListed, Some(why_not));
+            return was_listed;
+        }
+        if matches!(self.state, State::NotListed) {
+            self.state = State::Proving(prove(self.config.clone()));
         }
         false
     }

@@ -29,6 +29,7 @@ pub async fn check(config: &WatchConfig) -> Result<Vec<Finding>, WatchError> {
     findings.triggers().await?;
     findings.tables().await?;
     findings.truncations().await?;
+    findings.names();
     findings.found.sort_by_key(|finding| finding.severity);
     Ok(findings.found)
 }
@@ -91,9 +92,8 @@ impl Findings<'_> {
 
     async fn standbys(&mut self) -> Result<(), WatchError> {
         let names = show(self.client, "synchronous_standby_names").await?;
-        let is_required = Standbys::parse(&names).is_some_and(|standbys| standbys.requires(&self.config.slot));
-        if !is_required {
-            let text = format!("synchronous_standby_names is '{names}': commits do not wait for {}", self.config.slot);
+        if let Some(why) = Standbys::why_not(&names, &self.config.slot) {
+            let text = format!("commits do not wait for {}: {why}", self.config.slot);
             self.find(Severity::Broken, text, "set it up; all names of the list have to be waited for");
         }
         Ok(())
@@ -288,6 +288,15 @@ impl Findings<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Names that no response can have in `Cache-Groups`: a string of structured fields is of printable ASCII (RFC
+    /// 9651).
+    fn names(&mut self) {
+        for name in self.config.map.unsayable() {
+            let text = format!("the map has the name '{name}', which no response can say in Cache-Groups");
+            self.find(Severity::Hole, text, "use letters, digits and signs of ASCII in the map and in the responses");
+        }
     }
 
     /// Whether the stream tells a partition's changes as those of the table that it is part of.

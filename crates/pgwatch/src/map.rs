@@ -11,7 +11,7 @@
 
 use coherence::Dependency;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The largest file, in bytes.
@@ -45,6 +45,15 @@ pub(crate) struct Template(pub(crate) Vec<Piece>);
 pub(crate) enum Piece {
     Text(String),
     Column(String),
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(text),
+            Piece::Column(column) => write!(f, "{{{column}}}"),
+        })
+    }
 }
 
 /// Why a map is refused.
@@ -134,6 +143,16 @@ impl Map {
         self.others.whole.contains(&Dependency::ALL)
     }
 
+    /// The names of rules that are not printable ASCII, columns left out.
+    pub(crate) fn unsayable(&self) -> impl Iterator<Item = String> {
+        let rules = || self.tables.values().chain([&self.others]);
+        let rows = rules().flat_map(|rules| &rules.rows).map(ToString::to_string);
+        let whole = rules().flat_map(|rules| &rules.whole);
+        let whole = whole.map(|dependency| String::from_utf8_lossy(dependency.name()).into_owned());
+        let names: BTreeSet<String> = rows.chain(whole).collect();
+        names.into_iter().filter(|name| !name.bytes().all(|byte| (b' '..=b'~').contains(&byte)))
+    }
+
     /// The full names of the tables that have rules, with the columns that these read.
     pub fn tables(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
         self.tables.iter().map(|(name, rules)| {
@@ -206,6 +225,13 @@ mod tests {
         assert_eq!(map.tables().collect::<Vec<_>>(), [("public.items", vec!["id"])]);
         assert_eq!(Map::parse("").unwrap().rules("a.b").whole, [Dependency::ALL]);
         assert_eq!(Map::parse("").unwrap(), Map::everything());
+    }
+
+    #[test]
+    fn names_that_no_response_can_say_are_found() {
+        let text = "[tables.\"public.items\"]\nrows = [\"artículo:{id}\", \"item:{id}\"]\nwhole = [\"tab\\there\"]\n";
+        let map = Map::parse(text).unwrap();
+        assert_eq!(map.unsayable().collect::<Vec<_>>(), ["artículo:{id}", "tab\there"]);
     }
 
     #[test]

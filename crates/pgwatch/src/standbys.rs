@@ -42,6 +42,29 @@ impl Standbys {
         is_named && self.waits_for_all()
     }
 
+    /// Why commits do not wait for this one by the setting, and the setting that has them wait; `None` if they do.
+    pub(crate) fn why_not(setting: &str, name: &str) -> Option<String> {
+        let said = format!("synchronous_standby_names is '{setting}'");
+        let Some(list) = Self::parse(setting) else {
+            return Some(format!("{said}, which is not a list of standbys"));
+        };
+        let is_named = list.names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        if is_named && list.waits_for_all() {
+            return None;
+        }
+        if list.names.iter().any(|other| other == "*") {
+            return Some(format!("{said}, where any standby may stand for '*': name each one, {name} among them"));
+        }
+        if !is_named {
+            return Some(format!("{said}, without {name}"));
+        }
+        let (count, names) = (list.count, list.names.len());
+        let needed = Self { count: names, ..list };
+        Some(format!(
+            "{said}, which names {name} and lets commits go when {count} of {names} have confirmed: expected '{needed}'"
+        ))
+    }
+
     /// The list with this one; `None` if no list says that this one is waited for, and the others as before.
     pub(crate) fn with(&self, name: &str) -> Option<Self> {
         if self.names.is_empty() {
@@ -113,6 +136,30 @@ mod tests {
         let requires = |text: &str| Standbys::parse(text).unwrap().requires("watch");
         assert!(requires("watch") && requires("FIRST 2 (a, watch)") && requires("ANY 1 (\"watch\")"));
         assert!(!requires("") && !requires("FIRST 1 (watch, a)") && !requires("a") && !requires("*"));
+    }
+
+    #[test]
+    fn the_reason_for_which_nobody_waits_names_the_watcher_as_the_list_does() {
+        let why_not = |text: &str| Standbys::why_not(text, "watch");
+        assert_eq!(why_not("watch"), None);
+        assert_eq!(why_not("ANY 2 (watch, a)"), None);
+        for (text, expected) in [
+            ("", ", without watch"),
+            ("a", ", without watch"),
+            (
+                "FIRST 1 (watch, a)",
+                "which names watch and lets commits go when 1 of 2 have confirmed: expected 'FIRST 2 (\"watch\", \"a\")'",
+            ),
+            ("watch, a, b", "when 1 of 3 have confirmed: expected 'FIRST 3 (\"watch\", \"a\", \"b\")'"),
+            ("FIRST 2 (watch, *)", "any standby may stand for '*'"),
+            ("FIRST x (watch)", "which is not a list of standbys"),
+        ] {
+            let why = why_not(text).unwrap();
+            assert!(
+                why.starts_with(&format!("synchronous_standby_names is '{text}'")) && why.contains(expected),
+                "{why}"
+            );
+        }
     }
 
     #[test]

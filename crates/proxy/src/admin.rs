@@ -3,6 +3,7 @@
 //! | request | does |
 //! |---|---|
 //! | `GET /status` | counts and sizes, as JSON |
+//! | `GET /health` | 200, or 503 with the reasons while the hub, a home or a watcher is away |
 //! | `GET /metrics` | the same for Prometheus |
 //! | `POST /invalidate` | a batch: `{"dependencies": [...], "urls": [...], "all": false, "soft": false}` |
 //! | `POST /why` | `{"url": URL}`: what is stored for it, and what was decided last |
@@ -14,13 +15,15 @@
 //! With a token each request has to bring it. Without one the listener is on loopback, and whoever may connect may ask,
 //! but for web pages: a browser says `Origin`, or names a host that is no address.
 
+use crate::answers::AnsweredBy;
 use crate::body::Body;
 use crate::coherence::HubAway;
 use crate::explain;
+use crate::ignored::without_ignored;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
 use crate::shared::{Editions, Shared};
 use crate::target::{Head, Target};
-use ::coherence::{Dependency, HomeAddress};
+use ::coherence::{Dependency, HomeAddress, Matches};
 use bytes::Bytes;
 use diskcache::Size;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
@@ -30,7 +33,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use net::ConnectError;
 use responses::{Dependencies, Key, KeyRef};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -152,14 +154,16 @@ fn is_same(said: &[u8], token: &[u8]) -> bool {
 async fn route(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>, Refused> {
     match (request.method().as_str(), request.uri().path()) {
         ("GET", "/status") => Ok(response("application/json", status(shared).to_string())),
+        ("GET", "/health") => Ok(health(shared)),
         ("GET", "/metrics") => Ok(response("text/plain; version=0.0.4", metrics(shared))),
         ("POST", "/invalidate") => invalidate(shared, &body(request).await?).await,
         ("POST", "/why") => why(shared, &body(request).await?).await,
         ("POST", "/who") => who(shared, &body(request).await?),
-        ("PURGE", _) => purge(shared, &request).await,
+        ("PURGE", _) => purge(shared, request).await,
         (method, path) => {
             let text = format!(
-                "'{method} {path}' is nothing here: GET /status, GET /metrics, POST /invalidate, POST /why, POST /who, PURGE"
+                "'{method} {path}' is nothing here: expected GET /status, GET /health, GET /metrics, POST /invalidate, \
+                 POST /why, POST /who or PURGE"
             );
             Err((StatusCode::NOT_FOUND, text))
         }
@@ -177,8 +181,9 @@ fn wrong(text: String) -> Refused {
 }
 
 /// A URL, which names the key of stored responses.
-fn parse_url(url: &str) -> Result<Uri, Refused> {
+fn parse_url(shared: &Shared, url: &str) -> Result<Uri, Refused> {
     let uri: Option<Uri> = url.parse().ok();
+    let uri = uri.map(|uri| without_ignored(&shared.config.policy, &uri).unwrap_or(uri));
     let uri = uri.filter(|uri| KeyRef::of_uri(uri).is_ok());
     uri.ok_or_else(|| wrong(format!("'{url}' is no URL: expected http://HOST/PATH or https://HOST/PATH")))
 }
@@ -191,7 +196,7 @@ fn parse_dependency(name: &str) -> Result<Dependency, Refused> {
 async fn why(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
     let expected = r#"expected {"url": URL}"#;
     let Ask { url } = serde_json::from_slice(body).map_err(|error| wrong(format!("{error}; {expected}")))?;
-    let uri = parse_url(&url)?;
+    let uri = parse_url(shared, &url)?;
     let key = KeyRef::of_uri(&uri).map_err(|refusal| wrong(refusal.name().to_owned()))?;
     Ok(response("application/json", explain::why(shared, key).await.to_string()))
 }
@@ -214,7 +219,7 @@ async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Ref
     if batch.all {
         changed = vec![Dependency::ALL];
     }
-    let urls = batch.urls.iter().map(|url| parse_url(url)).collect::<Result<Vec<_>, _>>()?;
+    let urls = batch.urls.iter().map(|url| parse_url(shared, url)).collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<Key> = urls.iter().filter_map(|url| KeyRef::of_uri(url).ok()).map(KeyRef::to_key).collect();
     let how = if batch.soft { How::Soft } else { How::Hard };
     // Before they are let go of.
@@ -280,17 +285,21 @@ impl How {
 
 async fn announce(shared: &Shared, changed: Vec<Dependency>) -> Result<(), Refused> {
     shared.coherence.announce(changed, shared.config.limits.hub).await.map_err(|HubAway| {
-        let why = shared.coherence.trouble().map(|why| why.to_string()).unwrap_or_default();
+        let why = shared.coherence.trouble().unwrap_or_default();
         let text = format!("caches elsewhere may not have let go of it: the hub is told when it is reached. {why}");
         (StatusCode::GATEWAY_TIMEOUT, text.trim_end().to_owned())
     })
 }
 
-async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<Body>, Refused> {
-    let policy = &shared.config.policy;
-    let named = Dependencies::read(policy, request.headers());
-    let named = named.map_err(|refusal| (StatusCode::BAD_REQUEST, refusal.name().to_owned()))?;
-    if !named.is_empty() {
+async fn purge(shared: &Shared, mut request: Request<Incoming>) -> Result<Response<Body>, Refused> {
+    if let Some(uri) = without_ignored(&shared.config.policy, request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    let request = &request;
+    if let Some(named) = Dependencies::read_purge(&shared.config.policy, request.headers()) {
+        let expected =
+            r#"expected names as in `Cache-Groups: "item:1", "list:bikes"` or `Surrogate-Key: item:1 list:bikes`"#;
+        let named = named.map_err(|refusal| wrong(format!("{}: {expected}", refusal.name())))?;
         let changed: Vec<_> = named.iter().filter_map(|name| Dependency::new(name.to_vec())).collect();
         let count = changed.len();
         announce(shared, changed).await?;
@@ -306,21 +315,43 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
     Ok(response("application/json", how.purged(0, count).to_string()))
 }
 
+/// Whether stored responses can answer. Otherwise requests go to the application.
+fn health(shared: &Shared) -> Response<Body> {
+    let troubles = shared.coherence.troubles();
+    let status = if troubles.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let said = json!({"stored_responses_answer": troubles.is_empty(), "troubles": troubles});
+    with_status(status, response("application/json", said.to_string()))
+}
+
 fn status(shared: &Shared) -> Value {
     let (tally, (entries, bytes)) = (shared.counters.read(), shared.entries.size());
     let by_name = |counts: &[(&str, u64)]| -> serde_json::Map<String, Value> {
         counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
     };
-    let home = |(address, trouble): (&HomeAddress, Option<ConnectError>)| json!({"home": address.to_string(), "trouble": trouble.map(|why| why.to_string())});
+    let home =
+        |(address, trouble): (&HomeAddress, Option<String>)| json!({"home": address.to_string(), "trouble": trouble});
+    let answers = &shared.counters.answers;
+    let statuses = answers.by_status().into_iter().map(|(status, count)| (status.to_string(), Value::from(count)));
+    let seconds = |from| {
+        let quantile = |percent| answers.quantile_s(from, percent);
+        json!({"p50": quantile(50), "p90": quantile(90), "p99": quantile(99)})
+    };
     let homes: Vec<Value> = shared.coherence.homes().map(home).collect();
     json!({
         "origin": shared.config.origin.to_string(),
-        "hub_trouble": shared.coherence.trouble().map(|why| why.to_string()),
+        "hub_trouble": shared.coherence.trouble(),
         "homes": homes,
+        "troubles": shared.coherence.troubles(),
         "connections": tally.connections,
         "requests": tally.requests,
         "hits": tally.hits,
         "waited": tally.waited,
+        "statuses": statuses.collect::<serde_json::Map<String, Value>>(),
+        "seconds": {"cache": seconds(AnsweredBy::Cache), "other": seconds(AnsweredBy::Other)},
+        "forwarded": by_name(&tally.forwarded),
+        "origin_errors": by_name(&tally.origin_errors),
+        "not_stored": by_name(&tally.not_stored),
+        "changes_misread": tally.changes_misread,
         "stored_responses": entries,
         "stored_bytes": bytes,
         "disk": shared.entries.disk().map(|disk| disk_status(disk.size(), tally.from_disk)),
@@ -355,6 +386,11 @@ fn metrics(shared: &Shared) -> String {
     add("requests_total", "counter", tally.requests);
     add("hits_total", "counter", tally.hits);
     add("waited_total", "counter", tally.waited);
+    add("changes_misread_total", "counter", tally.changes_misread);
+    if let Some((Matches { updates, matched, .. }, _)) = shared.coherence.matches() {
+        add("updates_named_total", "counter", updates);
+        add("updates_matched_total", "counter", matched);
+    }
     add("ended_idle_total", "counter", tally.ended_idle);
     add("ended_in_head_total", "counter", tally.ended_in_head);
     add("ended_stalled_total", "counter", tally.ended_stalled);
@@ -362,6 +398,11 @@ fn metrics(shared: &Shared) -> String {
     let (homes, away) = homes.fold((0, 0), |(homes, away), (_, why)| (homes + 1, away + u64::from(why.is_some())));
     add("homes", "gauge", homes);
     add("homes_away", "gauge", away);
+    if let Some(log) = &shared.access_log {
+        add("access_log_lost_total", "counter", log.lost());
+    }
+    add("coherence_away", "gauge", u64::from(!shared.coherence.troubles().is_empty()));
+    add("sources_away", "gauge", shared.coherence.sources_away().len() as u64);
     add("stored_responses", "gauge", entries as u64);
     add("stored_bytes", "gauge", bytes as u64);
     if let Some(Size { records, bytes, written, not_written, unreadable }) =
@@ -374,7 +415,15 @@ fn metrics(shared: &Shared) -> String {
         add("disk_not_written_total", "counter", not_written);
         add("disk_unreadable_total", "counter", unreadable);
     }
-    for (name, counts) in [("failed_handshakes", tally.failed_handshakes), ("refused_requests", tally.refusals)] {
+    shared.counters.answers.write_metrics(&mut text);
+    let by_reason = [
+        ("forwarded", tally.forwarded),
+        ("origin_errors", tally.origin_errors),
+        ("not_stored", tally.not_stored),
+        ("failed_handshakes", tally.failed_handshakes),
+        ("refused_requests", tally.refusals),
+    ];
+    for (name, counts) in by_reason {
         let _ = writeln!(text, "# TYPE thorp_proxy_{name}_total counter");
         for (reason, count) in counts {
             let _ = writeln!(text, "thorp_proxy_{name}_total{{reason=\"{reason}\"}} {count}");

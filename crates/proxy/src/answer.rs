@@ -7,7 +7,7 @@ use crate::forward::{add_via, keep_trailers};
 use crate::prepared::{CACHE_STATUS, fields_of};
 use crate::shared::Shared;
 use http::header::{ALLOW, CONTENT_LENGTH, VIA};
-use http::{HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use responses::{Answer, CacheStatus, ForwardReason, Request, Stored, Time, answer, forward_response};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,6 +15,13 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The status of a hit, for `Cache-Status`.
 pub(crate) fn hit_status(ttl_s: i64) -> CacheStatus {
     CacheStatus { hit: true, ttl_s: Some(ttl_s), ..CacheStatus::default() }
+}
+
+/// Whether a stored response has answered without the origin, by the proxy's own member of `Cache-Status`: the last
+/// one.
+pub(crate) fn is_hit(fields: &HeaderMap) -> bool {
+    let own = fields.get_all(CACHE_STATUS).iter().next_back();
+    own.is_some_and(|own| own.as_bytes().windows(5).any(|part| part == b"; hit"))
 }
 
 /// The status of an answer that shares the response to another request, which is not stored for the reason of that name.

@@ -1,5 +1,6 @@
 //! The body of an answer to a client: bytes that are here, or that come from the origin.
 
+use crate::access_log::Logged;
 use crate::activity::UnderWay;
 use crate::collect::{self, Next};
 use crate::content::{self, Content};
@@ -120,13 +121,21 @@ pub(crate) struct Answered {
     request: UnderWay,
     /// Whether it waits for the client, not for the origin.
     is_offered: bool,
+    /// The request's line in the access log, which is written when this is dropped.
+    logged: Option<Box<Logged>>,
 }
 
 impl Answered {
     /// Until the body is dropped its request counts as under way.
     pub(crate) fn new(body: Body, request: UnderWay) -> Self {
         request.activity().offer();
-        Self { body, rest: Bytes::new(), request, is_offered: true }
+        Self { body, rest: Bytes::new(), request, is_offered: true, logged: None }
+    }
+
+    /// Has the request logged when its answer has been given.
+    pub(crate) fn log(mut self, logged: Option<Box<Logged>>) -> Self {
+        self.logged = logged;
+        self
     }
 
     fn mark(&mut self, is_offered: bool) {
@@ -161,6 +170,9 @@ impl http_body::Body for Answered {
                 && this.request.activity().is_http2()
             {
                 this.rest = piece.split_off(STREAM_STEP_BYTES_MAX);
+            }
+            if let (Some(logged), Some(piece)) = (&mut this.logged, frame.data_ref()) {
+                logged.sent(piece.len());
             }
         }
         frame

@@ -11,10 +11,12 @@
 
 use crate::announcements::Announcements;
 use crate::config::Config;
+use crate::shared_home::{SharedHome, fnv1a};
 use coherence::{
-    AttachedHome, Cache, Changes, Dependency, HomeAddress, NotStored, Site, SiteConfig, SiteError, ThreadTables, Ticket,
+    AttachedHome, Cache, Changes, Dependency, HomeAddress, Matches, NotStored, Site, SiteConfig, SiteError, SourceName,
+    ThreadTables, Ticket,
 };
-use net::{ConnectError, Runtime};
+use net::Runtime;
 use responses::{Dependencies, InvalidGroups, Key};
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -56,27 +58,6 @@ enum Home {
     Shared(Vec<SharedHome>),
 }
 
-/// A home in a process of its own, which has some of the responses: each has one home, by its key.
-#[derive(Debug)]
-struct SharedHome {
-    address: HomeAddress,
-    /// The number by which keys are shared out.
-    number: u64,
-    home: AttachedHome,
-    cache: Cache,
-}
-
-impl SharedHome {
-    fn attach(address: &HomeAddress, config: &Config, runtime: &Runtime) -> Result<Self, SiteError> {
-        let home = match &config.fabric {
-            Some(provider) => AttachedHome::attach_by_fabric(address, provider, runtime)?,
-            None => AttachedHome::attach(address, runtime)?,
-        };
-        let number = fnv1a(address.to_string().as_bytes());
-        Ok(Self { address: address.clone(), number, cache: home.cache(), home })
-    }
-}
-
 impl Coherence {
     pub(crate) fn start(config: &Config, runtime: &Runtime) -> Result<Self, SiteError> {
         if !config.homes.is_empty() {
@@ -99,7 +80,7 @@ impl Coherence {
     }
 
     /// The homes in processes of their own.
-    fn shared(&self) -> &[SharedHome] {
+    pub(crate) fn shared(&self) -> &[SharedHome] {
         match &self.home {
             Home::Own(_) => &[],
             Home::Shared(homes) => homes,
@@ -111,8 +92,14 @@ impl Coherence {
     fn cache(&self, key: &[u8]) -> &Cache {
         match &self.home {
             Home::Own(own) => &own.1,
-            Home::Shared(homes) => &homes[place(homes.iter().map(|home| home.number), key)].cache,
+            Home::Shared(homes) => &home_of(homes, key).cache,
         }
+    }
+
+    /// Whether the home of a key that gave a ticket is used: it is alone, or has the hub of the others.
+    fn admits(&self, key: &[u8], ticket: &Ticket) -> bool {
+        let homes = self.shared();
+        homes.len() < 2 || home_of(homes, key).admission.admits(ticket)
     }
 
     fn caches(&self) -> impl Iterator<Item = &Cache> {
@@ -130,7 +117,8 @@ impl Coherence {
 
     /// A ticket for a request that is about to go to the origin. Without one its response is not stored.
     pub(crate) async fn ticket(&self, key: &Key) -> Option<Ticket> {
-        self.cache(key.as_bytes()).fetch_ticket().await
+        let ticket = self.cache(key.as_bytes()).fetch_ticket().await?;
+        self.admits(key.as_bytes(), &ticket).then_some(ticket)
     }
 
     /// Stores a response that was asked for with a ticket. One that names no dependencies depends on everything.
@@ -147,7 +135,9 @@ impl Coherence {
             named.push(Dependency::ALL);
         }
         named.extend(self.of_key(key));
-        self.cache(key.as_bytes()).store(ticket, &named).await
+        let claim = self.cache(key.as_bytes()).store(ticket, &named).await?;
+        // Checked behind the claim: the claims of a home that is dropped later are invalidated.
+        if self.admits(key.as_bytes(), &ticket) { Ok(claim) } else { Err(NotStored::Away) }
     }
 
     /// The dependency of the responses under a key, by which a proxy tells others that they have changed; none if there
@@ -161,6 +151,11 @@ impl Coherence {
     /// The places of the stored responses that depend on something; `None` where the home is another process.
     pub(crate) fn slots_of(&self, dependency: &Dependency) -> Option<HashSet<u32>> {
         if let Home::Own(own) = &self.home { own.1.slots_of(dependency) } else { None }
+    }
+
+    /// How updates have named what is stored; `None` where the home is another process.
+    pub(crate) fn matches(&self) -> Option<(Matches, Option<Dependency>)> {
+        if let Home::Own(own) = &self.home { own.1.matches() } else { None }
     }
 
     /// The number of stored responses at its homes that depend on each of these; `None` if they do not say so in time.
@@ -209,17 +204,40 @@ impl Coherence {
     }
 
     /// Why the hub is not reached, or the first of the homes that are not, if they are other processes.
-    pub(crate) fn trouble(&self) -> Option<ConnectError> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         match &self.home {
-            Home::Own(own) => own.0.updates().trouble(),
-            Home::Shared(homes) => homes.iter().find_map(|home| home.home.trouble()),
+            Home::Own(own) => own.0.updates().trouble().map(|why| why.to_string()),
+            Home::Shared(homes) => homes.iter().find_map(SharedHome::trouble),
         }
     }
 
-    /// The homes in other processes, and why one is not reached.
-    pub(crate) fn homes(&self) -> impl Iterator<Item = (&HomeAddress, Option<ConnectError>)> {
-        self.shared().iter().map(|home| (&home.address, home.home.trouble()))
+    /// The sources of changes that are away at a hub of this process.
+    pub(crate) fn sources_away(&self) -> Vec<SourceName> {
+        if let Home::Own(own) = &self.home { own.0.updates().sources_away() } else { Vec::new() }
     }
+
+    /// Everything that keeps responses from being stored and answered with, in words.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        let own = || self.trouble().map(|why| format!("the hub is not reached: {why}"));
+        let home =
+            |(address, why): (&HomeAddress, Option<String>)| Some(format!("the home {address} is not used: {}", why?));
+        let sources = self.sources_away().into_iter().map(|name| format!("the watcher of the source {name} is away"));
+        let homes: Vec<String> = match &self.home {
+            Home::Own(_) => own().into_iter().collect(),
+            Home::Shared(_) => self.homes().filter_map(home).collect(),
+        };
+        homes.into_iter().chain(sources).collect()
+    }
+
+    /// The homes in other processes, and why one is not reached or not used.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = (&HomeAddress, Option<String>)> {
+        self.shared().iter().map(|home| (&home.address, home.trouble()))
+    }
+}
+
+/// The home of a key, of at least one.
+fn home_of<'a>(homes: &'a [SharedHome], key: &[u8]) -> &'a SharedHome {
+    &homes[place(homes.iter().map(|home| home.number), key)]
 }
 
 /// The place of the home of a key among the numbers of several: the one whose number together with the key has the greatest
@@ -231,16 +249,11 @@ fn place(homes: impl Iterator<Item = u64>, key: &[u8]) -> usize {
     homes.enumerate().max_by_key(|(_, number)| weight(*number)).map_or(0, |(at, _)| at)
 }
 
-/// FNV-1a.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// The dependencies that the response to an unsafe request says it has changed.
 pub(crate) fn changed(groups: &InvalidGroups) -> Vec<Dependency> {
     let named = match groups {
         InvalidGroups::Named(groups) => groups.iter().map(dependency).collect(),
-        InvalidGroups::All => None,
+        InvalidGroups::All(_) => None,
     };
     named.unwrap_or_else(|| vec![Dependency::ALL])
 }

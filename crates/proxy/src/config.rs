@@ -1,5 +1,6 @@
 //! The settings of a proxy.
 
+use crate::access_log::AccessLogConfig;
 use crate::certificates::CertificateFiles;
 use crate::limits::Limits;
 use crate::notes::Note;
@@ -63,6 +64,8 @@ pub struct Config {
     pub fabric: Option<String>,
     /// Where responses are kept that do not fit into memory; `None` is nowhere.
     pub disk: Option<DiskConfig>,
+    /// Where requests are logged; `None` is nowhere.
+    pub access_log: Option<AccessLogConfig>,
     /// For how long others than the proxy use what it may store.
     pub browser_cache: BrowserCache,
     /// The decisions about what is stored, and for how long.
@@ -96,13 +99,15 @@ impl Config {
         keep("fabric", self.fabric == running.fabric);
         keep("source", site.sources == other.sources);
         keep("insecure", site.insecure == other.insecure);
+        keep("access-log", self.access_log == running.access_log);
         if self.certificates.is_empty() != running.certificates.is_empty() {
             self.certificates.clone_from(&running.certificates);
         }
         let Limits { connections, origin_requests, origin_waiting, stored_bytes, .. } = running.limits;
         self.limits = Limits { connections, origin_requests, origin_waiting, stored_bytes, ..self.limits };
-        let Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, .. } = running.clone();
-        (Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, ..self }, left)
+        let Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, access_log, .. } =
+            running.clone();
+        (Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, access_log, ..self }, left)
     }
 
     /// The disk for stored responses, in bytes.
@@ -137,6 +142,7 @@ impl Config {
             homes: Vec::new(),
             fabric: None,
             disk: None,
+            access_log: None,
             browser_cache: BrowserCache::NoCache,
             policy: Policy::default(),
             limits: Limits::default(),

@@ -32,9 +32,12 @@ use std::time::Instant;
 /// Parts of the map with a lock each. More than there are threads, so that two rarely meet.
 const SHARDS: usize = 64;
 
-/// Variants of one resource. Beyond, the oldest leaves: a client that makes up values for a field of `Vary` displaces
-/// variants of that resource, and nothing else.
+/// Variants of one resource. Beyond, the one leaves that was used least since it came, and of several the oldest: a
+/// client that makes up values for a field of `Vary` displaces its own variants before those that others ask for.
 const VARIANTS_MAX: usize = 32;
+
+/// The share of the memory that several variants of one resource take, as a divisor.
+const VARIANTS_SHARE: usize = 8;
 
 /// Counts of removals. Keys that share one keep each other's responses from being stored now and then, no more.
 const REMOVAL_COUNTS: usize = 4096;
@@ -268,7 +271,7 @@ impl Entries {
 
     /// Puts an entry into memory; those that leave for it go to the disk, if they are worth it.
     fn add(&self, queues: &mut S3Fifo<Entry>, hash: u64, entry: &Arc<Entry>, gone: &mut Gone) {
-        let displaced = self.put(hash, entry);
+        let displaced = self.put(hash, entry, queues.bytes_limit() / VARIANTS_SHARE);
         for displaced in &displaced {
             queues.remove(displaced);
         }
@@ -416,8 +419,9 @@ impl Entries {
         self.hasher.hash_one(entry.key())
     }
 
-    /// Puts an entry into the map; gives those that it displaces.
-    fn put(&self, hash: u64, entry: &Arc<Entry>) -> Vec<Arc<Entry>> {
+    /// Puts an entry into the map; returns those that it displaces. The variants of its key take that many bytes at
+    /// most, unless there is one alone.
+    fn put(&self, hash: u64, entry: &Arc<Entry>, bytes_max: usize) -> Vec<Arc<Entry>> {
         let is_variant = |other: &Arc<Entry>| other.key() == entry.key();
         let is_replaced =
             |other: &Arc<Entry>| is_variant(other) && other.stored.selecting() == entry.stored.selecting();
@@ -425,10 +429,14 @@ impl Entries {
         let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
         displaced.extend(take_from(&mut shard, hash, is_replaced));
         let mut variants: Vec<_> = shard.iter_hash(hash).filter(|other| is_variant(other)).collect();
-        if variants.len() >= VARIANTS_MAX {
-            self.newest_last(&mut variants);
-            let oldest = variants[0].clone();
-            displaced.extend(take_from(&mut shard, hash, |other| Arc::ptr_eq(other, &oldest)));
+        self.newest_last(&mut variants);
+        let mut variants: Vec<Arc<Entry>> = variants.into_iter().cloned().collect();
+        let mut bytes = entry.bytes() + variants.iter().map(|other| other.bytes()).sum::<usize>();
+        while variants.len() >= VARIANTS_MAX || bytes > bytes_max {
+            let Some(at) = least_used(&variants) else { break };
+            let gone = variants.remove(at);
+            bytes -= gone.bytes();
+            displaced.extend(take_from(&mut shard, hash, |other| Arc::ptr_eq(other, &gone)));
         }
         shard.insert_unique(hash, entry.clone(), |entry| self.hash_of(entry));
         displaced
@@ -438,6 +446,19 @@ impl Entries {
     fn take(&self, hash: u64, is_it: impl FnMut(&Arc<Entry>) -> bool) -> Option<Arc<Entry>> {
         take_from(&mut self.shard(hash).write().unwrap_or_else(PoisonError::into_inner), hash, is_it)
     }
+}
+
+/// The place of the variant that leaves: of those that were used least, the first. If that was used, its uses are
+/// taken from all: uses of long ago do not keep a variant for ever.
+fn least_used(variants: &[Arc<Entry>]) -> Option<usize> {
+    let (at, least) = variants.iter().enumerate().min_by_key(|(at, entry)| (entry.meter.uses(), *at))?;
+    let uses = least.meter.uses();
+    if uses > 0 {
+        for entry in variants {
+            entry.meter.forget(uses);
+        }
+    }
+    Some(at)
 }
 
 /// How many responses these are: one may be in memory and on disk.

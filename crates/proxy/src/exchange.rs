@@ -12,9 +12,11 @@
 //!   fill: to the origin, and the response into the cache
 //! ```
 
+use crate::access_log::Logged;
 use crate::activity::UnderWay;
 use crate::along::Along;
-use crate::answer::{along, hit, hit_status, not_stored_status, options, passed};
+use crate::answer::{along, hit, hit_status, is_hit, not_stored_status, options, passed};
+use crate::answers::AnsweredBy;
 use crate::body::{Answered, Body};
 use crate::client::Client;
 use crate::coherence::{HubAway, changed};
@@ -22,6 +24,8 @@ use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
 use crate::fills::{Join, Lead, Outcome};
 use crate::forward::{Way, count_down, has_passed, strip_named, wants_upgrade};
+use crate::ignored::without_ignored;
+use crate::misread::ALL_INVALIDATED;
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Paced;
 use crate::refusal::Refusal;
@@ -34,14 +38,15 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use responses::{
-    CacheStatus, ForwardReason, Invalidation, Lookup, PassReason, Reuse, RevalidateReason, StaleAllowed, invalidation,
-    select,
+    CacheStatus, ForwardReason, InvalidGroups, Invalidation, Lookup, PassReason, Reuse, RevalidateReason, StaleAllowed,
+    invalidation, select,
 };
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
@@ -77,18 +82,20 @@ impl Client {
         let under_way = UnderWay::begin(self.activity.clone());
         let shared = &self.worker.shared;
         shared.counters.requests.fetch_add(1, Relaxed);
+        let begun = Instant::now();
+        let logged = shared.access_log.as_ref().map(|log| Logged::new(log, self.peer.ip(), now(), &request));
         match self.at_once(&mut request) {
-            Ok(Step::Answer(response)) => Answering::Now(Some(response.map(|body| Answered::new(body, under_way)))),
+            Ok(Step::Answer(response)) => Answering::Now(Some(answered(shared, begun, response, under_way, logged))),
             Err(refusal) => {
                 shared.counters.refused(refusal);
-                Answering::Now(Some(refusal.response().map(|body| Answered::new(body, under_way))))
+                Answering::Now(Some(answered(shared, begun, refusal.response(), under_way, logged)))
             }
             Ok(Step::Await) => Answering::Later(Box::pin(async move {
                 let answer = self.through(request).await.unwrap_or_else(|refusal| {
                     self.worker.shared.counters.refused(refusal);
                     refusal.response()
                 });
-                answer.map(|body| Answered::new(body, under_way))
+                answered(&self.worker.shared, begun, answer, under_way, logged)
             })),
         }
     }
@@ -96,6 +103,7 @@ impl Client {
     /// Answers what can be answered without waiting.
     fn at_once(&self, request: &mut Request<Incoming>) -> Result<Step, Refusal> {
         strip_named(request.headers_mut());
+        self.drop_ignored(request);
         let method = request.method().clone();
         if count_down(&method, request.headers_mut())? == Way::Here {
             return Ok(Step::Answer(options()));
@@ -117,6 +125,16 @@ impl Client {
                 Ok(Step::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
             }
             _ => Ok(Step::Await),
+        }
+    }
+
+    /// Takes out of a request what the operator has declared to make no difference: neither the cache nor the origin
+    /// sees it.
+    fn drop_ignored(&self, request: &mut Request<Incoming>) {
+        let policy = &self.worker.shared.config.policy;
+        policy.drop_ignored_cookies(request.headers_mut());
+        if let Some(uri) = without_ignored(policy, request.uri()) {
+            *request.uri_mut() = uri;
         }
     }
 
@@ -184,16 +202,22 @@ impl Client {
         };
         let target = Target::of(&Head::from(&head), self.scheme, origin)?;
         let forwarded = self.forwarded(&head, &target);
-        let response = self.worker.origin.send(RequestHead::of(&head, forwarded), upload).await?;
-        if let Ok(key) = target.key()
-            && let Some(invalid) = invalidation(policy, &head.method, key, response.status(), response.headers())
-        {
-            invalidate(shared, &invalid).await?;
-        }
-        let status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
+        let response = self.worker.origin.send(RequestHead::of(&head, forwarded), upload).await;
+        shared.counters.forwarded(reason, response.as_ref().map(Response::status).map_err(|refusal| *refusal));
+        let response = response?;
+        let mut status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
         // A change is no decision on what is stored under its key.
         if let (Some(_), Ok(key)) = (detail, target.key()) {
             shared.decided(shared.entries.hash(key), status, Some(response.status()));
+        }
+        if let Ok(key) = target.key()
+            && let Some(invalid) = invalidation(policy, &head.method, key, response.status(), response.headers())
+        {
+            if let InvalidGroups::All(why) = invalid.groups {
+                status.detail = Some(ALL_INVALIDATED);
+                shared.misread_change(&key.to_key(), why, response.headers());
+            }
+            invalidate(shared, &invalid).await?;
         }
         Ok(passed(shared, &head.method, response.map(Body::Origin), &status))
     }
@@ -238,13 +262,15 @@ impl Client {
                 }
                 Join::Wait(mut fill) => {
                     shared.counters.waited.fetch_add(1, Relaxed);
-                    let mut outcome = fill.begun().await;
-                    if let Outcome::Arriving(along) = &outcome {
-                        if let Some(answer) = read_along(shared, &name, &asked, along, fill.shares, hit_status) {
-                            return Ok(answer);
-                        }
-                        outcome = fill.ended().await;
+                    if let Outcome::Arriving(along) = fill.begun().await
+                        && let Some(answer) = read_along(shared, &name, &asked, &along, fill.shares, hit_status)
+                    {
+                        return Ok(answer);
                     }
+                    let Some(outcome) = fill.ended().await else {
+                        shared.fills.remember(name.hash, true);
+                        break (need, None);
+                    };
                     match outcome {
                         Outcome::Passed(along, why) if fill.shares => {
                             let status = |ttl_s| not_stored_status(need.reason, why, ttl_s);
@@ -282,6 +308,22 @@ impl Client {
         tokio::spawn(fill.run(reply));
         Ok(receiver)
     }
+}
+
+/// The head of an answer is there, and is counted.
+fn answered(
+    shared: &Shared,
+    begun: Instant,
+    response: Response<Body>,
+    under_way: UnderWay,
+    mut logged: Option<Box<Logged>>,
+) -> Response<Answered> {
+    let by = if is_hit(response.headers()) { AnsweredBy::Cache } else { AnsweredBy::Other };
+    shared.counters.answers.count(response.status(), by, begun.elapsed());
+    if let Some(logged) = &mut logged {
+        logged.answered(response.status(), response.headers());
+    }
+    response.map(|body| Answered::new(body, under_way).log(logged))
 }
 
 /// Removes what an unsafe request has changed, before its client is told that it has.

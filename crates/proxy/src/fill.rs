@@ -12,6 +12,7 @@ use crate::content::Content;
 use crate::entries::Name;
 use crate::entry::Entry;
 use crate::fills::{Join, Lead, Outcome};
+use crate::misread::IN_TRAILER;
 use crate::origin::{RequestHead, Upload};
 use crate::paced::{Arriving, BodyError};
 use crate::refusal::Refusal;
@@ -26,7 +27,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use responses::{
-    Answer, CacheStatus, ForwardReason, KeyRef, Request, Reuse, Stored, Time, Validity, after_error, answer,
+    Answer, CacheStatus, ForwardReason, KeyRef, NotStored, Request, Reuse, Stored, Time, Validity, after_error, answer,
     conditional, unconditional,
 };
 use std::future::poll_fn;
@@ -121,6 +122,8 @@ impl Fill {
             let head = RequestHead::of(&self.head, self.forwarded.clone());
             let response = self.worker.origin.send(head, Upload::Empty).await;
             let times = Times { requested, received: now() };
+            let outcome = response.as_ref().map(Response::status).map_err(|refusal| *refusal);
+            self.shared().counters.forwarded(self.need.reason, outcome);
             match response {
                 Err(refusal) => {
                     self.decided(CacheStatus { detail: Some(refusal.name()), ..self.status() }, None);
@@ -210,6 +213,7 @@ impl Fill {
             Ok(decided) => decided,
             Err(Declined { detail, outcome, is_lasting }) => {
                 self.decline(head.status, outcome, is_lasting);
+                shared.misread_response(&self.head.uri, detail, &head.headers);
                 let status = CacheStatus { detail: Some(detail), ..self.status() };
                 self.decided(status, Some(head.status));
                 if self.is_part_of_storable(head.status, &head.headers, times) {
@@ -258,6 +262,7 @@ impl Fill {
             (Some(reason), _) if collecting.is_sized() => self.end(Outcome::Passed(along, reason)),
             (Some(_), Some(lead)) => lead.passes(),
             (None, Some(lead)) if collecting.is_sized() => lead.arrives(along),
+            (None, Some(lead)) => lead.collects(),
             _ => {}
         }
     }
@@ -312,8 +317,18 @@ impl Fill {
             return self.end(Outcome::Stored);
         }
         let reason = not_stored.unwrap_or(OVERTAKEN);
-        shared.decisions.correct(self.name.hash, reason);
+        shared.corrected(self.name.hash, reason);
         self.end(Outcome::Passed(along.clone(), reason));
+    }
+
+    /// Dependencies that are named behind the body are too late: an update of them may have been missed.
+    fn look_for_dependencies(&self, collecting: &mut Collecting, trailers: &HeaderMap) {
+        let shared = self.shared();
+        if shared.config.policy.dependency_fields.iter().any(|field| trailers.contains_key(&field.name)) {
+            drop(collecting.along.take_claim());
+            collecting.not_stored.get_or_insert(IN_TRAILER);
+            shared.misread_response(&self.head.uri, IN_TRAILER, trailers);
+        }
     }
 
     /// Takes in the body of a response that is to be stored, or that others share.
@@ -322,24 +337,25 @@ impl Fill {
         while let Some(frame) = collecting.frame().await {
             // Broken off, for the client and for those that wait.
             let Ok(frame) = frame else {
-                self.shared().decisions.correct(self.name.hash, INCOMPLETE);
+                self.shared().corrected(self.name.hash, INCOMPLETE);
                 return self.end(Outcome::Failed);
             };
             let piece = match frame.into_data() {
                 Ok(piece) => piece,
                 Err(frame) => {
                     if let Ok(trailers) = frame.into_trailers() {
+                        self.look_for_dependencies(&mut collecting, &trailers);
                         collecting.writer.push_trailers(trailers);
                     }
                     continue;
                 }
             };
             bytes += piece.len();
-            if let Err(why) = collecting.writer.cover(bytes) {
-                self.shared().decisions.correct(self.name.hash, why.name());
+            if let Err((why, is_lasting)) = collecting.goes_on(bytes) {
+                self.shared().corrected(self.name.hash, why);
                 collecting.writer.push(piece);
                 collecting.writer.leave(collecting.body);
-                if why == NoRoom::Busy {
+                if !is_lasting {
                     return self.end(Outcome::Failed);
                 }
                 self.shared().fills.remember(self.name.hash, true);
@@ -374,6 +390,18 @@ struct Collecting {
 impl Collecting {
     fn is_sized(&self) -> bool {
         self.along.body.bytes().is_some()
+    }
+
+    /// Checks whether more of a body is taken in, after `bytes` of it; or returns the name of the reason, and whether
+    /// the next one will not be either. One of an unknown size may outlive its response, and then it is of no use to
+    /// the cache.
+    fn goes_on(&self, bytes: usize) -> Result<(), (&'static str, bool)> {
+        self.writer.cover(bytes).map_err(|why| (why.name(), why == NoRoom::TooLarge))?;
+        let is_stale = || self.along.stored.freshness().ttl_s(now()) <= 0 && !self.along.stored.has_validator();
+        if !self.is_sized() && is_stale() {
+            return Err((NotStored::Stale.name(), true));
+        }
+        Ok(())
     }
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {

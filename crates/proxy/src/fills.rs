@@ -12,8 +12,10 @@
 //! begin the next fill as soon as the head of this one says that it is not stored. So the origin makes one response at a
 //! time for a key, however long an update of it takes to become visible.
 //!
-//! A response of the kind that is not stored is for its requester alone, and then all go by themselves: there is nothing to
-//! wait for. One of a known size may be read along with while it arrives.
+//! A response of the kind that is not stored is for its requester alone, and then all go by themselves: there is
+//! nothing to wait for. One of a known size may be read along with while it arrives. For the end of another body a
+//! request waits for [`BODY_WITHIN`] and no longer: it may never end. From then on requests for that key go by
+//! themselves, each at once, until one of their responses is stored.
 
 use crate::along::Along;
 use crate::entries::Name;
@@ -23,7 +25,12 @@ use hashbrown::HashMap;
 use responses::Key;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long a request waits for the end of a body that it cannot read along with.
+pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Maps with a lock each.
 const SHARDS: usize = 16;
@@ -37,6 +44,9 @@ pub(crate) enum Outcome {
     UnderWay,
     /// Its home has stored it, and its body is arriving. It is of a size that is known, and not too large.
     Arriving(Arc<Along>),
+    /// Its home has stored it, and its body is arriving, of a size that is not known: it may turn out to be too large,
+    /// or have no end.
+    Collecting,
     /// Its home has not stored it, and its body is arriving, of a size that is not known. When it is whole those that share
     /// it have it; the others begin the next one.
     Passing,
@@ -81,20 +91,21 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Waits until there is something to read, or nothing more comes of the fill for this request.
+    /// Waits until the body arrives, or nothing more comes of the fill for this request.
     pub(crate) async fn begun(&mut self) -> Outcome {
         self.wait(|outcome| !matches!(outcome, Outcome::UnderWay)).await
     }
 
-    /// Waits until nothing more comes of the fill for this request.
-    pub(crate) async fn ended(&mut self) -> Outcome {
-        self.wait(Outcome::is_end).await
+    /// Waits until nothing more comes of the fill for this request; `None` if that takes too long.
+    pub(crate) async fn ended(&mut self) -> Option<Outcome> {
+        let shares = self.shares;
+        let is_passing = move |outcome: &Outcome| shares && matches!(outcome, Outcome::Passing);
+        let ended = self.wait(move |outcome| outcome.is_end() && !is_passing(outcome));
+        timeout(BODY_WITHIN, ended).await.ok()
     }
 
     async fn wait(&mut self, is_enough: impl Fn(&Outcome) -> bool) -> Outcome {
-        let shares = self.shares;
-        let is_passing = move |outcome: &Outcome| shares && matches!(outcome, Outcome::Passing);
-        let outcome = self.outcome.wait_for(|outcome| is_enough(outcome) && !is_passing(outcome)).await;
+        let outcome = self.outcome.wait_for(is_enough).await;
         // The right to fill is never dropped without an outcome.
         outcome.map_or(Outcome::Missed, |outcome| outcome.clone())
     }
@@ -103,7 +114,7 @@ impl Waiting {
 impl Outcome {
     /// Whether nothing more comes of it, for those that do not share it.
     fn is_end(&self) -> bool {
-        !matches!(self, Self::UnderWay | Self::Arriving(_))
+        !matches!(self, Self::UnderWay | Self::Arriving(_) | Self::Collecting)
     }
 }
 
@@ -192,6 +203,11 @@ impl Lead {
         self.outcome.send_replace(Outcome::Arriving(along));
     }
 
+    /// Tells those that wait that its body is arriving, and may have no end.
+    pub(crate) fn collects(&self) {
+        self.outcome.send_replace(Outcome::Collecting);
+    }
+
     /// Tells those that wait that it is not stored: who shares it waits on.
     pub(crate) fn passes(&self) {
         self.leave();
@@ -217,7 +233,7 @@ impl Drop for Lead {
     fn drop(&mut self) {
         self.leave();
         self.outcome.send_if_modified(|outcome| {
-            let is_left = matches!(outcome, Outcome::UnderWay | Outcome::Arriving(_) | Outcome::Passing);
+            let is_left = !outcome.is_end() || matches!(outcome, Outcome::Passing);
             if is_left {
                 *outcome = Outcome::Missed;
             }

@@ -19,24 +19,31 @@
 //! | `connection`, `client`, `activity` | a client's connection, and when it has been slow for too long |
 //! | `exchange` | the way of a request |
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
+//! | `ignored` | URIs without parameters that make no difference |
 //! | `entries`, `entry`, `s3fifo`, `content` | stored responses: found, kept in memory, evicted, read |
 //! | `disk`, `disk_content` | those on disk: as records, and read in steps |
 //! | `fills`, `moments` | requests that meet, and which of them came before the origin was asked |
 //! | `fill`, `collect`, `along`, `reserved` | a response into the cache, to those who read along meanwhile, and room for it |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
+//! | `shared_home`, `homes_together` | homes of other processes; whether they have one hub |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `origin_permits`, `connector`, `origin_tls_error`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
+//! | `misread` | fields of the origin that could not be read, counted and told |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
+//! | `observer` | what the proxy checks by itself, for its notes |
+//! | `access_log` | a line for each request |
 //! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
-//! | `shared`, `counters` | what all threads look at; what happened how often |
+//! | `shared`, `counters`, `answers` | what all threads look at; what happened how often; answers by status and time |
 
+mod access_log;
 mod activity;
 mod admin;
 mod along;
 mod announcements;
 mod answer;
+mod answers;
 mod ask;
 mod body;
 mod certificates;
@@ -59,9 +66,13 @@ mod fill;
 mod fills;
 mod forward;
 mod handshake;
+mod homes_together;
+mod ignored;
 pub mod limits;
+mod misread;
 mod moments;
 mod notes;
+mod observer;
 mod origin;
 mod origin_permits;
 mod origin_tls_error;
@@ -73,6 +84,7 @@ mod reserved;
 mod s3fifo;
 mod settings;
 mod shared;
+mod shared_home;
 mod target;
 mod threads;
 mod tls;
@@ -81,6 +93,7 @@ mod url;
 mod worker;
 
 pub use ::coherence::{HomeAddress, SiteConfig};
+pub use access_log::{AccessLogConfig, AccessLogFormat};
 pub use ask::{AskError, Changes, invalidate, who, why};
 pub use certificates::CertificateFiles;
 pub use config::{BrowserCache, Config, DiskConfig};

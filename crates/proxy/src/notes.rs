@@ -5,6 +5,7 @@ use crate::tls::TlsFileError;
 use std::fmt;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Something that an operator should know.
 #[derive(Debug)]
@@ -16,6 +17,20 @@ pub enum Note {
     /// TLS with the origin fails, for this reason. It is said once for each kind of error in a row, and anew after TLS has
     /// worked, or with new settings.
     OriginTls(String),
+    /// A field of the origin could not be read: something is not stored, or everything was invalidated. It is said
+    /// once a minute for each reason.
+    FieldMisread(String),
+    /// A home has another hub than the others, and is not used.
+    HomeRefused(String),
+    /// The access log cannot be written. Said once, and again after it could be written.
+    AccessLog(String),
+    /// The hub, a home or a watcher is away: requests go to the application, as no stored response can be proved
+    /// current.
+    CoherenceAway(String),
+    /// The hub, the homes and the watchers are there again.
+    CoherenceBack,
+    /// Updates name nothing that stored responses depend on. Said once, and again after an update that does.
+    NamesUnmatched(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
     Disk(String),
 }
@@ -27,6 +42,12 @@ impl Note {
             Self::CertificatesChanged => "certificates-changed",
             Self::CertificatesRefused(_) => "certificates-refused",
             Self::OriginTls(_) => "origin-tls",
+            Self::FieldMisread(_) => "field-misread",
+            Self::HomeRefused(_) => "home-refused",
+            Self::AccessLog(_) => "access-log",
+            Self::CoherenceAway(_) => "coherence-away",
+            Self::CoherenceBack => "coherence-back",
+            Self::NamesUnmatched(_) => "names-unmatched",
             Self::Disk(_) => "disk",
         }
     }
@@ -38,6 +59,14 @@ impl fmt::Display for Note {
             Self::CertificatesChanged => f.write_str("the certificates have changed: new connections get the new ones"),
             Self::CertificatesRefused(why) => write!(f, "the certificates stay as they were: {why}"),
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
+            Self::FieldMisread(what) | Self::HomeRefused(what) | Self::NamesUnmatched(what) => f.write_str(what),
+            Self::AccessLog(why) => write!(f, "the access log: {why}"),
+            Self::CoherenceAway(why) => {
+                write!(f, "stored responses cannot be proved current, and such requests go to the application: {why}")
+            }
+            Self::CoherenceBack => {
+                f.write_str("stored responses answer again: the hub, the homes and the watchers are there")
+            }
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }
@@ -48,11 +77,16 @@ impl fmt::Display for Note {
 pub(crate) struct Notes {
     sender: Option<Sender<Note>>,
     last_origin_tls: Mutex<Option<OriginTlsKind>>,
+    /// When each reason was told last that is told seldom.
+    seldom: Mutex<Vec<(&'static str, Instant)>>,
 }
+
+/// How long a reason is not told again that may come up with every request.
+const SELDOM: Duration = Duration::from_secs(60);
 
 impl Notes {
     pub(crate) fn to(sender: Option<Sender<Note>>) -> Self {
-        Self { sender, last_origin_tls: Mutex::default() }
+        Self { sender, last_origin_tls: Mutex::default(), seldom: Mutex::default() }
     }
 
     pub(crate) fn say(&self, note: Note) {
@@ -60,6 +94,20 @@ impl Notes {
             // One that does not listen any more does not want to know.
             let _ = sender.send(note);
         }
+    }
+
+    /// Tells of a reason that may come up with every request, at most once a minute. The reasons are a fixed few.
+    pub(crate) fn say_seldom(&self, reason: &'static str, note: impl FnOnce() -> Note) {
+        let now = Instant::now();
+        {
+            let mut seldom = self.seldom.lock().unwrap_or_else(PoisonError::into_inner);
+            if seldom.iter().any(|(other, at)| *other == reason && now - *at < SELDOM) {
+                return;
+            }
+            seldom.retain(|(other, _)| *other != reason);
+            seldom.push((reason, now));
+        }
+        self.say(note());
     }
 
     /// TLS with the origin has failed, as it may do for every request.

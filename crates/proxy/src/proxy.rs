@@ -7,7 +7,9 @@ use crate::config::Config;
 use crate::counters::Tally;
 use crate::disk_content::Disk;
 use crate::entries::Entries;
+use crate::homes_together::compare_always;
 use crate::notes::{Note, Notes};
+use crate::observer::observe;
 use crate::settings::{self, StartError};
 use crate::shared::{Editions, Shared};
 use crate::threads::{self, Arrival, WorkerHandle};
@@ -60,8 +62,10 @@ impl Proxy {
         let coherence = Coherence::start(config, &runtime).map_err(StartError::site)?;
         let entries = open_entries(config)?;
         let (threads, connections) = (config.threads.max(1), config.limits.connections);
+        let shared = Shared::new(settings, coherence, entries);
+        let shared = shared.map_err(|why| StartError::new("cannot write the access log", why))?;
         let mut proxy = Self {
-            editions: Arc::new(Editions::new(Shared::new(settings, coherence, entries))),
+            editions: Arc::new(Editions::new(shared)),
             address,
             admin: admin.as_ref().map(|(_, address)| *address),
             certificates,
@@ -84,6 +88,8 @@ impl Proxy {
             let (editions, stopped) = (proxy.editions.clone(), stopped.clone());
             proxy.spawn("proxy-admin".to_owned(), move || admin::run(&editions, listener, stopped))?;
         }
+        let (shared, stopped_too) = (proxy.editions.now(), stopped.clone());
+        proxy.spawn("proxy-observer".to_owned(), move || look_around(&shared, stopped_too))?;
         if let Some(certificates) = proxy.certificates.clone() {
             let (shared, stopped) = (proxy.editions.now(), stopped.clone());
             proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
@@ -159,7 +165,9 @@ impl Proxy {
             certificates.set(loaded);
         }
         self.editions.advance(settings);
-        self.editions.now().notes.origin_tls_again();
+        let shared = self.editions.now();
+        shared.notes.origin_tls_again();
+        shared.access_log.iter().for_each(|log| log.reopen());
         Ok(left)
     }
 
@@ -232,6 +240,19 @@ impl Stopper {
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
+}
+
+/// Looks at the homes and the hub, until the proxy stops.
+fn look_around(shared: &Shared, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let (coherence, notes) = (&shared.coherence, &shared.notes);
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        tokio::select! {
+            () = compare_always(coherence.shared(), notes), if coherence.shared().len() > 1 => {}
+            () = observe(coherence, notes) => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+    });
+    Ok(())
 }
 
 /// Takes certificates whose files have changed, until the proxy stops.

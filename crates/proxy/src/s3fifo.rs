@@ -65,6 +65,17 @@ impl Meter {
         self.is_main.load(Relaxed) || self.uses.load(Relaxed) > 0
     }
 
+    /// How often it was used, up to [`USES_MAX`].
+    pub(crate) fn uses(&self) -> u8 {
+        self.uses.load(Relaxed)
+    }
+
+    /// Counts so many uses less.
+    pub(crate) fn forget(&self, count: u8) {
+        let uses = self.uses.load(Relaxed);
+        self.uses.store(uses.saturating_sub(count), Relaxed);
+    }
+
     /// Counts a use. An entry that is used all the time is not written to: its cache line stays shared.
     pub(crate) fn use_once(&self) {
         let uses = self.uses.load(Relaxed);

@@ -3,6 +3,7 @@
 //! New settings are a new edition, all at once: a request goes by one edition from its begin to its end. The state
 //! is the same for all of them.
 
+use crate::access_log::AccessLog;
 use crate::coherence::Coherence;
 use crate::config::{BrowserCache, Config};
 use crate::connector::OriginTls;
@@ -14,7 +15,8 @@ use crate::notes::Notes;
 use crate::origin_permits::OriginPermits;
 use crate::settings::Settings;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use responses::{CacheStatus, Time, for_browsers};
+use responses::{CacheStatus, ForwardReason, Time, for_browsers};
+use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -38,6 +40,7 @@ pub(crate) struct Shared {
     /// TLS towards the origin, if its URL says so.
     pub(crate) origin_tls: Option<OriginTls>,
     pub(crate) notes: Arc<Notes>,
+    pub(crate) access_log: Option<Arc<AccessLog>>,
     /// How often what is stored has lapsed for new settings, by now and when these came.
     lapses: Arc<AtomicU64>,
     lapses_before: u64,
@@ -47,9 +50,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The first edition.
-    pub(crate) fn new(settings: Settings, coherence: Coherence, entries: Entries) -> Self {
+    pub(crate) fn new(settings: Settings, coherence: Coherence, entries: Entries) -> io::Result<Self> {
         let Settings { config, via, origin_tls } = settings;
-        Self {
+        let notes = Arc::new(Notes::to(config.notes.clone()));
+        let access_log = config.access_log.as_ref().map(|log| AccessLog::open(log, notes.clone())).transpose()?;
+        Ok(Self {
             edition: 0,
             counters: Arc::default(),
             coherence: Arc::new(coherence),
@@ -58,13 +63,14 @@ impl Shared {
             decisions: Arc::new(Decisions::new()),
             collected_bytes: Arc::default(),
             origin_permits: Arc::new(OriginPermits::new(&config.limits)),
-            notes: Arc::new(Notes::to(config.notes.clone())),
+            notes,
+            access_log,
             lapses: Arc::default(),
             lapses_before: 0,
             config,
             via,
             origin_tls,
-        }
+        })
     }
 
     /// The next edition: other settings, the same state.
@@ -80,6 +86,7 @@ impl Shared {
             collected_bytes: self.collected_bytes.clone(),
             origin_permits: self.origin_permits.clone(),
             notes: self.notes.clone(),
+            access_log: self.access_log.clone(),
             lapses: self.lapses.clone(),
             lapses_before: self.lapses(),
             config,
@@ -90,7 +97,16 @@ impl Shared {
 
     /// Remembers a decision on a key, for those who ask why.
     pub(crate) fn decided(&self, hash: u64, status: CacheStatus, response: Option<StatusCode>) {
+        if let (Some(reason), Some(_), false) = (status.detail, response, status.stored || is_passed(&status)) {
+            self.counters.not_stored(reason);
+        }
         self.decisions.record(hash, Decision { at: now(), status, response });
+    }
+
+    /// A response of which its client was told that it is stored is not, for a reason that came later.
+    pub(crate) fn corrected(&self, hash: u64, reason: &'static str) {
+        self.counters.not_stored(reason);
+        self.decisions.correct(hash, reason);
     }
 
     /// The fields of an answer as clients get them: by the settings they may not use it without asking.
@@ -155,6 +171,11 @@ impl Editions {
         *now = Arc::new(now.next(settings));
         self.number.store(now.edition, Release);
     }
+}
+
+/// Whether a request was not one for the cache.
+fn is_passed(status: &CacheStatus) -> bool {
+    matches!(status.forward, Some(ForwardReason::Bypass | ForwardReason::Method))
 }
 
 /// The time by the clock that dates in fields are of.

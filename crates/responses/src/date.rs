@@ -63,6 +63,26 @@ impl From<SystemTime> for Time {
     }
 }
 
+impl Time {
+    /// As access logs have it: `06/Nov/1994:08:49:37 +0000`.
+    pub fn to_log(self) -> String {
+        let Civil { year, month, day, second } = Civil::of(self);
+        let (month, time) = (MONTHS[month as usize - 1], clock(second));
+        format!("{day:02}/{month}/{year}:{time} +0000")
+    }
+
+    /// By RFC 3339: `1994-11-06T08:49:37Z`.
+    pub fn to_rfc3339(self) -> String {
+        let Civil { year, month, day, second } = Civil::of(self);
+        format!("{year:04}-{month:02}-{day:02}T{}Z", clock(second))
+    }
+}
+
+/// The time of a day.
+fn clock(second: u64) -> String {
+    format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
+}
+
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 

@@ -2,7 +2,8 @@
 //!
 //! They stand in `Cache-Groups` (RFC 9875), or in the fields that large caches had before it. All fields share one
 //! space of names. A list that is too long or malformed is refused, and never cut: a response with a dependency that
-//! nobody knows would be served stale.
+//! nobody knows would be served stale. For the same reason a member that is not a string, such as a name without its
+//! quotes, refuses the whole list, although section 2 of RFC 9875 would ignore it.
 
 use crate::directives::joined;
 use crate::policy::{DependencyField, DependencySyntax, Policy};
@@ -22,7 +23,7 @@ pub enum DependencyRefusal {
     Count,
     /// A name is longer than the policy's limit.
     Length,
-    /// The field is no list.
+    /// The field is not a list of strings, or has content that names nothing.
     Syntax,
 }
 
@@ -53,6 +54,26 @@ impl Dependencies {
             syntax: DependencySyntax::StructuredList,
         };
         Self::read_fields(policy, &[field], headers)
+    }
+
+    /// Reads the names in an operator's request: in the policy's fields, and in those that are read by default. `None`
+    /// if there is no such field.
+    pub fn read_purge(policy: &Policy, headers: &HeaderMap) -> Option<Result<Self, DependencyRefusal>> {
+        let own = &policy.dependency_fields;
+        let usual = DependencyField::defaults().into_iter();
+        let others = usual.filter(|field| own.iter().all(|known| known.name != field.name));
+        let fields: Vec<_> = own.iter().cloned().chain(others).collect();
+        let is_there = fields.iter().any(|field| headers.contains_key(&field.name));
+        let named = || match Self::read_fields(policy, &fields, headers) {
+            Ok(names) if names.is_empty() => Err(DependencyRefusal::Syntax),
+            read => read,
+        };
+        is_there.then(named)
+    }
+
+    /// Whether one of the fields names something, or has content that could not be read.
+    pub(crate) fn has_some(policy: &Policy, field: &DependencyField, headers: &HeaderMap) -> bool {
+        Self::read_fields(policy, std::slice::from_ref(field), headers).map_or(true, |names| !names.is_empty())
     }
 
     fn read_fields(
@@ -93,16 +114,20 @@ impl Dependencies {
 
     fn add_split(&mut self, policy: &Policy, line: &[u8], separates: fn(u8) -> bool) -> Result<(), DependencyRefusal> {
         let names = line.split(|&byte| separates(byte)).map(<[u8]>::trim_ascii);
-        names.filter(|name| !name.is_empty()).try_for_each(|name| self.add(policy, name))
+        let mut names = names.filter(|name| !name.is_empty()).peekable();
+        if names.peek().is_none() && !line.trim_ascii().is_empty() {
+            return Err(DependencyRefusal::Syntax);
+        }
+        names.try_for_each(|name| self.add(policy, name))
     }
 
     fn add_structured(&mut self, policy: &Policy, line: &[u8]) -> Result<(), DependencyRefusal> {
         let strings = Parser::new(line).parse_list_with_visitor(Strings::default());
-        let strings = strings.map_err(|_| DependencyRefusal::Syntax)?;
-        if strings.0.iter().any(String::is_empty) {
+        let strings = strings.map_err(|_| DependencyRefusal::Syntax)?.0.ok_or(DependencyRefusal::Syntax)?;
+        if strings.iter().any(String::is_empty) {
             return Err(DependencyRefusal::Syntax);
         }
-        strings.0.iter().try_for_each(|name| self.add(policy, name.as_bytes()))
+        strings.iter().try_for_each(|name| self.add(policy, name.as_bytes()))
     }
 
     fn add(&mut self, policy: &Policy, name: &[u8]) -> Result<(), DependencyRefusal> {
@@ -117,9 +142,14 @@ impl Dependencies {
     }
 }
 
-/// The strings of a list; members of another type are ignored (RFC 9875, section 2).
-#[derive(Default)]
-struct Strings(Vec<String>);
+/// The strings of a list; `None` if it has a member of another type.
+struct Strings(Option<Vec<String>>);
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self(Some(Vec::new()))
+    }
+}
 
 impl<'de> ListVisitor<'de> for Strings {
     type Out = Self;
@@ -141,14 +171,16 @@ impl<'de> EntryVisitor<'de> for Member<'_> {
 
     fn item(self) -> Result<impl ItemVisitor<'de>, Infallible> {
         Ok(move |item: BareItemFromInput<'de>| {
-            if let BareItemFromInput::String(text) = item {
-                self.0.0.push(text.as_str().to_owned());
+            match (item, &mut self.0.0) {
+                (BareItemFromInput::String(text), Some(strings)) => strings.push(text.as_str().to_owned()),
+                (_, strings) => *strings = None,
             }
             Ok::<_, Infallible>(Ignored)
         })
     }
 
     fn inner_list(self) -> Result<impl InnerListVisitor<'de>, Infallible> {
+        self.0.0 = None;
         Ok(Ignored)
     }
 }

@@ -2,10 +2,12 @@
 //! response may have for this cache in particular (RFC 9213).
 //!
 //! Malformed directives never extend a permission. A lifetime that is no number, or that stands there twice with
-//! different values, is zero, as section 4.2.1 encourages; a directive with a malformed name is an unknown one, and
-//! ignored.
+//! different values, is zero, as section 4.2.1 encourages. In a response, a directive whose name is not a token, as in
+//! `private; max-age=60`, makes the whole malformed: it may be a restriction that was not understood. The same holds for
+//! a targeted field that does not parse. RFC 9213 would ignore it; not storing the response is always allowed.
 
 use crate::policy::{Policy, TargetedSyntax};
+use crate::token::is_token;
 use http::{HeaderMap, HeaderName, header};
 use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
 use sfv::{BareItemFromInput, KeyRef};
@@ -54,6 +56,8 @@ pub struct ResponseControl {
     pub must_understand: bool,
     /// These directives are of a field for this cache in particular: `Expires` is ignored.
     pub targeted: bool,
+    /// A part of the field is not a directive. It may restrict what the other parts allow.
+    pub malformed: bool,
 }
 
 /// The directives of a request.
@@ -74,7 +78,8 @@ pub struct RequestControl {
 }
 
 impl ResponseControl {
-    /// Reads the field that is for this cache: the first targeted field of the policy that is there and valid, or else
+    /// Reads the field that is for this cache: the first targeted field of the policy that is there and not empty, or
+    /// else
     /// `Cache-Control`.
     pub fn read(policy: &Policy, headers: &HeaderMap) -> Self {
         let targeted = policy.targeted_fields.iter().find_map(|field| match field.syntax {
@@ -101,11 +106,13 @@ impl ResponseControl {
         control
     }
 
-    /// A targeted field is a dictionary of structured fields. One that is empty or does not parse is as if it were not
-    /// there, by section 2.1 of RFC 9213.
+    /// A targeted field is a dictionary of structured fields. An empty one is as if it were not there, by section 2.1
+    /// of RFC 9213.
     fn structured(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
         let line = joined(headers, name)?;
-        let directives = sfv::Parser::new(&line).parse_dictionary_with_visitor(Directives::default()).ok()?;
+        let Ok(directives) = sfv::Parser::new(&line).parse_dictionary_with_visitor(Directives::default()) else {
+            return Some(Self { malformed: true, ..Self::default() });
+        };
         if directives.0.is_empty() {
             return None;
         }
@@ -129,12 +136,14 @@ impl ResponseControl {
         for directive in directives {
             let mut parts = directive.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
             let (name, argument) = name_and_argument(parts.next().unwrap_or_default());
+            // `no-store; max-age=60` names no surrogate: its comma was forgotten.
+            control.malformed |= !is_token(name) || parts.clone().any(|target| !is_token(target));
             if parts.all(|target| target == cache_name.as_bytes()) {
                 let argument = argument.map(|text| text.split(|&byte| byte == b'+').next().unwrap_or_default());
                 control.add(name, argument);
             }
         }
-        (control.max_age.is_some() || control.no_store).then_some(control)
+        (control.max_age.is_some() || control.no_store || control.malformed).then_some(control)
     }
 
     fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
@@ -161,6 +170,8 @@ impl ResponseControl {
             self.public = true;
         } else if is("must-understand") {
             self.must_understand = true;
+        } else if !is_token(name) {
+            self.malformed = true;
         }
     }
 }
@@ -201,12 +212,13 @@ impl RequestControl {
 }
 
 impl FieldScope {
-    /// Adds one directive. Without valid names of fields it is about the whole response.
+    /// Adds one directive. Unless it has names of fields and nothing else it is about the whole response.
     fn add(&mut self, argument: Option<&[u8]>) {
         let named = argument.and_then(|text| std::str::from_utf8(text).ok()).map(|text| {
             let names = text.split(',').map(|name| name.trim().to_ascii_lowercase());
             names.filter(|name| !name.is_empty()).collect::<Vec<_>>()
         });
+        let named = named.filter(|names| names.iter().all(|name| is_token(name.as_bytes())));
         match (named, &mut *self) {
             (_, Self::Whole) => {}
             (Some(names), Self::Fields(fields)) if !names.is_empty() => fields.extend(names),

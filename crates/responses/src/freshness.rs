@@ -86,7 +86,7 @@ pub(crate) fn heuristic(heuristic: &Heuristic, response: &Response<'_>, has_depe
     let changed = response.time_in(&header::LAST_MODIFIED);
     let unchanged_s = changed.map_or(0, |changed| made.since(changed));
     let by_age = (unchanged_s.saturating_mul(heuristic.percent) / 100).min(heuristic.lifetime_max_s);
-    capped(by_dependencies.max(by_age))
+    capped(by_dependencies.max(by_age).max(heuristic.default_s))
 }
 
 /// A number of seconds that stops at the largest.

@@ -5,7 +5,7 @@
 //! unsafe request, as section 3 of RFC 9875 tells responses apart by the method of their request alone: an application that
 //! sends it with an error has changed something before it failed.
 
-use crate::dependencies::Dependencies;
+use crate::dependencies::{Dependencies, DependencyRefusal};
 use crate::key::{Key, KeyRef};
 use crate::policy::Policy;
 use http::{HeaderMap, Method, StatusCode, header};
@@ -26,7 +26,7 @@ pub enum InvalidGroups {
     Named(Dependencies),
     /// All responses of the origin, since the field is malformed or too long. A malformed field is ignored by the RFC;
     /// but an application that sends one has changed something.
-    All,
+    All(DependencyRefusal),
 }
 
 impl InvalidGroups {
@@ -48,13 +48,13 @@ pub fn invalidation(
         return None;
     }
     let groups = Dependencies::read_invalidation(policy, headers);
-    let groups = groups.map_or(InvalidGroups::All, InvalidGroups::Named);
+    let groups = groups.map_or_else(InvalidGroups::All, InvalidGroups::Named);
     if !(status.is_success() || status.is_redirection()) {
         return (!groups.is_empty()).then(|| Invalidation { keys: Vec::new(), groups });
     }
     let mut keys = vec![target.to_key()];
     for name in [header::LOCATION, header::CONTENT_LOCATION] {
-        let reference = headers.get(name).and_then(|value| value.to_str().ok());
+        let reference = headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
         keys.extend(reference.and_then(|reference| resolve(target, reference)));
     }
     keys.sort_unstable();

@@ -29,8 +29,10 @@ mod fields;
 mod forward;
 mod freshness;
 mod hop;
+mod ignore;
 mod invalidate;
 mod key;
+mod names;
 mod policy;
 mod range;
 mod request;
@@ -55,6 +57,7 @@ pub use freshness::Freshness;
 pub use hop::is_hop_by_hop;
 pub use invalidate::{InvalidGroups, Invalidation, invalidation};
 pub use key::{Key, KeyBytes, KeyRef, KeyRefusal, without_default_port};
+pub use names::{CookieName, NamePattern};
 pub use policy::{
     Coherence, DependencyField, DependencySyntax, Heuristic, Policy, RequestDirectives, TargetedField, TargetedSyntax,
 };

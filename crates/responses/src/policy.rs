@@ -1,5 +1,6 @@
 //! The operator's decisions for an origin.
 
+use crate::names::{CookieName, NamePattern};
 use crate::token::Token;
 use http::HeaderName;
 use std::str::FromStr;
@@ -27,6 +28,12 @@ pub struct Policy {
     /// Fields whose value in the request to the origin does not follow from the client's request, since the proxy
     /// writes them. A response that varies by one of them is not stored.
     pub rewritten_fields: Vec<HeaderName>,
+    /// Parameters of a query that make no difference: requests are without them, to the cache and to the origin.
+    pub ignored_query: Vec<NamePattern>,
+    /// Cookies that make none, likewise.
+    pub ignored_cookies: Vec<NamePattern>,
+    /// Cookies that every response differs by.
+    pub key_cookies: Vec<CookieName>,
     /// The most dependencies that a response may name.
     pub dependencies_max: usize,
     /// The longest name of a dependency, in bytes.
@@ -45,6 +52,9 @@ impl Default for Policy {
             request_directives: RequestDirectives::Honour,
             codings: ["br", "gzip", "zstd"].map(token).into(),
             rewritten_fields: ["forwarded", "x-forwarded-for", "x-real-ip"].map(HeaderName::from_static).into(),
+            ignored_query: Vec::new(),
+            ignored_cookies: Vec::new(),
+            key_cookies: Vec::new(),
             dependencies_max: DEPENDENCIES_PER_RESPONSE_MAX,
             dependency_bytes_max: DEPENDENCY_BYTES_MAX,
         }
@@ -60,11 +70,13 @@ pub struct Heuristic {
     pub lifetime_max_s: u64,
     /// The lifetime of a response that names its dependencies, in seconds: it is good until one of them changes.
     pub with_dependencies_s: u64,
+    /// The least lifetime of any such response, in seconds; 0 leaves it to the others.
+    pub default_s: u64,
 }
 
 impl Default for Heuristic {
     fn default() -> Self {
-        Self { percent: 10, lifetime_max_s: 24 * 3600, with_dependencies_s: 24 * 3600 }
+        Self { percent: 10, lifetime_max_s: 24 * 3600, with_dependencies_s: 24 * 3600, default_s: 0 }
     }
 }
 

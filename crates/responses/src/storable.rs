@@ -37,12 +37,16 @@ pub enum NotStored {
     VaryInvalid,
     /// Its `Vary` names a field that the proxy writes in requests to the origin.
     VaryRewritten,
+    /// A part of its `Cache-Control`, or of a targeted field, is not a directive.
+    ControlInvalid,
     /// Its dependencies are refused: malformed, too many or too long.
     Dependencies,
     /// Its `Connection`, or a directive, keeps a field from being stored that later decisions need.
     Withheld,
     /// It states no lifetime, and its status allows no guess.
     NoFreshness,
+    /// The response states no lifetime, and none can be guessed: it has neither dependencies nor `Last-Modified`.
+    NoLifetime,
     /// It is stale already, and there is nothing to validate it by.
     Stale,
 }
@@ -59,7 +63,7 @@ impl From<VaryRefusal> for NotStored {
 
 impl NotStored {
     /// Every reason.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Method,
         Self::Status,
         Self::NotUnderstood,
@@ -71,9 +75,11 @@ impl NotStored {
         Self::VaryStar,
         Self::VaryInvalid,
         Self::VaryRewritten,
+        Self::ControlInvalid,
         Self::Dependencies,
         Self::Withheld,
         Self::NoFreshness,
+        Self::NoLifetime,
         Self::Stale,
     ];
 
@@ -91,9 +97,11 @@ impl NotStored {
             Self::VaryStar => "vary-star",
             Self::VaryInvalid => "vary-invalid",
             Self::VaryRewritten => "vary-rewritten",
+            Self::ControlInvalid => "control-invalid",
             Self::Dependencies => "dependencies",
             Self::Withheld => "withheld",
             Self::NoFreshness => "no-freshness",
+            Self::NoLifetime => "no-lifetime",
             Self::Stale => "stale",
         }
     }
@@ -109,13 +117,16 @@ pub fn store(
 ) -> Result<Stored, NotStored> {
     let control = ResponseControl::read(policy, response.headers);
     may_store(request, response, &control)?;
+    if control.malformed {
+        return Err(NotStored::ControlInvalid);
+    }
     if withholds_a_deciding_field(policy, response.headers, &control) {
         return Err(NotStored::Withheld);
     }
     let lifetime = if let Some(seconds) = freshness::explicit(&control, response) {
         Lifetime { seconds, heuristic: false }
     } else {
-        may_guess(request, response, &control)?;
+        may_guess(policy, request, response, &control)?;
         let seconds = freshness::heuristic(&policy.heuristic, response, !dependencies.is_empty());
         Lifetime { seconds, heuristic: true }
     };
@@ -123,7 +134,8 @@ pub fn store(
     let stored = Stored::new(response, &control, lifetime, &selecting);
     let fresh = stored.freshness().ttl_s(response.received) > 0 && !stored.flags.no_cache;
     if !fresh && !stored.has_validator() && policy.coherence == Coherence::Strong {
-        return Err(NotStored::Stale);
+        let is_unstated = lifetime.heuristic && lifetime.seconds == 0 && !stored.flags.no_cache;
+        return Err(if is_unstated { NotStored::NoLifetime } else { NotStored::Stale });
     }
     Ok(stored)
 }
@@ -175,14 +187,19 @@ fn withholds_a_deciding_field(policy: &Policy, headers: &HeaderMap, control: &Re
 }
 
 /// May a lifetime be guessed for a response that states none?
-fn may_guess(request: &Request<'_>, response: &Response<'_>, control: &ResponseControl) -> Result<(), NotStored> {
+fn may_guess(
+    policy: &Policy,
+    request: &Request<'_>,
+    response: &Response<'_>,
+    control: &ResponseControl,
+) -> Result<(), NotStored> {
     if control.public {
         return Ok(());
     }
     if !freshness::is_heuristically_cacheable(response.status) {
         return Err(NotStored::NoFreshness);
     }
-    if request.headers.contains_key(header::COOKIE) {
+    if policy.has_other_cookies(request.headers) {
         return Err(NotStored::Cookies);
     }
     Ok(())

@@ -122,13 +122,16 @@ fn is_about(stored: &Stored, not_modified: &HeaderMap) -> bool {
     stored.etag().is_none_or(|own| same_weakly(own, tag.as_bytes()))
 }
 
-/// Whether a 304 leaves out a field that has named dependencies. The same content may come from other rows than before, and
-/// what is between the application and here may drop the field from a 304, as middleware for conditional requests does. With
-/// the dependencies of before, the response would be stale when one of the others changes.
+/// Whether a field that has named dependencies names none in a 304: it is absent, empty, or withheld by `Connection`.
+/// The same content may come from other rows than before, and middleware for conditional requests may drop or empty
+/// the field. With the earlier dependencies the response would be stale when one of the others changes; without any,
+/// when one of those changes.
 fn hides_dependencies(policy: &Policy, stored: &Stored, not_modified: &HeaderMap) -> bool {
-    let had = |name: &HeaderName| stored.fields().get(name.as_str()).is_some();
-    let mut names = policy.dependency_fields.iter().map(|field| &field.name);
-    names.any(|name| had(name) && !not_modified.contains_key(name))
+    let (before, hop_by_hop) = (stored.fields().to_map(), HopByHop::of(not_modified));
+    policy.dependency_fields.iter().any(|field| {
+        let is_named = !hop_by_hop.contains(&field.name) && Dependencies::has_some(policy, field, not_modified);
+        Dependencies::has_some(policy, field, &before) && !is_named
+    })
 }
 
 /// The stored fields, with those of the 304 instead of their namesakes (section 3.2).

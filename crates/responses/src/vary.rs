@@ -6,8 +6,12 @@
 
 use crate::codings::Codings;
 use crate::directives::list_members;
+use crate::ignore::write_cookie;
 use crate::policy::Policy;
 use http::{HeaderMap, HeaderName, header};
+
+/// Before the name of a cookie of the key.
+const KEY_COOKIE: &str = "cookie=";
 
 /// The most fields that a `Vary` may name.
 const VARY_FIELDS_MAX: usize = 32;
@@ -24,15 +28,21 @@ pub(crate) enum VaryRefusal {
 }
 
 /// The fields that `Vary` names, as they were in the request of a stored response: for each a line `name:value\n`, or
-/// `name\n` if it was absent. Empty without a `Vary`.
+/// `name\n` if it was absent. A cookie of the key has a line whose name is `cookie=` and its own, which no field can have.
+/// Empty without a `Vary` and such cookies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selecting<'a>(pub(crate) &'a [u8]);
 
 impl Selecting<'_> {
     /// Takes the fields that the response's `Vary` names from the request, as the lines of a [`Selecting`].
     pub(crate) fn lines(policy: &Policy, response: &HeaderMap, request: &HeaderMap) -> Result<Vec<u8>, VaryRefusal> {
+        let mut lines = Vec::new();
+        for cookie in &policy.key_cookies {
+            let name = [KEY_COOKIE, cookie.as_str()].concat();
+            write_line(policy, &name, request, &mut |bytes| lines.extend_from_slice(bytes));
+        }
         if !response.contains_key(header::VARY) {
-            return Ok(Vec::new());
+            return Ok(lines);
         }
         let members = response.get_all(header::VARY).iter().flat_map(|line| list_members(line.as_bytes()));
         let mut names = Vec::new();
@@ -51,7 +61,6 @@ impl Selecting<'_> {
         if names.len() > VARY_FIELDS_MAX {
             return Err(VaryRefusal::Invalid);
         }
-        let mut lines = Vec::new();
         for name in &names {
             write_line(policy, name.as_str(), request, &mut |bytes| lines.extend_from_slice(bytes));
         }
@@ -85,7 +94,9 @@ pub(crate) fn normalised_fields() -> impl Iterator<Item = HeaderName> {
 
 fn write_line(policy: &Policy, name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
     out(name.as_bytes());
-    if request.contains_key(name) {
+    if let Some(cookie) = name.strip_prefix(KEY_COOKIE) {
+        write_cookie(cookie, request, out);
+    } else if request.contains_key(name) {
         out(b":");
         write_value(policy, name, request, out);
     }

@@ -14,7 +14,7 @@ fn decision(method: &str, status: u16, headers: &str) -> (Vec<String>, String) {
         return (Vec::new(), "none".to_owned());
     };
     let groups = match &invalid.groups {
-        InvalidGroups::All => "all".to_owned(),
+        InvalidGroups::All(why) => format!("all: {}", why.name()),
         InvalidGroups::Named(names) => names.iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join(" "),
     };
     (invalid.keys.iter().map(ToString::to_string).collect(), groups)
@@ -40,7 +40,7 @@ fn a_failed_unsafe_request_invalidates_the_groups_that_it_names_and_no_target() 
         let fields = "Cache-Group-Invalidation: \"b\", \"a\"\nLocation: /x";
         assert_eq!(decision(method, status, fields), (Vec::new(), "a b".to_owned()), "{method} {status}");
         let unreadable = decision(method, status, "Cache-Group-Invalidation: \"open");
-        assert_eq!(unreadable, (Vec::new(), "all".to_owned()), "{method} {status}");
+        assert_eq!(unreadable, (Vec::new(), "all: dependencies-syntax".to_owned()), "{method} {status}");
         for nothing in ["", "Location: /x", "Cache-Group-Invalidation:"] {
             assert_eq!(decision(method, status, nothing).1, "none", "{method} {status} {nothing}");
         }
@@ -53,6 +53,7 @@ fn what_the_response_names_is_invalid_if_it_is_of_the_same_origin() {
         ("/x", Some("https://example.org/x")),
         ("x", Some("https://example.org/a/x")),
         ("./x?y=z", Some("https://example.org/a/x?y=z")),
+        ("/caf\u{e9}", Some("https://example.org/caf\u{e9}")),
         ("../x", Some("https://example.org/x")),
         ("../../../x/.", Some("https://example.org/x/")),
         ("?q", Some("https://example.org/a/b?q")),
@@ -83,9 +84,11 @@ fn what_the_response_names_is_invalid_if_it_is_of_the_same_origin() {
 #[test]
 fn groups_are_invalid_by_name_or_all_of_them() {
     let groups = |value: &str| decision("POST", 200, &format!("Cache-Group-Invalidation: {value}")).1;
-    assert_eq!(groups("\"b\", \"a\";p=1, token, \"a\""), "a b");
+    assert_eq!(groups("\"b\", \"a\";p=1, \"a\""), "a b");
     assert_eq!(groups(""), "");
-    assert_eq!(groups("\"open"), "all");
+    for malformed in ["\"open", "item:1", "\"a\", token", "*", "42", "(\"a\")", ","] {
+        assert_eq!(groups(malformed), "all: dependencies-syntax", "{malformed}");
+    }
     let many = (0..1025).map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(",");
-    assert_eq!(groups(&many), "all");
+    assert_eq!(groups(&many), "all: dependencies-count");
 }

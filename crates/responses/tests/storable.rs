@@ -4,7 +4,7 @@ mod common;
 
 use common::{fields, store_as};
 use http::Method;
-use responses::Policy;
+use responses::{Heuristic, Policy};
 
 /// The lifetime in seconds, or the name of the refusal.
 fn decision(method: &Method, request: &str, status: u16, response: &str) -> String {
@@ -71,12 +71,31 @@ fn directives_are_told_from_what_looks_like_them() {
         ("Cache-Control: ,, max-age=60 ,", "60"),
         ("Cache-Control: extension=\"no-store, max-age=1\", max-age=60", "60"),
         ("Cache-Control: extension=\"a\\\", no-store\", max-age=60", "60"),
-        ("Cache-Control: max-age =60\nETag: \"1\"", "0"),
+        ("Cache-Control: max-age =60\nETag: \"1\"", "control-invalid"),
         // A quote that is never closed hides nothing.
         ("Cache-Control: max-age=60, extension=\"a, private, no-store", "no-store"),
         ("Cache-Control: extension=\"a, max-age=60", "60"),
         ("Cache-Control: no-storage, max-age=60", "60"),
         ("Cache-Control: unknown, max-age=60", "60"),
+    ]);
+}
+
+/// Each may be a restriction that was not understood.
+#[test]
+fn a_part_that_is_no_directive_keeps_a_response_from_being_stored() {
+    let groups = "Cache-Groups: \"item:1\"";
+    for control in
+        ["private; max-age=60", "no-store max-age=60", "max-age=60, \"private\"", "max-age=60, =1", "(private)"]
+    {
+        check(&[
+            (&format!("Cache-Control: {control}"), "control-invalid"),
+            (&format!("Cache-Control: {control}\n{groups}"), "control-invalid"),
+        ]);
+    }
+    check(&[
+        ("Cache-Control: max-age=60, private=\"x y\"", "private"),
+        ("Cache-Control: max-age=60, private=\"set-cookie", "private"),
+        ("Cache-Control: max-age=60, private=\"x, \"", "60"),
     ]);
 }
 
@@ -95,7 +114,7 @@ fn refusals_have_names() {
         ("Cache-Control: max-age=60\nAge: 61", "stale"),
         ("Cache-Control: no-cache, max-age=60", "stale"),
         ("Cache-Control: no-cache, max-age=60\nETag: \"1\"", "60"),
-        ("", "stale"),
+        ("", "no-lifetime"),
         // Without these fields a later 304 would be merged into something else.
         ("Cache-Control: max-age=60\nVary: Foo\nConnection: close, Vary", "withheld"),
         ("Cache-Control: max-age=60, private=\"vary\"\nVary: Foo", "withheld"),
@@ -157,6 +176,31 @@ fn a_lifetime_is_guessed_where_that_is_allowed() {
     ]);
 }
 
+/// The operator's lifetime is for responses that state none, whatever they have to guess by, and for no others.
+#[test]
+fn a_response_without_a_lifetime_gets_the_operators() {
+    let usual = Policy::default();
+    let policy = Policy { heuristic: Heuristic { default_s: 120, ..usual.heuristic }, ..usual };
+    for (request, status, response, expected) in [
+        ("", 200, "", "120"),
+        ("", 404, "", "120"),
+        ("", 200, "Last-Modified: Sun, 06 Nov 1994 08:49:27 GMT", "120"),
+        ("", 200, "Last-Modified: Sun, 06 Nov 1994 08:32:57 GMT\nCache-Groups: \"a\"", "86400"),
+        ("", 200, "Cache-Control: max-age=0", "stale"),
+        ("", 200, "Expires: 0", "stale"),
+        ("", 200, "Cache-Control: private", "private"),
+        ("", 200, "Cache-Control: no-cache", "stale"),
+        ("", 200, "Set-Cookie: a=b", "cookies"),
+        ("Cookie: a=b", 200, "", "cookies"),
+        ("", 403, "", "no-freshness"),
+    ] {
+        let stored = store_as(&policy, &Method::GET, request, status, response);
+        let said =
+            stored.map_or_else(|why| why.name().to_owned(), |stored| stored.freshness().lifetime_s().to_string());
+        assert_eq!(said, expected, "{request} {status} {response}");
+    }
+}
+
 #[test]
 fn no_lifetime_is_guessed_for_what_may_be_one_users() {
     let groups = "Cache-Groups: \"item:42\"";
@@ -188,9 +232,11 @@ fn a_targeted_field_goes_before_cache_control_and_expires() {
         ("CDN-Cache-Control: max-age=60;x=y", "60"),
         ("CDN-Cache-Control: max-age=30, max-age=60", "60"),
         ("CDN-Cache-Control: public\nExpires: Sun, 06 Nov 1994 09:49:37 GMT\nETag: \"1\"", "0"),
-        // A field that is no dictionary, or is empty, is not there.
-        ("CDN-Cache-Control: max-age=\nCache-Control: max-age=60", "60"),
-        ("CDN-Cache-Control: Max-Age=30\nCache-Control: max-age=60", "60"),
+        // A field that is not a dictionary may be a restriction; an empty one is not there.
+        ("CDN-Cache-Control: max-age=\nCache-Control: max-age=60", "control-invalid"),
+        ("CDN-Cache-Control: Max-Age=30\nCache-Control: max-age=60", "control-invalid"),
+        ("CDN-Cache-Control: private; max-age=30, &&&\nCache-Control: public, max-age=60", "control-invalid"),
+        ("Surrogate-Control: no-store; max-age=60\nCache-Control: max-age=60", "control-invalid"),
         ("CDN-Cache-Control:\nCache-Control: max-age=60", "60"),
         // A value of the wrong type is no lifetime.
         ("CDN-Cache-Control: max-age=\"x\"\nCache-Control: max-age=60", "stale"),

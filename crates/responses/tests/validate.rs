@@ -5,7 +5,8 @@ mod common;
 use common::{NOW, fields, get, reuse, store};
 use http::{Method, StatusCode};
 use responses::{
-    Freshened, Policy, Request, Response, Stored, Validity, conditional, freshen, freshen_by_head, unconditional,
+    Freshened, NotStored, Policy, Request, Response, Stored, Validity, conditional, freshen, freshen_by_head,
+    unconditional,
 };
 
 const STORED: &str = "Cache-Control: max-age=60\nETag: \"1\"\nLast-Modified: Sun, 06 Nov 1994 08:00:00 GMT\n\
@@ -92,6 +93,20 @@ fn a_304_replaces_fields_and_makes_the_response_young() {
     assert_eq!(reuse(&Policy::default(), &stored, "", 155), "revalidate: stale");
 }
 
+/// The fields of a 304 that names nothing usable, and whether the origin is asked for the whole, or the response
+/// removed.
+#[test]
+fn a_304_whose_field_names_nothing_usable_confirms_no_dependencies() {
+    let stored = store(STORED).unwrap();
+    for nothing in ["", "Cache-Groups:", "Connection: cache-groups\nCache-Groups: \"b\"", "Surrogate-Key: b"] {
+        assert!(freshened(&stored, "", nothing).is_none(), "{nothing}");
+    }
+    for malformed in ["Cache-Groups: item:1", "Cache-Groups: ()", "Cache-Groups: \"a\", b", "Cache-Groups: 42"] {
+        let freshened = freshened(&stored, "", malformed).unwrap();
+        assert_eq!(freshened.not_stored, Some(NotStored::Dependencies), "{malformed}");
+    }
+}
+
 #[test]
 fn a_304_may_name_new_dependencies() {
     let freshened = freshened(&store(STORED).unwrap(), "", "Cache-Groups: \"b\", \"c\"").unwrap();
@@ -112,7 +127,8 @@ fn a_304_that_leaves_out_the_dependencies_confirms_nothing() {
     assert_eq!(of(groups, "ETag: \"1\"\nSurrogate-Key: b"), None, "what the other field named is not known");
     assert_eq!(of(&format!("{groups}Surrogate-Key: b"), groups), None, "one of two fields");
     assert_eq!(of(groups, &format!("{groups}Surrogate-Key: b")).as_deref(), Some("a b"));
-    assert_eq!(of(groups, "Cache-Groups:").as_deref(), Some(""), "it names none any more");
+    assert_eq!(of(groups, "Cache-Groups:"), None, "what empties the field may be what drops it elsewhere");
+    assert_eq!(of("Cache-Groups:\n", "Cache-Groups:").as_deref(), Some(""), "it named none before");
     assert_eq!(of("", "ETag: \"1\"").as_deref(), Some(""), "it never named any");
     assert_eq!(of("", groups).as_deref(), Some("a"));
 }
@@ -144,7 +160,7 @@ fn a_304_that_forbids_storing_answers_and_no_more() {
         let stored = store(STORED).unwrap();
         let groups = if not_modified.starts_with("Cache-Groups") { "" } else { "Cache-Groups: \"a\"" };
         let freshened = freshened(&stored, request, &format!("{not_modified}\nX-A: new\n{groups}")).unwrap();
-        assert_eq!(freshened.not_stored.map(responses::NotStored::name), Some(reason), "{not_modified}");
+        assert_eq!(freshened.not_stored.map(NotStored::name), Some(reason), "{not_modified}");
         assert_eq!(freshened.stored.fields().get("x-a"), Some(b"new".as_slice()), "{not_modified}");
     }
 }

@@ -106,7 +106,32 @@ pub(crate) struct ProxyArgs {
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
     #[command(flatten)]
+    pub(crate) log: LogArgs,
+    #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+}
+
+/// The options of `thorp proxy` about its access log.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Logging")]
+pub(crate) struct LogArgs {
+    /// A file to which a line is appended for each request, when its answer has been given. It is opened again at
+    /// SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) access_log: Option<PathBuf>,
+    /// The form of these lines: that of Apache and nginx, or JSON, which also has the time that the answer took and
+    /// what the cache has done.
+    #[arg(long, value_name = "FORMAT", default_value = "combined", value_enum, requires = "access_log")]
+    pub(crate) access_log_format: LogFormat,
+}
+
+/// The values of `--access-log-format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// The combined format.
+    Combined,
+    /// An object a line.
+    Json,
 }
 
 const PROXY_HELP: &str = "\
@@ -148,6 +173,10 @@ pub(crate) struct PolicyArgs {
     /// Thorp-Cache-Control, CDN-Cache-Control and Surrogate-Control are.
     #[arg(long, value_name = "FIELD")]
     pub(crate) targeted_field: Vec<responses::TargetedField>,
+    /// The least lifetime of a response that states none, in seconds, such as 120. Not of one that says `no-store`,
+    /// `private` or `no-cache`, that sets a cookie, or whose request has one.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) default_lifetime: u32,
     /// The lifetime of a response that names dependencies and states no lifetime, in seconds.
     #[arg(long, value_name = "S", default_value_t = 86400)]
     pub(crate) dependent_lifetime: u32,
@@ -157,6 +186,18 @@ pub(crate) struct PolicyArgs {
     /// The longest such lifetime, in seconds.
     #[arg(long, value_name = "S", default_value_t = 86400)]
     pub(crate) guess_max: u32,
+    /// A parameter of queries that makes no difference, such as `fbclid`, or all that begin alike, such as `utm_*`.
+    /// Neither the key nor the application's request has it. May be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) ignore_query: Vec<responses::NamePattern>,
+    /// A cookie of requests that makes no difference, such as `_fbp`, or all that begin alike, such as `_ga*`. The
+    /// application does not get it. May be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) ignore_cookie: Vec<responses::NamePattern>,
+    /// A cookie whose value every response differs by, such as `lang`: it is part of the key. May be given several
+    /// times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key_cookie: Vec<responses::CookieName>,
     /// Clients cannot have a stored response validated: of their Cache-Control only `only-if-cached` is followed.
     #[arg(long)]
     pub(crate) ignore_reloads: bool,

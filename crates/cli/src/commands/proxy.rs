@@ -3,12 +3,14 @@
 mod file;
 
 use super::invalidate::token;
-use crate::cli::{BrowserCache, PolicyArgs, ProxyArgs};
+use crate::cli::{BrowserCache, LogArgs, LogFormat, PolicyArgs, ProxyArgs};
 use crate::error::usage;
 use crate::output::Output;
 use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
-use proxy::{CertificateFiles, Config, DiskConfig, Limits, Note, Proxy, Scheme, Tally};
+use proxy::{
+    AccessLogConfig, AccessLogFormat, CertificateFiles, Config, DiskConfig, Limits, Note, Proxy, Scheme, Tally,
+};
 use responses::{Coherence, Heuristic, Policy, RequestDirectives};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -45,7 +47,12 @@ pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(stop);
     }
-    if args.config.is_some() || !args.tls_cert.is_empty() || args.origin_ca.is_some() || args.token_file.is_some() {
+    if args.config.is_some()
+        || args.log.access_log.is_some()
+        || !args.tls_cert.is_empty()
+        || args.origin_ca.is_some()
+        || args.token_file.is_some()
+    {
         when_hung_up(move || reload.send(Event::Reload).unwrap_or_default())?;
     }
     say_ready(&proxy, output)?;
@@ -102,6 +109,7 @@ fn config(args: &ProxyArgs) -> Result<Config> {
         BrowserCache::NoCache => proxy::BrowserCache::NoCache,
         BrowserCache::AsIs => proxy::BrowserCache::AsIs,
     };
+    config.access_log = access_log(&args.log);
     let Limits { connections, .. } = config.limits;
     if args.tls_cert.len() != args.tls_key.len() {
         let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
@@ -147,6 +155,14 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     Ok(config)
 }
 
+fn access_log(args: &LogArgs) -> Option<AccessLogConfig> {
+    let format = match args.access_log_format {
+        LogFormat::Combined => AccessLogFormat::Combined,
+        LogFormat::Json => AccessLogFormat::Json,
+    };
+    args.access_log.clone().map(|path| AccessLogConfig { path, format })
+}
+
 fn policy(args: &PolicyArgs) -> Policy {
     let usual = Policy::default();
     Policy {
@@ -154,11 +170,15 @@ fn policy(args: &PolicyArgs) -> Policy {
         dependency_fields: or_usual(&args.dependency_field, usual.dependency_fields),
         dependencies_max: args.dependencies_max.into(),
         targeted_fields: or_usual(&args.targeted_field, usual.targeted_fields),
+        ignored_query: args.ignore_query.clone(),
+        ignored_cookies: args.ignore_cookie.clone(),
+        key_cookies: args.key_cookie.clone(),
         codings: or_usual(&args.coding, usual.codings),
         heuristic: Heuristic {
             percent: args.guess_percent.into(),
             lifetime_max_s: args.guess_max.into(),
             with_dependencies_s: args.dependent_lifetime.into(),
+            default_s: args.default_lifetime.into(),
         },
         request_directives: if args.ignore_reloads {
             RequestDirectives::OnlyIfCached

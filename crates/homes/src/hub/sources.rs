@@ -95,8 +95,8 @@ impl Sources {
         Some(name.clone())
     }
 
-    /// How many are away.
-    pub(super) fn away(&self) -> usize {
-        self.0.values().filter(|source| source.mark.is_some()).count()
+    /// Returns the sources that are away or have not caught up.
+    pub(super) fn away(&self) -> impl Iterator<Item = &SourceName> {
+        self.0.iter().filter(|(_, source)| source.mark.is_some()).map(|(name, _)| name)
     }
 }

@@ -21,6 +21,9 @@ impl Fill {
         let policy = &self.shared().config.policy;
         let freshened =
             freshen(policy, &self.asked(), &stale.stored, &times.response(StatusCode::NOT_MODIFIED, fields))?;
+        if let Some(reason) = freshened.not_stored {
+            self.shared().misread_response(&self.head.uri, reason.name(), fields);
+        }
         Some(self.freshened(&stale, freshened, times).await)
     }
 

@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::fills::Outcome;
 use crate::reserved::{NoRoom, Reserved};
 use coherence::NotStored;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
 use http_body::SizeHint;
 use responses::{Dependencies, Stored, complete_bytes, store};
@@ -29,6 +30,16 @@ pub(super) struct Declined {
     pub(super) is_lasting: bool,
 }
 
+/// The reason for which a stream of events is not stored: its client reads it as long as it likes.
+const EVENT_STREAM: &str = "event-stream";
+
+/// Whether a response is a stream of events, which ends when its client does.
+fn is_event_stream(fields: &HeaderMap) -> bool {
+    let kind = fields.get(CONTENT_TYPE).map_or(&[][..], |kind| kind.as_bytes());
+    let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+}
+
 impl Fill {
     /// Whether a response is stored. If so, it is at the home already: an update that comes while its body does finds it
     /// there.
@@ -49,6 +60,9 @@ impl Fill {
         let response = times.response(status, fields);
         let stored =
             store(policy, &self.asked(), &response, &dependencies).map_err(|reason| declined(reason.name()))?;
+        if is_event_stream(fields) && size.exact().is_none() {
+            return Err(declined(EVENT_STREAM));
+        }
         let collected = self.shared().collected_bytes.clone();
         let mut reserved = Reserved::new(collected, limits, size.lower() as usize).map_err(|why| match why {
             NoRoom::TooLarge => declined(why.name()),

@@ -92,6 +92,44 @@ fn operators_see_counts() {
     assert!(operator.read().unwrap().text().contains("thorp_proxy_hits_total 1\n"));
 }
 
+/// The graphs of an operator's first day: answers by status, why the application was asked and why nothing was stored,
+/// its errors, and how long clients waited, hits apart.
+#[test]
+fn operators_see_statuses_reasons_times_and_errors_of_the_origin() {
+    let origin = Origin::start(|request| match request.uri().path() {
+        "/broken" => response(503, &[], ""),
+        "/private" => response(200, &[("cache-control", "private")], ""),
+        _ => response(200, &[("cache-control", "max-age=60")], "x"),
+    });
+    let mut config = config(origin.address);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address());
+    for path in ["/page", "/page", "/page", "/private", "/broken"] {
+        client.get(path);
+    }
+    client.ask("POST", "/private", "Content-Length: 0\r\n");
+    let mut operator = Client::connect(proxy.admin_address().unwrap());
+    operator.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = operator.read().unwrap();
+    for line in [
+        "thorp_proxy_responses_total{status=\"200\"} 5",
+        "thorp_proxy_responses_total{status=\"503\"} 1",
+        "thorp_proxy_forwarded_total{reason=\"uri-miss\"} 3",
+        "thorp_proxy_forwarded_total{reason=\"method\"} 1",
+        "thorp_proxy_not_stored_total{reason=\"private\"} 1",
+        "thorp_proxy_origin_errors_total{reason=\"status-5xx\"} 1",
+        "thorp_proxy_response_seconds_count{by=\"cache\"} 2",
+        "thorp_proxy_response_seconds_count{by=\"other\"} 4",
+    ] {
+        assert!(answer.text().lines().any(|other| other == line), "{line} is not in\n{}", answer.text());
+    }
+    operator.write("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let status: serde_json::Value = serde_json::from_slice(&operator.read().unwrap().body).unwrap();
+    assert_eq!(status["statuses"]["200"], 5);
+    assert!(status["seconds"]["cache"]["p99"].as_f64().unwrap() > 0.0);
+}
+
 #[test]
 fn batches_that_are_none_change_nothing() {
     let (_proxy, admin) = start(None);

@@ -1,6 +1,7 @@
 //! A response that an update has changed is not given to whoever asks after it.
 
 use crate::harness::{Client, Origin, PATIENCE, config, proxy, response};
+use coherence::SourceName;
 use proxy::{Changes, Config, Proxy, SiteConfig, invalidate};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -373,4 +374,69 @@ fn a_change_is_announced_before_the_proxy_stops() {
     go.send(()).unwrap();
     stopping.join().unwrap();
     assert!(!reader.get("/page").is_hit(), "the change was announced");
+}
+
+/// Updates that spell names otherwise than the application does never meet a response: the operator is told, with both
+/// spellings, once.
+#[test]
+fn updates_that_name_nothing_that_is_stored_are_told_of() {
+    let (notes, noted) = mpsc::channel();
+    let mut config = config(shop().address);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    config.notes = Some(notes);
+    let proxy = Proxy::start(config).unwrap();
+    let admin = proxy.admin_address().unwrap().to_string();
+    let mut client = Client::connect(proxy.address());
+    let tell = |number: usize| {
+        let changes = Changes { dependencies: vec![format!("item-{number}")], ..Changes::default() };
+        invalidate(&admin, None, &changes).unwrap();
+    };
+    tell(0);
+    client.get("/page");
+    assert!(client.get("/page").is_hit(), "an update before anything is stored says nothing");
+    (1..=20).for_each(tell);
+    let note = noted.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(note.name(), "names-unmatched");
+    let text = note.to_string();
+    assert!(text.contains("none of 20 updates") && text.contains("item-20") && text.contains("as item:"), "{text}");
+    (21..=40).for_each(tell);
+    assert!(noted.recv_timeout(Duration::from_secs(2)).is_err(), "it is said once");
+}
+
+/// A hub that is away, and a source whose watcher is: each in the notes, in the metrics and in the answer to a health
+/// check.
+#[test]
+fn operators_hear_when_the_hub_or_a_watcher_is_away() {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let with_hub = SiteConfig { hub: Some(unused.to_string()), ..SiteConfig::default() };
+    let with_source = SiteConfig {
+        listen: Some("127.0.0.1:0".parse().unwrap()),
+        sources: vec![SourceName::new("shop").unwrap()],
+        ..SiteConfig::default()
+    };
+    for (site, expected) in [(with_hub, "the hub is not reached"), (with_source, "the source shop is away")] {
+        let (notes, noted) = mpsc::channel();
+        let mut config = config(shop().address);
+        (config.site, config.notes, config.admin) = (site, Some(notes), Some("127.0.0.1:0".parse().unwrap()));
+        let proxy = Proxy::start(config).unwrap();
+        let note = noted.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(note.name(), "coherence-away");
+        assert!(note.to_string().contains(expected), "{note}");
+        let mut operator = Client::connect(proxy.admin_address().unwrap());
+        let mut ask = |path: &str| {
+            operator.write(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            operator.read().unwrap()
+        };
+        let health = ask("/health");
+        assert_eq!(health.status, 503);
+        assert!(health.text().contains(expected), "{health:?}");
+        assert!(ask("/metrics").text().contains("thorp_proxy_coherence_away 1\n"));
+        assert_eq!(Client::connect(proxy.address()).get("/page").status, 200);
+    }
+    let mut config = config(shop().address);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let proxy = Proxy::start(config).unwrap();
+    let mut operator = Client::connect(proxy.admin_address().unwrap());
+    operator.write("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(operator.read().unwrap().status, 200);
 }

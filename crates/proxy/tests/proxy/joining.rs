@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So many clients at once, for the same.
 fn together(proxy: &Proxy, count: usize) -> Vec<Answer> {
@@ -49,7 +49,7 @@ fn one_of_many_asks_and_the_others_get_what_is_stored() {
 fn a_response_that_is_not_stored_is_for_its_requester_alone() {
     let origin = slow(|number| response(200, &[("cache-control", "private")], number.to_string()));
     let proxy = proxy(&origin);
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let mut answers: Vec<_> = together(&proxy, 8).iter().map(|answer| answer.text().to_owned()).collect();
     answers.sort();
     answers.dedup();
@@ -244,4 +244,36 @@ fn a_request_waits_for_a_response_of_unknown_size() {
         "it is larger than what is stored, and for the first alone"
     );
     assert!(String::from_utf8_lossy(&first.rest()).len() >= 4000);
+}
+
+/// A response that names groups and has no end: other requests for it get one of their own after a bounded time, all
+/// of them at once, and nobody waits for that key again.
+#[test]
+fn nobody_waits_for_a_response_without_an_end() {
+    let origin = Stepped::start(|target, _| {
+        let kind = if target == "/events" { "text/event-stream; charset=utf-8" } else { "text/plain" };
+        let fields = format!("Cache-Control: max-age=600\r\nCache-Groups: \"item\"\r\nContent-Type: {kind}");
+        vec![Step::Send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\ndata").into_bytes()), Step::Wait]
+    });
+    let proxy = Proxy::start(config(origin.address)).unwrap();
+    let address = proxy.address();
+    let ask = move |target: &str| {
+        let mut client = Client::connect(address);
+        client.write(format!("GET {target} HTTP/1.1\r\nHost: shop.example\r\n\r\n"));
+        client
+    };
+    for target in ["/report", "/events"] {
+        let mut clients: Vec<Client> = (0..8).map(|_| ask(target)).collect();
+        let begun = Instant::now();
+        for client in &mut clients {
+            assert_eq!(client.line().as_deref(), Some("HTTP/1.1 200 OK"), "{target}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(8), "they wait one after the other: {:?}", begun.elapsed());
+        let begun = Instant::now();
+        assert_eq!(ask(target).line().as_deref(), Some("HTTP/1.1 200 OK"));
+        assert!(begun.elapsed() < Duration::from_secs(1), "it is known not to end: {:?}", begun.elapsed());
+    }
+    for _ in 0..18 {
+        origin.go();
+    }
 }
