@@ -1,6 +1,7 @@
 //! How often what happened.
 
 use crate::activity::Overdue;
+use crate::dropped_fields::DroppedFields;
 use crate::handshake::HandshakeFailure;
 use crate::refusal::Refusal;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,6 +14,7 @@ pub(crate) struct Counters {
     pub(crate) hits: AtomicU64,
     pub(crate) from_disk: AtomicU64,
     pub(crate) waited: AtomicU64,
+    pub(crate) dropped_fields: DroppedFields,
     overdue: [AtomicU64; 3],
     handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     refusals: [AtomicU64; Refusal::ALL.len()],
@@ -48,6 +50,7 @@ impl Counters {
             ended_in_head: count(&self.overdue[Overdue::Head as usize]),
             ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
             failed_handshakes: by_name(&HandshakeFailure::ALL.map(HandshakeFailure::name), &self.handshakes),
+            dropped_fields: self.dropped_fields.read(),
             refusals: by_name(&Refusal::ALL.map(Refusal::name), &self.refusals),
         }
     }
@@ -74,6 +77,8 @@ pub struct Tally {
     pub ended_stalled: u64,
     /// TLS handshakes of clients that came to nothing, by the name of the reason.
     pub failed_handshakes: Vec<(&'static str, u64)>,
+    /// Request fields that were dropped because an application must not believe them, by name.
+    pub dropped_fields: Vec<(String, u64)>,
     /// Requests that the proxy answered with an error of its own, by its name.
     pub refusals: Vec<(&'static str, u64)>,
 }

@@ -30,7 +30,7 @@
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
 //! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
-//! | `shared`, `counters` | what all threads look at; what happened how often |
+//! | `shared`, `counters`, `dropped_fields` | what all threads look at; what happened how often, and to which fields |
 
 mod activity;
 mod admin;
@@ -51,6 +51,7 @@ mod counters;
 mod decisions;
 mod disk;
 mod disk_content;
+mod dropped_fields;
 mod entries;
 mod entry;
 mod exchange;

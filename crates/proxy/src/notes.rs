@@ -16,6 +16,8 @@ pub enum Note {
     /// TLS with the origin fails, for this reason. It is said once for each kind of error in a row, and anew after TLS has
     /// worked, or with new settings.
     OriginTls(String),
+    /// A request field of this name was dropped, as the application must not believe it. It is noted once for each name.
+    FieldDropped(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
     Disk(String),
 }
@@ -27,6 +29,7 @@ impl Note {
             Self::CertificatesChanged => "certificates-changed",
             Self::CertificatesRefused(_) => "certificates-refused",
             Self::OriginTls(_) => "origin-tls",
+            Self::FieldDropped(_) => "field-dropped",
             Self::Disk(_) => "disk",
         }
     }
@@ -38,6 +41,12 @@ impl fmt::Display for Note {
             Self::CertificatesChanged => f.write_str("the certificates have changed: new connections get the new ones"),
             Self::CertificatesRefused(why) => write!(f, "the certificates stay as they were: {why}"),
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
+            Self::FieldDropped(name) if name.contains('_') => write!(
+                f,
+                "dropped the request field '{name}': many applications read it as '{}'; --keep-underscores keeps such names",
+                name.replace('_', "-")
+            ),
+            Self::FieldDropped(name) => write!(f, "dropped the request field '{name}', which rewrites requests"),
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }
