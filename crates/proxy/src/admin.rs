@@ -36,6 +36,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use responses::{Dependencies, Key, KeyRef};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::io;
@@ -359,6 +360,7 @@ fn status(shared: &Shared) -> Value {
         "ended_in_head": tally.ended_in_head,
         "ended_stalled": tally.ended_stalled,
         "failed_handshakes": by_name(&tally.failed_handshakes),
+        "dropped_fields": tally.dropped_fields.iter().cloned().collect::<BTreeMap<_, _>>(),
         "refused_requests": by_name(&tally.refusals),
     })
 }
@@ -428,6 +430,10 @@ fn metrics(shared: &Shared) -> String {
         for (reason, count) in counts {
             let _ = writeln!(text, "thorp_proxy_{name}_total{{reason=\"{reason}\"}} {count}");
         }
+    }
+    let _ = writeln!(text, "# TYPE thorp_proxy_dropped_fields_total counter");
+    for (name, count) in tally.dropped_fields {
+        let _ = writeln!(text, "thorp_proxy_dropped_fields_total{{name=\"{name}\"}} {count}");
     }
     text
 }

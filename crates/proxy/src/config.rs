@@ -68,6 +68,9 @@ pub struct Config {
     pub access_log: Option<AccessLogConfig>,
     /// For how long others than the proxy use what it may store.
     pub browser_cache: BrowserCache,
+    /// Whether request fields with underscores in their names are passed on, although many applications read them as if
+    /// they had hyphens.
+    pub keep_underscores: bool,
     /// The decisions about what is stored, and for how long.
     pub policy: Policy,
     /// Limits on what clients and origin may make grow, and on how long they may take.
@@ -144,6 +147,7 @@ impl Config {
             disk: None,
             access_log: None,
             browser_cache: BrowserCache::NoCache,
+            keep_underscores: false,
             policy: Policy::default(),
             limits: Limits::default(),
         }

@@ -2,6 +2,7 @@
 
 use crate::activity::Overdue;
 use crate::answers::Answers;
+use crate::dropped_fields::DroppedFields;
 use crate::handshake::HandshakeFailure;
 use crate::refusal::Refusal;
 use http::StatusCode;
@@ -27,6 +28,7 @@ pub(crate) struct Counters {
     /// Requests that the origin has not answered, or with a status of an error of its own, by the name of the reason.
     origin_errors: Mutex<BTreeMap<&'static str, u64>>,
     pub(crate) answers: Answers,
+    pub(crate) dropped_fields: DroppedFields,
     overdue: [AtomicU64; 3],
     handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     refusals: [AtomicU64; Refusal::ALL.len()],
@@ -85,6 +87,7 @@ impl Counters {
             ended_in_head: count(&self.overdue[Overdue::Head as usize]),
             ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
             failed_handshakes: by_name(&HandshakeFailure::ALL.map(HandshakeFailure::name), &self.handshakes),
+            dropped_fields: self.dropped_fields.read(),
             refusals: by_name(&Refusal::ALL.map(Refusal::name), &self.refusals),
         }
     }
@@ -124,6 +127,8 @@ pub struct Tally {
     pub ended_stalled: u64,
     /// TLS handshakes of clients that came to nothing, by the name of the reason.
     pub failed_handshakes: Vec<(&'static str, u64)>,
+    /// Request fields that were dropped because an application must not believe them, by name.
+    pub dropped_fields: Vec<(String, u64)>,
     /// Requests that the proxy answered with an error of its own, by its name.
     pub refusals: Vec<(&'static str, u64)>,
 }

@@ -23,7 +23,7 @@ use crate::coherence::{HubAway, changed};
 use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
 use crate::fills::{Join, Lead, Outcome};
-use crate::forward::{Way, count_down, has_passed, strip_named, wants_upgrade};
+use crate::forward::{Way, count_down, drop_untrusted, has_passed, strip_named, wants_upgrade};
 use crate::ignored::without_ignored;
 use crate::misread::ALL_INVALIDATED;
 use crate::origin::{RequestHead, Upload};
@@ -139,8 +139,12 @@ impl Client {
     }
 
     /// Answers by way of the origin, or of what others bring from there.
-    async fn through(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    async fn through(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
         let shared = &*self.worker.shared;
+        // Before anything is decided by them. A hit was not: what is stored was asked for without these fields.
+        drop_untrusted(request.headers_mut(), shared.config.keep_underscores, |name| {
+            shared.counters.dropped_fields.count(name, &shared.notes);
+        });
         if has_passed(request.headers(), &shared.config.name) {
             return Err(Refusal::Loop);
         }

@@ -2,7 +2,7 @@
 //!
 //! A client's own word for who it is and where it came in is not passed on: a field that an application may answer
 //! differently for, and that is not in the key, is how a cache is poisoned. So these are replaced, not added to, and
-//! those that rewrite a target are taken out.
+//! those that rewrite a target are removed, in each spelling that an application reads as the same name.
 
 use crate::refusal::Refusal;
 use crate::target::Target;
@@ -15,15 +15,58 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Fields by which a client could have an application answer for another target or as another client.
-const REWRITING: [HeaderName; 6] = [
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-forwarded-scheme"),
-    HeaderName::from_static("x-original-url"),
-    HeaderName::from_static("x-rewrite-url"),
-    HeaderName::from_static("x-http-method-override"),
+/// Fields by which a client could have an application answer for another target or method, or as another client. The guide
+/// lists them with their effects.
+const REWRITING: [&str; 17] = [
+    "client-ip",
+    "front-end-https",
+    "proxy",
+    "x-client-ip",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-forwarded-scheme",
+    "x-forwarded-ssl",
+    "x-host",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-middleware-subrequest",
+    "x-original-host",
+    "x-original-url",
+    "x-real-ip",
+    "x-rewrite-url",
 ];
+
+/// Fields that the proxy writes, or by which a message is framed or routed.
+const OWN: [&str; 8] = [
+    "content-length",
+    "forwarded",
+    "host",
+    "transfer-encoding",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+];
+
+/// Removes the request fields that an application must not believe, and calls `dropped` with the name of each: those of
+/// [`REWRITING`], and names with underscores, which many servers (WSGI, CGI, Rack) read as if they had hyphens. With
+/// `keep_underscores` the latter stay, except where the name with hyphens is one that a client has no say in.
+pub(crate) fn drop_untrusted(fields: &mut HeaderMap, keep_underscores: bool, mut dropped: impl FnMut(&HeaderName)) {
+    let names: Vec<_> = fields.keys().filter(|name| is_untrusted(name.as_str(), keep_underscores)).cloned().collect();
+    for name in names {
+        fields.remove(&name);
+        dropped(&name);
+    }
+}
+
+fn is_untrusted(name: &str, keep_underscores: bool) -> bool {
+    if !name.contains('_') {
+        return REWRITING.contains(&name);
+    }
+    let hyphenated = || name.replace('_', "-");
+    !keep_underscores || REWRITING.iter().chain(&OWN).any(|other| hyphenated() == *other)
+}
 
 /// Where a request ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,12 +139,12 @@ pub(crate) fn add_via(fields: &mut HeaderMap, version: Version, name: &str) {
     }
 }
 
-/// Says in a request's fields who it came from and where it came in. Connection-specific fields are out already.
+/// Sets the fields that tell the origin who a request came from and where it came in. Connection-specific fields are out
+/// already. The host is in lower case, as it is in the key: an application that tells spellings apart could otherwise
+/// answer one of them for all.
 pub(crate) fn add_forwarded(fields: &mut HeaderMap, target: &Target<'_>, client: SocketAddr) {
-    for name in REWRITING {
-        fields.remove(name);
-    }
     let (ip, scheme) = (client.ip().to_canonical(), target.scheme.name());
+    let authority = target.authority.to_ascii_lowercase();
     let mut node = String::new();
     // Writing to a string does not fail.
     let _ = match ip {
@@ -114,11 +157,11 @@ pub(crate) fn add_forwarded(fields: &mut HeaderMap, target: &Target<'_>, client:
             fields.insert(name, value);
         }
     };
-    set(FORWARDED, format!("for={node};host=\"{}\";proto={scheme}", target.authority));
+    set(FORWARDED, format!("for={node};host=\"{authority}\";proto={scheme}"));
     set(X_FORWARDED_FOR, ip.to_string());
-    set(X_FORWARDED_HOST, target.authority.to_owned());
+    set(X_FORWARDED_HOST, authority.clone());
     set(X_FORWARDED_PROTO, scheme.to_owned());
-    set(HOST, target.authority.to_owned());
+    set(HOST, authority);
 }
 
 /// Whether a request asks for a protocol that is passed on: a WebSocket. Others, `h2c` above all, would carry requests
@@ -167,18 +210,44 @@ mod tests {
 
     #[test]
     fn a_client_does_not_say_who_it_is() {
-        let mut said = fields(&[
-            ("x-forwarded-for", "10.0.0.1"),
-            ("forwarded", "for=10.0.0.1"),
-            ("x-original-url", "/admin"),
-            ("host", "one"),
-        ]);
-        let target = Target { scheme: Scheme::Http, authority: "one:80", path: "/" };
+        let mut said = fields(&[("x-forwarded-for", "10.0.0.1"), ("forwarded", "for=10.0.0.1"), ("host", "One")]);
+        let target = Target { scheme: Scheme::Http, authority: "One:80", path: "/" };
         add_forwarded(&mut said, &target, "[2001:db8::7]:999".parse().unwrap());
         assert_eq!(said["forwarded"], "for=\"[2001:db8::7]\";host=\"one:80\";proto=http");
         assert_eq!(said["x-forwarded-for"], "2001:db8::7");
         assert_eq!(said["host"], "one:80");
-        assert!(!said.contains_key("x-original-url"));
+    }
+
+    #[test]
+    fn names_that_an_application_must_not_believe_are_dropped() {
+        let left = |keep_underscores| {
+            let mut fields = fields(&[
+                ("x-original-url", "/admin"),
+                ("x_original_url", "/admin"),
+                ("x-original_url", "/admin"),
+                ("x_forwarded_for", "10.0.0.1"),
+                ("content_length", "5"),
+                ("x_tenant", "1"),
+                ("x-tenant", "1"),
+            ]);
+            let mut dropped = Vec::new();
+            drop_untrusted(&mut fields, keep_underscores, |name| dropped.push(name.to_string()));
+            assert_eq!(dropped.len() + fields.len(), 7);
+            let mut left: Vec<_> = fields.keys().map(ToString::to_string).collect();
+            left.sort();
+            left
+        };
+        assert_eq!(left(false), ["x-tenant"]);
+        assert_eq!(left(true), ["x-tenant", "x_tenant"]);
+    }
+
+    /// The guide is where operators look a field up.
+    #[test]
+    fn the_guide_lists_all_of_them() {
+        let guide = include_str!("../../../docs/web.md").to_ascii_lowercase();
+        for name in REWRITING {
+            assert!(guide.contains(&format!("`{name}`")), "{name} is missing in docs/web.md");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@
 //! | `access_log` | a line for each request |
 //! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
-//! | `shared`, `counters`, `answers` | what all threads look at; what happened how often; answers by status and time |
+//! | `shared`, `counters`, `answers`, `dropped_fields` | what all threads look at; what happened how often; answers by status and time; fields that were dropped |
 
 mod access_log;
 mod activity;
@@ -58,6 +58,7 @@ mod counters;
 mod decisions;
 mod disk;
 mod disk_content;
+mod dropped_fields;
 mod entries;
 mod entry;
 mod exchange;

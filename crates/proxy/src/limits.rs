@@ -48,6 +48,9 @@ pub const STREAM_STEP_BYTES_MAX: usize = 16 * 1024;
 /// TLS handshakes of clients that a thread has under way. One more displaces the oldest.
 pub const HANDSHAKES_MAX: usize = 1024;
 
+/// Names of dropped request fields that are counted apart, and noted.
+pub const DROPPED_NAMES_MAX: usize = 64;
+
 /// How often a request is sent again when a pooled connection turns out to be closed by the origin.
 pub const RETRIES_MAX: u32 = 1;
 

@@ -31,6 +31,8 @@ pub enum Note {
     CoherenceBack,
     /// Updates name nothing that stored responses depend on. Said once, and again after an update that does.
     NamesUnmatched(String),
+    /// A request field of this name was dropped, as the application must not believe it. It is noted once for each name.
+    FieldDropped(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
     Disk(String),
 }
@@ -48,6 +50,7 @@ impl Note {
             Self::CoherenceAway(_) => "coherence-away",
             Self::CoherenceBack => "coherence-back",
             Self::NamesUnmatched(_) => "names-unmatched",
+            Self::FieldDropped(_) => "field-dropped",
             Self::Disk(_) => "disk",
         }
     }
@@ -67,6 +70,12 @@ impl fmt::Display for Note {
             Self::CoherenceBack => {
                 f.write_str("stored responses answer again: the hub, the homes and the watchers are there")
             }
+            Self::FieldDropped(name) if name.contains('_') => write!(
+                f,
+                "dropped the request field '{name}': many applications read it as '{}'; --keep-underscores keeps such names",
+                name.replace('_', "-")
+            ),
+            Self::FieldDropped(name) => write!(f, "dropped the request field '{name}', which rewrites requests"),
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }

@@ -160,7 +160,8 @@ impl Editions {
     pub(crate) fn advance(&self, settings: Settings) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         let is_elsewhere = settings.config.origin != now.config.origin;
-        if is_elsewhere || settings.config.policy != now.config.policy {
+        let is_asked_alike = settings.config.keep_underscores == now.config.keep_underscores;
+        if is_elsewhere || !is_asked_alike || settings.config.policy != now.config.policy {
             // First: of all editions so far, nothing that comes is stored any more.
             now.lapses.fetch_add(1, SeqCst);
             now.coherence.lapse_all();

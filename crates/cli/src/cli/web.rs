@@ -51,6 +51,11 @@ pub(crate) struct ProxyArgs {
     /// Speaks HTTP/2 to the origin: over TLS, or without it by prior knowledge.
     #[arg(long)]
     pub(crate) origin_http2: bool,
+    /// Passes on request fields with underscores in their names, which are dropped otherwise: many applications read
+    /// `X_Forwarded_For` as `X-Forwarded-For`, so a client could write what only the proxy may. Names that are the proxy's
+    /// own, or rewrite a request, are dropped all the same.
+    #[arg(long)]
+    pub(crate) keep_underscores: bool,
     /// How long the origin may take to begin its response, and how long it may pause in the middle, in seconds.
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) origin_timeout: u32,

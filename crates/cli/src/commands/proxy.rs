@@ -144,6 +144,7 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     config.admin = Some(args.admin);
     config.admin_token = args.token_file.as_deref().map(token).transpose()?;
     config.origin_http2 = args.origin_http2;
+    config.keep_underscores = args.keep_underscores;
     config.threads = args.threads.map_or(config.threads, usize::from);
     config.limits = Limits {
         connections: descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?.min(connections),

@@ -23,9 +23,9 @@ fn a_request_arrives_with_what_was_said_and_where_it_came_from() {
     assert_eq!((received.method().as_str(), received.uri().to_string().as_str()), ("POST", "/a?b=%20c"));
     assert_eq!(received.body(), "abc");
     let field = |name: &str| received.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-    assert_eq!(field("host").unwrap(), "Shop.Example:8080");
+    assert_eq!(field("host").unwrap(), "shop.example:8080");
     assert_eq!(field("x-forwarded-for").unwrap(), "127.0.0.1");
-    assert_eq!(field("forwarded").unwrap(), "for=127.0.0.1;host=\"Shop.Example:8080\";proto=http");
+    assert_eq!(field("forwarded").unwrap(), "for=127.0.0.1;host=\"shop.example:8080\";proto=http");
     assert_eq!(field("x-secret"), None, "Connection names it");
     assert!(field("via").unwrap().starts_with("1.1 thorp-"));
 }

@@ -120,3 +120,85 @@ fn a_response_is_not_poisoned_by_fields_outside_of_its_key() {
     assert!(fat.field("cache-status").unwrap().contains("fwd=bypass"), "{fat:?}");
     assert!(!client.get("/fat").is_hit(), "a GET with content fills no cache");
 }
+
+/// A server of WSGI, CGI or Rack has one name for `X-Original-URL` and `X_Original_URL`.
+#[test]
+fn names_with_underscores_do_not_reach_the_application() {
+    let named = |request: &http::Request<bytes::Bytes>| {
+        let mut names: Vec<_> = request.headers().keys().map(|name| name.as_str().replace('_', "-")).collect();
+        names.sort();
+        names.join(" ")
+    };
+    let origin = Origin::start(move |request| response(200, &[("cache-control", "max-age=60")], named(request)));
+    let mut config = crate::harness::config(origin.address);
+    let (notes, noted) = std::sync::mpsc::channel();
+    config.notes = Some(notes);
+    let evil =
+        "X_Original_URL: /admin\r\nX_HTTP-Method_Override: DELETE\r\nX_Forwarded_For: 6.6.6.6\r\nX_Tenant: 1\r\n";
+    let usual = "forwarded host surrogate-capability via x-forwarded-for x-forwarded-host x-forwarded-proto";
+    let proxy = proxy::Proxy::start(config.clone()).unwrap();
+    let mut client = Client::connect(proxy.address());
+    assert_eq!(client.ask("GET", "/", evil).text(), usual);
+    assert!(client.ask("GET", "/", "X_Tenant: 2\r\n").is_hit(), "the field selects nothing");
+    assert_eq!(client.ask("POST", "/", evil).text(), usual);
+    let mut texts: Vec<_> = noted.try_iter().map(|note| note.to_string()).collect();
+    texts.sort();
+    assert_eq!(texts.len(), 4, "each name is noted once: {texts:?}");
+    assert!(texts[0].contains("'x_forwarded_for'"), "{texts:?}");
+    let counts = proxy.tally().dropped_fields;
+    let count = |name: &str| counts.iter().find(|(other, _)| other == name).map(|(_, count)| *count);
+    assert_eq!((count("x_original_url"), count("x_tenant")), (Some(2), Some(2)));
+
+    config.keep_underscores = true;
+    let proxy = proxy::Proxy::start(config).unwrap();
+    let kept = Client::connect(proxy.address()).ask("GET", "/", evil).text().to_owned();
+    assert_eq!(kept, format!("{usual} x-tenant"), "what only the proxy may say is dropped all the same");
+}
+
+#[test]
+fn fields_that_rewrite_a_request_do_not_reach_the_application() {
+    let origin = Origin::start(|request| {
+        let is_evil = |value: &http::HeaderValue| value.as_bytes().starts_with(b"evil");
+        let said = request.headers().iter().filter(|(_, value)| is_evil(value)).map(|(name, _)| name.as_str());
+        response(200, &[("cache-control", "no-store")], said.collect::<Vec<_>>().join(" "))
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    for name in [
+        "Client-IP",
+        "Front-End-Https",
+        "Proxy",
+        "X-Client-IP",
+        "X-Forwarded-Port",
+        "X-Forwarded-Prefix",
+        "X-Forwarded-Scheme",
+        "X-Forwarded-Ssl",
+        "X-Host",
+        "X-HTTP-Method",
+        "X-HTTP-Method-Override",
+        "X-Method-Override",
+        "X-Middleware-Subrequest",
+        "X-Original-Host",
+        "X-Original-URL",
+        "X-Real-IP",
+        "X-Rewrite-URL",
+    ] {
+        assert_eq!(client.ask("GET", "/", &format!("{name}: evil\r\n")).text(), "", "{name}");
+    }
+}
+
+/// An application that tells spellings of its host apart gets the one that is in the key.
+#[test]
+fn a_spelling_of_the_host_does_not_poison_the_others() {
+    let origin = Origin::start(|request| {
+        let is_known = request.headers()["host"] == "shop.example";
+        response(if is_known { 200 } else { 404 }, &[("cache-control", "max-age=60")], "made")
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    client.write("GET / HTTP/1.1\r\nHost: SHOP.example\r\n\r\n");
+    assert_eq!(client.read().unwrap().status, 200);
+    client.write("GET http://Shop.EXAMPLE/absolute HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+    assert_eq!(client.read().unwrap().status, 200);
+    assert_eq!((client.get("/").status, client.get("/absolute").is_hit()), (200, true));
+}
