@@ -264,6 +264,14 @@ impl Owner {
         self.settle(now);
     }
 
+    /// Answers the requests that `is_of` names and that wait for copies or for home: their client has hung up, and wants
+    /// no answer. Their writes stay.
+    pub fn give_up(&mut self, is_of: impl FnMut(RequestId) -> bool) {
+        for request in self.waiting.take_of(is_of) {
+            self.answer(request, Err(Declined::GivenUp));
+        }
+    }
+
     /// Everything that was written before goes home now, and the request is answered when it is there.
     pub fn bring_home(&mut self, now: Time, request: RequestId) {
         if let Some(over) = self.over {

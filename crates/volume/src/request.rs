@@ -40,6 +40,8 @@ pub enum Declined {
     Detached,
     /// The owner was stopped.
     Stopped,
+    /// Its client has hung up.
+    GivenUp,
 }
 
 impl Declined {
@@ -54,6 +56,7 @@ impl Declined {
             Self::Ended => "ended",
             Self::Detached => "detached",
             Self::Stopped => "stopped",
+            Self::GivenUp => "given_up",
         }
     }
 }

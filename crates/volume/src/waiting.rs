@@ -2,6 +2,7 @@
 
 use crate::request::RequestId;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::array;
 use protocol::volumes::Sequence;
 use types::limits::VOLUME_COPIES_MAX;
@@ -31,6 +32,19 @@ impl Waiting {
             }
         }
         None
+    }
+
+    /// Removes and returns the requests that `is_of` names.
+    pub(crate) fn take_of(&mut self, mut is_of: impl FnMut(RequestId) -> bool) -> Vec<RequestId> {
+        let mut taken = Vec::new();
+        for queue in &mut self.queues {
+            queue.retain(|&(_, request)| {
+                let is_taken = is_of(request);
+                taken.extend(is_taken.then_some(request));
+                !is_taken
+            });
+        }
+        taken
     }
 
     /// All of them, which wait no more.

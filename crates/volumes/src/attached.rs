@@ -333,9 +333,9 @@ impl Core {
         let pushed = if leaves { state.sessions.take_pushed() } else { Vec::new() };
         drop(state);
         requests::deliver(answered, own);
-        if let (false, Some(requests::Own(replies))) = (pushed.is_empty(), own) {
+        if let (false, Some(own)) = (pushed.is_empty(), own) {
             // Nobody's answer waits for the line.
-            replies.send();
+            own.replies.send();
         }
         copies::settle(pushed);
     }

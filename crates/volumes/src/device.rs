@@ -31,6 +31,9 @@ pub trait Device: Send + Sync {
     /// Requests lie within the device and on its smallest block, writes come only to one that is not read-only, and no
     /// length is zero: the server sees to it.
     fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>);
+
+    /// Answers the requests of a client that has hung up which would else wait for long, as for a peer that is away.
+    fn hung_up(&self, _: &Arc<dyn Replies>) {}
 }
 
 /// Takes the answers to requests of one connection.
@@ -46,9 +49,49 @@ pub trait Replies: Send + Sync {
     /// and another thread reads the requests that follow. A second call does nothing.
     fn stalls(&self);
 
-    /// Whether the client has hung up: nobody wants what is read for it. All requests are answered all the same.
+    /// Whether the client is known to have hung up: its reads are unwanted, and none of its requests changes the device
+    /// from then on ([`Permit`]). All requests are answered all the same.
     fn is_gone(&self) -> bool {
         false
+    }
+
+    /// Asks the system whether the client has hung up, for a request that has waited.
+    fn has_hung_up(&self) -> bool {
+        self.is_gone()
+    }
+
+    /// Begins a change of the device for a request, unless its client is known to have hung up. [`Permit`] calls it.
+    fn begin_change(&self) -> bool {
+        true
+    }
+
+    /// Ends a change that has begun.
+    fn end_change(&self) {}
+}
+
+/// The permission to change the device for a request. A device asks for it when the request takes effect and not
+/// earlier, and holds it until the effect is ordered before that of any later request. New clients are let in after it.
+///
+/// A request of a client that has hung up gets no permission: it has no effect, and its answer is an error. Otherwise
+/// the writes of a killed client, which waited for room, would overwrite those of its successor.
+pub struct Permit<'a>(&'a dyn Replies);
+
+impl<'a> Permit<'a> {
+    /// Asks for it.
+    pub fn take(replies: &'a dyn Replies) -> Option<Self> {
+        replies.begin_change().then_some(Self(replies))
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Permit")
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.end_change();
     }
 }
 

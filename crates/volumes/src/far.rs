@@ -379,10 +379,20 @@ impl FarHome {
     /// # Errors
     /// Home is away, or cannot read them.
     pub fn read(&self, first: u32, into: &mut [u8]) -> Result<(), FarError> {
+        self.read_unless(first, into, &|| false)
+    }
+
+    /// Like [`FarHome::read`], unless the blocks are unwanted.
+    pub(crate) fn read_unless(
+        &self,
+        first: u32,
+        into: &mut [u8],
+        is_unwanted: &dyn Fn() -> bool,
+    ) -> Result<(), FarError> {
         // As many at a time as a session may have: more would wait in line here.
         for (at, chunk) in into.chunks_mut(VOLUME_READS_PER_SESSION_MAX / 4 * VOLUME_PART_BYTES_MAX).enumerate() {
             let first = first + (at * (VOLUME_READS_PER_SESSION_MAX / 4 * VOLUME_PART_BYTES_MAX / BLOCK)) as u32;
-            self.answer(self.ask(first, chunk.len() / BLOCK), chunk, &|| false)?;
+            self.answer(self.ask(first, chunk.len() / BLOCK), chunk, is_unwanted)?;
         }
         Ok(())
     }
@@ -406,10 +416,16 @@ impl FarHome {
     /// # Errors
     /// Home is away, or cannot tell.
     pub fn runs(&self, extent: Extent) -> Result<Vec<Run>, FarError> {
+        self.runs_unless(extent, &|| false)
+    }
+
+    /// Like [`FarHome::runs`], unless the runs are unwanted.
+    pub(crate) fn runs_unless(&self, extent: Extent, is_unwanted: &dyn Fn() -> bool) -> Result<Vec<Run>, FarError> {
+        let is_given_up = || is_unwanted() || self.line.given_up().is_some_and(|is_given_up| is_given_up());
         let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Runs(extent)));
         let told = |runs: &[Run]| runs.iter().map(|run| run.len).fold(0, u64::saturating_add);
         let is_whole = |run: &Run| run.len > 0 && run.len.is_multiple_of(BLOCK as u64);
-        match self.wait_answer(id, self.line.given_up())? {
+        match self.wait_answer(id, Some(&is_given_up))? {
             Answer::Runs(runs) if !runs.is_empty() && told(&runs) <= extent.len && runs.iter().all(is_whole) => {
                 Ok(runs)
             }

@@ -11,7 +11,7 @@
 //! A sync that fails has lost what it was to keep and says so once. So the device has failed from then on: writes and
 //! flushes are refused, and reads go on.
 
-use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Replies, Request, Ticket};
+use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Permit, Replies, Request, Ticket};
 use crate::readers::{Readers, read_exact};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom, fadvise, fallocate, fdatasync, flock, seek};
 use rustix::io::{Errno as SystemError, ReadWriteFlags, preadv2, pwrite};
@@ -86,6 +86,8 @@ impl FileDevice {
         if (writes || *operation == Operation::Flush) && self.has_failed.load(SeqCst) {
             return Err(Errno::Io);
         }
+        // It is held until the system has the bytes.
+        let _permit = if writes { Some(Permit::take(&**replies).ok_or(Errno::Io)?) } else { None };
         let done = |fua: bool| if fua { Carried::Unsynced } else { Carried::Answered(Answer::Done) };
         match operation {
             Operation::Read { offset, len } => self.read_cached(*offset, *len),

@@ -101,7 +101,7 @@ impl Image {
         let (mut at, end) = (0, self.size());
         let mut under_way = UnderWay { home: &self.home, steps: VecDeque::new(), bytes: 0, buffer: Vec::new() };
         while at < end {
-            let runs = self.home.runs(Extent { offset: at, len: end - at }).map_err(ImageError::Home)?;
+            let runs = self.home.runs(Extent { offset: at, len: end - at }, &|| false).map_err(ImageError::Home)?;
             for Run { len, is_hole } in runs {
                 let until = at + len.min(end - at);
                 if is_hole {

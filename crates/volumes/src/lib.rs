@@ -55,7 +55,7 @@ pub use attached::{
     AttachConfig, AttachError, Attached, CacheFailure, CopiesAt, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN,
     OperateError, Reads, Status, StoredVolume,
 };
-pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
+pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Permit, Piece, Replies, Request, Ticket};
 pub use extents::BLOCK;
 pub use far::{FarError, FarHome, FarHomes, GivenUp, PATIENCE};
 pub use file::FileDevice;

@@ -1,6 +1,6 @@
 //! A device in memory, for tests and for what may be lost: pages of 32 KiB, of which only those exist that were written.
 
-use crate::device::{Answer, Device, Extent, Geometry, Operation, Piece, Replies, Request};
+use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Permit, Piece, Replies, Request};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -35,23 +35,27 @@ impl MemoryDevice {
         self.pages.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, operation: Operation) -> Answer {
+    fn answer(&self, operation: Operation, replies: &dyn Replies) -> Result<Answer, Errno> {
+        let change = |how: &dyn Fn(&mut Pages)| self.change(replies, how);
         match operation {
-            Operation::Read { offset, len } => return Answer::Read(self.read().pieces(offset, len)),
+            Operation::Read { offset, len } => return Ok(Answer::Read(self.read().pieces(offset, len))),
             Operation::Extents { offset, len, .. } => {
                 let end = (offset + len).next_multiple_of(PAGE).min(self.size);
-                return Answer::Extents(self.read().extents(offset, end - offset));
+                return Ok(Answer::Extents(self.read().extents(offset, end - offset)));
             }
-            Operation::Write { offset, data, .. } => self.change(|pages| pages.write(offset, &data)),
-            Operation::Trim { offset, len, .. } => self.change(|pages| pages.zero(offset, len, true)),
-            Operation::Zero { offset, len, may_trim, .. } => self.change(|pages| pages.zero(offset, len, may_trim)),
+            Operation::Write { offset, data, .. } => change(&|pages| pages.write(offset, &data))?,
+            Operation::Trim { offset, len, .. } => change(&|pages| pages.zero(offset, len, true))?,
+            Operation::Zero { offset, len, may_trim, .. } => change(&|pages| pages.zero(offset, len, may_trim))?,
             Operation::Flush | Operation::Cache { .. } => {}
         }
-        Answer::Done
+        Ok(Answer::Done)
     }
 
-    fn change(&self, how: impl FnOnce(&mut Pages)) {
-        how(&mut self.pages.write().unwrap_or_else(PoisonError::into_inner));
+    fn change(&self, replies: &dyn Replies, how: &dyn Fn(&mut Pages)) -> Result<(), Errno> {
+        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
+        let _permit = Permit::take(replies).ok_or(Errno::Io)?;
+        how(&mut pages);
+        Ok(())
     }
 }
 
@@ -62,7 +66,8 @@ impl Device for MemoryDevice {
 
     fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
         for Request { ticket, operation } in batch.drain(..) {
-            replies.done(ticket, Ok(self.answer(operation)));
+            let outcome = self.answer(operation, &**replies);
+            replies.done(ticket, outcome);
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `buffers` | the memory that requests are received into, again and again |
 //! | `connection` | the threads of a connection: who reads, who waits for a disk, who waits for the client |
 //! | `listen` | addresses, and who may connect |
+//! | `presence` | whether a client is there, and the changes under way for it |
 //! | `shared` | exports and connections, as all threads know them |
 //! | `server` | accepts, shakes hands, stops gracefully |
 //! | `counters` | what was served and what was refused, by reason |
@@ -27,6 +28,7 @@ mod limits;
 mod listen;
 pub mod numbers;
 mod outbox;
+mod presence;
 mod replies;
 mod requests;
 mod server;
@@ -35,8 +37,8 @@ mod shared;
 pub use counters::{Ended, Tally};
 pub use handshake::{Catalog, Handshake, Session, Step, greeting};
 pub use limits::{
-    CONNECTIONS_MAX, CREW_MAX, EXTENTS_MAX, HANDSHAKE_WITHIN, NAME_BYTES_MAX, OPTION_BYTES_MAX, OPTIONS_MAX,
-    OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX, PAYLOAD_BYTES_MAX,
+    CONNECTIONS_MAX, CREW_MAX, EXTENTS_MAX, HANDSHAKE_WITHIN, HANDSHAKES_MAX, NAME_BYTES_MAX, OPTION_BYTES_MAX,
+    OPTIONS_MAX, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX, PAYLOAD_BYTES_MAX,
 };
 pub use listen::{Address, AddressError};
 pub use requests::{Item, Requests};

@@ -238,6 +238,11 @@ impl Player for OwnerScript {
             }
             ["write", ref words @ ..] => self.write(words)?,
             ["flush", request] => self.owner.flush(self.now, RequestId(number(request)?)),
+            // The client of these has hung up.
+            ["give", "up", ref requests @ ..] => {
+                let given_up = requests.iter().map(|it| number(it)).collect::<Option<Vec<_>>>()?;
+                self.owner.give_up(|RequestId(request)| given_up.contains(&request));
+            }
             ["bring", "home", request] => self.owner.bring_home(self.now, RequestId(number(request)?)),
             ["holders"] => self.holders(),
             ["resize", request, size] => self.resize(request, size)?,

@@ -11,6 +11,7 @@
 //! 3. Blocks that have come are kept like those that were read: not if they were written meanwhile.
 
 use super::read::Found;
+use super::write::LOOK_EVERY;
 use super::{Core, State};
 use crate::extents::Blocks;
 use std::sync::PoisonError;
@@ -164,11 +165,14 @@ impl Core {
         self.ahead.notify_all();
     }
 
-    /// Waits for blocks that are under way, and looks where they are then.
-    pub(super) fn await_ahead(&self, blocks: Blocks) -> Found {
+    /// Waits for blocks that are under way, unless they are unwanted, and finds them again.
+    pub(super) fn await_ahead(&self, blocks: Blocks, is_unwanted: &dyn Fn() -> bool) -> Found {
         let waits =
             |state: &mut State| state.ahead.is_under_way(&blocks) && !state.is_closing && state.failed.is_none();
-        let mut state = self.arrived.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        while waits(&mut state) && !is_unwanted() {
+            state = self.arrived.wait_timeout_while(state, LOOK_EVERY, waits).unwrap_or_else(PoisonError::into_inner).0;
+        }
         let found = state.find(blocks.clone());
         state.counts.read(found.reads());
         found

@@ -11,18 +11,16 @@ use super::{Attached, Core, State};
 use crate::cache::Kept;
 use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Replies, Request, Ticket};
 use crate::extents::BLOCK;
+use crate::far::FarError;
 use crate::home::HomeError;
 use protocol::volumes::Content;
 use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The most extents of an answer.
 const EXTENTS_MAX: usize = 4096;
-
-/// How often to look whether a client is there that waits for the lease.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A read that waits for a disk.
 struct Later {
@@ -52,13 +50,17 @@ impl Device for Attached {
     fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
         self.core.submit(batch, replies);
     }
+
+    fn hung_up(&self, replies: &Arc<dyn Replies>) {
+        self.core.give_up(replies);
+    }
 }
 
 impl Core {
     pub(super) fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
-        let mut left = Left::default();
+        let (mut left, own) = (Left::default(), Own::new(replies));
         for Request { ticket, operation } in batch.drain(..) {
-            left.waits |= self.begin(ticket, operation, replies, &mut left);
+            left.waits |= self.begin(ticket, operation, &own, &mut left);
         }
         let Left { mut later, ahead, waits } = left;
         // All at once: a home elsewhere answers them together. Blocks that nobody waits for yet come last.
@@ -72,20 +74,20 @@ impl Core {
             // Copies that nobody waits for leave with the keeper's next flush, or when they are much.
             return;
         }
-        replies.stalls();
+        own.stalls();
         if waits && !later.is_empty() {
             self.state().wants_flush = true;
             self.keep.notify_one();
         }
         let is_alone = later.is_empty();
         for Later { ticket, offset, len, found, is_under_way } in later {
-            let is_gone = || replies.is_gone();
+            let is_gone = || own.is_gone();
             let (outcome, at_home) = if is_gone() {
                 // The place that it has at home is for those who are there.
                 drop(found);
                 (Err(Errno::Io), None)
             } else {
-                let found = if is_under_way { self.await_ahead(found.blocks().clone()) } else { found };
+                let found = if is_under_way { self.await_ahead(found.blocks().clone(), &is_gone) } else { found };
                 split(self.read(offset, len, found, &is_gone))
             };
             replies.done(ticket, outcome);
@@ -95,12 +97,21 @@ impl Core {
             }
         }
         if is_alone {
-            self.lead(Some(&Own(replies)));
+            self.lead(Some(&own));
         }
     }
 
+    /// Answers the requests of a client that has hung up, which wait for copies or for home. Their writes stay.
+    fn give_up(&self, replies: &Arc<dyn Replies>) {
+        let mut state = self.state();
+        let State { owner, requests, .. } = &mut *state;
+        owner.give_up(|request| requests.is_of(request, replies));
+        self.carry_out(state, None);
+    }
+
     /// Does what is quick of a request. Says whether its answer waits for the log.
-    fn begin(&self, ticket: Ticket, operation: Operation, replies: &Arc<dyn Replies>, left: &mut Left) -> bool {
+    fn begin(&self, ticket: Ticket, operation: Operation, own: &Own<'_>, left: &mut Left) -> bool {
+        let replies = own.replies;
         let size = self.size.load(Relaxed);
         let refuse = |ticket, errno| {
             replies.done(ticket, Err(errno));
@@ -111,7 +122,7 @@ impl Core {
                 if let Err(errno) = is_inside(size, offset, len.into()) {
                     return refuse(ticket, errno);
                 }
-                let mut state = match self.regain_lease(self.state(), Some(&Own(replies))) {
+                let mut state = match self.regain_lease(self.state(), own) {
                     Ok(state) => state,
                     Err(errno) => return refuse(ticket, errno),
                 };
@@ -130,10 +141,15 @@ impl Core {
             }
             Operation::Flush => {
                 let mut state = self.state();
+                let Some(permit) = own.permit() else {
+                    drop(state);
+                    return refuse(ticket, Errno::Io);
+                };
                 let request = state.requests.add(ticket, replies, 1);
                 let now = self.now();
                 state.owner.flush(now, request);
-                self.carry_out(state, Some(&Own(replies)));
+                drop(permit);
+                self.carry_out(state, Some(own));
                 return true;
             }
             Operation::Cache { offset, len } => {
@@ -145,8 +161,8 @@ impl Core {
                 return false;
             }
             Operation::Extents { offset, len, one } => {
-                replies.stalls();
-                let extents = is_inside(size, offset, len).and_then(|()| self.extents(offset, len, one));
+                own.stalls();
+                let extents = is_inside(size, offset, len).and_then(|()| self.extents(offset, len, one, own));
                 replies.done(ticket, extents.map(Answer::Extents));
                 return false;
             }
@@ -160,16 +176,16 @@ impl Core {
             }
         };
         match is_inside(size, change.offset, change.len) {
-            Ok(()) => self.change(ticket, change, replies),
+            Ok(()) => self.change(ticket, change, own),
             Err(errno) => refuse(ticket, errno),
         }
     }
 
     /// The extents of a range: of what is dirty, and of home where nothing is. The volume is this host's when they are
     /// looked for, and still when home has answered, which may have taken long.
-    fn extents(&self, offset: u64, len: u64, one: bool) -> Result<Vec<Extent>, Errno> {
+    fn extents(&self, offset: u64, len: u64, one: bool, own: &Own<'_>) -> Result<Vec<Extent>, Errno> {
         let pieces: Vec<_> = {
-            let state = self.regain_lease(self.state(), None)?;
+            let state = self.regain_lease(self.state(), own)?;
             let is_hole = |position| match state.dirty.write(position).kept {
                 Kept::Zeros { is_hole } => (is_hole, true),
                 Kept::Memory(_) | Kept::Log => (false, false),
@@ -185,13 +201,14 @@ impl Core {
                 continue;
             }
             while at < end && !extents.is_enough(one) {
-                let (until, is_hole) = self.run_at_home(at, end).map_err(|error| self.note_home(&error))?;
+                let run = self.run_at_home(at, end, &|| own.is_gone());
+                let (until, is_hole) = run.map_err(|error| self.note_unless_unwanted(&error))?;
                 at = until;
                 extents.add(at, is_hole, is_hole);
             }
         }
         // It may have taken longer than the lease.
-        drop(self.regain_lease(self.state(), None)?);
+        drop(self.regain_lease(self.state(), own)?);
         Ok(extents.found)
     }
 
@@ -200,33 +217,29 @@ impl Core {
     pub(super) fn regain_lease<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
-        own: Option<&Own<'_>>,
+        own: &Own<'_>,
     ) -> Result<MutexGuard<'a, State>, Errno> {
         if state.owner.may_read(self.now()) {
             return Ok(state);
         }
-        self.carry_out(state, own);
-        if let Some(Own(replies)) = own {
-            replies.stalls();
-        }
-        self.lead(own);
         let waits = |state: &mut State| {
             !state.owner.may_read(self.now()) && state.failed.is_none() && !state.is_closing && !state.is_detaching
         };
         let patience = self.copies.as_ref().map_or(Duration::ZERO, |copies| copies.lease_patience);
-        let (until, mut state) = (Instant::now() + patience, self.state());
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || !waits(&mut state) || own.is_some_and(|Own(replies)| replies.is_gone()) {
-                break;
-            }
-            let waited = self.room.wait_timeout_while(state, left.min(LOOK_EVERY), waits);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let (until, state) = (Instant::now() + patience, self.begin_wait(state, own));
+        let state = self.await_unless_gone(state, own, Some(until), waits);
         if state.owner.may_read(self.now()) {
             return Ok(state);
         }
         Err(if state.is_detaching { Errno::Shutdown } else { Errno::Io })
+    }
+
+    /// Like [`Core::note_home`], unless the error is only that a client has hung up.
+    pub(super) fn note_unless_unwanted(&self, error: &HomeError) -> Errno {
+        match error {
+            HomeError::Far(FarError::GivenUp) => Errno::Io,
+            error => self.note_home(error),
+        }
     }
 
     /// Takes down an error for the status.

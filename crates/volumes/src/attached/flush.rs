@@ -33,8 +33,8 @@ impl Core {
         settle(pushed);
         let more = self.log.flush(0, &mut |result| self.flushed(result, own));
         self.send_copies();
-        if let Some(Own(replies)) = own {
-            replies.send();
+        if let Some(own) = own {
+            own.replies.send();
         }
         if more || self.log.take_newly_stuck() {
             self.state().wants_flush |= more;

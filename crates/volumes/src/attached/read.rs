@@ -5,7 +5,7 @@ use super::{Core, State};
 use crate::cache::{Kept, Writes, places_in_body};
 use crate::device::{Answer, Errno};
 use crate::extents::{BLOCK, Blocks};
-use crate::far::{Asked, FarError};
+use crate::far::Asked;
 use crate::home::{Home, HomeError};
 use bytes::Bytes;
 use log::Log;
@@ -205,14 +205,14 @@ impl Core {
         Ok((answer, found.has_home().then_some(AtHome { found, bytes })))
     }
 
-    /// One block and its version.
-    pub(super) fn read_block(&self, block: u32) -> Result<(Vec<u8>, Version), Errno> {
+    /// Reads one block, unless it is unwanted, and returns it with its version.
+    pub(super) fn read_block(&self, block: u32, is_unwanted: &dyn Fn() -> bool) -> Result<(Vec<u8>, Version), Errno> {
         loop {
             let (found, version) = {
                 let mut state = self.state();
                 (state.find(block..block + 1), state.version(block))
             };
-            let (bytes, _) = self.read_blocks(found, ALWAYS)?;
+            let (bytes, _) = self.read_blocks(found, Waits::Until(is_unwanted))?;
             if self.state().version(block) == version {
                 return Ok((bytes, version));
             }
@@ -223,11 +223,8 @@ impl Core {
     fn read_blocks(&self, mut found: Found, waits: Waits<'_>) -> Result<(Vec<u8>, Found), Errno> {
         let mut bytes = vec![0; found.blocks.len() * BLOCK];
         loop {
-            let is_read = self.try_read(&mut found, &mut bytes, waits).map_err(|error| match error {
-                // Nobody is to hear of it.
-                HomeError::Far(FarError::GivenUp) => Errno::Io,
-                error => self.note_home(&error),
-            })?;
+            let read = self.try_read(&mut found, &mut bytes, waits);
+            let is_read = read.map_err(|error| self.note_unless_unwanted(&error))?;
             let mut state = self.state();
             if is_read && (!found.has_home() || state.is_still_home(&found)) {
                 return Ok((bytes, found));

@@ -1,6 +1,7 @@
 //! The requests that wait for the owner's answer.
 
-use crate::device::{Answer, Errno, Replies, Ticket};
+use crate::device::{Answer, Errno, Permit, Replies, Ticket};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use volume::{Declined, RequestId};
@@ -40,8 +41,35 @@ pub(super) struct Requests {
     answered: Vec<Answered>,
 }
 
-/// The connection whose thread this is.
-pub(super) struct Own<'a>(pub(super) &'a Arc<dyn Replies>);
+/// The connection whose thread this is, for the time of one batch.
+pub(super) struct Own<'a> {
+    pub(super) replies: &'a Arc<dyn Replies>,
+    /// Some request of the batch has waited, and so have those behind it: their client may have hung up in that time.
+    has_waited: Cell<bool>,
+}
+
+impl<'a> Own<'a> {
+    pub(super) fn new(replies: &'a Arc<dyn Replies>) -> Self {
+        Self { replies, has_waited: Cell::new(false) }
+    }
+
+    /// This thread is about to wait.
+    pub(super) fn stalls(&self) {
+        self.has_waited.set(true);
+        self.replies.stalls();
+    }
+
+    /// Whether the client has hung up. The system is asked only for requests that have waited: others come straight
+    /// from the socket.
+    pub(super) fn is_gone(&self) -> bool {
+        if self.has_waited.get() { self.replies.has_hung_up() } else { self.replies.is_gone() }
+    }
+
+    /// The permission for a request to take effect. It is asked for, and held, under the lock that orders requests.
+    pub(super) fn permit(&self) -> Option<Permit<'_>> {
+        if self.is_gone() { None } else { Permit::take(&**self.replies) }
+    }
+}
 
 impl Requests {
     /// A request that is answered when so many writes, or one flush, are.
@@ -68,6 +96,12 @@ impl Requests {
         }
     }
 
+    /// Whether a request is one of this connection.
+    pub(super) fn is_of(&self, request: RequestId, replies: &Arc<dyn Replies>) -> bool {
+        let waiting = self.waiting.get(request.0 as usize).and_then(Option::as_ref);
+        waiting.is_some_and(|waiting| Arc::ptr_eq(&waiting.replies.0, replies))
+    }
+
     /// The answers that are to leave.
     pub(super) fn take_answered(&mut self) -> Vec<Answered> {
         std::mem::take(&mut self.answered)
@@ -80,7 +114,7 @@ pub(super) fn deliver(answered: Vec<Answered>, own: Option<&Own<'_>>) {
     for Answered { ticket, replies, outcome } in answered {
         replies.0.done(ticket, outcome.map(|()| Answer::Done));
         let is = |other: &Arc<dyn Replies>| Arc::ptr_eq(other, &replies.0);
-        if own.is_none_or(|own| !is(own.0)) && !others.iter().any(|other| is(&other.0)) {
+        if own.is_none_or(|own| !is(own.replies)) && !others.iter().any(|other| is(&other.0)) {
             others.push(replies);
         }
     }
@@ -99,6 +133,7 @@ pub(super) fn errno(declined: Declined) -> Errno {
         | Declined::Resizing
         | Declined::Ended
         | Declined::Detached
-        | Declined::Stopped => Errno::Io,
+        | Declined::Stopped
+        | Declined::GivenUp => Errno::Io,
     }
 }

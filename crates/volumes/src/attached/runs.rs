@@ -70,7 +70,13 @@ fn ends(from: u64, runs: &[Run]) -> Vec<(u64, bool)> {
 
 impl Core {
     /// The run at home that a block is in, of which nothing up to `end` is dirty: where it ends, and whether it is a hole.
-    pub(super) fn run_at_home(&self, at: u64, end: u64) -> Result<(u64, bool), HomeError> {
+    /// Home is waited for, unless the run is unwanted.
+    pub(super) fn run_at_home(
+        &self,
+        at: u64,
+        end: u64,
+        is_unwanted: &dyn Fn() -> bool,
+    ) -> Result<(u64, bool), HomeError> {
         let asked = {
             let state = self.state();
             if let Some((until, is_hole)) = state.runs.find(state.write_backs, at) {
@@ -80,7 +86,7 @@ impl Core {
         };
         // A home elsewhere tells of as many runs as it tells at a time for the price of one; one of this host by the run.
         let wanted = if matches!(self.home, Home::Far(_)) { self.size.load(Relaxed).max(end) } else { end };
-        let runs = self.home.runs(Extent { offset: at, len: wanted - at })?;
+        let runs = self.home.runs(Extent { offset: at, len: wanted - at }, is_unwanted)?;
         let mut state = self.state();
         let write_backs = state.write_backs;
         state.runs.learn(asked, write_backs, at, &runs);

@@ -1,5 +1,9 @@
 //! Writes: each becomes records of whole blocks, numbered by the owner and appended to the log under one lock.
 //!
+//! A write asks under that lock whether its client is still there: it may have waited for room in the log, for the log's
+//! disk, for the lease, for the rest of a block, or behind others of its batch. So it has its number before anything
+//! that a later client writes, or it never gets one.
+//!
 //! A block that is written in part is read first, and what was read is merged under the lock only if the block has not
 //! changed since; else it is read again. So writes to different parts of a block, under way together, all stay.
 
@@ -8,12 +12,13 @@ use super::read::{Version, blocks_of};
 use super::requests::{Own, errno};
 use super::{Core, State};
 use crate::cache::{BLOCKS_MAX, Write};
-use crate::device::{Errno, Replies, Ticket};
+use crate::device::{Errno, Ticket};
 use crate::extents::{BLOCK, Blocks};
 use bytes::Bytes;
 use protocol::volumes::Content;
 use std::ops::Range;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use volume::{Declined, RequestId};
 
 /// A request to change a range.
@@ -40,6 +45,9 @@ enum Patch {
     Bytes(Bytes),
     Zeros,
 }
+
+/// The interval at which a request that waits asks for its client.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A payload is a part of a read buffer, and keeps that in memory. One that is smaller than this is copied instead.
 const COPIED_BYTES_MAX: usize = 16 << 10;
@@ -83,14 +91,17 @@ impl Change {
 
 impl Core {
     /// Takes a change; its answer comes by the owner. Says whether somebody has to make the log durable for that.
-    pub(super) fn change(&self, ticket: Ticket, change: Change, replies: &Arc<dyn Replies>) -> bool {
+    ///
+    /// If the client hangs up when some records of it are in the log, these stay, and no more follow: it was not
+    /// answered, so any part of it may be there, as after a crash.
+    pub(super) fn change(&self, ticket: Ticket, change: Change, own: &Own<'_>) -> bool {
+        let replies = own.replies;
         let is_fua = change.is_fua;
         let parts = change.parts();
         if parts.is_empty() {
             replies.done(ticket, Ok(crate::device::Answer::Done));
             return false;
         }
-        let own = Own(replies);
         let mut state = self.state();
         if state.is_detaching {
             drop(state);
@@ -100,14 +111,14 @@ impl Core {
         let was_clean = state.owner.is_clean();
         let request = state.requests.add(ticket, replies, parts.len() as u32);
         for part in parts {
-            state = self.put(state, request, &part, is_fua, Some(&own));
+            state = self.put(state, request, &part, is_fua, own);
         }
         let waits = is_fua || self.waits_for_log;
         // The first dirty write has an age that the keeper watches, whoever flushes it.
         if was_clean || std::mem::take(&mut state.is_for_keeper) && !waits {
             self.keep.notify_one();
         }
-        self.carry_out(state, Some(&own));
+        self.carry_out(state, Some(own));
         waits
     }
 
@@ -118,7 +129,7 @@ impl Core {
         request: RequestId,
         part: &Part,
         is_fua: bool,
-        own: Option<&Own<'_>>,
+        own: &Own<'_>,
     ) -> MutexGuard<'a, State> {
         let mut merged: Option<(Vec<u8>, Version)> = None;
         loop {
@@ -137,11 +148,9 @@ impl Core {
                         (*block..*block + 1, Content::Data(bytes.into()))
                     }
                     _ => {
-                        self.carry_out(state, own);
-                        if let Some(Own(replies)) = own {
-                            replies.stalls();
-                        }
-                        let read = self.read_block(*block);
+                        self.carry_out(state, Some(own));
+                        own.stalls();
+                        let read = self.read_block(*block, &|| own.is_gone());
                         state = self.state();
                         match read {
                             Ok(read) => merged = Some(read),
@@ -154,7 +163,12 @@ impl Core {
                     }
                 },
             };
-            match self.append(&mut state, request, blocks, content, is_fua) {
+            let appended = match own.permit() {
+                Some(_permit) if !state.is_closing => self.append(&mut state, request, blocks, content, is_fua),
+                Some(_) => Err(Declined::Stopped),
+                None => Err(Declined::GivenUp),
+            };
+            match appended {
                 Ok(()) => return state,
                 Err(Declined::NoRoom) => state = self.await_room(state, own),
                 Err(Declined::LeaseOver) => match self.regain_lease(state, own) {
@@ -208,26 +222,52 @@ impl Core {
     }
 
     /// Waits until the log has more of what is in memory.
-    fn await_log<'a>(&'a self, state: MutexGuard<'a, State>, own: Option<&Own<'_>>) -> MutexGuard<'a, State> {
-        self.carry_out(state, own);
-        if let Some(Own(replies)) = own {
-            replies.stalls();
-        }
-        self.lead(own);
-        let waits = |state: &mut State| Self::is_far_behind(state) && state.failed.is_none() && !state.is_closing;
-        self.room.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner)
+    fn await_log<'a>(&'a self, state: MutexGuard<'a, State>, own: &Own<'_>) -> MutexGuard<'a, State> {
+        self.await_while(state, own, Self::is_far_behind)
     }
 
     /// Waits until something has gone home. A write that is not durable cannot go there.
-    fn await_room<'a>(&'a self, state: MutexGuard<'a, State>, own: Option<&Own<'_>>) -> MutexGuard<'a, State> {
+    fn await_room<'a>(&'a self, state: MutexGuard<'a, State>, own: &Own<'_>) -> MutexGuard<'a, State> {
         let seen = state.rooms;
-        self.carry_out(state, own);
-        if let Some(Own(replies)) = own {
-            replies.stalls();
+        self.await_while(state, own, |state| state.rooms == seen)
+    }
+
+    /// Waits while there is no room for a write, as long as its client is there.
+    fn await_while<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        own: &Own<'_>,
+        has_none: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        let waits = |state: &mut State| has_none(state) && state.failed.is_none() && !state.is_closing;
+        self.await_unless_gone(self.begin_wait(state, own), own, None, waits)
+    }
+
+    /// Does what others wait for before this thread waits.
+    pub(super) fn begin_wait<'a>(&'a self, state: MutexGuard<'a, State>, own: &Own<'_>) -> MutexGuard<'a, State> {
+        self.carry_out(state, Some(own));
+        own.stalls();
+        self.lead(Some(own));
+        self.state()
+    }
+
+    /// Waits for news of room or of the lease, until a time, and as long as the client is there.
+    pub(super) fn await_unless_gone<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        own: &Own<'_>,
+        until: Option<Instant>,
+        mut waits: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        while waits(&mut state) && !own.is_gone() {
+            let left = until.map_or(LOOK_EVERY, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.room.wait_timeout_while(state, left.min(LOOK_EVERY), &mut waits);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        self.lead(own);
-        let waits = |state: &mut State| state.rooms == seen && state.failed.is_none() && !state.is_closing;
-        self.room.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner)
+        state
     }
 }
 

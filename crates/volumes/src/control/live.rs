@@ -104,6 +104,8 @@ pub struct VolumeCounters {
     pub requests_refused: u64,
     /// Those that failed.
     pub requests_failed: u64,
+    /// Requests that were not carried out, as their clients had hung up.
+    pub requests_given_up: u64,
 }
 
 /// A holder of its copies.

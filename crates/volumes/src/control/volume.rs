@@ -118,6 +118,7 @@ impl ControlledVolume {
                 requests: tally.requests,
                 requests_refused: tally.refused,
                 requests_failed: tally.failed,
+                requests_given_up: tally.given_up,
             },
             holders: status.holders.iter().map(copies).collect(),
             degraded,
@@ -175,7 +176,7 @@ mod tests {
             ControlledVolume { name, attached, server: server.watch(), listen, dirty_bytes_max: 4 << 20, since };
         let (figures, status) = (controlled.figures(), controlled.status());
         let all = || [&figures.gauges, &figures.counters].into_iter().flat_map(|it| it.as_object().unwrap());
-        assert_eq!(all().count(), 26);
+        assert_eq!(all().count(), 27);
         for (name, value) in all() {
             let is = value.is_number() || value.is_boolean() || name == "dirty_age_s";
             assert!(is && status[name].is_number() == value.is_number(), "{name}: {value}");

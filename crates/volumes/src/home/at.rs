@@ -68,7 +68,7 @@ impl Home {
         }
     }
 
-    /// Reads whole blocks; those that were asked for before are waited for, until nobody wants them.
+    /// Reads whole blocks, some of which may have been asked for before. Home is waited for, unless they are unwanted.
     pub(crate) fn read(
         &self,
         first: u32,
@@ -79,7 +79,7 @@ impl Home {
         match (self, asked) {
             (Self::File(home), _) => Ok(home.read(first, into)?),
             (Self::Far(home), Some(asked)) => Ok(home.answer(asked, into, is_unwanted)?),
-            (Self::Far(home), None) => Ok(home.read(first, into)?),
+            (Self::Far(home), None) => Ok(home.read_unless(first, into, is_unwanted)?),
         }
     }
 
@@ -104,10 +104,11 @@ impl Home {
     }
 
     /// The runs of data and holes from the begin of an extent on: some of them, one at least.
-    pub(crate) fn runs(&self, extent: Extent) -> Result<Vec<Run>, HomeError> {
+    /// Home is waited for, unless the runs are unwanted.
+    pub(crate) fn runs(&self, extent: Extent, is_unwanted: &dyn Fn() -> bool) -> Result<Vec<Run>, HomeError> {
         match self {
             Self::File(home) => Ok(home.runs(extent)?),
-            Self::Far(home) => Ok(home.runs(extent)?),
+            Self::Far(home) => Ok(home.runs_unless(extent, is_unwanted)?),
         }
     }
 

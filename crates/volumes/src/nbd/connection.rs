@@ -14,34 +14,34 @@
 //! 2. A device that is about to wait says so ([`Replies::stalls`]); the thread then gives the seat away and comes back
 //!    to be idle. As long as nothing stalls, one thread does everything.
 //! 3. A request is counted from when it was read until its reply has left. The reader stops at the limit.
-//! 4. The connection ends when every request that was read has been replied to, whatever ended it. When its client has hung up,
-//!    the device is told so: reads that wait are given up, so that they keep no place from others.
+//! 4. The connection ends when every request that was read has been replied to, whatever ended it. When its client has
+//!    hung up, requests that wait are given up where they wait, so they keep no place from others, and requests that
+//!    have not taken effect never will (`presence.rs`).
 
 use super::counters::Ended;
 use super::handshake::Session;
-use super::limits::{BUFFER_BYTES, CREW_MAX, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX, READ_BYTES};
+use super::limits::{
+    BUFFER_BYTES, CREW_MAX, HANDSHAKE_WITHIN, LATE_AFTER, LOOK_EVERY, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX,
+    READ_BYTES,
+};
 use super::outbox::{Full, Load, Outbox, Sent};
+use super::presence::Presence;
 use super::replies;
 use super::requests::{Item, Requests};
 use super::shared::Shared;
 use crate::device::{Answer, Device, Errno, Form, Geometry, Replies, Request, Ticket};
 use bytes::Bytes;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as SystemError;
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicBool;
+use rustix::net::{RecvFlags, recv};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
-
-/// How often to look whether the client is there, when nothing more is read.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use std::time::Instant;
 
 /// A connection with an export.
 pub(super) struct Connection {
-    socket: Arc<OwnedFd>,
+    presence: Arc<Presence>,
     device: Arc<dyn Device>,
     shared: Arc<Shared>,
     /// Its number with the server.
@@ -53,8 +53,6 @@ pub(super) struct Connection {
     outbox: Outbox,
     load: Mutex<Load>,
     unloaded: Condvar,
-    /// The client has hung up.
-    is_gone: AtomicBool,
     /// This connection, for threads that it starts.
     me: Weak<Self>,
 }
@@ -66,6 +64,8 @@ struct Input {
     unparsed: Bytes,
     /// Why nothing more is read, once the requests before it are submitted.
     ended: Option<Ended>,
+    /// When the last of them were taken off.
+    read_at: Instant,
 }
 
 /// The place of the thread that receives.
@@ -93,11 +93,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Connection {
     /// Serves a session on this thread, and on those that it starts, until it ends.
-    pub(super) fn serve(shared: Arc<Shared>, number: u64, socket: Arc<OwnedFd>, session: Session, received: Vec<u8>) {
+    pub(super) fn serve(
+        shared: Arc<Shared>,
+        number: u64,
+        presence: Arc<Presence>,
+        session: Session,
+        received: Vec<u8>,
+    ) {
         let device = shared.device(session.export);
-        let input = Input { requests: Requests::new(session), unparsed: received.into(), ended: None };
+        let (requests, read_at) = (Requests::new(session), Instant::now());
+        let input = Input { requests, unparsed: received.into(), ended: None, read_at };
         let connection = Arc::new_cyclic(|me| Self {
-            socket,
+            presence,
             device,
             shared,
             number,
@@ -107,7 +114,6 @@ impl Connection {
             outbox: Outbox::default(),
             load: Mutex::default(),
             unloaded: Condvar::new(),
-            is_gone: AtomicBool::new(false),
             me: Weak::clone(me),
         });
         connection.run();
@@ -141,7 +147,7 @@ impl Connection {
     /// Receives requests, has them carried out and sends the replies that are there. Says whether to go on.
     fn serve_batch(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) -> bool {
         if let Err(why) = self.receive(batch) {
-            self.finish(why);
+            self.finish(why, replies);
             return false;
         }
         if !batch.is_empty() {
@@ -157,15 +163,20 @@ impl Connection {
     fn receive(&self, batch: &mut Vec<Request>) -> Result<(), Ended> {
         let geometry = self.device.geometry();
         let mut input = lock(&self.input);
+        // While all threads were at the device, requests have waited in the socket, and their client may have hung up.
+        if input.read_at.elapsed() >= LATE_AFTER {
+            self.presence.look();
+        }
         loop {
             let (taken, stopped) = self.parse(&mut input, &geometry, batch);
             if taken > 0 {
+                input.read_at = Instant::now();
                 self.shared.counters.requests.fetch_add(batch.len() as u64, Relaxed);
                 return Ok(());
             }
             match stopped {
                 Stopped::Missing(bytes) => self.receive_bytes(&mut input, &geometry, bytes)?,
-                Stopped::Loaded => self.wait_for_room(),
+                Stopped::Loaded => self.wait_for_room()?,
                 Stopped::Ended => return Err(input.ended.unwrap_or(Ended::Closed)),
             }
         }
@@ -224,12 +235,12 @@ impl Connection {
             let enough = buffer.bytes().len() + missing;
             buffer.reserve(enough);
             while buffer.bytes().len() < enough {
-                match recv(&self.socket, buffer.room(enough.max(READ_BYTES + BUFFER_BYTES)), RecvFlags::empty()) {
+                match recv(&self.presence, buffer.room(enough.max(READ_BYTES + BUFFER_BYTES)), RecvFlags::empty()) {
                     Ok((0, _)) | Err(_) if self.shared.is_stopping() => return Err(Ended::Stopped),
                     Ok((bytes @ 1.., _)) => buffer.fill(bytes),
                     Err(SystemError::INTR) => {}
                     Ok((0, _)) | Err(_) => {
-                        self.is_gone.store(true, Relaxed);
+                        self.presence.end();
                         return Err(Ended::Closed);
                     }
                 }
@@ -240,43 +251,37 @@ impl Connection {
         if self.shared.is_stopping() { Err(Ended::Stopped) } else { Ok(()) }
     }
 
-    fn wait_for_room(&self) {
+    /// Waits until fewer requests are under way, or the client has hung up. Its end is behind the requests that it has
+    /// sent, and these are not read now.
+    fn wait_for_room(&self) -> Result<(), Ended> {
         let is_full = |load: &mut Load| load.is_full();
         let mut load = lock(&self.load);
         while load.is_full() {
+            if self.presence.look() {
+                return Err(if self.shared.is_stopping() { Ended::Stopped } else { Ended::Closed });
+            }
             let waited = self.unloaded.wait_timeout_while(load, LOOK_EVERY, is_full);
             load = waited.unwrap_or_else(PoisonError::into_inner).0;
-            // Behind the requests that it has sent nobody reads its end.
-            if load.is_full() && self.has_hung_up() {
-                self.is_gone.store(true, Relaxed);
-            }
         }
-    }
-
-    /// Whether the client has closed its end, whatever it has sent before.
-    fn has_hung_up(&self) -> bool {
-        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let mut socket = [PollFd::new(&*self.socket, ends)];
-        let is_told = poll(&mut socket, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|told| told > 0);
-        is_told && !self.shared.is_stopping()
+        Ok(())
     }
 
     /// Lets replies leave.
     fn leave(&self, full: Full) {
-        match self.outbox.send(self.socket.as_fd(), full, |load| self.release(load)) {
+        match self.outbox.send(self.presence.as_fd(), full, |load| self.release(load)) {
             Sent::Yes => {}
-            Sent::Broken => self.hang_up(),
+            Sent::Broken => self.presence.hang_up(),
             Sent::NeedsAttendant => {
                 let started = self.me.upgrade().map(|me| {
                     thread::Builder::new().name("nbd-full".to_owned()).spawn(move || {
-                        if me.outbox.attend(me.socket.as_fd(), |load| me.release(load)) == Sent::Broken {
-                            me.hang_up();
+                        if me.outbox.attend(me.presence.as_fd(), |load| me.release(load)) == Sent::Broken {
+                            me.presence.hang_up();
                         }
                     })
                 });
                 if !matches!(started, Some(Ok(_))) {
-                    self.hang_up();
-                    self.abandon();
+                    self.presence.hang_up();
+                    self.outbox.break_off(self.presence.as_fd(), |load| self.release(load));
                 }
             }
         }
@@ -294,20 +299,31 @@ impl Connection {
     }
 
     /// Ends the connection once every request that was read has its reply.
-    fn finish(&self, why: Ended) {
+    fn finish(&self, why: Ended, replies: &Arc<dyn Replies>) {
         self.leave(Full::Wait);
-        let is_loaded = |load: &mut Load| load.requests > 0;
-        drop(self.unloaded.wait_while(lock(&self.load), is_loaded).unwrap_or_else(PoisonError::into_inner));
+        self.await_answers(replies);
         self.shared.counters.ended(why);
-        self.hang_up();
+        self.presence.hang_up();
         self.dismiss();
     }
 
-    /// Receives and sends nothing more. A thread that waits for the socket goes on.
-    fn hang_up(&self) {
-        self.is_gone.store(true, Relaxed);
-        // It may be gone already.
-        let _ = shutdown(&*self.socket, Shutdown::Both);
+    /// Waits for the answers to all requests that were read. When the client has hung up, the device gives them up.
+    fn await_answers(&self, replies: &Arc<dyn Replies>) {
+        let is_loaded = |load: &mut Load| load.requests > 0;
+        let mut is_given_up = false;
+        let mut load = lock(&self.load);
+        while load.requests > 0 {
+            if !is_given_up && self.presence.look() {
+                drop(load);
+                // A request that is about to take effect may wait for its answer afterwards.
+                is_given_up = self.presence.settle(Instant::now() + LOOK_EVERY);
+                self.device.hung_up(replies);
+                load = lock(&self.load);
+            } else {
+                let waited = self.unloaded.wait_timeout_while(load, LOOK_EVERY, is_loaded);
+                load = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
     }
 
     /// Sends the crew home. The connection does not count any more, though one of its threads may be in the device yet, at
@@ -332,8 +348,10 @@ impl Replies for Connection {
         let why = failed.map(|errno| errno.to_string()).unwrap_or_default();
         let mut succeeded = true;
         let leaves = self.outbox.add(ticket.load(), |to| succeeded = replies::put(to, &ticket, outcome, &why));
-        if !succeeded && !self.is_gone() {
-            self.shared.counters.failed.fetch_add(1, Relaxed);
+        if !succeeded {
+            let counters = &self.shared.counters;
+            let count = if self.is_gone() { &counters.given_up } else { &counters.failed };
+            count.fetch_add(1, Relaxed);
         }
         if leaves {
             self.leave(Full::Later);
@@ -359,7 +377,19 @@ impl Replies for Connection {
     }
 
     fn is_gone(&self) -> bool {
-        self.is_gone.load(Relaxed)
+        self.presence.is_gone()
+    }
+
+    fn has_hung_up(&self) -> bool {
+        self.presence.look()
+    }
+
+    fn begin_change(&self) -> bool {
+        self.presence.begin_change()
+    }
+
+    fn end_change(&self) {
+        self.presence.end_change();
     }
 }
 
@@ -381,7 +411,9 @@ impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.shared.counters.ended(Ended::Panicked);
-            self.0.hang_up();
+            self.0.presence.hang_up();
+            // Another thread may be making a change for this client, and a newer one no longer finds it.
+            self.0.presence.settle(Instant::now() + HANDSHAKE_WITHIN);
             self.0.abandon();
             self.0.dismiss();
         }

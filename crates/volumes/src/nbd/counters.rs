@@ -16,6 +16,8 @@ pub enum Ended {
     Stopped,
     /// There were as many connections as may be.
     Full,
+    /// The handshake was the oldest when there was no room for a newer one.
+    Displaced,
     /// The system has no thread for it.
     NoThread,
     /// The handshake took too long.
@@ -37,12 +39,13 @@ pub enum Ended {
 }
 
 impl Ended {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Disconnected,
         Self::Closed,
         Self::Aborted,
         Self::Stopped,
         Self::Full,
+        Self::Displaced,
         Self::NoThread,
         Self::Slow,
         Self::ClientFlags,
@@ -62,6 +65,7 @@ impl Ended {
             Self::Aborted => "aborted",
             Self::Stopped => "stopped",
             Self::Full => "full",
+            Self::Displaced => "displaced",
             Self::NoThread => "no_thread",
             Self::Slow => "handshake_slow",
             Self::ClientFlags => "client_flags",
@@ -82,6 +86,7 @@ pub(super) struct Counters {
     pub(super) requests: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) failed: AtomicU64,
+    pub(super) given_up: AtomicU64,
     ended: [AtomicU64; Ended::ALL.len()],
 }
 
@@ -97,6 +102,7 @@ impl Counters {
             requests: self.requests.load(Relaxed),
             refused: self.refused.load(Relaxed),
             failed: self.failed.load(Relaxed),
+            given_up: self.given_up.load(Relaxed),
             ended: ended.into_iter().filter(|(_, count)| *count > 0).collect(),
         }
     }
@@ -113,6 +119,8 @@ pub struct Tally {
     pub refused: u64,
     /// Requests that a device did not carry out.
     pub failed: u64,
+    /// Requests that were not carried out, as their clients had hung up.
+    pub given_up: u64,
     /// Connections that have ended, by reason; reasons that did not occur are left out.
     pub ended: Vec<(Ended, u64)>,
 }

@@ -15,6 +15,9 @@ pub const OPTIONS_MAX: u32 = 128;
 /// The time from a connection's beginning to the end of its handshake.
 pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
+/// Connections in their handshake at a time. A newer one ends the oldest, so silent connections keep no client out.
+pub const HANDSHAKES_MAX: usize = 64;
+
 /// The bytes that a request reads or writes. The specification asks for no less.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 * 1024 * 1024;
 
@@ -27,11 +30,22 @@ pub const OUTSTANDING_BYTES_MAX: usize = PAYLOAD_BYTES_MAX as usize;
 /// Extents of one reply; a client asks again where the list ends.
 pub const EXTENTS_MAX: usize = 4096;
 
-/// Connections at a time, unless something else is said.
+/// Connections with an export at a time, unless something else is said.
 pub const CONNECTIONS_MAX: usize = 64;
 
 /// Threads of one connection. All but one of them wait for a device.
 pub const CREW_MAX: usize = 16;
+
+/// The time without a read after which a client may have hung up behind the requests that it has sent.
+pub(super) const LATE_AFTER: Duration = Duration::from_millis(1);
+
+/// The interval at which a thread that waits asks for its client.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The silence after which a TCP client is probed, and how often. Its connection ends when it does not answer.
+pub(super) const PROBE_AFTER: Duration = Duration::from_secs(60);
+pub(super) const PROBE_EVERY: Duration = Duration::from_secs(10);
+pub(super) const PROBES_MAX: u32 = 6;
 
 /// Bytes that are read from a socket at a time.
 pub(super) const READ_BYTES: usize = 64 * 1024;

@@ -1,7 +1,9 @@
 //! Addresses, and the thread that takes connections at one.
 
+use super::limits::{PROBE_AFTER, PROBE_EVERY, PROBES_MAX};
 use net::{ListenError, listen_at_socket, refuse_open_network};
 use rustix::event::{PollFd, PollFlags, poll};
+use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -127,7 +129,9 @@ impl Door {
                 let stream = listener.accept()?.0;
                 stream.set_nodelay(true)?;
                 // A client whose machine is gone says nothing ever again.
-                socket2::SockRef::from(&stream).set_keepalive(true)?;
+                let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
+                let probes = probes.with_retries(PROBES_MAX);
+                SockRef::from(&stream).set_tcp_keepalive(&probes)?;
                 Ok(stream.into())
             }
         }

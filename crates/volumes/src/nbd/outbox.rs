@@ -7,7 +7,8 @@
 //!                                                     v   |
 //!                                                    stuck: left to the next call, or to the attendant
 //! ```
-//! One thread writes at a time, and takes along what others add meanwhile. A thread that has more to do than this
+//! One thread writes at a time, and takes along what others add meanwhile. These leave their replies to it, so it also
+//! releases them when the connection breaks. A thread that has more to do than this
 //! connection, as one that answers for the flush of several, never waits for a client: what the socket does not take it
 //! leaves to the attendant, a thread that is started when that happens first. A thread that will call again leaves it to
 //! that call.
@@ -205,6 +206,8 @@ struct State {
     spare: Pending,
     leaving: Leaving,
     has_attendant: bool,
+    /// A write has failed, maybe in the middle of a reply, so no more may follow.
+    is_broken: bool,
     is_ended: bool,
 }
 
@@ -273,20 +276,37 @@ impl Outbox {
         filling.bytes >= SEND_BYTES || now.saturating_duration_since(since) >= SEND_AFTER
     }
 
-    /// Lets what was added leave; `release` is told of the requests whose replies have.
+    /// Writes the replies that were added, and passes their requests to `release` as they have left. Replies to a
+    /// broken connection are released unwritten.
     pub(super) fn send(&self, socket: BorrowedFd<'_>, full: Full, release: impl Fn(Load)) -> Sent {
+        let mut sent = Sent::Yes;
         loop {
-            let next = self.lock().take();
-            let Some(mut leaving) = next else { return Sent::Yes };
-            match leaving.write(socket, full) {
-                Written::All => self.written(leaving, &release),
+            let (next, is_broken) = {
+                let mut state = self.lock();
+                (state.take(), state.is_broken)
+            };
+            let Some(mut leaving) = next else { return sent };
+            let written = if is_broken { Written::Broken } else { leaving.write(socket, full) };
+            match written {
+                Written::All => {}
                 Written::Full => return self.stuck(leaving, full),
-                Written::Broken => {
-                    self.written(leaving, &release);
-                    return Sent::Broken;
-                }
+                Written::Broken => sent = Sent::Broken,
             }
+            self.written(leaving, written, &release);
         }
+    }
+
+    /// Ends the writing, and releases the requests of all replies that have not left.
+    pub(super) fn break_off(&self, socket: BorrowedFd<'_>, release: impl Fn(Load)) {
+        let stuck = {
+            let mut state = self.lock();
+            state.is_broken = true;
+            state.take_stuck()
+        };
+        if let Some(stuck) = stuck {
+            self.written(stuck, Written::Broken, &release);
+        }
+        self.send(socket, Full::Leave, release);
     }
 
     fn stuck(&self, leaving: Pending, full: Full) -> Sent {
@@ -300,12 +320,13 @@ impl Outbox {
         if std::mem::replace(&mut state.has_attendant, true) { Sent::Yes } else { Sent::NeedsAttendant }
     }
 
-    fn written(&self, mut leaving: Pending, release: &impl Fn(Load)) {
+    fn written(&self, mut leaving: Pending, written: Written, release: &impl Fn(Load)) {
         let load = leaving.requests;
         leaving.clear();
         let mut state = self.lock();
         state.spare = leaving;
         state.leaving = Leaving::None;
+        state.is_broken |= written == Written::Broken;
         drop(state);
         release(load);
     }
@@ -319,8 +340,9 @@ impl Outbox {
             drop(state);
             let Some(mut stuck) = stuck else { return Sent::Yes };
             let written = stuck.write(socket, Full::Wait);
-            self.written(stuck, &release);
-            if written == Written::Broken || self.send(socket, Full::Wait, &release) == Sent::Broken {
+            self.written(stuck, written, &release);
+            let sent = self.send(socket, Full::Wait, &release);
+            if written == Written::Broken || sent == Sent::Broken {
                 return Sent::Broken;
             }
         }
@@ -336,6 +358,77 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+
+    /// More than a socket takes at a time.
+    const LARGE: u32 = 8 << 20;
+
+    /// The requests that were released.
+    #[derive(Default)]
+    struct Released(AtomicUsize);
+
+    impl Released {
+        fn add(&self, load: Load) {
+            self.0.fetch_add(load.requests, SeqCst);
+        }
+    }
+
+    /// Adds a large reply, has `write` send it, and hangs up in the middle, after another thread has added replies.
+    #[track_caller]
+    fn hang_up_while(write: impl Fn(&Outbox, BorrowedFd<'_>, &Released) + Sync) {
+        let (outbox, released) = (Outbox::default(), Released::default());
+        let (server, mut client) = UnixStream::pair().unwrap();
+        outbox.add(0, |to| to.zeros(LARGE));
+        thread::scope(|scope| {
+            scope.spawn(|| write(&outbox, server.as_fd(), &released));
+            // The first bytes are here, so the other thread writes.
+            client.read_exact(&mut [0; 4096]).unwrap();
+            for _ in 0..3 {
+                outbox.add(0, |to| to.head(b"small"));
+                assert_eq!(outbox.send(server.as_fd(), Full::Leave, |load| released.add(load)), Sent::Yes);
+            }
+            assert_eq!(released.0.load(SeqCst), 0, "all of it is behind the large reply");
+            drop(client);
+        });
+        assert_eq!(released.0.load(SeqCst), 4, "nobody else will release the replies that were added meanwhile");
+        outbox.add(0, |to| to.head(b"late"));
+        assert_eq!(outbox.send(server.as_fd(), Full::Leave, |load| released.add(load)), Sent::Broken);
+        assert_eq!(released.0.load(SeqCst), 5);
+    }
+
+    #[test]
+    fn the_thread_that_writes_releases_what_others_added_before_the_connection_broke() {
+        hang_up_while(|outbox, socket, released| {
+            assert_eq!(outbox.send(socket, Full::Wait, |load| released.add(load)), Sent::Broken);
+        });
+    }
+
+    #[test]
+    fn the_attendant_releases_what_others_added_before_the_connection_broke() {
+        hang_up_while(|outbox, socket, released| {
+            assert_eq!(outbox.send(socket, Full::Leave, |load| released.add(load)), Sent::NeedsAttendant);
+            assert_eq!(outbox.attend(socket, |load| released.add(load)), Sent::Broken);
+        });
+    }
+
+    /// The system may have no thread for an attendant.
+    #[test]
+    fn an_outbox_that_is_broken_off_keeps_no_request() {
+        let (outbox, released) = (Outbox::default(), Released::default());
+        let (server, _client) = UnixStream::pair().unwrap();
+        let send = |full| outbox.send(server.as_fd(), full, |load| released.add(load));
+        outbox.add(0, |to| to.zeros(LARGE));
+        assert_eq!(send(Full::Leave), Sent::NeedsAttendant);
+        outbox.add(0, |to| to.head(b"small"));
+        outbox.break_off(server.as_fd(), |load| released.add(load));
+        assert_eq!(released.0.load(SeqCst), 2);
+        outbox.add(0, |to| to.head(b"late"));
+        assert_eq!((send(Full::Later), released.0.load(SeqCst)), (Sent::Broken, 3));
+    }
 
     /// However a socket cuts what it takes, all of it leaves in order.
     #[test]

@@ -5,6 +5,7 @@ use super::counters::{Ended, Tally};
 use super::handshake::{Handshake, Session, Step, greeting};
 use super::limits::{CONNECTIONS_MAX, HANDSHAKE_WITHIN, NAME_BYTES_MAX, OPTION_BYTES_MAX};
 use super::listen::{Address, Door};
+use super::presence::Presence;
 use super::shared::{Export, Shared};
 use net::ListenError;
 use rustix::buffer::spare_capacity;
@@ -14,7 +15,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,7 +29,7 @@ pub struct ServerConfig {
     pub listen: Vec<Address>,
     /// Whether to listen where others than this machine can reach: nothing is encrypted and nobody is asked who they are.
     pub insecure: bool,
-    /// Connections at a time.
+    /// Connections with an export at a time.
     pub connections_max: usize,
     /// The time that a client has for its handshake.
     pub handshake_within: Duration,
@@ -174,17 +175,17 @@ impl Acceptor {
     fn take(&self, socket: OwnedFd) {
         let counters = &self.shared.counters;
         counters.connections.fetch_add(1, Relaxed);
-        let socket = Arc::new(socket);
-        let number = match self.shared.admit(&socket, self.config.connections_max) {
+        let presence = Arc::new(Presence::new(socket));
+        let number = match self.shared.admit(&presence, self.config.connections_max) {
             Ok(number) => number,
             Err(why) => return counters.ended(why),
         };
         let it = self.clone();
-        let begin = move || match it.shake_hands(&socket) {
-            Ok((session, received)) => Connection::serve(it.shared, number, socket, session, received),
+        let begin = move || match it.shake_hands(number, presence.as_fd()) {
+            Ok((session, received)) => Connection::serve(it.shared, number, presence, session, received),
             Err(why) => {
-                it.shared.counters.ended(why);
-                it.shared.forget(number);
+                let was_there = it.shared.forget(number);
+                it.shared.counters.ended(if was_there { why } else { Ended::Displaced });
             }
         };
         if thread::Builder::new().name("nbd".to_owned()).spawn(begin).is_err() {
@@ -194,7 +195,7 @@ impl Acceptor {
     }
 
     /// Agrees with a client on an export. Bytes that have been received beyond that are in the result.
-    fn shake_hands(&self, socket: &OwnedFd) -> Result<(Session, Vec<u8>), Ended> {
+    fn shake_hands(&self, number: u64, socket: BorrowedFd<'_>) -> Result<(Session, Vec<u8>), Ended> {
         let until = Instant::now() + self.config.handshake_within;
         let mut handshake = Handshake::default();
         let (mut input, mut output) = (Vec::with_capacity(OPTION_BYTES_MAX + 64), greeting().to_vec());
@@ -207,6 +208,11 @@ impl Acceptor {
                 Step::More if output.is_empty() => self.receive(socket, &mut input, until)?,
                 Step::More => {}
                 Step::Transmission(session) => {
+                    self.shared.open(number, self.config.connections_max)?;
+                    // Requests of clients that are gone take effect before this client is let in, or never.
+                    if !self.shared.settle_gone(until) {
+                        return Err(Ended::Slow);
+                    }
                     write_all(socket, &output, until)?;
                     for direction in [Timeout::Recv, Timeout::Send] {
                         set_socket_timeout(socket, direction, None).map_err(|_| Ended::Closed)?;
@@ -222,7 +228,7 @@ impl Acceptor {
         }
     }
 
-    fn receive(&self, socket: &OwnedFd, input: &mut Vec<u8>, until: Instant) -> Result<(), Ended> {
+    fn receive(&self, socket: BorrowedFd<'_>, input: &mut Vec<u8>, until: Instant) -> Result<(), Ended> {
         set_timeout(socket, Timeout::Recv, until)?;
         input.reserve(1);
         match recv(socket, spare_capacity(input), RecvFlags::empty()) {
@@ -236,7 +242,7 @@ impl Acceptor {
 }
 
 /// Sends all of it, within the time.
-fn write_all(socket: &OwnedFd, mut bytes: &[u8], until: Instant) -> Result<(), Ended> {
+fn write_all(socket: BorrowedFd<'_>, mut bytes: &[u8], until: Instant) -> Result<(), Ended> {
     while !bytes.is_empty() {
         set_timeout(socket, Timeout::Send, until)?;
         match send(socket, bytes, SendFlags::NOSIGNAL) {
@@ -250,7 +256,7 @@ fn write_all(socket: &OwnedFd, mut bytes: &[u8], until: Instant) -> Result<(), E
 }
 
 /// Has a call on the socket end in time.
-fn set_timeout(socket: &OwnedFd, direction: Timeout, until: Instant) -> Result<(), Ended> {
+fn set_timeout(socket: BorrowedFd<'_>, direction: Timeout, until: Instant) -> Result<(), Ended> {
     // No time at all would mean to wait for ever.
     let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()).ok_or(Ended::Slow)?;
     set_socket_timeout(socket, direction, Some(left)).map_err(|_| Ended::Closed)

@@ -3,13 +3,13 @@
 use super::buffers::Buffers;
 use super::counters::{Counters, Ended};
 use super::handshake::Catalog;
+use super::limits::HANDSHAKES_MAX;
+use super::presence::Presence;
 use crate::device::{Device, Geometry};
-use rustix::net::{Shutdown, shutdown};
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A device under a name.
 #[derive(Clone)]
@@ -33,10 +33,22 @@ pub(super) struct Shared {
     gone: Condvar,
 }
 
+/// By number, so the oldest is the first.
 #[derive(Default)]
 struct Connections {
     last: u64,
-    sockets: HashMap<u64, Arc<OwnedFd>>,
+    shaking: BTreeMap<u64, Arc<Presence>>,
+    open: BTreeMap<u64, Arc<Presence>>,
+}
+
+impl Connections {
+    fn all(&self) -> impl Iterator<Item = &Arc<Presence>> {
+        self.shaking.values().chain(self.open.values())
+    }
+
+    fn count(&self) -> usize {
+        self.shaking.len() + self.open.len()
+    }
 }
 
 impl Shared {
@@ -63,49 +75,73 @@ impl Shared {
         Arc::clone(&self.exports[export].device)
     }
 
-    /// Takes note of a connection and gives it a number, unless there are as many as may be.
-    pub(super) fn admit(&self, socket: &Arc<OwnedFd>, connections_max: usize) -> Result<u64, Ended> {
+    /// Registers a connection for its handshake and returns its number, unless there are as many with an export as may
+    /// be. Without room for another handshake, the oldest one ends.
+    pub(super) fn admit(&self, presence: &Arc<Presence>, connections_max: usize) -> Result<u64, Ended> {
         let mut connections = self.lock();
-        if connections.sockets.len() >= connections_max {
+        if connections.open.len() >= connections_max {
             return Err(Ended::Full);
+        }
+        if connections.shaking.len() >= HANDSHAKES_MAX
+            && let Some((_, oldest)) = connections.shaking.pop_first()
+        {
+            oldest.hang_up();
         }
         connections.last += 1;
         let number = connections.last;
-        connections.sockets.insert(number, Arc::clone(socket));
+        connections.shaking.insert(number, Arc::clone(presence));
         Ok(number)
     }
 
-    /// Forgets a connection.
-    pub(super) fn forget(&self, number: u64) {
-        self.lock().sockets.remove(&number);
+    /// Counts a connection as one with an export, before its handshake completes.
+    pub(super) fn open(&self, number: u64, connections_max: usize) -> Result<(), Ended> {
+        let mut connections = self.lock();
+        if connections.open.len() >= connections_max {
+            return Err(Ended::Full);
+        }
+        let presence = connections.shaking.remove(&number).ok_or(Ended::Displaced)?;
+        connections.open.insert(number, presence);
+        Ok(())
+    }
+
+    /// Notices which clients have hung up, and waits for the changes that are being made for them. Returns whether all
+    /// of these have ended: none of their requests takes effect from then on.
+    pub(super) fn settle_gone(&self, until: Instant) -> bool {
+        let open: Vec<_> = self.lock().open.values().cloned().collect();
+        let gone: Vec<_> = open.into_iter().filter(|presence| presence.look()).collect();
+        gone.iter().all(|presence| presence.settle(until))
+    }
+
+    /// Forgets a connection. Returns whether it was there still.
+    pub(super) fn forget(&self, number: u64) -> bool {
+        let mut connections = self.lock();
+        let was_there = connections.shaking.remove(&number).or_else(|| connections.open.remove(&number)).is_some();
+        drop(connections);
         self.gone.notify_all();
+        was_there
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.lock().sockets.len()
+        self.lock().count()
     }
 
     /// Has no connection read requests any more. Threads that wait for some go on; replies still leave.
     pub(super) fn stop(&self) {
+        // A client that has hung up by now is not waited for.
+        for presence in self.lock().open.values() {
+            presence.look();
+        }
         self.is_stopping.store(true, SeqCst);
-        self.shut(Shutdown::Read);
+        self.lock().all().for_each(|presence| presence.stop_reading());
     }
 
     /// Waits so long for the connections to end. Says whether all have; those that have not are cut off.
     pub(super) fn wait(&self, within: Duration) -> bool {
-        let is_busy = |connections: &mut Connections| !connections.sockets.is_empty();
+        let is_busy = |connections: &mut Connections| connections.count() > 0;
         let (connections, timeout) =
             self.gone.wait_timeout_while(self.lock(), within, is_busy).unwrap_or_else(PoisonError::into_inner);
-        drop(connections);
-        self.shut(Shutdown::Both);
+        connections.all().for_each(|presence| presence.hang_up());
         !timeout.timed_out()
-    }
-
-    fn shut(&self, how: Shutdown) {
-        for socket in self.lock().sockets.values() {
-            // Its client may have closed it already.
-            let _ = shutdown(&**socket, how);
-        }
     }
 }
 

@@ -6,6 +6,7 @@ mod differential;
 mod far;
 mod files;
 mod fuzz;
+mod gone;
 mod handshake;
 mod older_home;
 mod requests;
