@@ -29,7 +29,7 @@ pub(crate) mod tests;
 
 use crate::registry::{Life, Registry, RegistryError};
 use disk::{HolderDisk, Size, disk_free};
-use folder::{Folder, limits};
+use folder::Folder;
 use machine::HolderMachine;
 use membership::Membership;
 use net::{Host, HostEnd, ListenConfig, ListenError, Machines, Runtime, Shared};
@@ -126,7 +126,7 @@ pub struct HolderStatus {
     pub file_bytes: u64,
     /// The bytes that are free on its disk, if that says so.
     pub disk_free: Option<u64>,
-    /// Whether its disk has no room for what its files may take: it takes no more copies than they have room for.
+    /// Whether its files lack room for copies, and its disk has none for more of them.
     pub is_disk_full: bool,
     /// The bytes of copies that it can keep: half of its room, or of what its disk has for it.
     pub keeps: u64,
@@ -208,9 +208,7 @@ impl HolderServer {
     fn start_in(folder: Folder, settings: &HolderSettings, runtime: &Runtime) -> Result<Self, HolderError> {
         let Folder { holder, places, log, end, partition, life, is_known, window, lock } = folder;
         // Twice what two owners may send at once, each copy of which may take up to two blocks for one.
-        let free_wanted = (4 * window).min(settings.room / 2);
-        let segment_bytes = limits(settings.room).segment_bytes as u64;
-        let size = Size { free_wanted, bytes_max: settings.room, segment_bytes };
+        let size = Size { free_wanted: 4 * window, bytes_max: settings.room };
         let disk = Arc::new(HolderDisk::start(log, end, lock, size, &settings.dir)?);
         let mut machines = Machines::new();
         let (asks, to_ask) = channel();
