@@ -82,7 +82,7 @@ use types::Time;
 use vfs::Lock;
 use volume::{Effect, Owner, WriteBack};
 
-pub use config::{AttachConfig, CacheFailure, LOG_BYTES_MAX, LOG_BYTES_MIN};
+pub use config::{AttachConfig, CacheFailure, LOG_BYTES_MAX, LOG_BYTES_MIN, Progress};
 pub use copies::CopiesConfig;
 pub use error::AttachError;
 pub(crate) use open::{Marker, lock_cache};

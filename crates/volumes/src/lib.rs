@@ -53,7 +53,7 @@ mod takeover;
 
 pub use attached::{
     AttachConfig, AttachError, Attached, CacheFailure, CopiesAt, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN,
-    OperateError, Reads, Status, StoredVolume,
+    OperateError, Progress, Reads, Status, StoredVolume,
 };
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use extents::BLOCK;

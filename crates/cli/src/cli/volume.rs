@@ -254,9 +254,10 @@ pub(crate) struct VolumeAttachArgs {
     /// The name of the export, which clients may also leave out.
     #[arg(long, value_name = "NAME", default_value = "volume")]
     pub(crate) export: String,
-    /// The room in the cache for writes that are not home, which it takes at once. When it is full, writers wait.
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
-    pub(crate) dirty: usize,
+    /// The room in the cache for writes that are not home, which it takes at once. When it is full, writers wait. The
+    /// default is a quarter of the volume, but at least 16M and at most 1G.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) dirty: Option<usize>,
     /// The room in the cache for clean blocks, 24 bytes of memory for each 4096.
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = size)]
     pub(crate) clean: usize,

@@ -23,6 +23,7 @@ mod more_copies;
 mod mounted_volumes;
 #[path = "../../../volumes/tests/mounts/mounts.rs"]
 mod mounts;
+mod operators;
 mod pages;
 mod panics;
 mod pipes;

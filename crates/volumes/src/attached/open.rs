@@ -506,6 +506,7 @@ pub(super) fn make_room(log: &Log<Writes>, files: &dyn Files, config: &AttachCon
         }
         made.push(name);
     }
+        config.progress.tell(log.bytes().min(config.log_bytes), config.log_bytes);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Volumes that are attached at this host, as the processes tell that have them.
 
 use crate::Result;
-use crate::output::{Output, number, visible};
+use crate::output::{Output, Progress, number, visible};
 use crate::stopper::Interrupt;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,10 @@ use volumes::registry::{Volume, host_name};
 /// A volume that is attached.
 pub(super) struct Attachment {
     /// Which one it is, as its process says: a cache may be that of another volume by now.
+/// The intervals of checking for the end of an order, and of asking for the dirty bytes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
     identity: String,
     at: At,
 }
@@ -71,10 +75,18 @@ impl Attachment {
         Err(format!("{} {text}", visible(&cache.display().to_string())).into())
     }
 
-    /// Has its process do something, and waits for as long as that takes, or until it is given up.
+    /// Has its process do something, and waits for as long as that takes, or until it is given up. Shows the progress
+    /// of the write-back, which takes longest.
     pub(super) fn order(&self, action: Action, interrupt: &Interrupt) -> Result {
-        let order = Order { volume: self.identity.clone(), action };
-        control::order(self.cache()?, &order, &|| interrupt.has_come()).map_err(|error| match error {
+        let (cache, order) = (self.cache()?, Order { volume: self.identity.clone(), action });
+        let is_done = AtomicBool::new(false);
+        let done = thread::scope(|scope| {
+            scope.spawn(|| show_dirty(cache, &is_done));
+            let done = control::order(cache, &order, &|| interrupt.has_come());
+            is_done.store(true, SeqCst);
+            done
+        });
+        done.map_err(|error| match error {
             ControlError::NotThere(_) | ControlError::Ended(_) => format!(
                 "{error}: attach the volume again, or bring it home with `thorp volume detach`, before it is changed"
             )
