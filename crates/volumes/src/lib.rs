@@ -69,7 +69,8 @@ pub use memory::MemoryDevice;
 pub use protocol::volume_home::{BlockSums, FoundHome};
 pub use rebuild::{AskedHolder, CacheFound, FindError, Found, FoundVolume, Places};
 pub use scrub::{
-    ComparedCopies, CopyDifference, CopyMeaning, Difference, Meaning, NotCompared, Scrub, ScrubError, Scrubbed,
+    ComparedCopies, CopyDifference, CopyMeaning, Difference, Meaning, NotCompared, Repair, Scrub, ScrubError,
+    ScrubReport, Scrubbed, Scrubbing,
 };
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
 pub use volume::{

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use stored::Begun;
 use volumes::control::{Control, ControlledVolume};
 use volumes::nbd::{Export, Server, ServerConfig};
-use volumes::{AttachConfig, Attached, create_home, home_status};
+use volumes::{AttachConfig, Attached, Scrubbing, create_home, home_status};
 
 /// Requests that are under way when the volume is to be detached are waited for so long.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
@@ -135,6 +135,8 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
             return Err(error.into());
         }
     };
+    let every = args.scrub_every.map(|every| Scrubbing::start(attached.clone(), &args.cache, every));
+    let scrubbing = every.transpose()?.map(Arc::new);
     let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();
     let controlled = ControlledVolume {
         name: args.volume.display().to_string(),
@@ -143,6 +145,7 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         listen: addresses.clone(),
         dirty_bytes_max: dirty,
         since: Instant::now(),
+        scrubbing: scrubbing.clone(),
     };
     let control = match begun {
         Some(Begun { volume, control: Some(control) }) => {
@@ -177,6 +180,9 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         }
     }
     trouble.look(&attached.status());
+    if let Some(scrubbing) = &scrubbing {
+        scrubbing.end();
+    }
     if !server.stop(STOP_WITHIN) {
         eprintln!("clients still wait for answers after {} s: their requests fail", STOP_WITHIN.as_secs());
     }

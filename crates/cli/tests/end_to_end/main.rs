@@ -32,6 +32,7 @@ mod program;
 mod raw;
 mod rebuilt;
 mod removal;
+mod repairs;
 mod rescued;
 mod restored;
 mod scrub;

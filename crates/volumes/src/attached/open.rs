@@ -24,6 +24,7 @@ use crate::far::FarHome;
 use crate::home::{FileHome, Home, HomeError, Ownership, beside, check_size, is_device, leave_word, split};
 use crate::marker::Kind;
 use crate::random::random;
+use crate::scrub::SCRUB_NAME;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
 use protocol::volumes::{Epoch, Sequence, Stamp};
 use std::path::PathBuf;
@@ -540,7 +541,7 @@ pub(super) fn create_cache(
     for name in files.list().doing("read", || files.path(""))? {
         if is_segment(&name) || name.strip_suffix(".tmp").is_some() || name.starts_with("clean.") {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME, KNOWN_NAME, CONTROL_NAME].contains(&&*name) {
+        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME, KNOWN_NAME, CONTROL_NAME, SCRUB_NAME].contains(&&*name) {
             return Err(AttachError::NotEmpty(config.cache.clone()));
         }
     }

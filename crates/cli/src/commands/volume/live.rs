@@ -5,7 +5,10 @@ use crate::output::{Output, Progress, number, visible};
 use crate::stopper::Interrupt;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use volumes::control::{self, Action, ControlError, LiveCopies, LiveVolume, Order, VolumeCounters};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+use volumes::control::{self, Action, ControlError, LiveCopies, LiveScrub, LiveVolume, Order, VolumeCounters};
 use volumes::registry::{Volume, host_name};
 
 /// A volume that is attached.
@@ -109,6 +112,51 @@ impl Attachment {
             )
             .into()),
         }
+    }
+}
+
+/// The scrubs of a volume, for people.
+fn scrubs(it: &LiveScrub) -> Vec<(&'static str, Value)> {
+    let hours = |seconds: u64| format!("{:.1} h", seconds as f64 / 3600.0);
+    let next = match it.running_bytes {
+        Some(bytes) => format!("running, {bytes} bytes compared"),
+        None => format!("in {}", hours(it.next_s)),
+    };
+    let mut rows = vec![("next_scrub", json!(next))];
+    let (Some(last), Some(ago)) = (&it.last, it.last_s) else { return rows };
+    let error = last.error.as_ref().map(|why| format!("; it did not come to its end: {why}")).unwrap_or_default();
+    let text = format!(
+        "{} ago, {} s, {} blocks: {} differ, {} repaired{error}",
+        hours(ago),
+        last.took_s,
+        last.checked_blocks,
+        last.differences,
+        last.repaired
+    );
+    rows.push(("last_scrub", json!(visible(&text))));
+    rows.extend(last.findings.iter().map(|it| ("scrub_found", json!(visible(it)))));
+    rows
+}
+
+/// Shows how much of what was dirty first has been written back, until it is done.
+fn show_dirty(cache: &Path, is_done: &AtomicBool) {
+    let (mut progress, mut asked_at) = (None, Instant::now());
+    while !is_done.load(SeqCst) {
+        thread::sleep(LOOK_EVERY);
+        if asked_at.elapsed() < ASK_EVERY {
+            continue;
+        }
+        asked_at = Instant::now();
+        let dirty = control::ask(cache).ok().and_then(|live| live["dirty_bytes"].as_u64());
+        if let Some(dirty) = dirty {
+            let (shown, most) = progress.get_or_insert_with(|| (Progress::new("writing back", dirty), dirty));
+            // New writes are written back, too.
+            *most = dirty.max(*most);
+            shown.set(*most - dirty, *most);
+        }
+    }
+    if let Some((shown, _)) = progress {
+        shown.end();
     }
 }
 
@@ -217,6 +265,7 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
     if !gauges.is_leased {
         told.push(("requests_wait", json!("the store has not said for too long that the volume is this host's")));
     }
+    rows.extend(live.scrub.iter().flat_map(scrubs));
     if told.is_empty() {
         rows.push(("troubles", json!("none")));
     }
