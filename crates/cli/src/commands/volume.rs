@@ -171,10 +171,10 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
         let status = attached.status();
         trouble.look(&status);
+        store.look(status.registry_silence);
         if let Some(why) = status.failed {
             if status.has_home_gone_back {
                 return Err(why.into());
-        store.look(status.registry_silence);
             }
             return Err(format!("{why}; {}", what_next(status.is_ended, status.copies)).into());
         }

@@ -506,8 +506,8 @@ pub(super) fn make_room(log: &Log<Writes>, files: &dyn Files, config: &AttachCon
             return Err(AttachError::NoRoom(config.cache.clone(), config.log_bytes));
         }
         made.push(name);
-    }
         config.progress.tell(log.bytes().min(config.log_bytes), config.log_bytes);
+    }
     Ok(())
 }
 

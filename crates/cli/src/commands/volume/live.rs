@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use volumes::control::{self, Action, ControlError, LiveCopies, LiveScrub, LiveVolume, Order, VolumeCounters};
 use volumes::registry::{Volume, host_name};
 
-/// A volume that is attached.
-pub(super) struct Attachment {
-    /// Which one it is, as its process says: a cache may be that of another volume by now.
 /// The intervals of checking for the end of an order, and of asking for the dirty bytes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
+/// A volume that is attached.
+pub(super) struct Attachment {
+    /// Which one it is, as its process says: a cache may be that of another volume by now.
     identity: String,
     at: At,
 }
