@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Standard output.
 pub(crate) struct Output {
@@ -94,6 +95,40 @@ pub(crate) fn bar(what: &'static str, length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:24} {bar:30} {human_pos}/{human_len}  {eta}");
     let bar = ProgressBar::new(length).with_message(what);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// The progress of work on a known number of bytes: a bar on a terminal, and elsewhere a line now and then, as a log
+/// has it.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    what: &'static str,
+    told_at: Mutex<Instant>,
+}
+
+impl Progress {
+    /// How often a line is written where there is no terminal.
+    const TELL_EVERY: Duration = Duration::from_secs(5);
+
+    /// Work of this kind on `length` bytes.
+    pub(crate) fn new(what: &'static str, length: u64) -> Self {
+        Self { bar: bar(what, length), what, told_at: Mutex::new(Instant::now()) }
+    }
+
+    /// So many of `length` bytes are done.
+    pub(crate) fn set(&self, done: u64, length: u64) {
+        self.bar.set_length(length);
+        self.bar.set_position(done);
+        let mut told_at = self.told_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.bar.is_hidden() && told_at.elapsed() >= Self::TELL_EVERY {
+            *told_at = Instant::now();
+            eprintln!("{}: {done} of {length} bytes", self.what);
+        }
+    }
+
+    /// The work is over.
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// A sign of life for work of unknown length.

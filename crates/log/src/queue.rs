@@ -15,6 +15,7 @@ use crate::records::Records;
 use crate::ring::{Batch, Limits, Ring};
 use crate::scan::Scan;
 use crate::segment::{LogId, Segment};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{Doing, FileError, Files, Verdict, contain};
 
@@ -77,7 +78,8 @@ impl<T> Queue<T> {
 #[derive(Debug)]
 pub struct Log<R: Records> {
     files: Arc<dyn Files>,
-    segment_bytes: usize,
+    /// The length of segments that are made from now on.
+    segment_bytes: AtomicUsize,
     queue: Mutex<Queue<R::Record>>,
     ring: Mutex<Ring<R>>,
     places: Option<Arc<Places>>,
@@ -110,7 +112,7 @@ impl<R: Records> Log<R> {
         let places = ring.places();
         Ok(Self {
             files,
-            segment_bytes: limits.segment_bytes,
+            segment_bytes: AtomicUsize::new(limits.segment_bytes),
             queue: Mutex::new(queue),
             ring: Mutex::new(ring),
             places,
@@ -287,7 +289,7 @@ impl<R: Records> Log<R> {
 
     /// Makes a segment that was planned. That it cannot be had is no failure: the log stays as large as it is.
     pub fn make_segment(&self, name: &str) -> Result<Made, FileError> {
-        match Segment::create(&*self.files, name, self.segment_bytes) {
+        match Segment::create(&*self.files, name, self.segment_bytes.load(Relaxed)) {
             Ok(segment) => {
                 self.ring().add(segment);
                 Ok(Made::Yes)
@@ -301,6 +303,22 @@ impl<R: Records> Log<R> {
                 Verdict::Fails => Err(refused).doing("create", || self.files.path(name)),
             },
         }
+    }
+
+    /// Sets the length of segments that are made from now on: whole blocks, less than 4 GiB.
+    pub fn set_segment_bytes(&self, bytes: usize) {
+        self.segment_bytes.store(bytes, Relaxed);
+        self.ring().set_segment_bytes(bytes);
+    }
+
+    /// The length of the longest segment, in bytes.
+    pub fn segment_bytes_max(&self) -> usize {
+        self.ring().segment_bytes_max()
+    }
+
+    /// Records that the disk has no room for another segment: until there is one more, the last free one is a reserve.
+    pub fn disk_is_full(&self) {
+        self.ring().has_full_disk();
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue<R::Record>> {

@@ -344,7 +344,7 @@ impl<R: Records> Ring<R> {
         Some(self.next_name())
     }
 
-    /// The name of a segment that should be made so that there is room for so many bytes.
+    /// The name of a segment that should be made so that `bytes` are free.
     pub(crate) fn plan_segment_for(&mut self, bytes: u64) -> Option<String> {
         // One may be planned already, and is made after this one.
         let segments = self.live.len() + self.free.len() + usize::from(self.growing);
@@ -362,9 +362,19 @@ impl<R: Records> Ring<R> {
         (self.growing, self.is_disk_full) = (false, false);
     }
 
-    /// The disk has no room for a segment that was planned.
+    /// The disk has no room for another segment.
     pub(crate) fn has_full_disk(&mut self) {
         self.is_disk_full = true;
+    }
+
+    /// Segments that are made from now on have this length.
+    pub(crate) fn set_segment_bytes(&mut self, bytes: usize) {
+        self.limits.segment_bytes = bytes;
+    }
+
+    /// The length of the longest segment.
+    pub(crate) fn segment_bytes_max(&self) -> usize {
+        self.live.iter().chain(&self.free).map(|segment| segment.bytes).max().unwrap_or(0)
     }
 
     /// Whether writes pass by the system's page cache.

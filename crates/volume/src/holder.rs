@@ -35,6 +35,9 @@ use types::{Broken, GoodbyeReason, SessionId};
 const NEARLY_FULL_EIGHTHS: u64 = 6;
 const HAS_ROOM_EIGHTHS: u64 = 4;
 
+/// The least room to reserve for a session at a time, in bytes: some of the largest copies.
+const WINDOW_MIN: u64 = 1 << 20;
+
 /// The settings of a holder.
 #[derive(Clone, Copy, Debug)]
 pub struct HolderConfig {
@@ -379,7 +382,7 @@ impl Holder {
             return;
         }
         let owners = self.volumes.values().filter_map(|volume| volume.owner);
-        let is_short = |it: &Session| it.credit - it.taken < self.config.window / 2;
+        let is_short = |it: &Session| it.credit - it.taken < self.window() / 2;
         let is_short = |owner: &SessionId| self.sessions.get(owner).is_some_and(is_short) && !self.is_opening(*owner);
         let short: Vec<_> = owners.filter(is_short).collect();
         for session in short {
@@ -416,6 +419,13 @@ impl Holder {
     /// Whether a session waits for the answer to its opening, which is the first thing that it is to hear.
     fn is_opening(&self, session: SessionId) -> bool {
         self.soft.iter().any(|(_, soft)| matches!(soft, Soft::Answer(of, Waiting::Open) if *of == session))
+    }
+
+    /// The room that is reserved for a session at a time: less where the disk has less room than the holder was given.
+    fn window(&self) -> u64 {
+        let HolderConfig { window, room, .. } = self.config;
+        let scaled = u128::from(window) * u128::from(self.room()) / u128::from(room.max(1));
+        window.min((scaled as u64).max(WINDOW_MIN))
     }
 
     /// The room that can be promised.
@@ -526,9 +536,9 @@ impl Holder {
 
     /// Reserves room for a session, as there is, and gives what it has been given in all.
     fn reserve(&mut self, session: SessionId) -> u64 {
-        let free = self.unpromised();
+        let (free, window) = (self.unpromised(), self.window());
         let Some(it) = self.sessions.get_mut(&session) else { return 0 };
-        let more = self.config.window.saturating_sub(it.credit - it.taken).min(free);
+        let more = window.saturating_sub(it.credit - it.taken).min(free);
         it.credit += more;
         self.reserved += more;
         it.credit

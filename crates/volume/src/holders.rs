@@ -13,7 +13,9 @@
 //! 4. A holder may be forgotten when W - 1 others are whole and count all that was answered, or when all of that is home
 //!    (**ReplaceThenForget**). One that is lost is *struck* as soon as it may be, as a take-over waits for every holder that
 //!    stands in the registry. It is still looked for, and is a holder again when it answers.
-//! 5. A holder is taken for lost when it counts nothing for longer than it usually takes by far ([`crate::pace`]).
+//! 5. A holder that has counted everything that it was sent, and takes no more, has too little room for this volume. It
+//!    is *short*, and is so until it has had room for as long as a holder may be lost before it is replaced.
+//! 6. A holder is taken for lost when it counts nothing for longer than it usually takes by far ([`crate::pace`]).
 
 use crate::config::OwnerConfig;
 use crate::effect::{Effect, Found, Read, Reading};
@@ -59,6 +61,8 @@ struct Target {
     credit: u64,
     /// It could not be sent what would have come to this.
     needs: u64,
+    /// When it last had no room for a copy, and the most that was dirty at such times.
+    short: Option<Short>,
     reading: Option<Reading>,
     /// When the back stream may go on.
     back_at: Time,
@@ -72,6 +76,13 @@ struct Target {
     over_at: Option<u64>,
     /// The answer that it owes is to the opening by an owner for which it was lost: it is opened as it stands now after that.
     opens_again: bool,
+}
+
+/// A holder had counted everything that it was sent, and took no more.
+#[derive(Clone, Copy, Debug)]
+struct Short {
+    at: Time,
+    dirty: u64,
 }
 
 /// A holder that was lost, and is in the registry no more.
@@ -260,6 +271,26 @@ impl Holders {
         count + 1 >= usize::from(self.config.copies)
     }
 
+    /// Records the holders without room for their next copy, or for that of a write that was declined, and the bytes
+    /// that are dirty now.
+    pub(crate) fn note_short(&mut self, now: Time, dirty: u64, declined: Option<u64>) {
+        let home = self.home.sequence;
+        for target in self.targets.iter_mut().filter(|it| it.is_up() && it.is_quiet(home)) {
+            let lacks_room = target.needs > target.credit || declined.is_some_and(|bytes| target.room() < bytes);
+            if lacks_room {
+                let before = target.short.map_or(0, |it| it.dirty);
+                target.short = Some(Short { at: now, dirty: dirty.max(before) });
+            }
+        }
+    }
+
+    /// The most that was dirty when this one had no room for it, if it is short.
+    pub(crate) fn short(&self, now: Time, partition: PartitionId) -> Option<u64> {
+        let target = self.targets.iter().find(|it| it.partition == partition)?;
+        let is_short = |it: &Short| now < it.at + self.config.replace_after;
+        target.short.filter(is_short).map(|it| it.dirty)
+    }
+
     /// Whether this one is lost for so long that it is replaced, or wants to leave.
     pub(crate) fn is_failing(&self, now: Time, partition: PartitionId) -> bool {
         let is_lost = |since| now >= since + self.config.replace_after;
@@ -373,6 +404,7 @@ impl Holders {
             sent: 0,
             credit: 0,
             needs: 0,
+            short: None,
             reading: None,
             back_at: now,
             waits_since: None,
@@ -546,9 +578,16 @@ impl Holders {
     /// Has what holders are behind with read, as far as they have room.
     pub(crate) fn go_on(&mut self, now: Time, effects: &mut Effects) {
         let Self { config, targets, last, home, reads, .. } = self;
-        for target in targets.iter_mut().filter(|it| it.is_up() && it.reading.is_none() && it.credit >= it.needs) {
-            let home = home.sequence;
-            (target.next, target.next_back) = (target.next.max(home.next()), target.next_back.max(home.next()));
+        let home = home.sequence;
+        for target in targets.iter_mut().filter(|it| it.is_up() && it.reading.is_none()) {
+            if target.next.min(target.next_back) <= home {
+                (target.next, target.next_back) = (target.next.max(home.next()), target.next_back.max(home.next()));
+                // The copy that it had no room for may not be needed: the next read tells.
+                target.needs = 0;
+            }
+            if target.credit < target.needs {
+                continue;
+            }
             let (stream, from, through) = if target.next <= *last {
                 (Stream::Live, target.next, *last)
             } else if target.next_back < target.first && now >= target.back_at {

@@ -25,8 +25,9 @@
 //! 4. With fewer than W - 1 holders an owner is *degraded*: everything goes home at once, and a write is answered when it
 //!    is there; or no write is taken. With as many again it is as before. An owner whose own log has failed is degraded from
 //!    then on: the log's copies count as far as it got, and none of what comes later does (**LostLogUncounted**).
-//!    A holder that is nearly full is replaced before it comes to that, by one that has room for twice what is dirty; while
-//!    there is none, it stays.
+//!    A holder that is nearly full is replaced before it comes to that, by one that has room for twice what is dirty.
+//!    So is a holder that is short, by one with room for twice the most that was dirty when it had none. While there
+//!    is no such holder, it stays.
 //! 5. With a registry, the owner has a lease on its epoch. When it is over, reads are not answered (**ReadWithinLease**)
 //!    and no write is taken. Writes that were taken are answered all the same: they are fenced by those who count them.
 
@@ -542,6 +543,7 @@ impl Owner {
             return;
         }
         self.holders.go_on(now, &mut self.effects);
+        self.holders.note_short(now, self.dirty.bytes(), self.declined);
         self.write_home(now);
         self.change_registry(now);
     }
@@ -614,7 +616,8 @@ impl Owner {
         let entry = attached.registration.entry();
         let is_failing = |partition: &&PartitionId| self.holders.is_failing(now, **partition);
         let failing = entry.holders.iter().find(is_failing).copied();
-        let is_full = |it: &&PartitionId| attached.circle.is_nearly_full(**it) && !is_failing(it);
+        let is_short = |it: PartitionId| self.holders.short(now, it).is_some();
+        let is_full = |it: &&PartitionId| (is_short(**it) || attached.circle.is_nearly_full(**it)) && !is_failing(it);
         let full = entry.holders.iter().find(is_full).copied();
         let sound = entry.holders.len() - entry.holders.iter().filter(is_failing).count();
         let wanted = usize::from(self.config.holders);
@@ -624,7 +627,8 @@ impl Owner {
         }
         let need = if full.is_some() && sound == wanted {
             // With twice the room of what is dirty another one is not nearly full by it, which would send it back.
-            Need { count: 1, bytes: (2 * self.dirty.bytes()).max(1) }
+            let lacked = full.and_then(|it| self.holders.short(now, it)).unwrap_or(0);
+            Need { count: 1, bytes: (2 * self.dirty.bytes().max(lacked)).max(1) }
         } else {
             Need { count, bytes: 1 }
         };

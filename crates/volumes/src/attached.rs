@@ -32,6 +32,7 @@
 //! | what is remembered of home, and when it went back | `known_home.rs` |
 //! | copies at holders, and the registry | `copies.rs` |
 //! | what a scrub compares | `scrub.rs`, clean blocks with home; `compare.rs`, what is dirty with holders |
+//! | how a damaged block is restored | `repair.rs` |
 //! | what home is told of the registry | `tell.rs` |
 //! | what an operator wants done: another size, everything home | `operate.rs` |
 //! | what an operator is told | `status.rs` |
@@ -53,6 +54,7 @@ mod lost_cache;
 mod open;
 mod operate;
 mod read;
+mod repair;
 mod requests;
 mod runs;
 mod scrub;
@@ -82,7 +84,7 @@ use types::Time;
 use vfs::Lock;
 use volume::{Effect, Owner, WriteBack};
 
-pub use config::{AttachConfig, CacheFailure, LOG_BYTES_MAX, LOG_BYTES_MIN};
+pub use config::{AttachConfig, CacheFailure, LOG_BYTES_MAX, LOG_BYTES_MIN, Progress};
 pub use copies::CopiesConfig;
 pub use error::AttachError;
 pub(crate) use open::{Marker, lock_cache};

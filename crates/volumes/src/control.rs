@@ -8,7 +8,8 @@
 //! | `POST /bring-home` | of a volume, when everything that was written before is home |
 //! | `POST /resize` with `"size": BYTES, "may_shrink": BOOL` | of a volume, when it has that size |
 //! | `POST /clean` with `"first": BLOCK, "blocks": COUNT` | of a volume, the clean blocks among these, at most 1024: `[BLOCK, CHECKSUM, CHECKSUM]` for each, as it is kept and as it is read |
-//! | `POST /copies` | of a volume, what is not home compared with the copies at its holders, when all of it has been: `blocks` that were compared, how many are `differing`, the first 1024 `differences`, and the holders `without` a comparison |
+//! | `POST /copies` | of a volume, what is not home compared with the copies at its holders, when all of it has been: `blocks` that were compared, how many are `differing`, the first 1024 `differences`, and the holders `without` a comparison; with `"repairs": true` they are repaired, and `repairs` lists the outcomes |
+//! | `POST /repair` with `"blocks": [BLOCK]`, at most 256 | of a volume, when those of them that are damaged at home or in the cache were repaired: `repairs`, each with its `block`, and the place that it is repaired `from`, or `why` it is not |
 //! | `POST /snapshot` with `"file": PATH` | of a volume whose home is a file, when that one shares its blocks |
 //!
 //! A command's body is an object that also says for which volume it is: `"volume": IDENTITY`, as `identity` of its status. A
@@ -30,18 +31,21 @@ mod live;
 mod serve;
 mod volume;
 
-pub use ask::{ControlError, ask, clean, copies, order};
+pub use ask::{ControlError, ask, clean, copies, order, repair};
 pub use attaching::AttachingVolume;
 pub use holder::ControlledHolder;
-pub use live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
+pub use live::{LiveCopies, LiveScrub, LiveVolume, VolumeCounters, VolumeGauges};
 pub use serve::Control;
 pub use volume::ControlledVolume;
 
-use crate::scrub::ComparedCopies;
+use crate::scrub::{ComparedCopies, Repair};
 use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The blocks that are repaired by one request.
+pub const REPAIRED_MAX: usize = 256;
 
 /// The socket, in the folder of a cache or of a holder's copies.
 pub(crate) const CONTROL_NAME: &str = "control";
@@ -93,12 +97,21 @@ pub trait Controlled: Send + Sync {
         Err(NOT_ATTACHED.to_owned())
     }
 
-    /// All that is not home, compared with the copies at holders, or as much of it until nobody wants it any more.
+    /// Compares dirty data with the copies at holders until it is given up, and repairs it with `repairs`.
     ///
     /// # Errors
     /// It has none.
-    fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
-        let _ = is_given_up;
+    fn copies(&self, repairs: bool, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
+        let _ = (repairs, is_given_up);
+        Err(NOT_ATTACHED.to_owned())
+    }
+
+    /// Repairs those of these blocks that are damaged at home or in the cache, until it is given up.
+    ///
+    /// # Errors
+    /// It has none, or home does not answer.
+    fn repair(&self, blocks: &[u32], is_given_up: &dyn Fn() -> bool) -> Result<Vec<Repair>, String> {
+        let _ = (blocks, is_given_up);
         Err(NOT_ATTACHED.to_owned())
     }
 

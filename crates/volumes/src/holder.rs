@@ -29,7 +29,7 @@ pub(crate) mod tests;
 
 use crate::registry::{Life, Registry, RegistryError};
 use disk::{HolderDisk, Size, disk_free};
-use folder::{Folder, limits};
+use folder::Folder;
 use machine::HolderMachine;
 use membership::Membership;
 use net::{Host, HostEnd, ListenConfig, ListenError, Machines, Runtime, Shared};
@@ -39,7 +39,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::FileError;
 use volume::{Epoch, PartitionId, View, VolumeId};
@@ -126,7 +126,7 @@ pub struct HolderStatus {
     pub file_bytes: u64,
     /// The bytes that are free on its disk, if that says so.
     pub disk_free: Option<u64>,
-    /// Whether its disk has no room for what its files may take: it takes no more copies than they have room for.
+    /// Whether its files lack room for copies, and its disk has none for more of them.
     pub is_disk_full: bool,
     /// The bytes of copies that it can keep: half of its room, or of what its disk has for it.
     pub keeps: u64,
@@ -149,6 +149,14 @@ pub struct HolderServer {
     rescue: Mutex<Option<Rescue>>,
 }
 
+/// Whether the registry answers the heartbeats of a holder.
+#[derive(Clone, Copy, Debug)]
+enum Heard {
+    Never,
+    Since(Instant),
+    NotSince(Instant),
+}
+
 /// A holder on its host.
 struct HostedHolder {
     host: Arc<Host>,
@@ -161,8 +169,8 @@ struct HostedHolder {
     address: SocketAddr,
     /// The epochs that the registry is to be asked for, until somebody does.
     to_ask: Mutex<Option<Receiver<(VolumeId, Epoch)>>>,
-    /// Since when the registry has taken each of this one's pulses.
-    registry_since: Mutex<Option<Instant>>,
+    /// Since when the registry has answered each heartbeat, or none.
+    registry: Mutex<Heard>,
     room: u64,
     dir: PathBuf,
 }
@@ -208,9 +216,7 @@ impl HolderServer {
     fn start_in(folder: Folder, settings: &HolderSettings, runtime: &Runtime) -> Result<Self, HolderError> {
         let Folder { holder, places, log, end, partition, life, is_known, window, lock } = folder;
         // Twice what two owners may send at once, each copy of which may take up to two blocks for one.
-        let free_wanted = (4 * window).min(settings.room / 2);
-        let segment_bytes = limits(settings.room).segment_bytes as u64;
-        let size = Size { free_wanted, bytes_max: settings.room, segment_bytes };
+        let size = Size { free_wanted: 4 * window, bytes_max: settings.room };
         let disk = Arc::new(HolderDisk::start(log, end, lock, size, &settings.dir)?);
         let mut machines = Machines::new();
         let (asks, to_ask) = channel();
@@ -235,7 +241,7 @@ impl HolderServer {
             life,
             address,
             to_ask: Mutex::new(Some(to_ask)),
-            registry_since: Mutex::default(),
+            registry: Mutex::new(Heard::Never),
             room: settings.room,
             dir: settings.dir.clone(),
         });
@@ -280,6 +286,11 @@ impl HolderServer {
     /// How it stands.
     pub fn status(&self) -> HolderStatus {
         self.hosted.status()
+    }
+
+    /// The time since the registry stopped answering its heartbeats, if it does not answer.
+    pub fn registry_silence(&self) -> Option<Duration> {
+        if let Heard::NotSince(since) = *self.hosted.registry() { Some(since.elapsed()) } else { None }
     }
 
     /// The volumes of which it has copies.
@@ -343,13 +354,22 @@ impl HostedHolder {
     }
 
     fn registry_since(&self) -> Option<Instant> {
-        *self.registry_since.lock().unwrap_or_else(PoisonError::into_inner)
+        if let Heard::Since(since) = *self.registry() { Some(since) } else { None }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Heard> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The registry was asked to take a pulse, and has done so or not.
     fn asked_registry(&self, is_taken: bool) {
-        let mut since = self.registry_since.lock().unwrap_or_else(PoisonError::into_inner);
-        *since = since.filter(|_| is_taken).or_else(|| is_taken.then(Instant::now));
+        let mut heard = self.registry();
+        *heard = match *heard {
+            Heard::Since(since) if is_taken => Heard::Since(since),
+            Heard::NotSince(since) if !is_taken => Heard::NotSince(since),
+            _ if is_taken => Heard::Since(Instant::now()),
+            _ => Heard::NotSince(Instant::now()),
+        };
     }
 
     fn take_to_ask(&self) -> Option<Receiver<(VolumeId, Epoch)>> {

@@ -53,7 +53,7 @@ mod takeover;
 
 pub use attached::{
     AttachConfig, AttachError, Attached, CacheFailure, CopiesAt, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN,
-    OperateError, Reads, Status, StoredVolume,
+    OperateError, Progress, Reads, Status, StoredVolume,
 };
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Permit, Piece, Replies, Request, Ticket};
 pub use extents::BLOCK;
@@ -69,7 +69,8 @@ pub use memory::MemoryDevice;
 pub use protocol::volume_home::{BlockSums, FoundHome};
 pub use rebuild::{AskedHolder, CacheFound, FindError, Found, FoundVolume, Places};
 pub use scrub::{
-    ComparedCopies, CopyDifference, CopyMeaning, Difference, Meaning, NotCompared, Scrub, ScrubError, Scrubbed,
+    ComparedCopies, CopyDifference, CopyMeaning, Difference, Meaning, NotCompared, Repair, Scrub, ScrubError,
+    ScrubReport, Scrubbed, Scrubbing,
 };
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
 pub use volume::{

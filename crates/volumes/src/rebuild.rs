@@ -31,8 +31,8 @@ pub struct Places {
 pub struct AskedHolder {
     /// Where it was asked.
     pub address: String,
-    /// Its name, if it is known.
-    pub name: Option<String>,
+    /// Its name and failure domain, if they are known.
+    pub name: Option<HolderName>,
     /// Its partition and what it knows; nothing if it did not answer.
     pub held: Option<(PartitionId, Vec<HeldVolume>)>,
 }
@@ -122,11 +122,11 @@ impl Found {
         for id in whole {
             volumes.push(find_volume(store, id, standing.get(&id), runtime)?);
         }
-        let mut addresses: BTreeMap<String, Option<String>> =
+        let mut addresses: BTreeMap<String, Option<HolderName>> =
             places.holders.iter().map(|address| (address.clone(), None)).collect();
         let members = registry.enlisted()?.into_iter().map(|it| HolderName::from(&it.registrant));
         let known = volumes.iter().filter_map(|it| it.known.as_ref()).flat_map(|it| it.holders.iter().cloned());
-        addresses.extend(known.chain(members).map(|it| (it.address, Some(it.name))));
+        addresses.extend(known.chain(members).map(|it| (it.address.clone(), Some(it))));
         let holders = ask_holders(addresses, runtime);
         for volume in &mut volumes {
             volume.hear(&holders, &caches);
@@ -155,8 +155,9 @@ impl FoundVolume {
         for AskedHolder { address, name, held } in holders {
             let Some((partition, _)) = held else { continue };
             names.retain(|it| it.partition != *partition);
-            let name = name.clone().unwrap_or_else(|| format!("{:016x}", partition.0));
-            names.push(HolderName { partition: *partition, name, address: address.clone() });
+            let known = name.as_ref().map(|it| (it.name.clone(), it.domain.clone()));
+            let (name, domain) = known.unwrap_or_else(|| (format!("{:016x}", partition.0), String::new()));
+            names.push(HolderName { partition: *partition, name, address: address.clone(), domain });
         }
         names.retain(|it| view.entry.holders.contains(&it.partition));
         let place = self.known.as_ref().map(|it| it.place.clone()).unwrap_or_default();
@@ -201,7 +202,7 @@ fn find_volume(
 }
 
 /// Asks all at once: most of those that do not answer are waited for to the end.
-fn ask_holders(addresses: BTreeMap<String, Option<String>>, runtime: &Runtime) -> Vec<AskedHolder> {
+fn ask_holders(addresses: BTreeMap<String, Option<HolderName>>, runtime: &Runtime) -> Vec<AskedHolder> {
     let asked: Vec<_> = addresses
         .into_iter()
         .map(|(address, name)| {
@@ -210,7 +211,7 @@ fn ask_holders(addresses: BTreeMap<String, Option<String>>, runtime: &Runtime) -
         })
         .collect();
     let mut seen = BTreeSet::new();
-    let answer = |(address, name, asking): (String, Option<String>, thread::JoinHandle<_>)| {
+    let answer = |(address, name, asking): (String, Option<HolderName>, thread::JoinHandle<_>)| {
         // One that panicked has not answered.
         AskedHolder { address, name, held: asking.join().unwrap_or_default() }
     };

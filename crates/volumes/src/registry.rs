@@ -138,6 +138,8 @@ pub struct Registrant {
     pub address: String,
     /// Its name, for people.
     pub name: String,
+    /// The name of its failure domain, for people; empty for a member of an earlier version.
+    pub domain: String,
     /// Whether its disk has no room for what it was told to take; for people, as its free room says what it takes.
     pub is_disk_full: bool,
 }
@@ -151,17 +153,35 @@ pub struct HolderName {
     pub name: String,
     /// Where owners reached it.
     pub address: String,
+    /// The name of its failure domain; empty if that is unknown.
+    pub domain: String,
 }
 
 impl From<&Registrant> for HolderName {
     fn from(it: &Registrant) -> Self {
-        Self { partition: it.member.partition, name: it.name.clone(), address: it.address.clone() }
+        let Registrant { member, address, name, domain, .. } = it.clone();
+        Self { partition: member.partition, name, address, domain }
+    }
+}
+
+impl HolderName {
+    /// Its failure domain, if that does not go by the same name, with a comma behind.
+    fn in_domain(&self) -> String {
+        let Self { name, domain, .. } = self;
+        if domain.is_empty() || domain == name { String::new() } else { format!("{domain}, ") }
+    }
+
+    /// Its name for a list, with its failure domain if that goes by another name: holders of one host have the same
+    /// name.
+    pub fn short(&self) -> String {
+        let Self { name, domain, .. } = self;
+        if domain.is_empty() || domain == name { name.clone() } else { format!("{name} ({domain})") }
     }
 }
 
 impl fmt::Display for HolderName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({:016x}), last at {}", self.name, self.partition.0, self.address)
+        write!(f, "{} ({}{:016x}), last at {}", self.name, self.in_domain(), self.partition.0, self.address)
     }
 }
 
@@ -212,12 +232,20 @@ fn is_text(text: &str, bytes_max: usize) -> bool {
     !text.is_empty() && text.len() <= bytes_max && !text.chars().any(|it| it.is_control() || it.is_whitespace())
 }
 
+/// Whether a failure domain may have this name. Members of earlier versions tell none.
+fn is_domain(name: &str) -> bool {
+    name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
+}
+
 impl Registrant {
     /// Refuses what cannot stand in a registry.
     ///
     /// # Errors
     /// [`RegistryError::Registrant`].
     pub fn check(&self) -> Result<(), RegistryError> {
+        if !is_domain(&self.domain) {
+            return Err(RegistryError::Domain(self.domain.clone()));
+        }
         if is_text(&self.address, ADDRESS_BYTES_MAX) && is_text(&self.name, NAME_BYTES_MAX) {
             return Ok(());
         }
@@ -254,6 +282,8 @@ pub enum RegistryError {
     NoSuchVolume(VolumeId),
     /// A member's name or address is none.
     Registrant(String),
+    /// A failure domain cannot have this name.
+    Domain(String),
     /// It has as many members as it takes.
     TooManyMembers,
     /// A holder with a copy of this member's directory, or with a newer state of it, has been started since.
@@ -291,6 +321,10 @@ impl fmt::Display for RegistryError {
                 f,
                 "the member {what} cannot be registered: a name has 1 to {NAME_BYTES_MAX} bytes, an address 1 to \
                  {ADDRESS_BYTES_MAX}, without spaces"
+            ),
+            Self::Domain(name) => write!(
+                f,
+                "invalid failure domain {name:?}: expected at most {NAME_BYTES_MAX} bytes, without control characters"
             ),
             Self::TooManyMembers => {
                 write!(f, "the registry has {MEMBERS_MAX} members, and takes no more: end some that are not needed")

@@ -6,11 +6,18 @@
 
 mod cache;
 mod copies;
+mod repair;
+mod schedule;
 
 pub use copies::{ComparedCopies, CopyDifference, CopyMeaning, NotCompared};
+pub use repair::Repair;
+pub(crate) use repair::{AT_HOME, IN_CACHE, NO_COPY};
+pub(crate) use schedule::SCRUB_NAME;
+pub use schedule::{ScrubReport, Scrubbing};
 
+use crate::attached::{Attached, OperateError};
 use crate::control::{self, ControlError};
-use crate::extents::{BLOCK, Blocks};
+use crate::extents::{BLOCK, Blocks, sum_of};
 use crate::far::FarHome;
 use crate::home::{Home, HomeError, open_clean};
 use cache::CacheAtRest;
@@ -104,8 +111,7 @@ impl Meaning {
                 "home's is not what was written: restore it from a backup, or write it anew through the volume"
             }
             Self::CacheHasIt => {
-                "home's is not what was written, and the cache has that: attach the volume with this cache, and write the block \
-                 anew"
+                "home's is not what was written, and the cache has that: `thorp volume scrub --repair` restores it"
             }
             Self::CacheDamaged => "the cache's is not what was kept there: nothing to do, it is read from home",
             Self::CacheDiffers => {
@@ -121,6 +127,12 @@ impl Difference {
     fn of(block: u32, home: BlockSums, cache: Option<BlockSums>) -> Option<Self> {
         let differs = cache.is_some_and(|cache| cache.is_damaged() || cache.read != home.read);
         (home.is_damaged() || differs).then_some(Self { block, home, cache })
+    }
+
+    /// Returns why it is left as it is, if no checksum tells which of the two is right.
+    pub fn left(&self) -> Option<Repair> {
+        let meaning = self.meaning();
+        (meaning == Meaning::CacheDiffers).then(|| Repair::left(self.block, IN_CACHE, meaning.text()))
     }
 
     /// Its meaning.
@@ -211,15 +223,15 @@ impl Scrub {
     }
 
     /// Has the process that has the volume attached compare what is not home with the copies at holders; nothing is compared if
-    /// there is none here.
+    /// there is none here. With `repairs` it repairs what differs.
     ///
     /// # Errors
     /// The process does not tell.
-    pub fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, ScrubError> {
+    pub fn copies(&self, repairs: bool, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, ScrubError> {
         let Some(Cache::Attached { dir, identity }) = &self.cache else {
             return Ok(ComparedCopies::default());
         };
-        control::copies(dir, identity, is_given_up).map_err(ScrubError::Control)
+        control::copies(dir, identity, repairs, is_given_up).map_err(ScrubError::Control)
     }
 
     /// Its size in bytes.
@@ -233,39 +245,127 @@ impl Scrub {
     /// # Errors
     /// Home cannot be read.
     pub fn run(&self, go_on: &mut dyn FnMut(u64, &[Difference]) -> bool) -> Result<Scrubbed, ScrubError> {
-        let (mut all, mut at, end) = (Scrubbed::default(), 0, (self.size() / BLOCK as u64) as u32);
-        while at < end {
-            let until = end.min(at + VOLUME_SUMS_PER_ANSWER_MAX as u32);
-            let mut counted = Scrubbed::default();
-            let mut differences = self.compare(&(at..until), &mut counted)?;
-            // A block that was written in between differs once, and not twice in the same way.
-            if !differences.is_empty() && self.cache.as_ref().is_some_and(Cache::is_attached) {
-                let again = self.compare(&(at..until), &mut Scrubbed::default())?;
-                differences.retain(|difference| again.contains(difference));
-            }
-            let Scrubbed { checked, unknown, cached, .. } = counted;
-            (all.checked, all.unknown, all.cached) =
-                (all.checked + checked, all.unknown + unknown, all.cached + cached);
-            all.differences += differences.len() as u64;
-            at = until;
-            if !go_on(u64::from(at) * BLOCK as u64, &differences) {
-                break;
-            }
-        }
-        Ok(all)
+        let is_attached = self.cache.as_ref().is_some_and(Cache::is_attached);
+        let cached = |blocks: &Blocks| self.cache.as_ref().map(|cache| cache.sums(blocks)).transpose();
+        compare_all(&self.home, is_attached, &|blocks| Ok(cached(blocks)?.unwrap_or_default()), go_on)
     }
 
-    fn compare(&self, blocks: &Blocks, counted: &mut Scrubbed) -> Result<Vec<Difference>, ScrubError> {
-        let cached = self.cache.as_ref().map(|cache| cache.sums(blocks)).transpose()?.unwrap_or_default();
-        let mut differences = Vec::new();
-        for (block, home) in blocks.clone().zip(self.home.scrub(blocks)?) {
-            let cache = cached.get(&block).copied();
-            *if home.kept == 0 { &mut counted.unknown } else { &mut counted.checked } += 1;
-            counted.cached += u64::from(cache.is_some());
-            differences.extend(Difference::of(block, home, cache));
-        }
-        Ok(differences)
+    /// The directory of its cache, and its identity, if a process has it attached at this host.
+    pub fn attached(&self) -> Option<(&Path, &str)> {
+        let Some(Cache::Attached { dir, identity }) = &self.cache else { return None };
+        Some((dir, identity))
     }
+
+    /// Repairs these blocks of a home of this host, which is not attached, from its cache, and lets go of it.
+    ///
+    /// # Errors
+    /// A home of a store is repaired through the volume: see [`Scrub::repair_through`].
+    pub fn repair(&self, blocks: &[u32]) -> Result<Vec<Repair>, ScrubError> {
+        let Home::File(home) = &self.home else { return Ok(Vec::new()) };
+        let mut repairs = Vec::new();
+        for &block in blocks {
+            let sums = home.scrub(&(block..block + 1))?[0];
+            repairs.extend(self.repair_cached(block, sums));
+            if sums.is_damaged() {
+                repairs.push(match self.copy(block, sums.kept) {
+                    Some((from, bytes)) if home.repair(block, &bytes)? => Repair::restored(block, AT_HOME, from),
+                    Some(_) => Repair::left(block, AT_HOME, "it is damaged again: look at home's disk"),
+                    None => Repair::left(block, AT_HOME, NO_COPY),
+                });
+            }
+        }
+        // Its time has changed: without this, its checksums and the clean blocks of the cache would be dropped.
+        home.release()?;
+        Ok(repairs)
+    }
+
+    /// Repairs these blocks of a home of a store, through the volume, which is attached for this alone.
+    ///
+    /// # Errors
+    /// Home does not answer, or it was given up.
+    pub fn repair_through(
+        &self,
+        attached: &Attached,
+        blocks: &[u32],
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Vec<Repair>, OperateError> {
+        let mut repairs = Vec::new();
+        for &block in blocks {
+            let sums = self.home.scrub(&(block..block + 1))?[0];
+            repairs.extend(self.repair_cached(block, sums));
+        }
+        repairs.extend(attached.repair_from(blocks, &|block, kept| self.copy(block, kept), is_given_up)?);
+        Ok(repairs)
+    }
+
+    /// A block of a cache that is not attached is compared each time that it is read.
+    fn repair_cached(&self, block: u32, home: BlockSums) -> Option<Repair> {
+        let Some(Cache::AtRest(cache)) = &self.cache else { return None };
+        let is_damaged = cache.sums(block)?.is_damaged();
+        let sound = || Repair::restored(block, IN_CACHE, "home, from where it is read");
+        let left = || Repair::left(block, IN_CACHE, "home's is damaged, too");
+        is_damaged.then(|| if home.is_damaged() { left() } else { sound() })
+    }
+
+    /// A block of the cache, if it has this checksum.
+    fn copy(&self, block: u32, kept: u32) -> Option<(String, Vec<u8>)> {
+        let Some(Cache::AtRest(cache)) = &self.cache else { return None };
+        let bytes = cache.read(block).filter(|bytes| sum_of(bytes) == kept)?;
+        Some(("the clean blocks of the cache".to_owned(), bytes))
+    }
+}
+
+/// Looks up the blocks among these that a cache has.
+type Cached<'a> = dyn Fn(&Blocks) -> Result<BTreeMap<u32, BlockSums>, ScrubError> + 'a;
+
+/// Compares all blocks of a home with the clean ones of a cache, some at a time. Blocks of an attached volume may be
+/// written at the same time.
+pub(crate) fn compare_all(
+    home: &Home,
+    is_attached: bool,
+    cached: &Cached<'_>,
+    go_on: &mut dyn FnMut(u64, &[Difference]) -> bool,
+) -> Result<Scrubbed, ScrubError> {
+    let (mut all, mut at) = (Scrubbed::default(), 0);
+    loop {
+        // The volume may become smaller during a scrub.
+        let end = (home.size() / BLOCK as u64) as u32;
+        if at >= end {
+            return Ok(all);
+        }
+        let until = end.min(at + VOLUME_SUMS_PER_ANSWER_MAX as u32);
+        let mut counted = Scrubbed::default();
+        let mut differences = compare(home, cached, &(at..until), &mut counted)?;
+        // A block that was written in between differs once, and not twice in the same way.
+        if !differences.is_empty() && is_attached {
+            let again = compare(home, cached, &(at..until), &mut Scrubbed::default())?;
+            differences.retain(|difference| again.contains(difference));
+        }
+        let Scrubbed { checked, unknown, cached, .. } = counted;
+        (all.checked, all.unknown, all.cached) = (all.checked + checked, all.unknown + unknown, all.cached + cached);
+        all.differences += differences.len() as u64;
+        at = until;
+        if !go_on(u64::from(at) * BLOCK as u64, &differences) {
+            return Ok(all);
+        }
+    }
+}
+
+fn compare(
+    home: &Home,
+    cached: &Cached<'_>,
+    blocks: &Blocks,
+    counted: &mut Scrubbed,
+) -> Result<Vec<Difference>, ScrubError> {
+    let cached = cached(blocks)?;
+    let mut differences = Vec::new();
+    for (block, home) in blocks.clone().zip(home.scrub(blocks)?) {
+        let cache = cached.get(&block).copied();
+        *if home.kept == 0 { &mut counted.unknown } else { &mut counted.checked } += 1;
+        counted.cached += u64::from(cache.is_some());
+        differences.extend(Difference::of(block, home, cache));
+    }
+    Ok(differences)
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ impl Rig {
             listen: vec![server.addresses()[0].to_string()],
             dirty_bytes_max: config.log_bytes,
             since: Instant::now(),
+            scrubbing: None,
         };
         let control = Control::start(&config.cache, Arc::new(controlled)).unwrap();
         Self { dir, attached: Some(attached), server, control: Some(control) }

@@ -59,7 +59,8 @@ fn claim(view: &View, host: u64) -> Change {
 fn member(number: u64, free: u64) -> Registrant {
     let member = Member { partition: PartitionId(number), domain: number, free, copies: 0, is_nearly_full: false };
     let (address, name) = (format!("127.0.0.1:{number}"), format!("peer-{number}"));
-    Registrant { member, life: Life { incarnation: 1, number }, address, name, is_disk_full: false }
+    let domain = format!("rack-{number}");
+    Registrant { member, life: Life { incarnation: 1, number }, address, name, domain, is_disk_full: false }
 }
 
 #[test]

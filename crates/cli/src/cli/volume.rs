@@ -4,6 +4,7 @@ use super::{listen_address, size};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The commands of `thorp volume`.
 #[derive(Debug, Subcommand)]
@@ -254,9 +255,10 @@ pub(crate) struct VolumeAttachArgs {
     /// The name of the export, which clients may also leave out.
     #[arg(long, value_name = "NAME", default_value = "volume")]
     pub(crate) export: String,
-    /// The room in the cache for writes that are not home, which it takes at once. When it is full, writers wait.
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
-    pub(crate) dirty: usize,
+    /// The room in the cache for writes that are not home, which it takes at once. When it is full, writers wait. The
+    /// default is a quarter of the volume, but at least 16M and at most 1G.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) dirty: Option<usize>,
     /// The room in the cache for clean blocks, 24 bytes of memory for each 4096.
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = size)]
     pub(crate) clean: usize,
@@ -269,6 +271,10 @@ pub(crate) struct VolumeAttachArgs {
     /// A write is home before it is so old.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) age_s: u32,
+    /// Scrubs the volume at this interval, such as 7d or 12h: as `thorp volume scrub --repair` does, at 32 MiB per
+    /// second. `status` shows the last run, its findings and the next run.
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub(crate) scrub_every: Option<Duration>,
     /// Attaches it although that loses writes which are not home: those of another cache, or of this one if the volume was
     /// attached elsewhere since; with --store, those that only holders have which do not answer. Or although the home does
     /// not know its cache any more.
@@ -411,6 +417,10 @@ pub(crate) struct VolumeSnapshotArgs {
 pub(crate) struct VolumeScrubArgs {
     /// The name of the volume; or without --store its home, which is not attached then.
     pub(crate) volume: PathBuf,
+    /// Repairs damaged blocks from copies with the right checksum, and prints which copies those are. Blocks without
+    /// such a copy are named, and stay as they are.
+    #[arg(long)]
+    pub(crate) repair: bool,
     #[command(flatten)]
     pub(crate) place: VolumePlace,
 }
@@ -448,6 +458,24 @@ pub(crate) struct VolumeImportArgs {
     pub(crate) lease_s: u32,
 }
 
+/// An interval of a minute or more, as a number with its unit.
+fn interval(text: &str) -> Result<Duration, String> {
+    let wrong = || {
+        format!("invalid interval '{text}': expected a number with s, m, h or d behind, such as 7d, and at least 60s")
+    };
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        's' => Some(number),
+        'm' => number.checked_mul(60),
+        'h' => number.checked_mul(3600),
+        'd' => number.checked_mul(86_400),
+        _ => None,
+    };
+    // A year is long enough, and does not overflow.
+    seconds.filter(|it| (60..=366 * 86_400).contains(it)).map(Duration::from_secs).ok_or_else(wrong)
+}
+
 const VOLUME_EXPORT_HELP: &str = "\
 Examples:
   thorp volume export v v.img --store store:7411
@@ -460,6 +488,7 @@ const VOLUME_SCRUB_HELP: &str = "\
 Examples:
   thorp volume scrub v --store store:7411
   thorp volume scrub v --store store:7411 --cache /ssd/v
+  thorp volume scrub v --store store:7411 --repair
   thorp volume scrub disk.img
 
 A volume of a store may be attached and used meanwhile. The clean blocks that are compared are those of

@@ -1,5 +1,6 @@
 //! `thorp holder`: room for copies of others' dirty writes, from its start to its stop.
 
+use super::volume::StoreWords;
 use crate::Result;
 use crate::cli::HolderArgs;
 use crate::output::{Output, visible};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use volumes::control::{Control, ControlledHolder};
-use volumes::registry::{self, StoreRegistry, host_name};
+use volumes::registry::{StoreRegistry, host_name};
 use volumes::{
     Dropped, HolderNames, HolderServer, HolderSettings, HolderStatus, Lives, RescueSettings, RescueWord, TakeOverWord,
 };
@@ -69,11 +70,13 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
         format_args!("ready: holder {partition} on {address}{found}"),
     )?;
     output.flush()?;
+    let mut store = StoreWords::default();
     let mut disk = DiskWords { dir, room: *room as u64, is_full: false, is_nearly_full: false };
     disk.begin(&status);
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
         look(&holder, Duration::ZERO)?;
         disk.look(&holder.status());
+        store.look(holder.registry_silence());
     }
     if args.leave {
         holder.leave();
@@ -208,7 +211,7 @@ fn names(args: &HolderArgs, address: SocketAddr) -> Result<HolderNames> {
         return Err(text.into());
     }
     let name = host_name();
-    let domain = registry::domain(args.domain.as_ref().unwrap_or(&name));
+    let domain = args.domain.clone().unwrap_or_else(|| name.clone());
     Ok(HolderNames { name, domain, address: args.address.clone().unwrap_or_else(|| address.to_string()) })
 }
 

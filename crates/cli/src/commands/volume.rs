@@ -15,7 +15,7 @@ mod stored;
 
 use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace, VolumeRegistryCommand};
 use crate::error::usage;
-use crate::output::{Output, bar, visible};
+use crate::output::{Output, Progress, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Result, cli};
 use live::Attachment;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use stored::Begun;
 use volumes::control::{Control, ControlledVolume};
 use volumes::nbd::{Export, Server, ServerConfig};
-use volumes::{AttachConfig, Attached, create_home, home_status};
+use volumes::{AttachConfig, Attached, Scrubbing, create_home, home_status};
 
 /// Requests that are under way when the volume is to be detached are waited for so long.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
@@ -108,9 +108,17 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(tell(stop));
     }
-    let (attached, begun) = match &args.store {
-        Some(store) => stored::attach(args, &config(args), store, &is_told).map(|(it, begun)| (it, Some(begun)))?,
-        None => (Attached::attach(&config(args))?, None),
+    let (attached, begun, dirty) = match &args.store {
+        Some(store) => {
+            let (attached, begun, dirty) = stored::attach(args, store, &is_told)?;
+            (attached, Some(begun), dirty)
+        }
+        None => {
+            // Why a home cannot be looked at is told by the attachment.
+            let size = home_status(&args.volume, args.beside.as_deref()).map_or(u64::MAX, |it| it.size);
+            let config = config(args, size);
+            (Attached::attach(&config)?, None, config.log_bytes)
+        }
     };
     let attached = Arc::new(attached);
     let export =
@@ -127,14 +135,17 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
             return Err(error.into());
         }
     };
+    let every = args.scrub_every.map(|every| Scrubbing::start(attached.clone(), &args.cache, every));
+    let scrubbing = every.transpose()?.map(Arc::new);
     let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();
     let controlled = ControlledVolume {
         name: args.volume.display().to_string(),
         attached: attached.clone(),
         server: server.watch(),
         listen: addresses.clone(),
-        dirty_bytes_max: args.dirty as u64,
+        dirty_bytes_max: dirty,
         since: Instant::now(),
+        scrubbing: scrubbing.clone(),
     };
     let control = match begun {
         Some(Begun { volume, control: Some(control) }) => {
@@ -156,10 +167,11 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         format_args!("ready: {} at {}{found}", args.volume.display(), addresses.join(", ")),
     )?;
     output.flush()?;
-    let mut trouble = Trouble::default();
+    let (mut trouble, mut store) = (Trouble::default(), StoreWords::default());
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
         let status = attached.status();
         trouble.look(&status);
+        store.look(status.registry_silence);
         if let Some(why) = status.failed {
             if status.has_home_gone_back {
                 return Err(why.into());
@@ -168,6 +180,9 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         }
     }
     trouble.look(&attached.status());
+    if let Some(scrubbing) = &scrubbing {
+        scrubbing.end();
+    }
     if !server.stop(STOP_WITHIN) {
         eprintln!("clients still wait for answers after {} s: their requests fail", STOP_WITHIN.as_secs());
     }
@@ -217,9 +232,48 @@ impl Trouble {
     }
 }
 
-fn config(args: &VolumeAttachArgs) -> AttachConfig {
+/// Reports on standard error that a store does not answer, and that it answers again.
+#[derive(Default)]
+pub(super) struct StoreWords {
+    silent_at: Option<Instant>,
+}
+
+impl StoreWords {
+    /// Looks at the time for which it has not answered, if it does not.
+    pub(super) fn look(&mut self, silence: Option<Duration>) {
+        match (silence, self.silent_at) {
+            (Some(silence), None) => {
+                eprintln!(
+                    "the store has not answered for {} s: volumes go on within their leases, and then wait for it",
+                    silence.as_secs()
+                );
+                self.silent_at = Some(Instant::now().checked_sub(silence).unwrap_or_else(Instant::now));
+            }
+            (None, Some(at)) => {
+                eprintln!("the store answers again, after {} s", at.elapsed().as_secs());
+                self.silent_at = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The room for dirty data of a volume of this size, unless the operator names another one.
+fn dirty_bytes(size: u64) -> u64 {
+    (size / 4).clamp(16 << 20, 1 << 30)
+}
+
+fn config(args: &VolumeAttachArgs, size: u64) -> AttachConfig {
+    let made = Progress::new("creating the log", 0);
+    let progress = move |done, of| {
+        made.set(done, of);
+        if done == of {
+            made.end();
+        }
+    };
     AttachConfig {
-        log_bytes: args.dirty as u64,
+        log_bytes: args.dirty.map_or_else(|| dirty_bytes(size), |dirty| dirty as u64),
+        progress: volumes::Progress::new(progress),
         clean_bytes: args.clean as u64,
         ack: match args.ack {
             VolumeAck::Write => volumes::Ack::Write,
@@ -240,16 +294,16 @@ fn config(args: &VolumeAttachArgs) -> AttachConfig {
 /// Brings everything home, and shows how far it has come. It is asked and told something until another process may have it.
 fn detach(attached: &Attached, control: impl Sized) -> Result {
     let not_home = attached.status().dirty_bytes;
-    let progress = bar("bytes go home", not_home);
+    let progress = Progress::new("writing back", not_home);
     let detached = thread::scope(|scope| {
         let detaching = scope.spawn(|| attached.finish());
         while !detaching.is_finished() {
             thread::sleep(LOOK_EVERY.min(Duration::from_millis(20)));
-            progress.set_position(not_home.saturating_sub(attached.status().dirty_bytes));
+            progress.set(not_home.saturating_sub(attached.status().dirty_bytes), not_home);
         }
         detaching.join().unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()))
     });
-    progress.finish_and_clear();
+    progress.end();
     drop(control);
     detached.and_then(|()| attached.release()).map_err(|why| {
         let is_lost = attached.status().lost_cache.is_some();

@@ -275,7 +275,7 @@ fn a_holder_leaves_before_it_is_full() {
     if !is_inside("full_volumes::a_holder_leaves_before_it_is_full") {
         return;
     }
-    let disk = SmallDisk::new(12);
+    let disk = SmallDisk::new(10);
     let mut site = Site::new(0);
     let dir = disk.0.file("copies");
     site.holders.push(site.holder_in(&dir, 0, &[]));
@@ -329,4 +329,35 @@ fn a_holder_leaves_before_it_is_full() {
         let data = client.call(&read).unwrap().data;
         assert!(data.chunks(8).all(|part| part == (piece + 1).to_le_bytes()), "piece {piece} of {written}");
     }
+}
+
+/// A holder whose disk has room for a few files of the length that `--room` asks for takes copies again as soon as its
+/// copies are written back. A disk that is too small is refused with the numbers.
+#[test]
+fn a_holder_on_a_small_disk_is_used_again() {
+    if !is_inside("full_volumes::a_holder_on_a_small_disk_is_used_again") {
+        return;
+    }
+    let (tiny, disk) = (SmallDisk::new(6), SmallDisk::new(24));
+    let mut site = Site::new(0);
+    let address = site.address();
+    let holder = |dir: &str| {
+        let words = ["holder", "--store", &address, "--dir", dir, "--room", "256M", "--domain", "rack 9"];
+        Process::start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat())
+    };
+    let refused = holder(&tiny.0.file("copies")).err().expect("its disk is too small");
+    assert!(refused.contains("has room for") && refused.contains("a holder needs 8388608"), "{refused}");
+    let dir = disk.0.file("copies");
+    site.holders.push(holder(&dir).unwrap());
+    site.create_with("2", "64M");
+    let host = site.attach("host-1", &["--age-s", "1"]).unwrap();
+    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    let mut pieces = Pieces::new(64 << 20);
+    for version in 1..=3 {
+        assert!(pieces.write(&mut host.connect(), version));
+        site.wait_until("it takes copies again", |it| it["live"]["is_degraded"] == false);
+    }
+    site.wait_until("everything is home", |it| it["live"]["dirty_writes"] == 0);
+    wait_for_full(&site, &dir, false);
+    host.process.end();
 }

@@ -23,6 +23,7 @@ mod more_copies;
 mod mounted_volumes;
 #[path = "../../../volumes/tests/mounts/mounts.rs"]
 mod mounts;
+mod operators;
 mod pages;
 mod panics;
 mod pipes;
@@ -31,6 +32,7 @@ mod program;
 mod raw;
 mod rebuilt;
 mod removal;
+mod repairs;
 mod rescued;
 mod restored;
 mod scrub;

@@ -74,7 +74,12 @@ fn a_lost_registry_is_made_again_of_what_homes_and_holders_know() {
         thread::sleep(Duration::from_millis(200));
     };
     assert!(shown.contains("the registry does not know it") && shown.contains("nothing was written"), "{shown}");
-    assert!(shown.contains("2 copies and a lease of 4 s; needed: ") && shown.contains("cache "), "{shown}");
+    assert!(
+        shown.contains("2 copies and a lease of 4 s; needed: ")
+            && shown.contains(" (rack-")
+            && shown.contains("cache "),
+        "{shown}"
+    );
     assert!(site.attach("host-1", &[]).is_err(), "nothing was written");
     let told: Value = thorp([&words[..], &["--json", "--yes"]].concat()).ok().lines().last().unwrap().parse().unwrap();
     assert_eq!((&told["name"], &told["is_written"]), (&"v".into(), &true.into()), "{told}");

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use volumes::nbd::client::Command;
 
 /// A byte of a file becomes another one, and the file looks as it did: as a disk does it that wears.
-fn wear(file: &Path, block: usize) {
+pub(crate) fn wear(file: &Path, block: usize) {
     let modified = fs::metadata(file).unwrap().modified().unwrap();
     let (open, at) = (File::options().read(true).write(true).open(file).unwrap(), (block * BLOCK + 100) as u64);
     let mut byte = [0];
@@ -42,21 +42,21 @@ fn expect_differing(ran: &Ran) {
 }
 
 /// Writes the first blocks of the volume, and detaches it: all of them are home.
-fn write_all(host: Host, blocks: u64, version: u64) {
+pub(crate) fn write_all(host: Host, blocks: u64, version: u64) {
     let mut client = host.connect();
     (0..blocks).for_each(|block| write(&mut client, block, version + block));
     drop(client);
     host.process.end();
 }
 
-fn read(host: &Host, block: usize) -> Result<u64, u32> {
+pub(crate) fn read(host: &Host, block: usize) -> Result<u64, u32> {
     let command = Command::Read { offset: (block * BLOCK) as u64, len: BLOCK as u32, whole: true };
     let answer = host.connect().call(&command).unwrap();
     if answer.error == 0 { Ok(version(&answer.data, 0)) } else { Err(answer.error) }
 }
 
 impl Site {
-    fn raw(&self) -> PathBuf {
+    pub(crate) fn raw(&self) -> PathBuf {
         let mut files = fs::read_dir(self.folder.path().join("homes")).unwrap().map(|it| it.unwrap().path());
         files.find(|file| file.extension().is_some_and(|it| it == "raw")).unwrap()
     }
@@ -79,7 +79,7 @@ impl Site {
         }
     }
 
-    fn scrub(&self, more: &[&str]) -> Ran {
+    pub(crate) fn scrub(&self, more: &[&str]) -> Ran {
         thorp([&["volume", "scrub", "v", "--store", &self.address(), "--json"], more].concat())
     }
 }
@@ -217,7 +217,7 @@ fn a_raw_file_is_compared_and_may_be_written_by_others() {
 }
 
 /// Changes a byte of a block of this version where a file of the folder has it, and gives whether one has.
-fn damage_version(folder: &Path, marked: u64) -> bool {
+pub(crate) fn damage_version(folder: &Path, marked: u64) -> bool {
     let pattern = [marked.to_le_bytes(); 4].concat();
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap()).filter(|it| it.file_type().unwrap().is_file());
     files.map(|file| file.path()).any(|file| {

@@ -108,11 +108,7 @@ impl World {
             thread::sleep(Duration::from_millis(5));
         };
         let registry = self.registry.clone();
-        let names = HolderNames {
-            name: name.into(),
-            domain: crate::registry::domain(name),
-            address: server.address().to_string(),
-        };
+        let names = HolderNames { name: name.into(), domain: name.into(), address: server.address().to_string() };
         server.register(Arc::new(registry.clone()), names).unwrap();
         Peer { server, registry }
     }

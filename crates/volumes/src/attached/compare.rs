@@ -37,15 +37,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 type Held = BTreeMap<Stamp, Option<(Extent, Content)>>;
 
 impl Attached {
-    /// Compares all that is not home with the copies at the holders, for as long as that takes, or until nobody wants it any
-    /// more.
-    pub fn compare_copies(&self, is_given_up: &dyn Fn() -> bool) -> ComparedCopies {
-        self.core.compare_copies(is_given_up)
+    /// Compares dirty data with the copies at the holders, for as long as that takes, or until it is given up. With
+    /// `repairs`, a damaged write of the own log is restored from a holder's copy; and everything is written back, so
+    /// that no damaged copy is needed.
+    pub fn compare_copies(&self, repairs: bool, is_given_up: &dyn Fn() -> bool) -> ComparedCopies {
+        let mut found = self.core.compare_copies(repairs, is_given_up);
+        if repairs && found.differing > 0 {
+            self.core.repair_copies(&mut found, is_given_up);
+        }
+        found
     }
 }
 
 impl Core {
-    fn compare_copies(&self, is_given_up: &dyn Fn() -> bool) -> ComparedCopies {
+    fn compare_copies(&self, repairs: bool, is_given_up: &dyn Fn() -> bool) -> ComparedCopies {
         let mut found = ComparedCopies::default();
         let Some(copies) = &self.copies else { return found };
         let (epoch, holders): (_, Vec<_>) = {
@@ -62,13 +67,29 @@ impl Core {
                     let asking = Asking::open(address, &copies.runtime);
                     let (core, volume, found) = (self, copies.volume, &mut found);
                     let holder = holder.clone();
-                    Comparison { core, volume, epoch, partition, holder, asking, found, is_given_up }.run(through)
+                    Comparison { core, volume, epoch, partition, holder, asking, found, repairs, is_given_up }
+                        .run(through)
                 }
                 (state, _) => Err(format!("it is {}", state.name())),
             };
             found.without.extend(compared.err().map(|why| NotCompared { holder, why }));
         }
         found
+    }
+
+    /// Writes everything back, after which no copy at a holder is needed, and the log is free of what is damaged there.
+    fn repair_copies(&self, found: &mut ComparedCopies, is_given_up: &dyn Fn() -> bool) {
+        let brought = self.bring_repairs_home(is_given_up).map_err(|error| error.to_string());
+        found.repaired(brought.err().as_deref());
+    }
+
+    /// Takes a holder's copy of a write whose record in the log is damaged, if it is one of that write.
+    fn mend(&self, sequence: Sequence, extent: Extent, content: &Content) {
+        if let Content::Data(bytes) = content
+            && self.dirty_extent(sequence) == Some(extent)
+        {
+            self.state().dirty.mend(self.base + sequence.0, bytes.clone());
+        }
     }
 
     /// The place of a write among all, if it is not home.
@@ -98,6 +119,7 @@ struct Comparison<'a> {
     holder: String,
     asking: Asking,
     found: &'a mut ComparedCopies,
+    repairs: bool,
     is_given_up: &'a dyn Fn() -> bool,
 }
 
@@ -145,8 +167,10 @@ impl Comparison<'_> {
             Err(_) => {
                 let Some(extent) = self.core.dirty_extent(stamp.sequence) else { return };
                 self.add(extent, CopyMeaning::LogDamaged);
-                if held.is_none() {
-                    self.add(extent, lacks);
+                match held {
+                    None => self.add(extent, lacks),
+                    Some((at, content)) if self.repairs => self.core.mend(stamp.sequence, at, &content),
+                    Some(_) => {}
                 }
                 return;
             }

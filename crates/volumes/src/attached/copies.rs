@@ -22,7 +22,7 @@ use net::Runtime;
 use protocol::volumes::{Content, Extent, PartitionId, Record, Sequence, Stamp, ToHolder, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use types::GoodbyeReason;
 use vfs::{FileError, contain};
 use volume::{Change, Circle, Degraded, Epoch, Found, HomeSays, HostId, Read, Restore, View};
@@ -107,6 +107,8 @@ pub(super) struct Sessions {
     pushed_bytes: u64,
     tasks: VecDeque<Task>,
     asked: VecDeque<Asked>,
+    /// Since when the registry has answered nothing that it was asked for.
+    pub(super) unanswered_since: Option<Instant>,
 }
 
 impl Sessions {
@@ -378,7 +380,7 @@ impl Core {
             }
             let Some(asked) = state.sessions.asked.pop_front() else { continue };
             drop(state);
-            let (registry, volume) = (&copies.registry, copies.volume);
+            let (registry, volume, asked_at) = (&copies.registry, copies.volume, Instant::now());
             let heard = match asked {
                 Asked::Change(change) => Told::Registry(registry.change(volume, change)),
                 Asked::Restore(restore) => Told::Registry(registry.restore(volume, restore)),
@@ -386,6 +388,11 @@ impl Core {
             };
             let mut state = self.state();
             let now = self.now();
+            if let Told::Registry(outcome) = &heard {
+                let is_silent = matches!(outcome, Err(None));
+                let since = state.sessions.unanswered_since;
+                state.sessions.unanswered_since = is_silent.then(|| since.unwrap_or(asked_at));
+            }
             match heard {
                 Told::Registry(outcome) => state.owner.changed(now, outcome),
                 Told::Home(says) => state.owner.home_says(now, says),

@@ -24,6 +24,7 @@ use crate::far::FarHome;
 use crate::home::{FileHome, Home, HomeError, Ownership, beside, check_size, is_device, leave_word, split};
 use crate::marker::Kind;
 use crate::random::random;
+use crate::scrub::SCRUB_NAME;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
 use protocol::volumes::{Epoch, Sequence, Stamp};
 use std::path::PathBuf;
@@ -505,6 +506,7 @@ pub(super) fn make_room(log: &Log<Writes>, files: &dyn Files, config: &AttachCon
             return Err(AttachError::NoRoom(config.cache.clone(), config.log_bytes));
         }
         made.push(name);
+        config.progress.tell(log.bytes().min(config.log_bytes), config.log_bytes);
     }
     Ok(())
 }
@@ -539,7 +541,7 @@ pub(super) fn create_cache(
     for name in files.list().doing("read", || files.path(""))? {
         if is_segment(&name) || name.strip_suffix(".tmp").is_some() || name.starts_with("clean.") {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME, KNOWN_NAME, CONTROL_NAME].contains(&&*name) {
+        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME, KNOWN_NAME, CONTROL_NAME, SCRUB_NAME].contains(&&*name) {
             return Err(AttachError::NotEmpty(config.cache.clone()));
         }
     }

@@ -40,6 +40,8 @@ pub enum OperateError {
     Shrinks(u64),
     /// Nobody wants it any more.
     GivenUp,
+    /// Dirty data is not written back, for this reason.
+    Stuck(String),
     /// Home does not do it.
     Home(HomeError),
 }
@@ -59,6 +61,7 @@ impl fmt::Display for OperateError {
             Self::Ended(why) => write!(f, "the volume has ended meanwhile: {why}"),
             Self::Elsewhere => f.write_str("its home is in a store: give --store, and the name of the snapshot"),
             Self::Shrinks(size) => f.write_str(&shrinks(*size)),
+            Self::Stuck(why) => write!(f, "dirty data cannot be written back: {why}"),
             Self::GivenUp => f.write_str("it was given up while it waited for home"),
             Self::Home(error) => write!(f, "home: {error}"),
         }
@@ -158,7 +161,7 @@ impl Core {
         Ok(())
     }
 
-    fn bring_home(&self, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
+    pub(super) fn bring_home(&self, is_given_up: &dyn Fn() -> bool) -> Result<(), OperateError> {
         self.ask(is_given_up, |state, request| {
             state.owner.bring_home(self.now(), request);
             Ok(())
@@ -176,7 +179,7 @@ impl Core {
     }
 
     /// Asks the owner for something, makes the log durable for it, and waits for the answer until it is given up.
-    fn ask(
+    pub(super) fn ask(
         &self,
         is_given_up: &dyn Fn() -> bool,
         ask: impl FnOnce(&mut State, RequestId) -> Result<(), OperateError>,

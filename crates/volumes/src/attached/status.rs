@@ -46,6 +46,8 @@ pub struct Status {
     pub home_error: Option<String>,
     /// The trouble with the registry: it has gone back; or it is not to be had, and the lease is over.
     pub registry_error: Option<String>,
+    /// For how long the registry has answered nothing, if it does not answer.
+    pub registry_silence: Option<Duration>,
     /// The last error of a read, of the cache or of home, and how long ago that was.
     pub read_error: Option<(String, Duration)>,
     /// Why clean blocks are not cached, while that lasts.
@@ -192,6 +194,7 @@ impl Attached {
             may_read: state.owner.may_read(now),
             home_error: state.home_error.clone(),
             registry_error: registry_error(&state, now),
+            registry_silence: state.sessions.unanswered_since.map(|since| since.elapsed()),
             clean_error: state.clean_error.clone(),
             read_error: state.read_error.as_ref().map(|(why, at)| (why.clone(), now - *at)),
             lost_cache: state.lost_cache.as_ref().map(|lost| lost.why.clone()),

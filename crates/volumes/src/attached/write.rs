@@ -187,7 +187,8 @@ impl Core {
         }
     }
 
-    fn append(
+    /// Appends a record. The caller makes the log durable.
+    pub(super) fn append(
         &self,
         state: &mut State,
         request: RequestId,

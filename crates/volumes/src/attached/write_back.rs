@@ -102,8 +102,8 @@ impl Core {
         let write = state.dirty.write(position);
         match &write.kept {
             Kept::Zeros { is_hole } => Source::Zeros(*is_hole),
-            // Only what is counted goes home, so the log has it, unless it is lost.
-            Kept::Memory(_) if state.lost_cache.is_some() => {
+            // Only counted writes are written back, so the log has them, unless it is lost, or damaged there.
+            Kept::Memory(_) if state.lost_cache.is_some() || state.dirty.is_mended(position) => {
                 Source::Memory(write.in_memory(blocks).expect("it is in memory"))
             }
             Kept::Log | Kept::Memory(_) => Source::Log(position, write.blocks.clone()),

@@ -105,6 +105,23 @@ impl DirtyWrites {
         self.durable = self.durable.max(through + 1);
     }
 
+    /// The log's record of a write is damaged, and these are the bytes. They stay in memory until they are written
+    /// back.
+    pub(crate) fn mend(&mut self, position: u64, bytes: Bytes) {
+        let Some(at) = position.checked_sub(self.first) else { return };
+        let write = self.writes.get_mut(at as usize).filter(|it| it.blocks.len() * BLOCK == bytes.len());
+        if let Some(write) = write.filter(|it| it.kept == Kept::Log) {
+            self.memory_bytes += bytes.len() as u64;
+            write.kept = Kept::Memory(bytes);
+        }
+    }
+
+    /// Whether a write is in memory as its record in the log is damaged.
+    pub(crate) fn is_mended(&self, position: u64) -> bool {
+        let is_memory = |it: &DirtyWrite| matches!(it.kept, Kept::Memory(_));
+        position < self.durable && self.find(position).is_some_and(is_memory)
+    }
+
     /// Everything through a position is home.
     pub(crate) fn home(&mut self, through: u64) {
         while self.first <= through {

@@ -1,7 +1,7 @@
 //! Asking a volume that is attached, or a holder that runs, over the socket in its folder.
 
 use super::{ANSWER_BYTES_MAX, CONTROL_NAME, Order, STATUS_WITHIN, by_descriptor};
-use crate::scrub::ComparedCopies;
+use crate::scrub::{ComparedCopies, Repair};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Request, StatusCode};
@@ -105,9 +105,31 @@ pub fn order(dir: &Path, order: &Order, is_given_up: &dyn Fn() -> bool) -> Resul
 ///
 /// # Errors
 /// There is none, or it is another volume, or it does not say.
-pub fn copies(dir: &Path, volume: &str, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, ControlError> {
-    let answer = while_wanted(dir, "/copies", &json!({"volume": volume}), is_given_up)?;
+pub fn copies(
+    dir: &Path,
+    volume: &str,
+    repairs: bool,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<ComparedCopies, ControlError> {
+    // An earlier version knows nothing of repairs.
+    let body = if repairs { json!({"volume": volume, "repairs": true}) } else { json!({"volume": volume}) };
+    let answer = while_wanted(dir, "/copies", &body, is_given_up)?;
     serde_json::from_value(answer).map_err(|error| of_another_version(&error))
+}
+
+/// Has the attached volume in this folder repair those of these blocks that are damaged, [`super::REPAIRED_MAX`] at
+/// most, and waits for the end, or until it is given up.
+///
+/// # Errors
+/// There is none, or it is another volume, or it does not do it.
+pub fn repair(
+    dir: &Path,
+    volume: &str,
+    blocks: &[u32],
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<Vec<Repair>, ControlError> {
+    let answer = while_wanted(dir, "/repair", &json!({"volume": volume, "blocks": blocks}), is_given_up)?;
+    serde_json::from_value(answer["repairs"].clone()).map_err(|error| of_another_version(&error))
 }
 
 fn of_another_version(error: &serde_json::Error) -> ControlError {

@@ -1,7 +1,7 @@
 //! A volume that is being attached, as its operator sees it: that may take long, as what is not home is brought there first.
 
 use super::{Action, Controlled, ControlledVolume, Figures};
-use crate::scrub::ComparedCopies;
+use crate::scrub::{ComparedCopies, Repair};
 use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -62,8 +62,12 @@ impl Controlled for AttachingVolume {
         self.attached.get().map_or_else(|| Err(NOT_YET.to_owned()), |volume| volume.clean(first, blocks))
     }
 
-    fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
-        self.attached.get().map_or_else(|| Err(NOT_YET.to_owned()), |volume| volume.copies(is_given_up))
+    fn copies(&self, repairs: bool, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
+        self.attached.get().map_or_else(|| Err(NOT_YET.to_owned()), |volume| volume.copies(repairs, is_given_up))
+    }
+
+    fn repair(&self, blocks: &[u32], is_given_up: &dyn Fn() -> bool) -> Result<Vec<Repair>, String> {
+        self.attached.get().map_or_else(|| Err(NOT_YET.to_owned()), |volume| volume.repair(blocks, is_given_up))
     }
 
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! How an attached volume stands, as its process tells and others read it. The names of its fields are those of the status; those of
 //! its gauges and counters are the names of its metrics, too.
 
+use crate::scrub::ScrubReport;
 use serde::{Deserialize, Serialize};
 
 /// An attached volume. A field that another version does not tell has its default.
@@ -39,6 +40,24 @@ pub struct LiveVolume {
     pub read_error_age_s: Option<f64>,
     /// Why nothing works any more.
     pub failed: Option<String>,
+    /// Its scrubs, if it has a schedule.
+    pub scrub: Option<LiveScrub>,
+}
+
+/// The scrubs of an attached volume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveScrub {
+    /// The interval.
+    pub every_s: u64,
+    /// The time until the next run.
+    pub next_s: u64,
+    /// The bytes that the run under way has compared.
+    pub running_bytes: Option<u64>,
+    /// The time since the last run ended.
+    pub last_s: Option<u64>,
+    /// The last run.
+    pub last: Option<ScrubReport>,
 }
 
 /// Figures that go up and down.
@@ -82,6 +101,18 @@ pub struct VolumeGauges {
     pub has_cache_trouble: bool,
     /// Whether nothing works any more.
     pub has_failed: bool,
+    /// The interval of its scrubs; 0 without a schedule.
+    pub scrub_every_s: u64,
+    /// The time until the next scrub.
+    pub scrub_next_s: u64,
+    /// The time since the last scrub ended; 0 if there was none.
+    pub scrub_last_s: u64,
+    /// The differences that it found.
+    pub scrub_differences: u64,
+    /// How many of them it repaired.
+    pub scrub_repaired: u64,
+    /// Whether it left some, or did not come to its end.
+    pub has_scrub_trouble: bool,
 }
 
 /// Figures that only grow.

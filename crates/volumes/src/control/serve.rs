@@ -1,8 +1,8 @@
 //! The socket, and the thread that answers there. A command has a thread of its own, as it may take long.
 
 use super::{
-    Action, BODY_BYTES_MAX, CONNECTIONS_MAX, CONTROL_NAME, Controlled, Figures, HEAD_BYTES_MAX, Order, REQUEST_WITHIN,
-    by_descriptor,
+    Action, BODY_BYTES_MAX, CONNECTIONS_MAX, CONTROL_NAME, Controlled, Figures, HEAD_BYTES_MAX, Order, REPAIRED_MAX,
+    REQUEST_WITHIN, by_descriptor,
 };
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -170,14 +170,21 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
             return Ok(response("application/json", json!({"clean": found}).to_string()));
         }
         ("POST", "/copies") => {
-            let OfVolume { volume } = body(request).await?;
+            let Copies { volume, repairs } = body(request).await?;
             expect(&*controlled, &volume)?;
-            let compared = while_wanted(move |is_given_up| controlled.copies(is_given_up)).await?;
+            let compared = while_wanted(move |is_given_up| controlled.copies(repairs, is_given_up)).await?;
             return Ok(response("application/json", json!(compared).to_string()));
         }
+        ("POST", "/repair") => {
+            let ToRepair { volume, blocks } = body(request).await?;
+            expect(&*controlled, &volume)?;
+            let count = blocks.len().min(REPAIRED_MAX);
+            let repairs = while_wanted(move |is_given_up| controlled.repair(&blocks[..count], is_given_up)).await?;
+            return Ok(response("application/json", json!({"repairs": repairs}).to_string()));
+        }
         (method, path) => {
-            let there =
-                "GET /status, GET /metrics, POST /clean, POST /copies, POST /bring-home, POST /resize, POST /snapshot";
+            let there = "GET /status, GET /metrics, POST /clean, POST /copies, POST /repair, POST /bring-home, POST /resize, \
+                         POST /snapshot";
             let text = format!("'{method} {path}' is nothing here: {there}");
             return Err((StatusCode::NOT_FOUND, text));
         }
@@ -216,6 +223,21 @@ struct Clean {
     volume: String,
     first: u32,
     blocks: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Copies {
+    volume: String,
+    #[serde(default)]
+    repairs: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToRepair {
+    volume: String,
+    blocks: Vec<u32>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,15 +1,15 @@
 //! An attached volume, as its operator sees it.
 
-use super::live::{LiveCopies, LiveVolume, VolumeCounters, VolumeGauges};
+use super::live::{LiveCopies, LiveScrub, LiveVolume, VolumeCounters, VolumeGauges};
 use super::{Action, Controlled, Figures};
 use crate::attached::{Attached, CopiesAt};
 use crate::nbd::Watch;
-use crate::scrub::ComparedCopies;
+use crate::scrub::{ComparedCopies, Repair, ScrubReport, Scrubbing};
 use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use volume::{HolderState, PartitionId};
 
 /// An attached volume and the server that it is served by.
@@ -26,6 +26,8 @@ pub struct ControlledVolume {
     pub dirty_bytes_max: u64,
     /// When it was attached.
     pub since: Instant,
+    /// Its scrubs, if it has a schedule.
+    pub scrubbing: Option<Arc<Scrubbing>>,
 }
 
 impl fmt::Debug for ControlledVolume {
@@ -60,8 +62,12 @@ impl Controlled for ControlledVolume {
         Ok(self.attached.clean_sums(first, blocks))
     }
 
-    fn copies(&self, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
-        Ok(self.attached.compare_copies(is_given_up))
+    fn copies(&self, repairs: bool, is_given_up: &dyn Fn() -> bool) -> Result<ComparedCopies, String> {
+        Ok(self.attached.compare_copies(repairs, is_given_up))
+    }
+
+    fn repair(&self, blocks: &[u32], is_given_up: &dyn Fn() -> bool) -> Result<Vec<Repair>, String> {
+        self.attached.repair(blocks, is_given_up).map_err(|error| error.to_string())
     }
 
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String> {
@@ -84,6 +90,8 @@ impl ControlledVolume {
             .or(full)
             .or_else(|| status.clean_error.map(|why| format!("blocks that are read are not cached: {why}")));
         let (read_error, read_error_age) = status.read_error.unzip();
+        let scrub = self.scrubbing.as_ref().map(|it| scrub(it));
+        let last = scrub.as_ref().and_then(|it| it.last.clone()).unwrap_or_default();
         LiveVolume {
             attaching: None,
             volume: self.name.clone(),
@@ -108,6 +116,12 @@ impl ControlledVolume {
                 has_home_trouble: status.home_error.is_some(),
                 has_cache_trouble: cache_trouble.is_some(),
                 has_failed: status.failed.is_some(),
+                scrub_every_s: scrub.as_ref().map_or(0, |it| it.every_s),
+                scrub_next_s: scrub.as_ref().map_or(0, |it| it.next_s),
+                scrub_last_s: scrub.as_ref().and_then(|it| it.last_s).unwrap_or(0),
+                scrub_differences: last.differences,
+                scrub_repaired: last.repaired,
+                has_scrub_trouble: last.error.is_some() || last.repaired < last.differences,
             },
             counters: VolumeCounters {
                 read_blocks_dirty: status.reads.dirty,
@@ -129,7 +143,23 @@ impl ControlledVolume {
             read_error,
             read_error_age_s: read_error_age.map(seconds),
             failed: status.failed,
+            scrub,
         }
+    }
+}
+
+fn scrub(scrubbing: &Scrubbing) -> LiveScrub {
+    let last = scrubbing.last();
+    let ago = |it: &ScrubReport| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.as_secs().saturating_sub(it.ended_at_s)
+    };
+    LiveScrub {
+        every_s: scrubbing.every().as_secs(),
+        next_s: scrubbing.next().as_secs(),
+        running_bytes: scrubbing.running(),
+        last_s: last.as_ref().map(ago),
+        last,
     }
 }
 
@@ -172,11 +202,18 @@ mod tests {
         let export = Export { name: "v".into(), description: String::new(), device: attached.clone() };
         let server = Server::start(&ServerConfig::new("127.0.0.1:0".parse().unwrap()), vec![export]).unwrap();
         let (name, listen, since) = ("disk".to_owned(), Vec::new(), Instant::now());
-        let controlled =
-            ControlledVolume { name, attached, server: server.watch(), listen, dirty_bytes_max: 4 << 20, since };
+        let controlled = ControlledVolume {
+            name,
+            attached,
+            server: server.watch(),
+            listen,
+            dirty_bytes_max: 4 << 20,
+            since,
+            scrubbing: None,
+        };
         let (figures, status) = (controlled.figures(), controlled.status());
         let all = || [&figures.gauges, &figures.counters].into_iter().flat_map(|it| it.as_object().unwrap());
-        assert_eq!(all().count(), 27);
+        assert_eq!(all().count(), 33);
         for (name, value) in all() {
             let is = value.is_number() || value.is_boolean() || name == "dirty_age_s";
             assert!(is && status[name].is_number() == value.is_number(), "{name}: {value}");

@@ -3,6 +3,7 @@
 use super::end::End;
 use super::machine::{Room, Whose, Work, WorkDone};
 use super::record::{Entries, read_copy};
+use crate::extents::BLOCK;
 use log::{Durable, Log, Made};
 use node::Disk;
 use std::fmt;
@@ -29,18 +30,22 @@ pub(super) struct HolderDisk {
 /// How large a log is to be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
-    /// So many bytes are to be free, if it may have as many.
+    /// The bytes to keep free, if the disk has room for twice as many.
     pub(super) free_wanted: u64,
     /// The most bytes that it may have.
     pub(super) bytes_max: u64,
-    /// The bytes of each of its files.
-    pub(super) segment_bytes: u64,
 }
 
 /// The bytes that the file system of a directory has for files, if it says so.
 pub(super) fn disk_free(dir: &Path) -> Option<u64> {
     let of = rustix::fs::statvfs(dir).ok()?;
     Some(of.f_bavail.saturating_mul(of.f_frsize))
+}
+
+/// The length of new segments of a log that can come to `reach` bytes. The log is freed by whole segments, so a few
+/// long ones would leave a small disk no room for copies.
+pub(super) fn segment_bytes(reach: u64) -> u64 {
+    (reach / 32).clamp(1 << 20, 64 << 20).next_multiple_of(BLOCK as u64)
 }
 
 /// The keeper's tasks.
@@ -58,15 +63,16 @@ type OnFailed = Box<dyn Fn(&str) + Send + Sync>;
 struct Shared {
     log: Log<Entries>,
     log_end: End,
-    /// So many bytes are to be free, if the log may have as many.
-    free_wanted: u64,
-    /// The most bytes that it may have, and that it has.
-    bytes_max: u64,
+    size: Size,
+    /// The bytes of its files, of the longest one, and of the next one.
     bytes: AtomicU64,
-    /// Where its files are, and the bytes of each.
+    segment_max: AtomicU64,
+    segment_next: AtomicU64,
+    /// The bytes to keep free on the disk as it is.
+    free_wanted: AtomicU64,
+    /// Where its files are.
     dir: PathBuf,
-    segment_bytes: u64,
-    /// The disk has had no room for what it may have.
+    /// The log lacks room, and the disk has had none for another file.
     is_full: AtomicBool,
     /// Everything through this position is known to be durable.
     through: AtomicU64,
@@ -84,22 +90,24 @@ impl HolderDisk {
         size: Size,
         dir: &Path,
     ) -> Result<Self, FileError> {
-        let Size { free_wanted, bytes_max, segment_bytes } = size;
         let (bytes, through) = (AtomicU64::new(log.bytes()), AtomicU64::new(log.durable()));
+        let segment_max = AtomicU64::new(log.segment_bytes_max() as u64);
         let shared = Arc::new(Shared {
             log,
             log_end,
-            free_wanted,
-            bytes_max,
+            size,
             bytes,
+            segment_max,
+            segment_next: AtomicU64::default(),
+            free_wanted: AtomicU64::default(),
             dir: dir.to_owned(),
-            segment_bytes,
             is_full: AtomicBool::new(false),
             through,
             done: OnceLock::new(),
             failed: OnceLock::new(),
             end: Once::new(),
         });
+        shared.fit();
         let (reads, to_read) = channel();
         let (keeping, to_keep) = channel();
         let disk = Self {
@@ -132,17 +140,14 @@ impl HolderDisk {
         self.shared.bytes.load(Relaxed)
     }
 
-    /// Whether the file system has no room for what they may have.
+    /// Whether the log lacks room, and the file system has none for another file.
     pub(super) fn is_full(&self) -> bool {
         self.shared.is_full.load(Relaxed)
     }
 
     /// The bytes that they can come to, of those that they may have: the disk has no room for more, if it says so.
     pub(super) fn bytes_within_reach(&self) -> u64 {
-        let Shared { bytes_max, segment_bytes, dir, .. } = &*self.shared;
-        let bytes = self.bytes();
-        let free = if self.is_full() { 0 } else { disk_free(dir).unwrap_or(u64::MAX) };
-        bytes.saturating_add(free / segment_bytes * segment_bytes).min((*bytes_max).max(bytes))
+        if self.is_full() { self.bytes() } else { self.shared.reach() }
     }
 
     /// Leaves a mark behind the last entry, so that a later damage to it cannot pass for a torn tail. Without this it is
@@ -234,9 +239,28 @@ impl Disk for HolderDisk {
 
 impl Shared {
     fn room(&self, free: u64) -> Room {
-        let total = self.bytes.load(Relaxed);
-        let may_grow = total < self.bytes_max && !self.is_full.load(Relaxed);
-        Room { free, total, may_grow, segment: self.segment_bytes }
+        let (total, next) = (self.bytes.load(Relaxed), self.segment_next.load(Relaxed));
+        let may_grow = total + next <= self.size.bytes_max && !self.is_full.load(Relaxed);
+        Room { free, total, may_grow, segment: self.segment_max.load(Relaxed) }
+    }
+
+    /// The bytes that its files can come to, by what they may have and the disk has.
+    fn reach(&self) -> u64 {
+        let bytes = self.bytes.load(Relaxed);
+        let free = disk_free(&self.dir).unwrap_or(u64::MAX);
+        bytes.saturating_add(free).min(self.size.bytes_max.max(bytes))
+    }
+
+    /// Fits the length of the next segment, and the room to keep free, to the disk as it is. Returns whether that
+    /// segment may be made, and whether the disk has room for it.
+    fn fit(&self) -> (bool, bool) {
+        let reach = self.reach();
+        let segment = segment_bytes(reach);
+        self.log.set_segment_bytes(segment as usize);
+        self.segment_next.store(segment, Relaxed);
+        self.free_wanted.store(self.size.free_wanted.min(reach / 2), Relaxed);
+        let has_room = disk_free(&self.dir).is_none_or(|free| free >= segment);
+        (self.bytes.load(Relaxed) + segment <= self.size.bytes_max, has_room)
     }
 
     /// Reports a flush. Says whether less is free than there is to be.
@@ -250,7 +274,7 @@ impl Shared {
                     self.log_end.note(through);
                 }
                 done(if is_new { WorkDone::Durable(through, room) } else { WorkDone::Room(through, room) });
-                bytes_free < self.free_wanted && room.may_grow
+                bytes_free < self.free_wanted.load(Relaxed) && room.may_grow
             }
             Err(error) => {
                 self.fail(&error);
@@ -360,26 +384,40 @@ impl Shared {
         let _is_short = self.report(result, &mut |done| self.tell(done));
     }
 
-    /// Makes segments until there is as much room as there is to be, or may be. Says whether there is: the disk may have none.
+    /// Makes segments until enough is free, or the log may have no more. Returns whether that was possible on this
+    /// disk.
     fn grow(&self) -> Result<bool, FileError> {
-        while self.bytes.load(Relaxed) < self.bytes_max {
-            let Some(name) = self.log.plan_segment_for(self.free_wanted) else { break };
-            let made = self.log.make_segment(&name)?;
-            self.has_disk_full(made == Made::NoRoom);
+        loop {
+            let (may_grow, has_room) = self.fit();
+            let plan = || self.log.plan_segment_for(self.free_wanted.load(Relaxed));
+            let Some(name) = may_grow.then(plan).flatten() else {
+                // The log has room, so a full disk is no trouble, unless the next copies take that room again.
+                let is_full = self.is_full.load(Relaxed) && !has_room && !self.has_plenty();
+                self.has_disk_full(is_full);
+                return Ok(!is_full);
+            };
+            let made = if has_room { self.log.make_segment(&name)? } else { Made::NoRoom };
             if made != Made::Yes {
+                self.has_disk_full(made == Made::NoRoom);
                 return Ok(false);
             }
+            self.has_disk_full(false);
             self.bytes.store(self.log.bytes(), Relaxed);
+            self.segment_max.store(self.log.segment_bytes_max() as u64, Relaxed);
             self.tell_room();
         }
-        // Nothing is to be made now, so the file system alone tells whether that is over.
-        let is_full = self.is_full.load(Relaxed) && disk_free(&self.dir).is_some_and(|free| free < self.segment_bytes);
-        self.has_disk_full(is_full);
-        Ok(!is_full)
     }
 
-    /// The disk is full, or is it no more: a log that cannot become larger has to make do with what it has.
+    /// Whether the log has two segments more free than it needs.
+    fn has_plenty(&self) -> bool {
+        self.log.bytes_free() >= self.free_wanted.load(Relaxed) + 2 * self.segment_max.load(Relaxed)
+    }
+
+    /// The disk is full, or it has room again: a log that cannot become larger has to make do with what it has.
     fn has_disk_full(&self, is_full: bool) {
+        if is_full {
+            self.log.disk_is_full();
+        }
         if self.is_full.swap(is_full, Relaxed) != is_full {
             self.tell_room();
         }

@@ -10,6 +10,10 @@ use vfs::FileError;
 /// The least room of a holder, in bytes.
 pub const HOLDER_ROOM_MIN: u64 = 16 << 20;
 
+/// The least room on the disk of a new holder, in bytes: eight of the smallest files of its log, of which copies have
+/// three.
+pub(super) const HOLDER_DISK_MIN: u64 = 8 << 20;
+
 /// The most.
 pub const HOLDER_ROOM_MAX: u64 = 1 << 44;
 
@@ -24,6 +28,8 @@ pub enum FolderError {
     NotEmpty(PathBuf),
     /// The room is none that it can have.
     Room(u64),
+    /// Its disk has room for this many bytes, which are too few.
+    SmallDisk(PathBuf, u64),
     /// Its log is damaged, or has lost its end: copies that were counted are gone.
     Log(PathBuf, FileError),
     /// It is an older state of a holder's folder, or another copy of it was started.
@@ -68,6 +74,12 @@ impl fmt::Display for FolderError {
                  --as-new, which drops its copies and makes it another holder",
                 dir.display(),
                 SILENCE.as_secs()
+            ),
+            Self::SmallDisk(dir, has) => write!(
+                f,
+                "the disk of {} has room for {has} bytes, and a holder needs {HOLDER_DISK_MIN}: make room there, or use \
+                 a directory on another disk",
+                dir.display()
             ),
             Self::Registry(error) => write!(f, "{error}: a holder starts when the registry knows of its start"),
             Self::Room(room) => {

@@ -1,13 +1,13 @@
 //! The folder of a holder: its marker, its lock, its log. Its partition's number is drawn when the folder is made, so one
 //! that lost its disk and comes back empty is another partition; so is one that is made anew.
 
+use super::disk::{disk_free, segment_bytes};
 use super::end::{END_NAME, End};
-use super::error::{FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
+use super::error::{FolderError, HOLDER_DISK_MIN, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
 use super::life::{self, Lives, Locked};
 use super::marker::{MARKER_NAME, Marker};
 use super::record::Entries;
 use crate::control::CONTROL_NAME;
-use crate::extents::BLOCK;
 use crate::place::Place;
 use crate::random::random;
 use crate::registry::Life;
@@ -15,7 +15,7 @@ use log::{Limits, Log, LogId, Scan, is_segment};
 use std::path::Path;
 use std::sync::Arc;
 use types::Broken;
-use vfs::{Directory, Doing, FileError, Files, Lock, find_directory_above, make_directory};
+use vfs::{Directory, Doing, FileError, Files, How, Lock, find_directory_above, make_directory};
 use volume::{Holder, HolderConfig, PartitionId, is_whole};
 
 use super::places::Places;
@@ -73,10 +73,14 @@ impl Folder {
         lives: Option<&mut Lives<'_>>,
     ) -> Result<Self, FolderError> {
         let lock = lock(&*files, dir)?;
-        let limits = limits(room);
+        let reach = reach(&*files, dir, room)?;
+        let limits = limits(reach);
         let mut marker = match Marker::read(&*files)? {
             Some(marker) if marker.life.incarnation > 0 => marker,
-            unfinished => create(&*files, dir, limits, unfinished.is_some())?,
+            unfinished => {
+                expect_room(dir, reach)?;
+                create(&*files, dir, limits, unfinished.is_some())?
+            }
         };
         let id = LogId(marker.partition);
         let lost = |why| FolderError::of_log(dir, why);
@@ -108,9 +112,11 @@ impl Folder {
         let files: Arc<dyn Files> = Arc::new(Directory::new(dir));
         let _lock = lock(&*files, dir)?;
         let Some(marker) = Marker::read(&*files)? else { return Ok(()) };
+        let reach = reach(&*files, dir, room)?;
+        expect_room(dir, reach)?;
         let partition = PartitionId(marker.partition);
         drops(Dropped { partition, copies: copies(&files, partition).ok() });
-        create(&*files, dir, limits(room), true)?;
+        create(&*files, dir, limits(reach), true)?;
         Ok(())
     }
 }
@@ -153,9 +159,24 @@ fn create(files: &dyn Files, dir: &Path, limits: Limits, is_ours: bool) -> Resul
     Ok(marker)
 }
 
-/// The files of a log with this room.
-pub(super) fn limits(room: u64) -> Limits {
-    let segment_bytes = (room / 32).clamp(1 << 20, 64 << 20).next_multiple_of(BLOCK as u64);
-    let segments_max = (room / segment_bytes).max(2) as usize;
-    Limits { segment_bytes: segment_bytes as usize, segments_max, memory_bytes: 1 << 20 }
+/// The bytes that the files of a folder's log can come to: `room`, or what the disk has for them if that is less.
+fn reach(files: &dyn Files, dir: &Path, room: u64) -> Result<u64, FolderError> {
+    let Some(free) = disk_free(dir) else { return Ok(room) };
+    let mut bytes = 0;
+    for name in files.list().doing("read", || files.path(""))?.into_iter().filter(|name| is_segment(name)) {
+        let file = files.open(&name, How::Read).doing("open", || files.path(&name))?;
+        bytes += file.size().doing("read the length of", || files.path(&name))?;
+    }
+    Ok(free.saturating_add(bytes).min(room))
+}
+
+/// Refuses a disk that is too small for a new holder. A holder with copies starts on any disk: they may be the last.
+fn expect_room(dir: &Path, reach: u64) -> Result<(), FolderError> {
+    if reach < HOLDER_DISK_MIN { Err(FolderError::SmallDisk(dir.to_owned(), reach)) } else { Ok(()) }
+}
+
+/// The files of a log that can come to `reach` bytes. How many there may be is up to the disk's thread, as they may
+/// differ in length.
+fn limits(reach: u64) -> Limits {
+    Limits { segment_bytes: segment_bytes(reach) as usize, segments_max: usize::MAX, memory_bytes: 1 << 20 }
 }

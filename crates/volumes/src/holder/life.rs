@@ -115,7 +115,7 @@ mod tests {
                 started => break started?,
             }
         };
-        let names = HolderNames { name: "one".into(), domain: 1, address: holder.address().to_string() };
+        let names = HolderNames { name: "one".into(), domain: "rack".into(), address: holder.address().to_string() };
         holder.register(Arc::new(registry.clone()), names)?;
         Ok(holder)
     }

@@ -70,14 +70,27 @@ pub(super) struct Room {
     pub(super) total: u64,
     /// Whether the log may become larger.
     pub(super) may_grow: bool,
-    /// The bytes of each of its segments.
+    /// The bytes of its longest segment.
     pub(super) segment: u64,
 }
 
 impl Room {
-    /// Whether so little is free that it is worth a flush, or moving what is needed.
+    /// Whether so little can be promised that it is worth a flush, or moving what is needed. The room for the
+    /// cleaning is never promised: in a log of a few long segments that is most of the log, and would never be freed.
     fn is_short(self) -> bool {
-        self.free < self.total / 4
+        self.promises() < self.total / 8
+    }
+
+    /// The bytes of copies that can be promised: half of what is free, as a copy that is flushed alone takes up to two
+    /// blocks for one, and none of what the cleaning takes.
+    fn promises(self) -> u64 {
+        self.free.saturating_sub(self.cleaning_max()) / 2
+    }
+
+    /// Whether moving what is needed, of which there are `used` bytes, can free more than it takes. A segment may be
+    /// kept as the reserve of a full disk.
+    fn is_worth_cleaning(self, used: u64) -> bool {
+        used < self.total / 8 * 5 && self.total.saturating_sub(self.free + used) > self.segment + self.segment / 2
     }
 
     /// The bytes of copies that are moved at a time.
@@ -229,21 +242,20 @@ impl HolderMachine {
         }
     }
 
-    /// Behind this position, which is durable, the log has so much room: half of what is free is promised, as a copy that is
-    /// flushed alone takes up to two blocks for one, and none of what the cleaning takes. The room of an earlier end of the log
-    /// is there no more: the disk's threads do not wait for each other's word.
+    /// Behind this position, which is durable, the log has this room. The room of an earlier end of the log is there no
+    /// more: the disk's threads do not wait for each other's word.
     fn has_room(&mut self, through: u64, room: Room) {
         if through < self.durable {
             return;
         }
         self.room = room;
-        self.holder.limit(room.free.saturating_sub(room.cleaning_max()) / 2);
+        self.holder.limit(room.promises());
     }
 
     /// Moves the oldest entries, if the log is full of what is not needed.
     fn clean(&mut self) {
-        let Room { total, may_grow, .. } = self.room;
-        let is_due = !may_grow && self.room.is_short() && self.holder.used() < total / 8 * 5;
+        let room = self.room;
+        let is_due = !room.may_grow && room.is_short() && room.is_worth_cleaning(self.holder.used());
         if !is_due || !matches!(self.cleaning, Cleaning::Idle) {
             return;
         }
@@ -470,6 +482,34 @@ mod tests {
             }
         }
         assert!(sent * bytes > total / 2, "{sent} copies are few for {total} bytes");
+    }
+
+    /// A disk with room for four segments, of which one is a reserve: what is freed has to be flushed before another
+    /// copy comes, as nothing can be promised until then, and so none comes.
+    #[test]
+    fn a_log_of_few_long_segments_is_freed_at_once() {
+        let room = Room { free: 17 << 19, total: 32 << 20, may_grow: false, segment: 8 << 20 };
+        assert_eq!(room.promises(), 0);
+        let (mut holder, mut places) = (Holder::new(HolderConfig::new(PartitionId(1), 64 << 20)), Places::new(1));
+        for entry in (1..=5).map(copy) {
+            holder.recover(&entry);
+            places.push(&entry);
+        }
+        let mut machine = HolderMachine::new(holder, places, room);
+        let (port, HolderEntry::Copy(_, _, Record { stamp: home, .. })) = (Port::Session(SessionId(1)), copy(5)) else {
+            unreachable!("it is a copy");
+        };
+        let open = Open { volume: VOLUME, epoch: Epoch(1), revision: 1, home };
+        machine.handle(Time(0), port, Parcel::new(ToHolder::Open(open)));
+        let mut freed = Vec::new();
+        while let Some(output) = machine.poll_output() {
+            if let Output::Disk(work) = output
+                && let Ok(Work::Free(position, is_awaited)) = work.open()
+            {
+                freed.push((position, is_awaited));
+            }
+        }
+        assert_eq!(freed, [(6, true)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::HostedHolder;
 use crate::extents::BLOCK;
-use crate::registry::{PULSE, Registrant, Registry, RegistryError};
+use crate::registry::{self, PULSE, Registrant, Registry, RegistryError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -23,8 +23,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 pub struct HolderNames {
     /// Its own, for people.
     pub name: String,
-    /// The number of its failure domain: what dies with it. See [`crate::registry::domain`].
-    pub domain: u64,
+    /// Its failure domain: what dies with it.
+    pub domain: String,
     /// Where owners reach it.
     pub address: String,
 }
@@ -83,9 +83,10 @@ fn registrant(holder: &HostedHolder, names: &HolderNames) -> Registrant {
     let status = holder.status();
     let (free, copies) = (status.free, status.used / BLOCK as u64);
     let is_nearly_full = status.is_nearly_full;
-    let member = Member { partition: holder.partition, domain: names.domain, free, copies, is_nearly_full };
-    let HolderNames { name, address, .. } = names.clone();
-    Registrant { member, life: holder.life, address, name, is_disk_full: status.is_disk_full }
+    let HolderNames { name, domain, address } = names.clone();
+    let number = registry::domain(&domain);
+    let member = Member { partition: holder.partition, domain: number, free, copies, is_nearly_full };
+    Registrant { member, life: holder.life, address, name, domain, is_disk_full: status.is_disk_full }
 }
 
 /// Asks for epochs that peers say: a change of the registry may be on its way here.

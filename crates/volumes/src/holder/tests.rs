@@ -365,7 +365,7 @@ fn a_volume_that_the_registry_has_not_is_forgotten_when_nothing_is_kept_of_it() 
     while holder.status().used > 0 {
         owners[0].hear_one();
     }
-    let names = HolderNames { name: "one".into(), domain: 1, address: holder.address().to_string() };
+    let names = HolderNames { name: "one".into(), domain: "rack".into(), address: holder.address().to_string() };
     holder.register(Arc::new(registry), names).unwrap();
     thread::sleep(Duration::from_millis(700));
     assert_eq!(holder.hosted.idle_after(None), None, "both are open");

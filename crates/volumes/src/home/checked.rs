@@ -150,6 +150,20 @@ impl Checked {
         written.doing("write", || self.path.clone())
     }
 
+    /// Restores a block that is damaged, if these are the bytes that were written there last, by their checksum.
+    /// Returns whether it is sound, durably.
+    pub(crate) fn repair(&self, block: u32, bytes: &[u8]) -> Result<bool, FileError> {
+        let kept = self.scrub(block, 1)?[0].kept;
+        if kept == 0 || kept != sum_of(bytes) {
+            return Ok(false);
+        }
+        let blocks = block..block + 1;
+        self.expect([&blocks])?;
+        self.put(&Piece::Bytes(block, bytes.to_vec().into()))?;
+        self.sync()?;
+        Ok(!self.scrub(block, 1)?[0].is_damaged())
+    }
+
     /// Returns when all that was written is durable.
     pub(crate) fn sync(&self) -> Result<(), FileError> {
         let synced = self.raw.sync().doing("sync", || self.path.clone());

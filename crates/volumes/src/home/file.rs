@@ -170,6 +170,14 @@ impl FileHome {
         self.file.scrub(blocks.start, blocks.len())
     }
 
+    /// Restores a block that is damaged, if these are the bytes that were written there last. Returns whether it is
+    /// sound.
+    pub(crate) fn repair(&self, block: u32, bytes: &[u8]) -> Result<bool, FileError> {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.finish()?;
+        self.file.repair(block, bytes)
+    }
+
     /// Writes; it is durable when this returns. Of what is not joined a crash may leave any part.
     pub(crate) fn install(&self, is_joined: bool, pieces: Pieces<'_>) -> Result<(), FileError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);

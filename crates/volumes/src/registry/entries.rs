@@ -9,12 +9,13 @@
 //!
 //! Some fields are for people alone, and entries of earlier versions have none of them: when somebody gave a sign of life, by the
 //! clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk is full; which
-//! take-over went on without lists, when, and whose these were.
+//! take-over went on without lists, when, and whose these were. The name of a member's failure domain is for people,
+//! too.
 //! A member that has left stays as long as a volume counts on it: an older state of its directory is known by its life.
 
 use super::{
     ADDRESS_BYTES_MAX, Enlisted, GoneWithout, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant,
-    VOLUMES_MAX, Volume, is_text,
+    VOLUMES_MAX, Volume, is_domain, is_text,
 };
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -200,6 +201,9 @@ struct Named {
     partition: u64,
     name: String,
     address: String,
+    /// Its failure domain. Entries of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    domain: String,
 }
 
 fn to_ms(time: SystemTime) -> Option<u64> {
@@ -262,7 +266,10 @@ impl VolumeEntry {
     pub(super) fn with_holders(mut self, members: &[MemberEntry], before: &Self) -> Self {
         let name = |&partition: &u64| {
             let member = members.iter().find(|it| it.partition == partition);
-            let named = |it: &MemberEntry| Named { partition, name: it.name.clone(), address: it.address.clone() };
+            let named = |it: &MemberEntry| {
+                let MemberEntry { name, address, domain_name: domain, .. } = it.clone();
+                Named { partition, name, address, domain }
+            };
             member.map(named).or_else(|| before.names.iter().find(|it| it.partition == partition).cloned())
         };
         self.names = self.holders.iter().filter_map(name).take(NAMES_MAX).collect();
@@ -272,8 +279,8 @@ impl VolumeEntry {
     /// With these names of its holders.
     pub(super) fn with_names(mut self, names: &[HolderName]) -> Self {
         let named = |it: &HolderName| {
-            let HolderName { partition, name, address } = it.clone();
-            Named { partition: partition.0, name, address }
+            let HolderName { partition, name, address, domain } = it.clone();
+            Named { partition: partition.0, name, address, domain }
         };
         self.names = names.iter().take(NAMES_MAX).map(named).collect();
         self
@@ -282,8 +289,8 @@ impl VolumeEntry {
     /// The holders that have names.
     pub(super) fn holders(&self) -> Vec<HolderName> {
         let named = |it: &Named| {
-            let Named { partition, name, address } = it.clone();
-            HolderName { partition: PartitionId(partition), name, address }
+            let Named { partition, name, address, domain } = it.clone();
+            HolderName { partition: PartitionId(partition), name, address, domain }
         };
         self.names.iter().map(named).collect()
     }
@@ -334,7 +341,9 @@ impl Entry for VolumeEntry {
         // Numbers that only grow, one by one, are far from their end.
         let grows = [self.revision, self.epoch, self.pulse].iter().all(|&number| number < u64::MAX / 2);
         let is_copied = (1..=VOLUME_COPIES_MAX).contains(&self.copies) && self.holders.len() <= HOLDERS_MAX;
-        let is_name = |it: &Named| is_text(&it.name, NAME_BYTES_MAX) && is_text(&it.address, ADDRESS_BYTES_MAX);
+        let is_name = |it: &Named| {
+            is_text(&it.name, NAME_BYTES_MAX) && is_text(&it.address, ADDRESS_BYTES_MAX) && is_domain(&it.domain)
+        };
         let are_names = |names: &[Named]| names.len() <= NAMES_MAX && names.iter().all(is_name);
         let is_named = are_names(&self.names) && self.accepted_loss.iter().all(|it| are_names(&it.names));
         let is_bounded = self.accepted_loss.iter().all(|it| it.lists.len() <= HOLDERS_MAX);
@@ -352,6 +361,9 @@ pub(super) struct MemberEntry {
     copies: u64,
     address: String,
     name: String,
+    /// The name of its failure domain, whose number is `domain`. Entries of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    domain_name: String,
     /// Whether its disk has no room for what it was told to take. Entries of before do not say it.
     #[serde(default)]
     is_disk_full: bool,
@@ -375,7 +387,7 @@ pub(super) struct MemberEntry {
 
 impl MemberEntry {
     pub(super) fn new(registrant: &Registrant, pulse: u64, now: SystemTime) -> Self {
-        let Registrant { member, life, address, name, is_disk_full } = registrant.clone();
+        let Registrant { member, life, address, name, domain: domain_name, is_disk_full } = registrant.clone();
         let Member { partition, domain, free, copies, is_nearly_full } = member;
         Self {
             format: FORMAT,
@@ -385,6 +397,7 @@ impl MemberEntry {
             copies,
             address,
             name,
+            domain_name,
             is_disk_full,
             is_nearly_full,
             incarnation: life.incarnation,
@@ -406,9 +419,10 @@ impl MemberEntry {
 
     pub(super) fn registrant(self) -> Registrant {
         let life = self.lived().life;
-        let Self { partition, domain, free, copies, address, name, is_disk_full, is_nearly_full, .. } = self;
+        let Self { partition, domain, free, copies, is_nearly_full, .. } = self;
+        let Self { address, name, domain_name, is_disk_full, .. } = self;
         let member = Member { partition: PartitionId(partition), domain, free, copies, is_nearly_full };
-        Registrant { member, life, address, name, is_disk_full }
+        Registrant { member, life, address, name, domain: domain_name, is_disk_full }
     }
 
     pub(super) fn lived(&self) -> Lived {
@@ -450,7 +464,8 @@ mod tests {
         let member = Member { partition, domain: u64::MAX, free: 1 << 30, copies: 2, is_nearly_full };
         let (address, name) = ("10.0.0.7:7421".to_owned(), name.to_owned());
         let life = Life { incarnation: 3, number: 11 };
-        MemberEntry::new(&Registrant { member, life, address, name, is_disk_full: true }, 9, at())
+        let domain = "rack 2".to_owned();
+        MemberEntry::new(&Registrant { member, life, address, name, domain, is_disk_full: true }, 9, at())
     }
 
     fn nameless() -> VolumeEntry {
@@ -473,8 +488,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_volume_are_the_documented_ones() {
         let before = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"pulse":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]"#;
-        let names =
-            r#","said_at_ms":1900000000123,"names":[{"partition":7,"name":"host18","address":"10.0.0.7:7421"}]}"#;
+        let names = r#","said_at_ms":1900000000123,"names":[{"partition":7,"name":"host18","address":"10.0.0.7:7421","domain":"rack 2"}]}"#;
         let accepted = r#","accepted_loss":{"epoch":2,"at_ms":1900000000123,"lists":[7,1],"names":[]}}"#;
         let names = names.strip_suffix('}').unwrap();
         assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{names}{accepted}"));
@@ -511,13 +525,14 @@ mod tests {
         let entry = member("host17");
         let before = r#"{"format":1,"partition":7,"domain":18446744073709551615,"free":1073741824,"copies":2,"address":"10.0.0.7:7421","name":"host17""#;
         let golden = before.to_owned()
-            + r#","is_disk_full":true,"is_nearly_full":true,"incarnation":3,"life":11,"pulse":9,"said_at_ms":1900000000123}"#;
+            + r#","domain_name":"rack 2","is_disk_full":true,"is_nearly_full":true,"incarnation":3,"life":11,"pulse":9,"said_at_ms":1900000000123}"#;
         assert_eq!(String::from_utf8(entry.to_bytes()).unwrap(), golden);
         assert_eq!(MemberEntry::from_bytes(golden.as_bytes()), Ok(entry.clone()));
         // As an earlier version wrote it.
         let read = MemberEntry::from_bytes((before.to_owned() + r#","pulse":9}"#).as_bytes());
         let (is_disk_full, is_nearly_full) = (false, false);
         let entry = MemberEntry { is_disk_full, is_nearly_full, incarnation: 0, life: 0, said_at_ms: None, ..entry };
+        let entry = MemberEntry { domain_name: String::new(), ..entry };
         assert_eq!(read, Ok(entry));
     }
 
@@ -562,6 +577,7 @@ mod tests {
             ("\"names\":[{", &(names + "{"), "never written"),
             ("\"lists\":[7", &too_many.replace("holders", "lists"), "never written"),
             ("host18", "a\\nb", "never written"),
+            ("rack 2", "a\\nb", "never written"),
         ] {
             let bad = text.replace(good, bad);
             let refused = VolumeEntry::from_bytes(bad.as_bytes()).unwrap_err();

@@ -264,8 +264,14 @@ mod tests {
         let (partition, domain) = (PartitionId(3), super::super::domain("rack 1"));
         let member = Member { partition, domain, free: 9, copies: 0, is_nearly_full: false };
         let life = Life { incarnation: 2, number: 7 };
-        let member =
-            Registrant { member, life, address: "127.0.0.1:9".into(), name: "peer".into(), is_disk_full: false };
+        let member = Registrant {
+            member,
+            life,
+            address: "127.0.0.1:9".into(),
+            name: "peer".into(),
+            domain: String::new(),
+            is_disk_full: false,
+        };
         registry.enter(&member).unwrap();
         let renewed = Registrant { member: Member { free: 5, ..member.member }, ..member.clone() };
         registry.enter(&renewed).unwrap();

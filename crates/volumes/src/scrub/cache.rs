@@ -3,6 +3,7 @@
 use super::ScrubError;
 use crate::attached::{Marker, lock_cache};
 use crate::cache::CleanFiles;
+use crate::extents::BLOCK;
 use protocol::volume_home::BlockSums;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,6 +33,14 @@ impl CacheAtRest {
             blocks.insert(block, (slot, checksum));
         })?;
         Ok(Some(Self { files, blocks, _lock: lock }))
+    }
+
+    /// The bytes of a block that it has, if they can be read.
+    pub(super) fn read(&self, block: u32) -> Option<Vec<u8>> {
+        let &(slot, _) = self.blocks.get(&block)?;
+        let mut bytes = vec![0; BLOCK];
+        self.files.read(slot, &mut bytes).ok()?;
+        Some(bytes)
     }
 
     /// The sums of a block that it has.

@@ -1,5 +1,6 @@
 //! The outcome of a comparison of an owner's writes that are not home with the copies of them at its holders.
 
+use super::repair::Repair;
 use serde::{Deserialize, Serialize};
 
 /// The most differences that are told one by one; all are counted.
@@ -76,9 +77,32 @@ pub struct ComparedCopies {
     pub differences: Vec<CopyDifference>,
     /// The holders of the volume that were not compared, or not to the end.
     pub without: Vec<NotCompared>,
+    /// The outcomes of their repair, if that was asked for.
+    #[serde(default)]
+    pub repairs: Vec<Repair>,
 }
 
 impl ComparedCopies {
+    /// Everything that is dirty was written back, or was not for this reason.
+    pub(crate) fn repaired(&mut self, why: Option<&str>) {
+        let repair = |it: &CopyDifference| {
+            let (at, from) = if it.meaning == CopyMeaning::LogDamaged {
+                ("in the owner's log".to_owned(), format!("the copy at holder {}", it.holder))
+            } else {
+                let from = "the owner's log: it was written back, and the holder's copy is not needed";
+                (format!("at holder {}", it.holder), from.to_owned())
+            };
+            Repair {
+                block: it.block,
+                blocks: it.blocks,
+                at,
+                from: why.is_none().then_some(from),
+                why: why.map(Into::into),
+            }
+        };
+        self.repairs = self.differences.iter().map(repair).collect();
+    }
+
     /// Another difference.
     pub(crate) fn add(&mut self, difference: CopyDifference) {
         self.differing += 1;

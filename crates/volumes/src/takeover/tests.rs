@@ -63,7 +63,7 @@ impl Rig {
             ..Registered::new(SIZE, 2, lease)
         };
         registry.create(VOLUME, entry);
-        let names = HolderNames { address: holder.address().to_string(), name: "peer".into(), domain: 1 };
+        let names = HolderNames { address: holder.address().to_string(), name: "peer".into(), domain: "rack".into() };
         holder.register(Arc::new(registry.clone()), names).unwrap();
         Self { folder, runtime, registry, _homes: homes, homes: address, home, holder }
     }

@@ -440,6 +440,7 @@ fn control(rig: &Rig, attached: &Arc<Attached>, config: &AttachConfig) -> Contro
         listen: Vec::new(),
         dirty_bytes_max: config.log_bytes,
         since: Instant::now(),
+        scrubbing: None,
     };
     Control::start(&config.cache, Arc::new(controlled)).unwrap()
 }

@@ -5,7 +5,7 @@ use super::store::Store;
 use super::stored;
 use crate::Result;
 use crate::cli::{VolumePlace, VolumeResizeArgs, VolumeSnapshotArgs};
-use crate::output::{Output, spinner};
+use crate::output::Output;
 use crate::stopper::Interrupt;
 use serde_json::json;
 use std::path::Path;
@@ -16,12 +16,10 @@ use volumes::{Epoch, Registered, home_status, resize_home, snapshot_home};
 
 pub(super) fn resize(args: &VolumeResizeArgs, output: &mut Output) -> Result {
     let (volume, size, interrupt) = (&args.volume, args.size as u64, Interrupt::watch()?);
-    let spinner = spinner("the volume gets another size");
     let (before, is_attached) = match &args.place.store {
         Some(store) => resize_stored(args, &Store::connect(store, &interrupt)?, size)?,
         None => resize_own(args, size, &interrupt)?,
     };
-    spinner.finish_and_clear();
     let clients = if is_attached { "; NBD clients see it when they connect again" } else { "" };
     let text = format!("{}: {size} bytes, where it had {before}{clients}", volume.display());
     output.line(&json!({"volume": volume, "size": size, "before": before, "is_attached": is_attached}), text)
@@ -56,7 +54,6 @@ fn resize_own(args: &VolumeResizeArgs, size: u64, interrupt: &Interrupt) -> Resu
 pub(super) fn snapshot(args: &VolumeSnapshotArgs, output: &mut Output) -> Result {
     let VolumeSnapshotArgs { volume, snapshot, place } = args;
     let interrupt = Interrupt::watch()?;
-    let spinner = spinner("what was written goes home, and is shared");
     match &place.store {
         Some(store) => {
             let (name, snapshot) = (stored::name(volume)?, stored::name(snapshot)?);
@@ -64,7 +61,6 @@ pub(super) fn snapshot(args: &VolumeSnapshotArgs, output: &mut Output) -> Result
         }
         None => snapshot_own(volume, snapshot, place, &interrupt)?,
     }
-    spinner.finish_and_clear();
     let text = format!("{}: what {} had; the two share their blocks", snapshot.display(), volume.display());
     output.line(&json!({"snapshot": snapshot, "of": volume}), text)
 }

@@ -28,15 +28,17 @@ pub(super) fn holders(args: &VolumeHoldersArgs, output: &mut Output) -> Result {
 /// The holders that the registry knows, with the volumes that count on them.
 fn of_store(members: &[Enlisted], silent: &BTreeMap<u64, Duration>, volumes: &[Volume], output: &mut Output) -> Result {
     members.iter().try_for_each(|it| {
-        let Registrant { member, address, name, is_disk_full, .. } = &it.registrant;
+        let Registrant { member, address, name, domain, is_disk_full, .. } = &it.registrant;
         let silence = silent.get(&member.partition.0).map(Duration::as_secs);
         let counts = |volume: &&Volume| volume.view.entry.holders.contains(&member.partition);
         let held: Vec<_> = volumes.iter().filter(counts).map(|volume| volume.name.as_str()).collect();
+        // A holder of an earlier version tells only the number.
+        let domain = if domain.is_empty() { number(member.domain) } else { domain.clone() };
         let json = json!({
             "name": name,
             "partition": number(member.partition.0),
             "address": address,
-            "domain": number(member.domain),
+            "domain": domain,
             "free": member.free,
             "blocks": member.copies,
             "is_disk_full": is_disk_full,
@@ -52,7 +54,9 @@ fn of_store(members: &[Enlisted], silent: &BTreeMap<u64, Duration>, volumes: &[V
             _ => "",
         };
         let silent = silence.map(|it| format!("silent for {it} s, ")).unwrap_or_default();
-        let text = format!("{name}  {partition} at {address}: {silent}{free} bytes free{full}, holds copies of {held}");
+        let text = format!(
+            "{name}  {partition} at {address} in domain {domain}: {silent}{free} bytes free{full}, holds copies of {held}"
+        );
         output.line(&json, visible(&text))
     })
 }

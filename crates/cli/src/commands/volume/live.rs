@@ -1,12 +1,19 @@
 //! Volumes that are attached at this host, as the processes tell that have them.
 
 use crate::Result;
-use crate::output::{Output, number, visible};
+use crate::output::{Output, Progress, number, visible};
 use crate::stopper::Interrupt;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use volumes::control::{self, Action, ControlError, LiveCopies, LiveVolume, Order, VolumeCounters};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+use volumes::control::{self, Action, ControlError, LiveCopies, LiveScrub, LiveVolume, Order, VolumeCounters};
 use volumes::registry::{Volume, host_name};
+
+/// The intervals of checking for the end of an order, and of asking for the dirty bytes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// A volume that is attached.
 pub(super) struct Attachment {
@@ -71,10 +78,18 @@ impl Attachment {
         Err(format!("{} {text}", visible(&cache.display().to_string())).into())
     }
 
-    /// Has its process do something, and waits for as long as that takes, or until it is given up.
+    /// Has its process do something, and waits for as long as that takes, or until it is given up. Shows the progress
+    /// of the write-back, which takes longest.
     pub(super) fn order(&self, action: Action, interrupt: &Interrupt) -> Result {
-        let order = Order { volume: self.identity.clone(), action };
-        control::order(self.cache()?, &order, &|| interrupt.has_come()).map_err(|error| match error {
+        let (cache, order) = (self.cache()?, Order { volume: self.identity.clone(), action });
+        let is_done = AtomicBool::new(false);
+        let done = thread::scope(|scope| {
+            scope.spawn(|| show_dirty(cache, &is_done));
+            let done = control::order(cache, &order, &|| interrupt.has_come());
+            is_done.store(true, SeqCst);
+            done
+        });
+        done.map_err(|error| match error {
             ControlError::NotThere(_) | ControlError::Ended(_) => format!(
                 "{error}: attach the volume again, or bring it home with `thorp volume detach`, before it is changed"
             )
@@ -97,6 +112,51 @@ impl Attachment {
             )
             .into()),
         }
+    }
+}
+
+/// The scrubs of a volume, for people.
+fn scrubs(it: &LiveScrub) -> Vec<(&'static str, Value)> {
+    let hours = |seconds: u64| format!("{:.1} h", seconds as f64 / 3600.0);
+    let next = match it.running_bytes {
+        Some(bytes) => format!("running, {bytes} bytes compared"),
+        None => format!("in {}", hours(it.next_s)),
+    };
+    let mut rows = vec![("next_scrub", json!(next))];
+    let (Some(last), Some(ago)) = (&it.last, it.last_s) else { return rows };
+    let error = last.error.as_ref().map(|why| format!("; it did not come to its end: {why}")).unwrap_or_default();
+    let text = format!(
+        "{} ago, {} s, {} blocks: {} differ, {} repaired{error}",
+        hours(ago),
+        last.took_s,
+        last.checked_blocks,
+        last.differences,
+        last.repaired
+    );
+    rows.push(("last_scrub", json!(visible(&text))));
+    rows.extend(last.findings.iter().map(|it| ("scrub_found", json!(visible(it)))));
+    rows
+}
+
+/// Shows how much of what was dirty first has been written back, until it is done.
+fn show_dirty(cache: &Path, is_done: &AtomicBool) {
+    let (mut progress, mut asked_at) = (None, Instant::now());
+    while !is_done.load(SeqCst) {
+        thread::sleep(LOOK_EVERY);
+        if asked_at.elapsed() < ASK_EVERY {
+            continue;
+        }
+        asked_at = Instant::now();
+        let dirty = control::ask(cache).ok().and_then(|live| live["dirty_bytes"].as_u64());
+        if let Some(dirty) = dirty {
+            let (shown, most) = progress.get_or_insert_with(|| (Progress::new("writing back", dirty), dirty));
+            // New writes are written back, too.
+            *most = dirty.max(*most);
+            shown.set(*most - dirty, *most);
+        }
+    }
+    if let Some((shown, _)) = progress {
+        shown.end();
     }
 }
 
@@ -205,6 +265,7 @@ pub(super) fn people(live: &Value, output: &mut Output) -> Result {
     if !gauges.is_leased {
         told.push(("requests_wait", json!("the store has not said for too long that the volume is this host's")));
     }
+    rows.extend(live.scrub.iter().flat_map(scrubs));
     if told.is_empty() {
         rows.push(("troubles", json!("none")));
     }

@@ -8,7 +8,7 @@ use crate::output::{Output, number, visible};
 use net::Runtime;
 use serde_json::{Value, json};
 use std::time::Duration;
-use volumes::registry::{StoreRegistry, Volume};
+use volumes::registry::{HolderName, StoreRegistry, Volume};
 use volumes::{
     AskedHolder, CacheFound, Epoch, FarError, FarHome, FarHomes, Findings, Found, FoundVolume, Places, VolumeId,
 };
@@ -96,9 +96,12 @@ fn plan<'a>(args: &VolumeRebuildArgs, found: &'a FoundVolume, holders: &[AskedHo
 }
 
 fn say_holder(AskedHolder { address, name, held }: &AskedHolder, output: &mut Output) -> Result {
-    let name = name.as_deref().unwrap_or("a holder");
+    let domain = name.as_ref().map(|it| it.domain.as_str()).filter(|it| !it.is_empty());
     let partition = held.as_ref().map(|(partition, _)| number(partition.0));
-    let fields = json!({"holder": name, "address": address, "partition": partition});
+    let fields = json!({
+        "holder": name.as_ref().map_or("a holder", |it| &it.name), "domain": domain, "address": address, "partition": partition,
+    });
+    let name = name.as_ref().map_or_else(|| "a holder".to_owned(), HolderName::short);
     let text = match &partition {
         Some(partition) => format!("holder {name} ({partition}) at {address} answers"),
         None => format!("holder {name} at {address} does not answer: what only it has is not found"),
@@ -168,7 +171,7 @@ fn verdict(it: &Planned<'_>, args: &VolumeRebuildArgs) -> String {
     let entry = &volume.view.entry;
     let names = entry.holders.iter().map(|partition| {
         let known = volume.holders.iter().find(|it| it.partition == *partition);
-        known.map_or_else(|| number(partition.0), |it| it.name.clone())
+        known.map_or_else(|| number(partition.0), HolderName::short)
     });
     let names: Vec<_> = names.collect();
     let holders =

@@ -5,21 +5,22 @@ use super::store::Store;
 use super::stored;
 use crate::Result;
 use crate::cli::VolumeScrubArgs;
-use crate::output::{Output, bar, spinner};
+use crate::output::{Output, bar, spinner, visible};
 use crate::stopper::Interrupt;
 use serde_json::{Value, json};
-use volumes::{BLOCK, BlockSums, ComparedCopies, CopyDifference, Difference, NotCompared, Scrub};
+use std::path::Path;
+use volumes::control;
+use volumes::registry::Volume;
+use volumes::{BLOCK, BlockSums, ComparedCopies, CopyDifference, Difference, NotCompared, Repair, Scrub};
 
 pub(super) fn scrub(args: &VolumeScrubArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch()?;
     match &args.place.store {
         Some(store) => scrub_stored(args, &Store::connect(store, &interrupt)?, output),
-        None => run(
-            args,
-            &with_cache(Scrub::of_home(&args.volume, args.place.beside.as_deref())?, args)?,
-            &interrupt,
-            output,
-        ),
+        None => {
+            let scrub = with_cache(Scrub::of_home(&args.volume, args.place.beside.as_deref())?, args)?;
+            run(args, &scrub, &interrupt, &|blocks| Ok(scrub.repair(blocks)?), output)
+        }
     }
 }
 
@@ -38,7 +39,34 @@ fn scrub_stored(args: &VolumeScrubArgs, store: &Store, output: &mut Output) -> R
         },
         None => with_cache(scrub()?, args)?,
     };
-    run(args, &scrub, store.interrupt(), output)
+    let repair = |blocks: &[u32]| match (scrub.attached(), &attachment) {
+        (Some((cache, identity)), _) => repair_attached(cache, identity, blocks, store.interrupt()),
+        (None, Some(_)) => {
+            let place = visible(&found.place);
+            Err(format!("'{}' is attached at {place}: run `thorp volume scrub --repair` there", found.name).into())
+        }
+        (None, None) => repair_detached(&scrub, &found, blocks, store),
+    };
+    run(args, &scrub, store.interrupt(), &repair, output)
+}
+
+/// Has the process that has the volume attached repair blocks.
+fn repair_attached(cache: &Path, identity: &str, blocks: &[u32], interrupt: &Interrupt) -> Result<Vec<Repair>> {
+    let mut repairs = Vec::new();
+    for blocks in blocks.chunks(control::REPAIRED_MAX) {
+        repairs.extend(control::repair(cache, identity, blocks, &|| interrupt.has_come())?);
+    }
+    Ok(repairs)
+}
+
+/// Repairs blocks of a volume that is not attached, by attaching it for a moment.
+fn repair_detached(scrub: &Scrub, found: &Volume, blocks: &[u32], store: &Store) -> Result<Vec<Repair>> {
+    let mut repairs = Vec::new();
+    stored::attach_briefly(found, store, |attached, is_told| {
+        repairs = scrub.repair_through(attached, blocks, is_told)?;
+        Ok(())
+    })?;
+    Ok(repairs)
 }
 
 fn with_cache(scrub: Scrub, args: &VolumeScrubArgs) -> Result<Scrub> {
@@ -48,38 +76,62 @@ fn with_cache(scrub: Scrub, args: &VolumeScrubArgs) -> Result<Scrub> {
     }
 }
 
-fn run(args: &VolumeScrubArgs, scrub: &Scrub, interrupt: &Interrupt, output: &mut Output) -> Result {
+fn run(
+    args: &VolumeScrubArgs,
+    scrub: &Scrub,
+    interrupt: &Interrupt,
+    repair: &dyn Fn(&[u32]) -> Result<Vec<Repair>>,
+    output: &mut Output,
+) -> Result {
     let progress = bar("bytes are compared", scrub.size());
-    let mut at = 0;
+    let (mut at, mut blocks, mut left) = (0, Vec::new(), Vec::new());
     let mut printed = Ok(());
     let compared = scrub.run(&mut |bytes, differences| {
         at = bytes;
         progress.set_position(bytes);
+        for it in differences.iter().filter(|_| args.repair) {
+            match it.left() {
+                Some(it) => left.push(it),
+                None => blocks.push(it.block),
+            }
+        }
         printed = progress.suspend(|| differences.iter().try_for_each(|it| tell(it, output)));
         printed.is_ok() && !interrupt.has_come()
     });
     progress.finish_and_clear();
     let compared = compared?;
     printed?;
-    let copies = compare_copies(scrub, interrupt, output)?;
+    // The log first: repairs of blocks at home are written back behind its writes.
+    let copies = compare_copies(scrub, args.repair, interrupt, output)?;
+    let mut repairs = copies.repairs;
+    repairs.extend(left);
+    repairs.extend(if blocks.is_empty() { Vec::new() } else { repair(&blocks)? });
+    repairs.iter().try_for_each(|it| output.line(&json!(it), visible(&it.text())))?;
     let differing = compared.differences + copies.differing;
+    let repaired = repairs.iter().filter(|it| it.is_done()).count();
+    let is_repaired = args.repair && repaired == repairs.len();
     let volume = args.volume.display();
     let is_whole = at == scrub.size();
     let fields = json!({
         "volume": args.volume, "size": scrub.size(), "compared_bytes": at, "checked_blocks": compared.checked,
         "unknown_blocks": compared.unknown, "cached_blocks": compared.cached, "copied_blocks": copies.blocks,
-        "differences": differing,
+        "differences": differing, "repaired": repaired,
     });
     let text = format!(
         "{volume}: {} blocks compared with home's checksums, {} with a cache's, {} with holders' copies; of {} home knows none; \
-         {differing} differ",
-        compared.checked, compared.cached, copies.blocks, compared.unknown
+         {differing} differ{}",
+        compared.checked,
+        compared.cached,
+        copies.blocks,
+        compared.unknown,
+        if args.repair { format!(", {repaired} repaired") } else { String::new() }
     );
     output.line(&fields, text)?;
     output.flush()?;
     match differing {
         0 if is_whole && interrupt.has_come() => Err("interrupted: not all copies at holders were compared".into()),
         0 if is_whole => Ok(()),
+        _ if is_repaired && is_whole => Ok(()),
         0 => Err(format!("interrupted: {at} of {} bytes were compared", scrub.size()).into()),
         1 => Err("a block is not the same everywhere".into()),
         differences => Err(format!("{differences} blocks are not the same everywhere").into()),
@@ -87,12 +139,12 @@ fn run(args: &VolumeScrubArgs, scrub: &Scrub, interrupt: &Interrupt, output: &mu
 }
 
 /// Has what is not home compared with the copies at holders, if the volume is attached here, and tells the differences.
-fn compare_copies(scrub: &Scrub, interrupt: &Interrupt, output: &mut Output) -> Result<ComparedCopies> {
+fn compare_copies(scrub: &Scrub, repairs: bool, interrupt: &Interrupt, output: &mut Output) -> Result<ComparedCopies> {
     if interrupt.has_come() {
         return Ok(ComparedCopies::default());
     }
     let spinner = spinner("what is not home is compared with holders' copies");
-    let compared = scrub.copies(&|| interrupt.has_come());
+    let compared = scrub.copies(repairs, &|| interrupt.has_come());
     spinner.finish_and_clear();
     let compared = compared.unwrap_or_else(|why| {
         eprintln!("holders' copies are not compared: {why}");

@@ -161,12 +161,7 @@ impl Begun {
 }
 
 /// Attaches a volume, which is taken over if the host that had it is silent.
-pub(super) fn attach(
-    args: &VolumeAttachArgs,
-    config: &AttachConfig,
-    store: &str,
-    stop: &AtomicBool,
-) -> Result<(Attached, Begun)> {
+pub(super) fn attach(args: &VolumeAttachArgs, store: &str, stop: &AtomicBool) -> Result<(Attached, Begun, u64)> {
     let (name, here) = (name(&args.volume)?, host_name());
     let cache = std::path::absolute(&args.cache).unwrap_or_else(|_| args.cache.clone());
     let place = format!("{here}:{}", cache.display());
@@ -192,12 +187,13 @@ pub(super) fn attach(
     let mut begun = Begun { volume, control: None };
     // With its first word its cache is locked, and nobody else answers there.
     let mut say = |word: TakeOverWord| begun.say(&say(&found, &word, &place), &args.cache);
-    let attached = Attached::attach_stored(&stored, config, stop, &mut say);
+    let config = super::config(args, found.view.entry.size);
+    let attached = Attached::attach_stored(&stored, &config, stop, &mut say);
     let attached = attached.map_err(|error| match error {
         AttachError::TakeOver(error) => refused(&registry, name, error),
         error => error.into(),
     })?;
-    Ok((attached, begun))
+    Ok((attached, begun, config.log_bytes))
 }
 
 /// Attaches a volume that nobody has, with a small cache that goes with this call, and detaches it again.
@@ -316,14 +312,28 @@ fn say(volume: &Volume, word: &TakeOverWord, here: &str) -> String {
             "'{name}' goes home: {sent} of {of} writes were sent, and {under_way_bytes} bytes of them are on their way"
         ),
         TakeOverWord::Home(why) => format!("home: {}; it is tried again", visible(why)),
-        TakeOverWord::Dropped(writes) if volume.view.entry.copies < 2 => format!(
-            "other hosts have had '{name}' since this cache: {writes} writes in it are dropped, and those that were not \
-             home are lost: they had no other copy, and --force gave them up"
-        ),
-        TakeOverWord::Dropped(writes) => format!(
-            "other hosts have had '{name}' since this cache: {writes} writes in it are dropped; of those, what was \
-             promised was brought home from copies, unless --force gave it up"
-        ),
+        TakeOverWord::Dropped(writes) => {
+            let lost = if volume.view.entry.copies < 2 {
+                "dirty ones are lost: they had no other copy, and --force gave them up"
+            } else {
+                "of those, acknowledged writes were written back from copies, unless --force gave them up"
+            };
+            format!("{}: {writes} writes in it are dropped; {lost}", why_dropped(name, place, here))
+        }
+    }
+}
+
+/// Why the writes of a cache are not those of the volume's last attachment, which was at `place`. An earlier state of
+/// the cache knows as little of the attachments after it as the cache of another host.
+fn why_dropped(name: &str, place: &str, here: &str) -> String {
+    if place == here {
+        format!(
+            "this cache is older than the last attachment of '{name}', which it was used for: it was restored or copied"
+        )
+    } else if place.is_empty() {
+        format!("'{name}' was attached again, or written back, after the state that this cache is in")
+    } else {
+        format!("'{name}' was attached at {} after the state that this cache is in", visible(place))
     }
 }
 
