@@ -19,6 +19,7 @@ mod guest;
 mod homes;
 mod hostile;
 mod leases;
+mod hung_up;
 mod more_copies;
 mod mounted_volumes;
 #[path = "../../../volumes/tests/mounts/mounts.rs"]
