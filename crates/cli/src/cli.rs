@@ -187,7 +187,8 @@ pub(crate) struct StoreTarget {
     #[arg(long, value_name = "ADDR", conflicts_with = "dir")]
     pub(crate) server: Option<String>,
     /// A store's directory, opened inside this command instead. Without it THORP_DIR of the environment. Made by `put`
-    /// and `load` where there is none, but not the directories above it; other commands expect a store there.
+    /// and `load` where there is none, but not the directories above it; other commands expect a store there. A directory
+    /// that cannot be written is only read: its log is recovered in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

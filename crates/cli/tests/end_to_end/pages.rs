@@ -42,6 +42,7 @@ fn the_page_of_refusals_is_fresh() {
         Refusal::PageFull(types::PageId::new(0, 7)),
         Refusal::TooLarge,
         Refusal::NoSuchPage(types::PageId::new(0, 7)),
+        Refusal::PageDamaged(types::PageId::new(0, 7)),
         Refusal::TooMany,
         Refusal::Closing,
         Refusal::Lapsed(types::Incarnation(2)),
