@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 from wsgiref.util import setup_testing_defaults
@@ -66,3 +67,11 @@ def test_django(models: Any) -> None:
     with django.test.override_settings(ROOT_URLCONF="django_shop.urls", ALLOWED_HOSTS=["*"]):
         by_wsgi(app, "/items/1")
         assert by_wsgi(app, "/items/1")["Cache-Groups"] == '"items:1"'
+
+
+def test_what_it_says_to_install_can_be_installed() -> None:
+    folder = README.parent
+    named = re.findall(r"`(?:pip install '\./python)?\[(\w+)\](?:')?`", README.read_text())
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert sorted(named) == sorted(project["optional-dependencies"])
+    assert folder.name == "python" and "pip install thorp-web" not in README.read_text(), "it is in no registry"

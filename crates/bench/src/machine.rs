@@ -108,12 +108,46 @@ pub(crate) fn is_steady(baseline: &[f64]) -> bool {
     differs_percent(baseline).is_none_or(|differs| differs <= DIFFERS_PERCENT_MAX)
 }
 
+/// How often a baseline is measured before a figure is called unsteady.
+const TRIES: usize = 3;
+
+/// Measures again while the baseline is unsteady, a few times at most, and returns the steadiest result: a short
+/// disturbance need not decide. `differs` is in percent.
+pub(crate) fn steadiest<T>(
+    mut measure: impl FnMut() -> crate::Result<T>,
+    differs: impl Fn(&T) -> f64,
+) -> crate::Result<T> {
+    let mut best = measure()?;
+    for _ in 1..TRIES {
+        if differs(&best) <= DIFFERS_PERCENT_MAX {
+            break;
+        }
+        let again = measure()?;
+        if differs(&again) < differs(&best) {
+            best = again;
+        }
+    }
+    Ok(best)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::hint::black_box;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn an_unsteady_baseline_is_measured_again_and_not_for_ever() {
+        let run = |figures: &[f64]| {
+            let mut left = figures.iter().copied();
+            let found = steadiest(|| Ok(left.next().unwrap()), |differs| *differs).unwrap();
+            (found, left.len())
+        };
+        assert_eq!(run(&[10.0, 0.0]), (10.0, 1), "a steady one is taken as it is");
+        assert_eq!(run(&[55.0, 12.0, 1.0]), (12.0, 1));
+        assert_eq!(run(&[55.0, 80.0, 40.0, 1.0]), (40.0, 1), "the steadiest of those there was time for");
+    }
 
     #[test]
     fn the_systems_lines_are_read() {

@@ -62,6 +62,8 @@ Where the store is: at --server or in --dir; else where THORP_SERVER or THORP_DI
 one may be set; else at 127.0.0.1:7411. Reading never makes a store: `put` and `load` make a directory that is not there,
 and so does `serve`, but never the directories above it. The same goes for the --space of a store.
 
+Servers stop at SIGTERM or Ctrl-C. SIGHUP stops none of them: `proxy` reads its files again, and the others ignore it.
+
 A command that fails says what and what to do, and exits with 1; with 2 if it was called wrongly. With --json it says so
 as {\"error\": TEXT}, on standard error like the text.";
 
@@ -144,9 +146,37 @@ pub(crate) enum Command {
     /// A pair of busy threads of `experiment activecache` in a process of its own.
     #[command(hide = true)]
     Strain,
+    /// Prints a script that completes this program's commands and options in a shell.
+    Completions(CompletionsArgs),
     /// Prints this help as Markdown.
     #[command(hide = true)]
     Markdown,
+}
+
+/// `thorp completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell. For bash: `thorp completions bash > ~/.local/share/bash-completion/completions/thorp`.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+impl Command {
+    /// Returns whether it serves others until it is stopped.
+    pub(crate) fn is_server(&self) -> bool {
+        match self {
+            Self::Serve(_)
+            | Self::Group(_)
+            | Self::Proxy(_)
+            | Self::Home(_)
+            | Self::Verify(_)
+            | Self::Shop(_)
+            | Self::Holder(_)
+            | Self::Volume(VolumeCommand::Attach(_)) => true,
+            Self::Watch(watch) => watch.task().is_none(),
+            _ => false,
+        }
+    }
 }
 
 /// Which store a command speaks to.
@@ -157,7 +187,8 @@ pub(crate) struct StoreTarget {
     #[arg(long, value_name = "ADDR", conflicts_with = "dir")]
     pub(crate) server: Option<String>,
     /// A store's directory, opened inside this command instead. Without it THORP_DIR of the environment. Made by `put`
-    /// and `load` where there is none, but not the directories above it; other commands expect a store there.
+    /// and `load` where there is none, but not the directories above it; other commands expect a store there. A directory
+    /// that cannot be written is only read: its log is recovered in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod bench;
+mod completions;
 mod demo;
 mod design;
 mod doctor;
@@ -30,9 +31,13 @@ pub(crate) use design::load_file;
 use crate::Result;
 use crate::cli::Command;
 use crate::output::Output;
+use crate::stopper::outlive_hang_up;
 
 /// Does what the command line says.
 pub(crate) fn run(command: Command, output: &mut Output) -> Result {
+    if command.is_server() {
+        outlive_hang_up()?;
+    }
     match command {
         Command::Serve(args) => serve::run(&args, output),
         Command::Group(args) => group::run(&args, output),
@@ -63,6 +68,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Member(args) => member::run(&args),
         Command::Newcomer(args) => bench::newcomer(&args),
         Command::Strain => experiment::strain(output),
+        Command::Completions(args) => completions::run(&args, output),
         Command::Markdown => markdown::run(output),
     }
 }

@@ -1,5 +1,6 @@
 //! A folder for a store that lives no longer than the command.
 
+use crate::stopper::end_on_signal;
 use crate::{Error, Result};
 use std::fs::{DirBuilder, Permissions};
 use std::hash::{BuildHasher, RandomState};
@@ -54,6 +55,13 @@ impl Scratch {
         &self.path
     }
 
+    /// Makes SIGTERM, SIGHUP and Ctrl-C end the process, and remove the folder unless the user named it. Processes that
+    /// this one has started end with it.
+    pub(crate) fn remove_on_signal(&self) -> Result {
+        let path = self.is_ours.then(|| self.path.clone());
+        end_on_signal(move || path.iter().for_each(|path| remove(path)))
+    }
+
     /// Leaves it where it is, for someone to look at.
     pub(crate) fn keep(&mut self) {
         self.is_ours = false;
@@ -63,15 +71,19 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.is_ours {
-            // A file that cannot be removed stays; there is nobody left to tell. Work that was left alone may be about to fail,
-            // and make one meanwhile.
-            for _ in 0..TRIES {
-                if std::fs::remove_dir_all(&self.path).is_ok() || !self.path.exists() {
-                    break;
-                }
-                std::thread::sleep(TRY_EVERY);
-            }
+            remove(&self.path);
         }
+    }
+}
+
+/// Removes a folder. A file that cannot be removed stays, and the command is over. Work that was left alone may be about
+/// to fail and may still make a file, so the removal is tried again.
+fn remove(path: &Path) {
+    for _ in 0..TRIES {
+        if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
+            break;
+        }
+        std::thread::sleep(TRY_EVERY);
     }
 }
 

@@ -33,6 +33,25 @@ pub(crate) fn when_told(stop: impl FnOnce() + Send + 'static) -> Result {
     Ok(())
 }
 
+/// SIGTERM, SIGHUP or Ctrl-C does this, and ends the process.
+pub(crate) fn end_on_signal(clean_up: impl FnOnce() + Send + 'static) -> Result {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            clean_up();
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// Makes SIGHUP harmless. The clients of a server have not closed a terminal, and a service manager that sends the signal
+/// wants settings to be read again. A command with something to read adds [`when_hung_up`].
+pub(crate) fn outlive_hang_up() -> Result {
+    signal_hook::flag::register(SIGHUP, Arc::default())?;
+    Ok(())
+}
+
 /// Does this at each SIGHUP, which does not end the process any more.
 pub(crate) fn when_hung_up(mut reload: impl FnMut() + Send + 'static) -> Result {
     let mut signals = Signals::new([SIGHUP])?;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use thorp::{Builder, Db};
-use vfs::make_directory;
+use vfs::{can_write, make_directory};
 
 /// The environment's words for `--server` and `--dir`.
 const SERVER_VARIABLE: &str = "THORP_SERVER";
@@ -69,7 +69,7 @@ impl StoreTarget {
         match self.place()? {
             Place::Server(server) => Ok(builder.connect(server)?),
             Place::Dir(dir) if is_bare(&dir) => Err(no_store(&dir)),
-            Place::Dir(dir) => Ok(builder.open(dir)?),
+            Place::Dir(dir) => Ok(builder.read_only(!can_write(&dir)).open(dir)?),
         }
     }
 

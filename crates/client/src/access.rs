@@ -102,6 +102,11 @@ impl Client {
         self.allocator.give_back(&unused, &mut self.cache);
     }
 
+    /// Whether transactions may change anything.
+    pub(crate) fn check_writable(&self) -> Result<(), TxnError> {
+        if self.config.read_only { Err(TxnError::ReadOnly) } else { Ok(()) }
+    }
+
     /// Finds an object, and marks it as read if it is in the cache.
     #[inline]
     fn locate(&mut self, txn: TxnHandle, object: ObjectId) -> Result<Found, TxnError> {
@@ -139,6 +144,7 @@ impl Client {
     }
 
     fn change(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Option<Bytes>) -> Result<Write, TxnError> {
+        self.check_writable()?;
         if usize::from(object.slot) >= SLOTS_MAX {
             return Ok(Write::Full);
         }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::iter::Sum;
 use core::ops::Add;
 use core::time::Duration;
-use types::{GoodbyeReason, ObjectId};
+use types::{GoodbyeReason, ObjectId, PageId};
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,11 @@ pub enum TxnError {
     Stopped(String),
     /// The store has no room for new objects.
     StoreFull,
+    /// The store was opened to be read only.
+    ReadOnly,
+    /// The store cannot read a page that the transaction needs, and why. Only this operation has failed. The transaction
+    /// can use other pages.
+    Damaged(PageId, String),
 }
 
 /// The client's figures.

@@ -17,6 +17,9 @@ impl Client {
         frame: Option<FrameNo>,
     ) -> Result<(), TxnError> {
         self.session.check()?;
+        if let Some(why) = self.txns.get(txn).and_then(|found| found.take_damage(object.page)) {
+            return Err(TxnError::Damaged(object.page, why));
+        }
         self.stats.misses += 1;
         let was_ahead = self.fetches.wait(now, object, txn);
         self.stats.prefetch_hits += u64::from(was_ahead);
@@ -102,14 +105,25 @@ impl Client {
         Ok(())
     }
 
-    /// A page that was to be prefetched was left out.
+    /// Handles a page that will not come: a prefetched one, or one that is damaged in the store. A frame with holes stays,
+    /// and a transaction that waits for one of its holes gets the error.
     pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) -> Result<(), Goodbye> {
         let page = left_out.page;
         if !self.fetches.expects(page, left_out.number) {
             return Ok(());
         }
         let here = Here { cache: &self.cache, allocator: &self.allocator, horizon: self.session.horizon() };
-        if self.fetches.leave_out(left_out, here)? {
+        if let Some(why) = &left_out.damage {
+            let waiters = self.fetches.give_up(page);
+            self.cache.pin(page, self.is_pinned(page));
+            self.make_room(now);
+            for txn in waiters {
+                if let Some(found) = self.txns.get(txn) {
+                    found.learn_damage(page, why);
+                }
+                self.txns.wake(txn, &mut self.out);
+            }
+        } else if self.fetches.leave_out(left_out, here)? {
             // The frame that we have of it serves on.
             self.cache.pin(page, self.is_pinned(page));
             self.make_room(now);

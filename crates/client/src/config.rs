@@ -26,6 +26,8 @@ pub struct Config {
     pub patience: Duration,
     /// Whether a transaction that has only read commits without asking, where the store has answered since it began.
     pub commits_fresh: bool,
+    /// Whether nothing may be changed: the store is in this process, and its directory cannot be written.
+    pub read_only: bool,
     /// The group to be in where that can be had, by its name.
     pub group: Option<String>,
     /// Where members would reach the redirector that stands by beside this client, as `host:port`; empty if there is
@@ -50,6 +52,7 @@ impl Default for Config {
             grant_pages: 64,
             patience: Duration::from_secs(30),
             commits_fresh: true,
+            read_only: false,
             group: None,
             eligible: String::new(),
             limits: Limits::SHIPPED,

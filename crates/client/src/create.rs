@@ -266,6 +266,7 @@ impl Client {
         value: Bytes,
     ) -> Result<Created, TxnError> {
         self.txns.running(txn)?;
+        self.check_writable()?;
         if value.len() > SLOT_BYTES_MAX {
             return Err(TxnError::TooLarge);
         }

@@ -388,6 +388,11 @@ impl Fetches {
         Ok(false)
     }
 
+    /// The page, which is expected, will not come: gives those who wait for it.
+    pub(crate) fn give_up(&mut self, page: PageId) -> Vec<TxnHandle> {
+        self.take(page).map(|under_way| under_way.waiters).unwrap_or_default()
+    }
+
     /// The copy of this page on its way is of no use: the page is asked for again, before all others. The redirector
     /// may not have heard of the earlier fetch yet, and this one takes its place: so there are never more outstanding
     /// than there may be.

@@ -186,11 +186,13 @@ impl Client {
                 text = "expected a redirector that has heard of the store's last restart, got one that has not".into();
                 self.group.leave();
             } else if welcome.incarnation > self.session.incarnation {
+                self.session.up.has_parted(welcome);
                 for txn in self.commits.void() {
                     self.txns.decide(txn, Ok(NO_EFFECT), &mut self.out);
                 }
                 self.forget_pages();
             } else {
+                self.session.up.has_parted(welcome);
                 self.forget_the_store();
             }
             return Err(Goodbye { reason, text });
@@ -212,7 +214,8 @@ impl Client {
         let brings_nothing = pages.is_empty() && grants.is_empty() && self.session.up.named() == Version::ZERO;
         let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
         self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
-        for rejoin in Rejoin::split(self.session.horizon(), &pages, &grants, &self.config.limits) {
+        let missed = self.session.up.missed();
+        for rejoin in Rejoin::split(self.session.horizon(), &pages, &grants, missed, &self.config.limits) {
             self.send(now, rejoin);
         }
     }

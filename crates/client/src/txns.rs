@@ -10,6 +10,7 @@ use crate::seen::StaleFlag;
 use crate::workspace::{Touched, Workspace};
 use crate::{TxnError, TxnHandle};
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::Outcome;
@@ -38,6 +39,8 @@ pub(crate) struct Txn {
     pub(crate) workspace: Workspace,
     /// Pages that have come for it and that it has not looked at, in the order of their coming.
     pub(crate) claimed: VecDeque<PageId>,
+    /// Pages that it waited for and that the store cannot read, and why. It has not been told yet.
+    pub(crate) damaged: Vec<(PageId, String)>,
     /// Granted pages that it creates objects in.
     pub(crate) taken: Vec<PageId>,
     /// Pages that were partly filled before and that it goes on filling: for each chain of creations, by the page that
@@ -73,6 +76,18 @@ impl Txn {
         matches!(self.state, State::Running)
     }
 
+    /// The transaction waited for a page that the store cannot read.
+    pub(crate) fn learn_damage(&mut self, page: PageId, why: &str) {
+        self.damaged.retain(|(other, _)| *other != page);
+        self.damaged.push((page, why.into()));
+    }
+
+    /// Why the page could not be read for the transaction, once: another try asks the store again.
+    pub(crate) fn take_damage(&mut self, page: PageId) -> Option<String> {
+        let at = self.damaged.iter().position(|(other, _)| *other == page)?;
+        Some(self.damaged.swap_remove(at).1)
+    }
+
     /// It is no longer running.
     pub(crate) fn stop(&mut self, state: State) {
         self.stale.raise();
@@ -99,6 +114,7 @@ impl Txns {
             waiting: None,
             workspace: Workspace::default(),
             claimed: VecDeque::new(),
+            damaged: Vec::new(),
             taken: Vec::new(),
             chains: Vec::new(),
         });

@@ -3,7 +3,7 @@
 use client::TxnError;
 use std::fmt;
 use types::limits::{SPACE_NAME_BYTES_MAX, SPACES_MAX, TXN_BYTES_MAX};
-use types::{Caller, GoodbyeReason, ObjectId, Refusal, TxnId};
+use types::{Caller, GoodbyeReason, ObjectId, PageId, Refusal, TxnId};
 
 /// The result of an operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -27,6 +27,8 @@ pub enum Error {
     TransactionTooLarge,
     /// The store has no room.
     StoreFull,
+    /// The store was opened to be read only.
+    ReadOnly,
     /// The store could not be reached, or has not answered, for as long as the client is patient.
     Unreachable,
     /// The store has ended the session for good.
@@ -50,6 +52,13 @@ pub enum Error {
         /// The damage.
         what: &'static str,
     },
+    /// The store cannot read a page of its home. The transaction can use other pages.
+    PageDamaged {
+        /// The page.
+        page: PageId,
+        /// The damage, and the file that has it.
+        what: String,
+    },
 }
 
 impl Error {
@@ -63,10 +72,11 @@ impl Error {
                 Caller::Reconnect
             }
             Self::OutcomeUnknown(_) => Caller::Look,
-            Self::Damaged { .. } => Caller::Repair,
+            Self::Damaged { .. } | Self::PageDamaged { .. } => Caller::Repair,
             Self::Nested
             | Self::Ended
             | Self::TransactionTooLarge
+            | Self::ReadOnly
             | Self::Open(_)
             | Self::NoSuchSpace(_)
             | Self::SpaceName(_)
@@ -84,6 +94,8 @@ impl Error {
             TxnError::Refused(reason, text) => Self::SessionEnded(reason, text),
             TxnError::Stopped(why) => Self::Stopped(why),
             TxnError::StoreFull => Self::StoreFull,
+            TxnError::ReadOnly => Self::ReadOnly,
+            TxnError::Damaged(page, what) => Self::PageDamaged { page, what },
         }
     }
 }
@@ -103,6 +115,10 @@ impl fmt::Display for Error {
                 write!(f, "the transaction writes more than {} MiB: split it", TXN_BYTES_MAX >> 20)
             }
             Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
+            Self::ReadOnly => write!(
+                f,
+                "the store was opened to be read only: if its directory cannot be written, copy it to where it can"
+            ),
             Self::Unreachable => write!(
                 f,
                 "the store has not answered for as long as this client waits: is it running, and the network up?"
@@ -125,6 +141,11 @@ impl fmt::Display for Error {
             Self::Damaged { object, what } => {
                 write!(f, "object {object} is damaged ({what}): check the store with 'thorp doctor'")
             }
+            Self::PageDamaged { page, what } => write!(
+                f,
+                "page {page} is damaged in the store ({what}): copy out what is whole with 'thorp doctor --salvage', or \
+                 restore the store from a copy"
+            ),
         }
     }
 }

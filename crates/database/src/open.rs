@@ -14,11 +14,17 @@ impl Database {
     /// # Errors
     /// [`Error::Open`] with a line that says what is wrong and what to do.
     pub fn open(dir: &Path, config: &Config) -> Result<Arc<Self>> {
+        let read_only = config.disk.read_only;
         let recovered = Recovered::read(dir, &config.disk_config(), config.store.clone(), |_| {});
         let recovered = recovered.map_err(|error| Error::Open(error.to_string()))?;
         // There is no connection that would carry little at first, and nothing to ask for before it is needed.
-        let client =
-            client::Config { first_window_bytes: usize::MAX, follows: false, first: None, ..config.client.clone() };
+        let client = client::Config {
+            first_window_bytes: usize::MAX,
+            follows: false,
+            first: None,
+            read_only,
+            ..config.client.clone()
+        };
         let local = recovered.start(Some(Client::new(client, new_client())), runtime()?);
         let (client, driver) = local.client().expect("it was started with one");
         Ok(Arc::new(Self::new(client, driver, config.client.patience, Some(local))))

@@ -8,6 +8,8 @@ use log::Limits;
 pub struct Config {
     /// Whether an empty or missing directory becomes a new store.
     pub create: bool,
+    /// Whether the directory is only read: what would be written stays in memory, and is gone in the end.
+    pub read_only: bool,
     /// The length of the log's segments, in bytes; a multiple of 4096. Holds for segments made from now on.
     pub segment_bytes: usize,
     /// The segments that a new log has.
@@ -26,6 +28,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             create: true,
+            read_only: false,
             segment_bytes: 64 << 20,
             segments_min: 2,
             segments_max: 16,

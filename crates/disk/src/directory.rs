@@ -52,6 +52,19 @@ pub(crate) fn claim(files: &dyn Files, config: &Config) -> Result<Claim, DiskErr
     Ok(Claim { marker, life: Life(random()?), lock })
 }
 
+/// Locks a directory to read it. Its next life begins in memory only.
+pub(crate) fn claim_to_read(files: &dyn Files) -> Result<Claim, DiskError> {
+    look_at(files, false)?;
+    let lock = lock(files, false)?;
+    match look_at(files, false)? {
+        Some(marker) if marker.incarnation.0 > 0 => {
+            let marker = Marker { incarnation: Incarnation(marker.incarnation.0 + 1), ..marker };
+            Ok(Claim { marker, life: Life(random()?), lock })
+        }
+        _ => Err(DiskError::NoStore(files.path(""))),
+    }
+}
+
 /// The marker of an existing store; `None` if a store may be created here.
 pub(crate) fn look_at(files: &dyn Files, create: bool) -> Result<Option<Marker>, DiskError> {
     let dir = || files.path("");

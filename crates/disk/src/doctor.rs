@@ -48,7 +48,7 @@ pub struct Report {
 }
 
 const COPY: &str = "restore the directory from a copy";
-const PAGE: &str = "the other pages are whole: copy them out, or restore the directory from a copy";
+const PAGE: &str = "the other pages are whole: copy them out with '--salvage', or restore the directory from a copy";
 const LOG: &str = "what was committed before it is whole, what was committed since is lost unless the directory is \
                     restored from a copy";
 
@@ -97,7 +97,7 @@ fn check_home(files: &Arc<dyn Files>, report: &mut Report) -> Result<Option<Redb
 
 impl Report {
     /// Takes down damage as a finding; gives what there is, and passes on what kept the check from going on.
-    fn note<T, E: Into<DiskError>>(
+    pub(crate) fn note<T, E: Into<DiskError>>(
         &mut self,
         result: Result<T, E>,
         advice: &'static str,

@@ -2,13 +2,14 @@
 //!
 //! A store's directory is opened with [`open`]; its records are taken from the [`Opening`], one by one, and
 //! [`Opening::finish`] gives the [`RealDisk`] that carries out a store's [`store::DiskWork`]. [`check`] looks a closed
-//! store over without changing it.
+//! store over without changing it, and [`salvage`] copies out what is whole of a damaged one.
 //!
 //! | to change | see |
 //! |---|---|
 //! | what a directory looks like, its lock, its creation | `directory.rs`, `marker.rs` |
 //! | the order of recovery | `open.rs` |
 //! | which thread does what | `real.rs` |
+//! | what is copied out of a damaged store | `salvage.rs` |
 //! | how the records of a store look on disk | `records.rs` |
 //! | how records become durable, torn tails, corruption | crate `log` |
 //! | where pages live | crate `home` |
@@ -36,6 +37,7 @@ mod marker;
 mod open;
 mod real;
 mod records;
+mod salvage;
 #[cfg(test)]
 mod tests;
 
@@ -46,3 +48,4 @@ pub use home::catches_panic;
 pub use log::Progress;
 pub use open::{LOG_OVER_MOB, Opening, open};
 pub use real::RealDisk;
+pub use salvage::{LostPage, Salvaged, salvage};

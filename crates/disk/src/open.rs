@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use store::{Opened, Position, Record};
-use vfs::{Directory, Doing, Files, Patience, reserve};
+use vfs::{Directory, Doing, Files, Overlay, Patience, reserve};
 
 /// A log is given room for so many times the MOB: what waits for write-back is in it, and beside it what was
 /// overwritten meanwhile.
@@ -31,13 +31,16 @@ pub struct Opening {
     scan: Scan<StoreRecords>,
 }
 
-/// Opens a store's directory, or makes one.
+/// Opens a store's directory, or makes one. A read-only directory is recovered in memory: nothing is written to it.
 ///
 /// # Errors
 /// By name: in use, no store, damaged (with file and offset), of a later format. No record and no page is changed then;
 /// the count of lives may have been.
 pub fn open(dir: &Path, config: &Config) -> Result<Opening, DiskError> {
     config.check()?;
+    if config.read_only {
+        return Opening::begin(Arc::new(Overlay(Arc::new(Directory::new(dir)))), config);
+    }
     if config.create && !dir.join(marker::NAME).exists() {
         make_directory(dir, &sync_directory).doing("create", || dir.to_owned())?;
     }
@@ -70,7 +73,7 @@ pub(crate) fn make_directory(dir: &Path, sync: &dyn Fn(&Path) -> io::Result<()>)
     }
 }
 
-fn sync_directory(dir: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(dir: &Path) -> io::Result<()> {
     std::fs::File::open(dir)?.sync_all()
 }
 
@@ -84,7 +87,8 @@ impl Opening {
     }
 
     fn try_begin(files: Arc<dyn Files>, config: &Config) -> Result<Self, DiskError> {
-        let claim = directory::claim(&*files, config)?;
+        let claim =
+            if config.read_only { directory::claim_to_read(&*files)? } else { directory::claim(&*files, config)? };
         let patience = Arc::<Patience>::default();
         let (home, pages) = RedbHome::open(files.clone(), config.home_cache_bytes, patience.clone())?;
         let scan = Scan::begin(files.clone(), LogId(claim.marker.cluster.0), home.durable())?;
@@ -123,7 +127,9 @@ impl Opening {
         let incarnation = self.opened.incarnation.0 as u32;
         let id = LogId(self.opened.cluster.0);
         let log = Log::resume(self.files.clone(), id, self.config.limits(), incarnation, &self.scan)?;
-        reserve::keep(&*self.files)?;
+        if !self.config.read_only {
+            reserve::keep(&*self.files)?;
+        }
         let Self { files, config, claim, patience, home, .. } = self;
         RealDisk::start(Parts { files, readers: config.readers, log, home: Box::new(home), patience }, claim.lock)
     }

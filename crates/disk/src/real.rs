@@ -3,7 +3,7 @@
 
 use crate::error::DiskError;
 use crate::records::StoreRecords;
-use home::{Home, Installed};
+use home::{Found, Home, Installed};
 use log::{Durable, Log, Made};
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -264,9 +264,23 @@ impl Shared {
                 continue;
             }
             match self.home.read(&pages) {
-                Ok(found) => self.tell(DiskDone::Pages(found)),
+                Ok(found) => self.tell_found(found),
                 Err(error) => self.fail(error),
             }
+        }
+    }
+
+    /// Reports pages that were read. A damaged page is no failure of the disk, so only its readers get an error.
+    fn tell_found(&self, found: Vec<(PageId, Found)>) {
+        let mut whole = Vec::with_capacity(found.len());
+        for (page, found) in found {
+            match found {
+                Ok(read) => whole.push((page, read)),
+                Err(error) => self.tell(DiskDone::Damaged(page, error.to_string())),
+            }
+        }
+        if !whole.is_empty() {
+            self.tell(DiskDone::Pages(whole));
         }
     }
 

@@ -1,17 +1,22 @@
 //! The checkpoint's bytes. Little-endian throughout.
 //!
 //! ```text
-//!   applied u64 | forgotten u64 | spaces u32 | clients u32 | space ... | client ...
+//!   applied u64 | forgotten u64 | spaces u32 | clients u32 | space ... | client ... | aside ...
 //!     space    space u32 | next page u32
 //!     client   client u64 | answered u64 | outcomes u32 | 0 u32 | outcome ...
 //!     outcome  number u64 | pages u32 | 0 u32 | advance ...
 //!     advance  page u64 | before u64 | since u64
+//!     aside    in format 2, behind pages u32 | 0 u32: page u64 | version u64 | changes u32 | 0 u32 | change ...
+//!     change   slot u32 | bytes u32, FFFFFFFF: deleted | value
 //! ```
 
 use protocol::Advance;
-use store::{Checkpoint, ClientOutcomes};
-use types::{ClientId, PageId, Version};
+use store::{Checkpoint, ClientOutcomes, SetAside};
+use types::{ClientId, PageId, SlotChange, SlotNo, Version};
 use vfs::{Fields, Malformed};
+
+/// The length that marks a deletion.
+const DELETED: u32 = u32::MAX;
 
 /// Adds a checkpoint's bytes to `out`.
 pub(crate) fn encode(checkpoint: &Checkpoint, out: &mut Vec<u8>) {
@@ -37,6 +42,20 @@ pub(crate) fn encode(checkpoint: &Checkpoint, out: &mut Vec<u8>) {
     }
 }
 
+/// Adds what is set aside, which a state of format 2 has behind its checkpoint.
+pub(crate) fn encode_aside(aside: &[SetAside], out: &mut Vec<u8>) {
+    put_counts(aside.len(), 0, out);
+    for SetAside { page, version, changes } in aside {
+        put_u64(page.to_bits(), out);
+        put_u64(version.0, out);
+        put_counts(changes.len(), 0, out);
+        for SlotChange { slot, value } in changes {
+            put_counts(usize::from(*slot), value.as_ref().map_or(DELETED as usize, |value| value.len()), out);
+            out.extend_from_slice(value.as_deref().unwrap_or_default());
+        }
+    }
+}
+
 fn put_u64(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_le_bytes());
 }
@@ -53,7 +72,7 @@ pub(crate) fn decode(fields: &mut Fields) -> Result<Checkpoint, Malformed> {
     let (spaces, clients) = (fields.count(0)?, fields.count(0)?);
     let next_pages = repeat(fields, spaces, |fields| Ok((fields.u32()?, fields.u32()?)))?;
     let outcomes = repeat(fields, clients, decode_client)?;
-    Ok(Checkpoint { applied, next_pages, outcomes, forgotten })
+    Ok(Checkpoint { applied, next_pages, outcomes, forgotten, aside: Vec::new() })
 }
 
 fn decode_client(fields: &mut Fields) -> Result<ClientOutcomes, Malformed> {
@@ -71,6 +90,27 @@ fn decode_client(fields: &mut Fields) -> Result<ClientOutcomes, Malformed> {
 fn decode_advance(fields: &mut Fields) -> Result<Advance, Malformed> {
     let page = PageId::from_bits(fields.u64()?);
     Ok(Advance { page, prev: Version(fields.u64()?), version: Version(fields.u64()?) })
+}
+
+/// Reads what is set aside.
+pub(crate) fn decode_aside(fields: &mut Fields) -> Result<Vec<SetAside>, Malformed> {
+    let pages = fields.count(0)?;
+    fields.zero()?;
+    repeat(fields, pages, |fields| {
+        let (page, version) = (PageId::from_bits(fields.u64()?), Version(fields.u64()?));
+        let changes = fields.count(8)?;
+        fields.zero()?;
+        Ok(SetAside { page, version, changes: repeat(fields, changes, decode_change)? })
+    })
+}
+
+fn decode_change(fields: &mut Fields) -> Result<SlotChange, Malformed> {
+    let slot = SlotNo::try_from(fields.u32()?).map_err(|_| Malformed)?;
+    let value = match fields.u32()? {
+        DELETED => None,
+        bytes => Some(fields.take(bytes as usize)?),
+    };
+    Ok(SlotChange { slot, value })
 }
 
 /// Reads `count` items; ends with the bytes, however large the count.

@@ -24,6 +24,9 @@ use vfs::FileError;
 /// The result of reading one page: its version and its image; `None` if it was never installed.
 pub type Read = Option<(Version, Bytes)>;
 
+/// The outcome of reading one page. An error is damage to this page alone.
+pub type Found = Result<Read, FileError>;
+
 /// The outcome of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
@@ -49,8 +52,11 @@ pub trait Home: fmt::Debug + Send + Sync {
     /// or damage by which an earlier install is taken for the last.
     fn must_have(&self, installs: u64) -> Result<(), FileError>;
 
-    /// Reads pages.
-    fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, FileError>;
+    /// Reads pages, each on its own: one that is damaged keeps no other from being read.
+    ///
+    /// # Errors
+    /// If the home is closed, or cannot be opened again after the file has failed.
+    fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Found)>, FileError>;
 
     /// Installs a batch, atomically and durably. `durable`, a position of the log, is remembered with it.
     fn install(&self, images: &[HomeImage], checkpoint: Checkpoint, durable: u64) -> Result<Installed, FileError>;

@@ -13,13 +13,14 @@
 
 use crate::backend::{Backend, Failure};
 use crate::state::State;
-use crate::{Home, Installed, Read};
+use crate::{Found, Home, Installed, Read};
 use bytes::Bytes;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use store::{Checkpoint, HomeImage, HomePage};
 use types::{PageId, Version, said};
@@ -50,6 +51,8 @@ pub struct RedbHome {
 struct Opened {
     database: Database,
     failure: Arc<Failure>,
+    /// A read has met an error of the file or a panic: redb answers nothing reliable until it is opened again.
+    spoiled: AtomicBool,
 }
 
 /// The entry of a page in `versions`.
@@ -123,7 +126,7 @@ impl Opened {
         let failure = Arc::new(Failure::default());
         let backend = Backend::new(file, failure.clone(), patience.clone());
         let database = guard(|| Ok(redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(backend)?))?;
-        Ok(Self { database, failure })
+        Ok(Self { database, failure, spoiled: AtomicBool::new(false) })
     }
 
     fn read_state(&self) -> Result<Option<Vec<u8>>, Trouble> {
@@ -173,6 +176,34 @@ impl RedbHome {
         Ok((home, pages))
     }
 
+    /// Opens a damaged file, to copy out what is whole: the pages that can still be listed, and what is wrong beside
+    /// them, with whether that concerns the state. An unreadable state is replaced by that of a new store.
+    #[expect(clippy::type_complexity, reason = "its only caller takes it apart at once")]
+    pub fn open_damaged(
+        files: Arc<dyn Files>,
+        cache_bytes: usize,
+    ) -> Result<(Self, Vec<HomePage>, Vec<(FileError, bool)>), FileError> {
+        let patience = Arc::<Patience>::default();
+        let opened = Opened::open(&*files, How::Write, cache_bytes, &patience);
+        let opened = opened.map_err(|trouble| error(&*files, "open", trouble))?;
+        let mut damage = Vec::new();
+        let state = Self::load(&*files, &opened).unwrap_or_else(|error| {
+            damage.push((error, true));
+            State::default()
+        });
+        let (pages, is_whole) = list_readable(&opened);
+        if !is_whole || (damage.is_empty() && pages.len() as u64 != state.pages) {
+            let (got, expected) = (pages.len(), state.pages);
+            damage.push((
+                corrupt(&*files, format!("the list of pages is damaged: {got} of {expected} were read")),
+                false,
+            ));
+        }
+        let (installs, state) = (AtomicU64::new(state.installs), Mutex::new(state));
+        let home = Self { files, cache_bytes, patience, database: RwLock::new(Some(opened)), installs, state };
+        Ok((home, pages, damage))
+    }
+
     fn load(files: &dyn Files, opened: &Opened) -> Result<State, FileError> {
         let bytes = opened.read_state().map_err(|trouble| error(files, "read", trouble))?;
         let bytes = bytes.ok_or_else(|| corrupt(files, "the home has no state".to_owned()))?;
@@ -198,11 +229,37 @@ impl RedbHome {
         let found = match found {
             Ok(found) => found,
             Err(_) if opened.failure.is_full() => return Ok(None),
-            Err(trouble) => return Err(self.error("read", trouble)),
+            Err(trouble) => {
+                opened.spoiled.store(true, Ordering::Release);
+                return Err(self.error("read", trouble));
+            }
         };
         let verified =
             |(page, found): (PageId, Option<_>)| Ok((page, found.map(|f| self.verify(page, f)).transpose()?));
         found.into_iter().map(verified).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Reads pages together; an install that found no room may be in the way for a moment.
+    fn read_together(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, FileError> {
+        loop {
+            if let Some(found) = self.try_read(pages)? {
+                return Ok(found);
+            }
+            // The installing thread holds the state until the database is open again.
+            drop(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Opens the database again if a read has spoiled it. A home that cannot be opened again is lost to this process.
+    fn reopen_if_spoiled(&self) -> Result<(), FileError> {
+        let _no_install = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_spoiled = |opened: &Opened| opened.spoiled.load(Ordering::Acquire);
+        let spoiled = self.database.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(is_spoiled);
+        if spoiled { self.reopen() } else { Ok(()) }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.database.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     fn verify(&self, page: PageId, found: (Entry, Option<Bytes>)) -> Result<(Version, Bytes), FileError> {
@@ -234,10 +291,11 @@ impl RedbHome {
     pub fn check(&mut self, pages: &[HomePage]) -> Result<Vec<FileError>, FileError> {
         let mut damage = Vec::new();
         for page in pages {
-            match self.read(&[page.page]) {
-                Ok(read) => damage.extend(read.iter().filter_map(|(page, read)| self.parse(*page, read.as_ref()?))),
-                Err(error @ FileError::Corrupt { .. }) => damage.push(error),
-                Err(error) => return Err(error),
+            for (page, found) in self.read(&[page.page])? {
+                match found {
+                    Ok(read) => damage.extend(read.and_then(|read| self.parse(page, &read))),
+                    Err(error) => damage.push(error),
+                }
             }
         }
         let opened = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().expect("open");
@@ -281,13 +339,22 @@ impl Home for RedbHome {
         Err(corrupt(&*self.files, format!("the home is that of install {have}, the log knows of install {installs}")))
     }
 
-    fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, FileError> {
-        loop {
-            if let Some(found) = self.try_read(pages)? {
-                return Ok(found);
-            }
-            // The installing thread holds the state until the database is open again.
-            drop(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Found)>, FileError> {
+        let error = match self.read_together(pages) {
+            Ok(found) => return Ok(found.into_iter().map(|(page, read)| (page, Ok(read))).collect()),
+            Err(error) => error,
+        };
+        if self.is_closed() {
+            return Err(error);
+        }
+        self.reopen_if_spoiled()?;
+        match pages {
+            [page] => Ok(vec![(*page, Err(error))]),
+            // One of them is damaged, and the others are not to suffer from it.
+            pages => pages.iter().try_fold(Vec::new(), |mut all, page| {
+                all.extend(self.read(&[*page])?);
+                Ok(all)
+            }),
         }
     }
 
@@ -378,6 +445,36 @@ fn list(opened: &Opened, state: &State) -> Result<Result<Vec<HomePage>, String>,
         let (got, expected) = (pages.len(), state.pages);
         Ok(Err(format!("the list of {got} pages is not the one of {expected} that the last install left")))
     })
+}
+
+/// The pages that can be listed, from the front and, if that meets damage, from the back; and whether these are all.
+fn list_readable(opened: &Opened) -> (Vec<HomePage>, bool) {
+    let mut pages = BTreeMap::new();
+    let mut is_whole = false;
+    for from_back in [false, true] {
+        let ran = guard(|| {
+            let versions = opened.database.begin_read()?.open_table(VERSIONS)?;
+            let mut items = versions.iter()?;
+            let mut last = None;
+            while let Some(item) = if from_back { items.next_back() } else { items.next() } {
+                let (key, value) = item?;
+                let key = key.value();
+                // A tree that leads back to itself has no end.
+                if last.is_some_and(|last| if from_back { key >= last } else { key <= last }) {
+                    return Err(Trouble::Panic("the keys are out of order".to_owned()));
+                }
+                last = Some(key);
+                pages.insert(key, Entry::decode(*value.value()));
+            }
+            Ok(())
+        });
+        if ran.is_ok() {
+            is_whole = true;
+            break;
+        }
+    }
+    let page = |(key, Entry { version, bytes, .. })| HomePage { page: PageId::from_bits(key), version, bytes };
+    (pages.into_iter().map(page).collect(), is_whole)
 }
 
 fn corrupt(files: &dyn Files, what: String) -> FileError {

@@ -4,6 +4,7 @@
 //!   format u32 | digest u32 | installs u64 | pages u64 | durable position of the log u64 |
 //!   checkpoint (see checkpoint.rs) | CRC32C of all before it u32
 //! ```
+//! Format 2 is written only where something was set aside: an earlier program would lose it.
 
 use crate::checkpoint;
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use store::Checkpoint;
 use vfs::{Fields, Malformed};
 
 const FORMAT: u32 = 1;
+const FORMAT_WITH_ASIDE: u32 = 2;
 
 /// The state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,12 +33,17 @@ impl State {
     /// The state's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        out.extend_from_slice(&FORMAT.to_le_bytes());
+        let aside = &self.checkpoint.aside;
+        let format = if aside.is_empty() { FORMAT } else { FORMAT_WITH_ASIDE };
+        out.extend_from_slice(&format.to_le_bytes());
         out.extend_from_slice(&self.digest.to_le_bytes());
         for number in [self.installs, self.pages, self.durable] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         checkpoint::encode(&self.checkpoint, &mut out);
+        if format == FORMAT_WITH_ASIDE {
+            checkpoint::encode_aside(aside, &mut out);
+        }
         let crc = crc32c::crc32c(&out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -51,16 +58,23 @@ impl State {
         }
         let mut fields = Fields::new(body);
         match fields.u32() {
-            Ok(FORMAT) => Self::decode_fields(fields).map_err(|Malformed| "the home's state is malformed".to_owned()),
-            Ok(got) => Err(format!("the home's state is in format {got}, this program knows formats up to {FORMAT}")),
+            Ok(format @ (FORMAT | FORMAT_WITH_ASIDE)) => {
+                Self::decode_fields(format, fields).map_err(|Malformed| "the home's state is malformed".to_owned())
+            }
+            Ok(got) => Err(format!(
+                "the home's state is in format {got}, this program knows formats up to {FORMAT_WITH_ASIDE}"
+            )),
             Err(Malformed) => Err("the home's state is empty".to_owned()),
         }
     }
 
-    fn decode_fields(mut fields: Fields) -> Result<Self, Malformed> {
+    fn decode_fields(format: u32, mut fields: Fields) -> Result<Self, Malformed> {
         let (digest, installs, pages) = (fields.u32()?, fields.u64()?, fields.u64()?);
         let durable = fields.u64()?;
-        let checkpoint = checkpoint::decode(&mut fields)?;
+        let mut checkpoint = checkpoint::decode(&mut fields)?;
+        if format == FORMAT_WITH_ASIDE {
+            checkpoint.aside = checkpoint::decode_aside(&mut fields)?;
+        }
         fields.end()?;
         Ok(Self { digest, installs, pages, durable, checkpoint })
     }

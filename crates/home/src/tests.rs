@@ -6,8 +6,8 @@ use bytes::Bytes;
 use protocol::Advance;
 use std::fmt::Write;
 use std::sync::Arc;
-use store::{Checkpoint, ClientOutcomes, HomeImage};
-use types::{ClientId, PageId, Version};
+use store::{Checkpoint, ClientOutcomes, HomeImage, SetAside};
+use types::{ClientId, PageId, SlotChange, Version};
 use vfs::memory::{Fault, Memory};
 
 const CACHE_BYTES: usize = 1 << 20;
@@ -34,7 +34,7 @@ fn batch(pages: u32, version: u64) -> (Vec<HomeImage>, Checkpoint) {
 }
 
 fn version(home: &dyn Home, number: u32) -> Option<Version> {
-    home.read(&[PageId::new(1, number)]).unwrap()[0].1.as_ref().map(|(version, _)| *version)
+    home.read(&[PageId::new(1, number)]).unwrap()[0].1.as_ref().unwrap().as_ref().map(|(version, _)| *version)
 }
 
 #[test]
@@ -86,8 +86,13 @@ fn hex(bytes: &[u8]) -> String {
 fn a_checkpoint() {
     let advance = Advance { page: PageId::new(1, 2), prev: Version(3), version: Version(4) };
     let outcomes = ClientOutcomes { client: ClientId(5), answered: 6, committed: vec![(7, vec![advance])] };
-    let checkpoint =
-        Checkpoint { applied: Version(8), forgotten: Version(9), next_pages: vec![(1, 10)], outcomes: vec![outcomes] };
+    let checkpoint = Checkpoint {
+        applied: Version(8),
+        forgotten: Version(9),
+        next_pages: vec![(1, 10)],
+        outcomes: vec![outcomes],
+        ..Checkpoint::default()
+    };
     let state = State { digest: 11, installs: 12, pages: 13, durable: 14, checkpoint };
     let bytes = state.encode();
     assert_eq!(State::decode(&Bytes::from(bytes.clone())), Ok(state));
@@ -96,6 +101,27 @@ fn a_checkpoint() {
         "010000000b0000000c000000000000000d000000000000000e00000000000000080000000000000009000000000000000100000001000000\
          010000000a00000005000000000000000600000000000000010000000000000007000000000000000100000000000000020000000100000003\
          000000000000000400000000000000a0f6bd5a"
+    );
+    for len in 0..bytes.len() {
+        assert!(State::decode(&Bytes::copy_from_slice(&bytes[..len])).is_err());
+    }
+}
+
+#[test]
+fn changes_that_were_set_aside() {
+    let changes =
+        vec![SlotChange { slot: 3, value: Some(Bytes::from_static(b"kept")) }, SlotChange { slot: 4, value: None }];
+    let aside = vec![SetAside { page: PageId::new(1, 2), version: Version(8), changes }];
+    let checkpoint = Checkpoint { applied: Version(9), aside, ..Checkpoint::default() };
+    let state = State { digest: 11, installs: 12, pages: 13, durable: 14, checkpoint };
+    let bytes = state.encode();
+    assert_eq!(State::decode(&Bytes::from(bytes.clone())), Ok(state));
+    let body = &hex(&bytes)[..2 * (bytes.len() - 4)];
+    assert_eq!(
+        body,
+        "020000000b0000000c000000000000000d000000000000000e00000000000000090000000000000000000000000000000000000000000000\
+         0100000000000000020000000100000008000000000000000200000000000000030000000400000\
+         06b65707404000000ffffffff"
     );
     for len in 0..bytes.len() {
         assert!(State::decode(&Bytes::copy_from_slice(&bytes[..len])).is_err());

@@ -175,7 +175,7 @@ fn an_old_session_cannot_be_replayed() {
     let mut old = Raw::connect(server.address);
     old.send(&hello(ClientId(7), 4));
     assert_eq!(old.goodbye().0, "superseded");
-    new.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
+    new.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
     assert!(matches!(new.next(), Some(ToClient::Rejoined(_))), "the newer session lives");
     let mut newer = Raw::greet(server.address, ClientId(7), 6);
     assert_eq!(new.goodbye().0, "superseded");
@@ -196,7 +196,13 @@ fn a_peer_that_asks_and_never_listens_is_given_up() {
     withstands("too_much", |server| {
         put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
+        raw.send(&ToServer::Rejoin(Rejoin {
+            horizon: Version(0),
+            pages: vec![],
+            grants: vec![],
+            last: true,
+            missed: 0,
+        }));
         let fetch = frame(&ToServer::Fetch(Fetch {
             pages: vec![ObjectId::root(0).page],
             at_least: Version(0),

@@ -36,7 +36,7 @@ fn group() -> (At<Store>, At<Redirector>, SocketAddr) {
 }
 
 fn rejoin(horizon: Version, pages: Vec<Held>, grants: Vec<PageRange>, last: bool) -> ToServer {
-    ToServer::Rejoin(Rejoin { horizon, pages, grants, last })
+    ToServer::Rejoin(Rejoin { horizon, pages, grants, last, missed: 0 })
 }
 
 fn commit(evidence: Version, written: u16) -> ToServer {

@@ -56,12 +56,13 @@ impl<const N: usize> Metrics<N> {
 pub type Described<'a> = (&'a str, &'a str, &'a [Column]);
 
 /// All tables, in the order in which they are told.
-pub fn all() -> [Described<'static>; 10] {
+pub fn all() -> [Described<'static>; 11] {
     [
         STORE.described(),
         SPACES.described(),
         SESSIONS.described(),
         REFUSALS.described(),
+        DAMAGED_PAGES.described(),
         REDIRECTOR.described(),
         MEMBERS.described(),
         COUNTS.described(),
@@ -72,7 +73,7 @@ pub fn all() -> [Described<'static>; 10] {
 }
 
 /// The store.
-pub const STORE: Metrics<13> = Metrics {
+pub const STORE: Metrics<15> = Metrics {
     name: "store",
     what: "the store of the process",
     columns: [
@@ -89,6 +90,12 @@ pub const STORE: Metrics<13> = Metrics {
         column("mob_bytes", "bytes", "committed changes that are not home"),
         column("cache_bytes", "bytes", "images of pages kept in memory"),
         column("recovered_commits", "total", "commits found in the log when the store was opened"),
+        column(
+            "commits_gone",
+            "now",
+            "commits that clients had heard of before the store was restored to an older state",
+        ),
+        column("pages_damaged", "total", "pages that could not be read since the start; `damaged_pages` lists them"),
     ],
 };
 
@@ -129,6 +136,13 @@ pub const REFUSALS: Metrics<2> = Metrics {
     name: "refusals",
     what: "a reason for which commits were refused (docs/refusals.md)",
     columns: [column("reason", "name", "the reason"), column("count", "total", "commits refused for it")],
+};
+
+/// Pages that cannot be read.
+pub const DAMAGED_PAGES: Metrics<2> = Metrics {
+    name: "damaged_pages",
+    what: "a page that could not be read since the start, one of the first 100 (docs/formats.md, *Damage*)",
+    columns: [column("page", "name", "the space and the number of the page"), column("why", "text", "the damage")],
 };
 
 /// The redirector.

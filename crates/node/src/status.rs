@@ -1,6 +1,6 @@
 //! The status of a node for an operator: its roles' own words, as tables that name their columns.
 
-use crate::metrics::{CLIENT, COUNTS, MEMBERS, REDIRECTOR, REFUSALS, SESSIONS, SPACES, STORE};
+use crate::metrics::{CLIENT, COUNTS, DAMAGED_PAGES, MEMBERS, REDIRECTOR, REFUSALS, SESSIONS, SPACES, STORE};
 use alloc::format;
 use client::Client;
 use protocol::{Cell, Leader, Table};
@@ -16,8 +16,11 @@ const _: () = assert!(
 );
 const _: () = assert!(MEMBERS.columns.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);
 
+/// The damaged pages that a status lists: more of them say no more of the disk.
+const DAMAGED_PAGES_TOLD_MAX: usize = 100;
+
 /// How a store stands.
-pub(crate) fn store_tables(store: &Store) -> [Table; 4] {
+pub(crate) fn store_tables(store: &Store) -> [Table; 5] {
     let (status, stats) = (store.status(), store.stats());
     let facts = [
         ("applied", status.applied.0.into()),
@@ -33,11 +36,15 @@ pub(crate) fn store_tables(store: &Store) -> [Table; 4] {
         ("mob_bytes", stats.mob_bytes.into()),
         ("cache_bytes", stats.cache_bytes.into()),
         ("recovered_commits", stats.recovered_commits.into()),
+        ("commits_gone", stats.commits_gone.into()),
+        ("pages_damaged", stats.pages_damaged.into()),
     ];
     let sessions = status.sessions.into_iter().map(|session| session_row(status.applied, session));
     let refusals = status.refusals.iter().map(|(&reason, &count)| [reason.into(), count.into()]);
     let spaces = status.spaces.into_iter().map(space_row);
-    [STORE.one(facts), SPACES.table(spaces), SESSIONS.table(sessions), REFUSALS.table(refusals)]
+    let damaged = status.damaged.into_iter().take(DAMAGED_PAGES_TOLD_MAX);
+    let damaged = DAMAGED_PAGES.table(damaged.map(|(page, why)| [format!("{page}").into(), why.into()]));
+    [STORE.one(facts), SPACES.table(spaces), SESSIONS.table(sessions), REFUSALS.table(refusals), damaged]
 }
 
 fn space_row(SpaceStatus { space, pages, is_leased }: SpaceStatus) -> [Cell; SPACES.columns.len()] {

@@ -4,7 +4,7 @@ use core::fmt;
 use database::Cure;
 use std::time::Duration;
 use types::limits::OBJECT_BYTES_MAX;
-use types::{GoodbyeReason, ObjectId, Refusal, TxnId};
+use types::{GoodbyeReason, ObjectId, PageId, Refusal, TxnId};
 
 pub use types::Caller;
 
@@ -100,6 +100,17 @@ pub enum Error {
         /// The damage.
         what: &'static str,
     },
+    /// The store cannot read a page of its home, because the file is damaged there. Only this operation has failed. The
+    /// transaction can use objects of other pages.
+    #[non_exhaustive]
+    PageDamaged {
+        /// The page.
+        page: PageId,
+        /// The damage, and the file that has it.
+        what: String,
+    },
+    /// The store was opened to be read only, see [`crate::Builder::read_only`].
+    ReadOnly,
     /// A store could not be opened, or a server not be reached.
     Open(String),
     /// The store has no space of this name, and it was not to be made.
@@ -211,6 +222,8 @@ impl From<database::Error> for Error {
             Below::Ended => Self::Ended,
             Below::TransactionTooLarge => Self::TransactionTooLarge,
             Below::StoreFull => Self::StoreFull,
+            Below::ReadOnly => Self::ReadOnly,
+            Below::PageDamaged { page, what } => Self::PageDamaged { page, what },
             Below::Unreachable => Self::Unreachable,
             Below::Refused(it) => Self::Refused(it),
             Below::Stopped(it) => Self::Stopped(it),
@@ -231,6 +244,8 @@ impl Error {
         use database::Error as Below;
         Some(match self {
             Self::Doomed => Below::Doomed,
+            Self::ReadOnly => Below::ReadOnly,
+            Self::PageDamaged { page, what } => Below::PageDamaged { page: *page, what: what.clone() },
             Self::Nested => Below::Nested,
             Self::Closed => Below::Closed,
             Self::Forked => Below::Forked,

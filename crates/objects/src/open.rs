@@ -213,6 +213,26 @@ impl Builder {
         self
     }
 
+    /// Whether the directory of [`Builder::open`] is only read, so that it may lie on a file system that cannot be
+    /// written. The log is recovered in memory, and changes fail as [`crate::Error::ReadOnly`]. Several processes can
+    /// read a directory at the same time, and no process can write to it then.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let dir = std::env::temp_dir().join(format!("thorp-doc-read-only-{}", std::process::id()));
+    /// # thorp::Db::open(&dir)?.close()?;
+    /// let db = thorp::Db::builder().read_only(true).open(&dir)?;
+    /// let error = db.transact(|tx| tx.create(thorp::Anywhere, &1_u8)).unwrap_err();
+    /// assert!(matches!(error, thorp::Error::ReadOnly));
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.config.disk.read_only = read_only;
+        self
+    }
+
     /// How long [`Builder::connect`] goes on trying when nobody answers. Not at all by default: once, and it fails.
     pub fn connect_within(mut self, within: Duration) -> Self {
         self.config.connect_within = within;

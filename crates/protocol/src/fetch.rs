@@ -1,5 +1,6 @@
 //! How pages reach a cache, and how a cache tells that it let them go.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use types::{PageId, SlotNo, Version};
@@ -46,15 +47,18 @@ pub struct Page {
     pub image: Bytes,
 }
 
-/// A page that was to be prefetched was left out: the asker does not become its holder. A session that held it before
-/// goes on holding it. To a group, also one that somebody waits for: it is none that exists, and the group holds too
-/// many of those.
+/// A page is not sent: the asker does not become its holder. A session that held it before goes on holding it.
+///
+/// It was asked for ahead; or it is damaged in the store, and `damage` says so if a transaction waits for it. A group gets
+/// this answer also for a page that does not exist, if it holds too many of those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The page.
     pub page: PageId,
     /// The number of the fetch that this answers.
     pub number: u64,
+    /// Why the store cannot read the page, for a person; `None` if it was left out for another reason.
+    pub damage: Option<String>,
 }
 
 /// Pages that the sender no longer holds, and of which it has no fetch outstanding.

@@ -63,4 +63,4 @@ pub use status::{AskStatus, Cell, Status, Table};
 pub use watch::WATCH;
 
 /// The oldest and the newest protocol that this code speaks.
-pub const PROTOCOL: (u16, u16) = (4, 4);
+pub const PROTOCOL: (u16, u16) = (5, 5);

@@ -46,6 +46,14 @@ impl Lineage {
         self.0.iter().any(|&(known, _)| known == life)
     }
 
+    /// Returns the count at which the store parted from another of these lineages: the store has not seen later commits of
+    /// the other. If the two have no life in common, that is where the store's latest life began.
+    pub fn parted_from(&self, other: &Self) -> Version {
+        let latest_common = self.0.iter().rposition(|&(life, _)| other.knows(life));
+        let next = latest_common.map_or(self.0.last(), |at| self.0.get(at + 1));
+        next.map_or(Version(u64::MAX), |&(_, began)| began)
+    }
+
     /// Whether the store goes on from where one was who has heard of its changes through `heard`, in this life or before.
     pub fn continues(&self, life: Life, heard: Version) -> bool {
         let Some(at) = self.0.iter().position(|&(known, _)| known == life) else { return false };
@@ -79,6 +87,10 @@ mod tests {
         }
         assert!(!store.continues(B, Version(141)), "nobody can have heard that");
         assert_eq!(copy.current(), Some(D));
+        assert_eq!(copy.parted_from(&store), Version(80));
+        assert_eq!(copy.with(C, Version(95)).parted_from(&at_first), Version(80), "restarts since do not count");
+        assert_eq!(Lineage::default().with(D, Version(7)).parted_from(&store), Version(7), "nothing in common");
+        assert_eq!(store.parted_from(&store), Version(u64::MAX));
     }
 
     #[test]

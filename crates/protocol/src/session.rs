@@ -172,11 +172,14 @@ pub struct Rejoin {
     pub grants: Vec<PageRange>,
     /// Whether this is all.
     pub last: bool,
+    /// The number of commits that the client has seen and this store has not, because it was restored to an older state.
+    /// It is for the store's operators: the client itself begins with an empty cache.
+    pub missed: u64,
 }
 
 impl Rejoin {
     /// All that a client holds, in as many messages as it takes.
-    pub fn split(horizon: Version, pages: &[Held], grants: &[PageRange], limits: &Limits) -> Vec<Self> {
+    pub fn split(horizon: Version, pages: &[Held], grants: &[PageRange], missed: u64, limits: &Limits) -> Vec<Self> {
         let most = limits.pages_per_message;
         let messages = pages.len().max(grants.len()).div_ceil(most).max(1);
         let (mut pages, mut grants) = (pages.chunks(most), grants.chunks(most));
@@ -185,6 +188,7 @@ impl Rejoin {
             pages: pages.next().unwrap_or_default().to_vec(),
             grants: grants.next().unwrap_or_default().to_vec(),
             last: message == messages,
+            missed,
         };
         (1..=messages).map(&mut next).collect()
     }
@@ -224,7 +228,7 @@ mod tests {
         let pages: Vec<_> = (0..=PAGES_PER_MESSAGE_MAX as u32).map(held).collect();
         let grants = [PageRange { first: PageId::new(2, 0), count: 1 }];
         let all = |pages: &[Held]| {
-            let messages = Rejoin::split(Version(7), pages, &grants, &Limits::SHIPPED);
+            let messages = Rejoin::split(Version(7), pages, &grants, 0, &Limits::SHIPPED);
             messages.iter().map(|one| (one.pages.len(), one.grants.len(), one.last)).collect::<Vec<_>>()
         };
         assert_eq!(all(&[]), [(0, 1, true)]);

@@ -209,7 +209,7 @@ impl Redirector {
         });
         self.find_sources(now, wants.collect());
         for page in left_out {
-            self.reply(from, LeftOut { page, number });
+            self.reply(from, LeftOut { page, number, damage: None });
         }
         Ok(())
     }
@@ -244,6 +244,9 @@ impl Redirector {
     /// one that may have it: taken off the page it would not hear of its changes.
     pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
         let page = left_out.page;
+        if let Some(why) = &left_out.damage {
+            return self.is_damaged(page, why);
+        }
         if self.fetches.must_come(page) {
             return self.has_too_many_absent(now, page);
         }
@@ -251,19 +254,40 @@ impl Redirector {
         let must_come = |want: &Want| want.is_demand || self.may_have_come(want);
         let (awaited, prefetch): (Vec<_>, Vec<_>) = under_way.wants.into_iter().partition(must_come);
         for want in prefetch {
-            let is_granted = |client| self.grants.is_of(client, page) && !self.config.broken.is(Rule::ListGranted);
-            // It may have been granted the page since it asked: then it holds it, and is told of its changes.
-            if !want.is_held && !self.members.client(want.session).is_some_and(is_granted) {
-                self.holders.release(page, want.session);
-            }
+            self.unlist_left_out(&want);
             self.members.has_answered(want.session);
-            self.reply(want.session, LeftOut { page, number: want.number });
+            self.reply(want.session, LeftOut { page, number: want.number, damage: None });
         }
         self.lease.answered(page, self.trunk.horizon());
         // No release: should the page just have been granted to one of us, we would take that back.
         self.ask_store(now, awaited);
         if self.is_unheld(page) {
             self.lease.was_left_out(page);
+        }
+    }
+
+    /// The store cannot read the page: all members that wait for it get the error. A member that may already have it from
+    /// a peer stays listed, so that it receives changes.
+    fn is_damaged(&mut self, page: PageId, why: &str) {
+        let Some(under_way) = self.fetches.arrive(page) else { return };
+        for want in under_way.wants {
+            if !self.may_have_come(&want) {
+                self.unlist_left_out(&want);
+            }
+            self.members.has_answered(want.session);
+            self.reply(want.session, LeftOut { page, number: want.number, damage: Some(why.into()) });
+        }
+        self.lease.answered(page, self.trunk.horizon());
+        if self.is_unheld(page) {
+            self.lease.was_left_out(page);
+        }
+    }
+
+    /// The member does not get the page. If it was granted the page since it asked, it holds the page and stays listed.
+    fn unlist_left_out(&mut self, want: &Want) {
+        let is_granted = |client| self.grants.is_of(client, want.page) && !self.config.broken.is(Rule::ListGranted);
+        if !want.is_held && !self.members.client(want.session).is_some_and(is_granted) {
+            self.holders.release(want.page, want.session);
         }
     }
 

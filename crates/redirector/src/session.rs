@@ -64,6 +64,7 @@ impl Redirector {
         if let Err(Goodbye { reason, text }) = self.trunk.up.continues(&welcome)
             && !self.config.broken.is(Rule::KnowLineage)
         {
+            self.trunk.up.has_parted(&welcome);
             return self.begin_anew(now, reason, text);
         }
         self.trunk.welcomed(welcome);
@@ -98,7 +99,7 @@ impl Redirector {
         pages.dedup();
         let pages: Vec<_> = pages.into_iter().map(|page| Held { page, version: Version::ZERO }).collect();
         let grants = self.grants.all();
-        for rejoin in Rejoin::split(horizon, &pages, &grants, &self.config.limits) {
+        for rejoin in Rejoin::split(horizon, &pages, &grants, self.trunk.up.missed(), &self.config.limits) {
             self.send_to_store(now, rejoin);
         }
     }

@@ -88,7 +88,7 @@ fn of_member() -> impl Strategy<Value = ToServer> {
     prop_oneof![
         3 => hello,
         3 => (version(), held(), ranges(), any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last })),
+            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last, missed: 0 })),
         4 => (pages(), version(), 0..3u64)
             .prop_map(|(pages, at_least, number)| ToServer::Fetch(Fetch { pages, at_least, number, follow: None })),
         2 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
@@ -130,7 +130,7 @@ fn of_store() -> impl Strategy<Value = ToClient> {
         }),
         2 => (version(), vec(notice(), 0..3)).prop_map(|(through, items)| ToClient::Notices(Notices { through, items })),
         3 => fetched().prop_map(ToClient::Page),
-        1 => page().prop_map(|page| ToClient::LeftOut(LeftOut { page, number: 0 })),
+        1 => page().prop_map(|page| ToClient::LeftOut(LeftOut { page, number: 0, damage: None })),
         2 => (txn(), vec(advance, 0..2)).prop_map(|(txn, pages)| {
             ToClient::CommitReply(CommitReply { txn, outcome: Outcome::Committed { pages } })
         }),
@@ -212,7 +212,7 @@ fn ready() -> Vec<Event> {
     ];
     for member in 0..3 {
         let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client: ClientId(member), epoch: 0 };
-        let rejoin = Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true };
+        let rejoin = Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 };
         events.extend([
             Event::Connect(member),
             Event::Says(member, ToServer::Hello(hello)),

@@ -48,7 +48,7 @@ fn greet(redirector: &mut Redirector, session: u64, client: u64) -> SessionId {
 /// A member that brings `count` pages at version 5.
 fn bring(redirector: &mut Redirector, session: SessionId, horizon: Version, count: u32) {
     let pages: Vec<_> = (0..count).map(|number| Held { page: PageId::new(0, number), version: Version(5) }).collect();
-    for rejoin in Rejoin::split(horizon, &pages, &[], &Limits::SHIPPED) {
+    for rejoin in Rejoin::split(horizon, &pages, &[], 0, &Limits::SHIPPED) {
         redirector.handle(NOW, session, ToServer::Rejoin(rejoin));
     }
 }
@@ -104,7 +104,8 @@ fn ended(redirector: &mut Redirector) -> Vec<GoodbyeReason> {
 
 #[test]
 fn a_rejoin_is_bounded_over_all_its_messages() {
-    let unfinished = |grants| ToServer::Rejoin(Rejoin { horizon: Version(5), pages: vec![], grants, last: false });
+    let unfinished =
+        |grants| ToServer::Rejoin(Rejoin { horizon: Version(5), pages: vec![], grants, last: false, missed: 0 });
     let empty = |space| move |number| PageRange { first: PageId::new(space, number), count: 0 };
     let claiming = |space| unfinished((0..PAGES_PER_MESSAGE_MAX as u32).map(empty(space)).collect());
     // While the store is not reached what a member brings is kept.

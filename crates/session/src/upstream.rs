@@ -55,6 +55,7 @@ pub struct Upstream<E> {
     lineage: Lineage,
     horizon: Version,
     named: Version,
+    missed: u64,
     pulse: Pulse,
     piggyback_at: Option<Time>,
 }
@@ -69,6 +70,7 @@ impl<E> Default for Upstream<E> {
             lineage: Lineage::default(),
             horizon: Version::ZERO,
             named: Version::ZERO,
+            missed: 0,
             pulse: Pulse::default(),
             piggyback_at: None,
         }
@@ -144,6 +146,17 @@ impl<E> Upstream<E> {
         self.phase = Phase::Over(why);
     }
 
+    /// The store that has answered was restored to an older state. Keeps the number of its missing commits for the rejoin.
+    pub fn has_parted(&mut self, welcome: &Welcome) {
+        let parted = welcome.lineage.parted_from(&self.lineage);
+        self.missed = self.missed.max(self.named().0.saturating_sub(parted.0));
+    }
+
+    /// Returns the number of commits that this end has seen and the store has not; zero once the store knows it.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
     /// The knowledge is of another store: the next session begins with nothing.
     pub fn forget_store(&mut self) {
         (self.cluster, self.lineage) = (None, Lineage::default());
@@ -181,6 +194,7 @@ impl<E> Upstream<E> {
     /// The comparison of what this end holds is over.
     pub fn joined(&mut self, now: Time) {
         self.phase = Phase::Live;
+        self.missed = 0;
         self.pulse.pinged(now);
     }
 

@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Sends what may leave now, or has it read first.
-    fn send_queued(&mut self, session: SessionId) {
+    pub(crate) fn send_queued(&mut self, session: SessionId) {
         let (most, mut read) = (self.config.limits.ahead_bytes, Vec::new());
         while let Some(queue) = self.sessions.ahead(session)
             && let Some(ahead) = queue.next(most)

@@ -5,6 +5,7 @@ use crate::queue::Ahead;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use protocol::{Fetch, Follow, Goodbye, LeftOut, Page, Released, ToClient};
 use types::limits::PAGES_PER_MESSAGE_MAX;
@@ -52,7 +53,7 @@ impl Store {
             self.serve(from, &fetch);
         }
         for page in left_out {
-            self.reply(from, LeftOut { page, number }, None);
+            self.reply(from, LeftOut { page, number, damage: None }, None);
         }
         Ok(())
     }
@@ -116,14 +117,18 @@ impl Store {
         let Some((&first, others)) = fetch.pages.split_first() else { return };
         let behind = if let Some(image) = self.master.image(first) {
             self.send_first(session, number, first, &image, follow)
+        } else if self.master.damage(first).is_some() {
+            self.answer_damaged(session, number, first);
+            Vec::new()
         } else {
             self.master.read([(first, Waiter::Fetch(session, number, follow))], &mut self.out);
             Vec::new()
         };
         let mut ahead = Vec::with_capacity(others.len() + behind.len());
         for &page in others {
-            if !self.grants.counts(page) || bytes > self.config.limits.answer_bytes {
-                self.answer(session, LeftOut { page, number });
+            let is_damaged = self.master.damage(page).is_some();
+            if is_damaged || !self.grants.counts(page) || bytes > self.config.limits.answer_bytes {
+                self.answer(session, LeftOut { page, number, damage: None });
                 continue;
             }
             let page_bytes = self.master.image_bytes_bound(page);
@@ -208,7 +213,13 @@ impl Store {
         }
     }
 
-    fn answer(&mut self, session: SessionId, message: impl Into<ToClient>) {
+    /// Answers a session that waits for a damaged page.
+    pub(crate) fn answer_damaged(&mut self, session: SessionId, number: u64, page: PageId) {
+        let damage = self.master.damage(page).map(String::from);
+        self.answer(session, LeftOut { page, number, damage });
+    }
+
+    pub(crate) fn answer(&mut self, session: SessionId, message: impl Into<ToClient>) {
         if let Some(outstanding) = self.sessions.fetches(session) {
             *outstanding = outstanding.saturating_sub(1);
             self.reply(session, message, None);

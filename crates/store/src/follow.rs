@@ -102,6 +102,10 @@ impl Store {
     fn may_follow(&self, session: SessionId, page: PageId) -> bool {
         let is_held = self.master.holds(page, session) && !self.config.broken.is(Rule::FollowUnheld);
         let has_room = self.sessions.state(session).is_some_and(|state| state.following < WAITING_MAX);
-        !is_held && has_room && self.grants.counts(page) && !self.master.is_empty(page)
+        !is_held
+            && has_room
+            && self.grants.counts(page)
+            && !self.master.is_empty(page)
+            && self.master.damage(page).is_none()
     }
 }

@@ -27,6 +27,7 @@
 //! | `watch` | watchers, which hear of each change before it is visible |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
+//! | `damage` | pages that cannot be read, and what was committed to them |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
 //! | `work`, `outputs` | what the driver does for all this, and in what order |
 #![no_std]
@@ -37,6 +38,7 @@ mod admission;
 mod ahead;
 mod clients;
 mod coordinator;
+mod damage;
 mod ending;
 mod fetch;
 mod follow;
@@ -102,7 +104,7 @@ use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId,
 pub use types::{Position, SessionId};
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened,
-    Record,
+    Record, SetAside,
 };
 use writeback::WriteBack;
 
@@ -245,6 +247,11 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Commits found in the log at the start.
     pub recovered_commits: u64,
+    /// Commits that a client or a redirector has seen and this store has not, because it was restored to an older state:
+    /// the greatest number reported since the start.
+    pub commits_gone: u64,
+    /// Pages that could not be read since the start.
+    pub pages_damaged: u64,
 }
 
 impl Store {
@@ -272,7 +279,7 @@ impl Store {
             coordinator: Coordinator::default(),
             sequencer: Sequencer::default(),
             log: Log::new(log_bytes_free),
-            master: Master::new(&config, &pages),
+            master: Master::new(&config, &pages, checkpoint.aside),
             writeback: WriteBack::new(),
             outcomes: Outcomes::restore(checkpoint.outcomes, checkpoint.forgotten, config.limits),
             grants,
@@ -347,12 +354,13 @@ impl Store {
             DiskDone::Grown { log_bytes_free } => self.log.grown(log_bytes_free),
             DiskDone::Pages(pages) => {
                 for (page, found) in pages {
-                    let waiters = self.master.has_read(page, found, &mut self.out);
-                    for waiter in waiters {
-                        self.has_read(now, page, waiter);
+                    match self.master.has_read(page, found, &mut self.out) {
+                        Ok(waiters) => waiters.into_iter().for_each(|waiter| self.has_read(now, page, waiter)),
+                        Err(why) => self.is_damaged(now, page, why),
                     }
                 }
             }
+            DiskDone::Damaged(page, why) => self.is_damaged(now, page, why),
             DiskDone::Installed => self.installed(),
             DiskDone::HomeFull => self.home_full(now),
         }
@@ -411,6 +419,7 @@ impl Store {
             pages_spare: self.grants.spare_count() as u64,
             mob_bytes: self.master.mob().bytes() as u64,
             cache_bytes: self.master.cache_bytes() as u64,
+            pages_damaged: self.master.damaged().count() as u64,
             ..self.stats
         }
     }

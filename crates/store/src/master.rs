@@ -3,7 +3,8 @@
 //! 1. A page is its home image with the MOB laid over it.
 //! 2. Deltas are applied in the order of their counts, each once: one at or below the page's home version is there
 //!    already.
-//! 3. No page passes its size limit: what a delta may add is bounded before it is logged, and computed where the bound
+//! 3. A page whose home image cannot be read takes no more changes. Its earlier changes are set aside (see `damage`).
+//! 4. No page passes its size limit: what a delta may add is bounded before it is logged, and computed where the bound
 //!    is not enough, so that applying it cannot fail.
 
 use crate::images::{Images, Waiter};
@@ -12,7 +13,10 @@ use crate::outputs::Outputs;
 use crate::ticket::Ticket;
 use crate::validate::{Locks, Stale, Verdict, image_bytes_bound};
 use crate::writeback::Installed;
-use crate::{Config, HomePage, Position, SessionId};
+use crate::{Config, HomePage, Position, SessionId, SetAside};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
@@ -47,15 +51,19 @@ pub(crate) struct Master {
     recent: Recent,
     locks: Locks,
     directory: Directory<SessionId>,
+    /// The pages whose home image cannot be read, and why. A page stays here until the restart.
+    damaged: BTreeMap<PageId, String>,
+    /// Dirty changes that were set aside.
+    aside: BTreeMap<PageId, SetAside>,
     broken: Broken,
 }
 
 impl Master {
-    pub(crate) fn new(config: &Config, home: &[HomePage]) -> Self {
+    pub(crate) fn new(config: &Config, home: &[HomePage], aside: Vec<SetAside>) -> Self {
         let state = |page: &HomePage| {
             (page.page, PageState { version: page.version, home: page.version, home_bytes: page.bytes })
         };
-        Self {
+        let mut master = Self {
             table: home.iter().map(state).collect(),
             applied: Version::ZERO,
             resumed: Version::ZERO,
@@ -64,8 +72,20 @@ impl Master {
             recent: Recent::new(config.recent_limit),
             locks: Locks::default(),
             directory: Directory::default(),
+            damaged: BTreeMap::new(),
+            aside: BTreeMap::new(),
             broken: config.broken,
-        }
+        };
+        aside.into_iter().for_each(|aside| master.take_aside(aside));
+        master
+    }
+
+    /// Changes that an earlier process set aside wait for write-back again: the image may be readable by now.
+    fn take_aside(&mut self, aside: SetAside) {
+        let SetAside { page, version, ref changes } = aside;
+        self.table.entry(page).or_default().version = version;
+        self.mob.apply(Position(0), version, &Delta { page, changes: changes.clone() });
+        self.aside.insert(page, aside);
     }
 
     /// Everything through this count was applied before the restart. Earlier changes are not known slot by slot, so
@@ -162,6 +182,9 @@ impl Master {
         if !stale.is_empty() {
             return Verdict::Refused(Refusal::Stale(stale));
         }
+        if let Some(delta) = request.writes.iter().find(|delta| self.damaged.contains_key(&delta.page)) {
+            return Verdict::Refused(Refusal::PageDamaged(delta.page));
+        }
         if !self.broken.is(Rule::PrepareLocks) && self.locks.conflict(request) {
             return Verdict::Met;
         }
@@ -195,7 +218,8 @@ impl Master {
     pub(crate) fn replay(&mut self, position: Position, version: Version, deltas: &[Delta]) {
         for delta in deltas {
             let state = self.table.entry(delta.page).or_default();
-            if version > state.home {
+            let aside = self.aside.get(&delta.page).map_or(Version::ZERO, |aside| aside.version);
+            if version > state.home.max(aside) {
                 state.version = version;
                 self.mob.apply(position, version, delta);
             }
@@ -237,24 +261,72 @@ impl Master {
         self.images.wait(waiters, out);
     }
 
-    /// The home has answered. Gives the waiters for the page, which find it in memory now. An answer from before the
-    /// last install is not the page any more: it is read again.
-    pub(crate) fn has_read(&mut self, page: PageId, found: Option<(Version, Bytes)>, out: &mut Outputs) -> Vec<Waiter> {
-        let home = self.table.get(&page).map_or(Version::ZERO, |state| state.home);
-        let waiters = self.images.take_waiters(page);
-        let (version, image) = found.expect("the home has what was installed in it");
-        if version < home {
-            self.images.wait(waiters.into_iter().map(|waiter| (page, waiter)), out);
-            return Vec::new();
+    /// The home has answered. Gives the waiters for the page, which find it in memory now, or what is wrong with the
+    /// page. An answer from before the last install is not the page any more: it is read again.
+    pub(crate) fn has_read(
+        &mut self,
+        page: PageId,
+        found: Option<(Version, Bytes)>,
+        out: &mut Outputs,
+    ) -> Result<Vec<Waiter>, String> {
+        // Read again, it may be whole: but what was set aside since is missing in it.
+        if let Some(why) = self.damaged.get(&page) {
+            return Err(why.clone());
         }
-        let image = ObjectPage::parse(image).expect("the home answers with what was installed in it");
+        let home = self.table.get(&page).map_or(Version::ZERO, |state| state.home);
+        let (version, image) = found.ok_or_else(|| String::from("the page is missing in the page home"))?;
+        if version < home {
+            let waiters = self.images.take_waiters(page);
+            self.images.wait(waiters.into_iter().map(|waiter| (page, waiter)), out);
+            return Ok(Vec::new());
+        }
+        let image = ObjectPage::parse(image).map_err(|error| format!("the image in the page home: {error}"))?;
         self.images.insert(page, image);
-        waiters
+        Ok(self.images.take_waiters(page))
     }
 
-    /// A batch is home.
-    pub(crate) fn installed(&mut self, batch: &[Installed]) {
+    /// Notes that the home cannot read the page. Returns the waiters.
+    pub(crate) fn set_damaged(&mut self, page: PageId, why: String) -> Vec<Waiter> {
+        self.damaged.insert(page, why);
+        self.images.take_waiters(page)
+    }
+
+    /// Why the page cannot be read, if it cannot.
+    pub(crate) fn damage(&self, page: PageId) -> Option<&str> {
+        self.damaged.get(&page).map(String::as_str)
+    }
+
+    /// The pages that could not be read since the start, in order, and why.
+    pub(crate) fn damaged(&self) -> impl Iterator<Item = (PageId, &str)> {
+        self.damaged.iter().map(|(page, why)| (*page, why.as_str()))
+    }
+
+    /// Returns all dirty changes of a damaged page.
+    pub(crate) fn set_aside(&self, page: PageId) -> SetAside {
+        let before = self.aside.get(&page).map_or(&[][..], |aside| &aside.changes);
+        let mut changes: BTreeMap<_, _> = before.iter().map(|change| (change.slot, change.clone())).collect();
+        changes.extend(self.mob.changes(page).into_iter().map(|change| (change.slot, change)));
+        SetAside { page, version: self.version(page), changes: changes.into_values().collect() }
+    }
+
+    /// Returns the changes that are set aside after a batch that installs some pages and sets others aside.
+    pub(crate) fn aside_with(&self, installed: &[Installed], aside: &[SetAside]) -> Vec<SetAside> {
+        let mut all = self.aside.clone();
+        for Installed { page, .. } in installed {
+            all.remove(page);
+        }
+        all.extend(aside.iter().map(|aside| (aside.page, aside.clone())));
+        all.into_values().collect()
+    }
+
+    /// A batch was written back, together with changes that were set aside.
+    pub(crate) fn installed(&mut self, batch: &[Installed], aside: &[SetAside]) {
+        for aside in aside {
+            self.mob.installed(aside.page, aside.version);
+            self.aside.insert(aside.page, aside.clone());
+        }
         for Installed { page, version, image } in batch {
+            self.aside.remove(page);
             let state = self.table.get_mut(page).expect("what is installed was written");
             state.home = *version;
             state.home_bytes = image.len() as u32;

@@ -72,6 +72,7 @@ impl Store {
     /// A client tells what it still holds.
     pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: &Rejoin) -> Result<(), Goodbye> {
         self.check_rejoin(from, rejoin)?;
+        self.stats.commits_gone = self.stats.commits_gone.max(rejoin.missed);
         if let Some(resuming) = self.sessions.resuming(from) {
             resuming.horizon = rejoin.horizon;
             resuming.claimed.extend(&rejoin.grants);

@@ -2,9 +2,10 @@
 
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 use protocol::Leader;
-use types::{ClientId, Version};
+use types::{ClientId, PageId, Version};
 
 /// How a store stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Status {
     pub sessions: Vec<SessionStatus>,
     /// Refused commits since the start, by the reason's name.
     pub refusals: BTreeMap<&'static str, u64>,
+    /// The pages that could not be read since the start, in order, and why.
+    pub damaged: Vec<(PageId, String)>,
     /// Every space in which pages were granted, or that is leased, in the order of their numbers.
     pub spaces: Vec<SpaceStatus>,
 }
@@ -65,6 +68,7 @@ impl Store {
             pruned: self.master.pruned(),
             sessions: self.sessions.all().into_iter().filter_map(|session| self.session_status(session)).collect(),
             refusals: self.refusals.clone(),
+            damaged: self.master.damaged().map(|(page, why)| (page, String::from(why))).collect(),
             spaces: self.spaces().into_iter().map(|(space, pages)| self.space_status(space, pages)).collect(),
         }
     }

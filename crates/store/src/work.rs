@@ -4,10 +4,11 @@
 //! is a map of pages, installed in atomic batches together with a [`Checkpoint`]. `docs/formats.md` draws both to the
 //! byte; nothing here knows bytes.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::{Advance, Lineage};
-use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, Position, TxnId, Version};
+use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, Position, SlotChange, TxnId, Version};
 
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +100,20 @@ pub struct Checkpoint {
     pub outcomes: Vec<ClientOutcomes>,
     /// No commit with a higher count had its outcome forgotten before its client had it.
     pub forgotten: Version,
+    /// Changes to pages that cannot be read.
+    pub aside: Vec<SetAside>,
+}
+
+/// Changes to a page whose image in the home cannot be read. The checkpoint keeps them, so that the log can be freed. They
+/// are written back if the image can be read again after a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// The page.
+    pub page: PageId,
+    /// The page's version with these changes.
+    pub version: Version,
+    /// The slots that were changed, in order.
+    pub changes: Vec<SlotChange>,
 }
 
 /// The committed transactions of one client whose outcomes it may still ask for.
@@ -191,6 +206,8 @@ pub enum DiskDone {
     },
     /// Pages of the home; `None` for a page that was never installed.
     Pages(Vec<(PageId, Option<(Version, Bytes)>)>),
+    /// A page of the home cannot be read, and why. It answers for this page like [`DiskDone::Pages`].
+    Damaged(PageId, String),
     /// The batch is home.
     Installed,
     /// The disk has no room for the batch; nothing of it was installed.

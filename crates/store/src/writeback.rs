@@ -8,13 +8,15 @@
 //! 1. One batch at a time, atomic, with a checkpoint of the same moment.
 //! 2. A batch's commits have their counts in the log before it goes: a restart counts on from where the log or the
 //!    checkpoint ends, so the checkpoint must never be ahead of the log.
-//! 3. The log is freed only up to the oldest position that is still needed: by a delta that is not home, or by
+//! 3. Changes to a page that cannot be read are set aside with the checkpoint. They neither delay other pages nor keep the
+//!    log from being freed.
+//! 4. The log is freed only up to the oldest position that is still needed: by a delta that is not home, or by
 //!    anything that the last checkpoint does not cover.
 
 use crate::coordinator::Coordinator;
 use crate::images::Waiter;
 use crate::log::Log;
-use crate::{Checkpoint, DiskWork, HomeImage, Position, Store};
+use crate::{Checkpoint, DiskWork, HomeImage, Position, SetAside, Store};
 use alloc::vec::Vec;
 use core::time::Duration;
 use types::{Map, ObjectPage, PageId, Rule, Time, Version};
@@ -43,6 +45,8 @@ impl Installed {
 #[derive(Debug)]
 struct Batch {
     pages: Vec<Installed>,
+    /// Changes to pages that cannot be read.
+    aside: Vec<SetAside>,
     /// Everything before this position is in the checkpoint or in the MOB.
     covered: Position,
 }
@@ -50,7 +54,7 @@ struct Batch {
 #[derive(Debug)]
 enum Stage {
     Idle,
-    Reading { pages: Vec<PageId>, images: Map<PageId, ObjectPage> },
+    Reading { pages: Vec<PageId>, images: Map<PageId, ObjectPage>, damaged: Vec<PageId> },
     Logging { batch: Batch, checkpoint: Checkpoint, last: Position },
     Installing(Batch),
     Waiting { until: Time },
@@ -127,7 +131,8 @@ impl Store {
 
     /// Takes the oldest pages, and reads the home images that are not in memory.
     fn begin_batch(&mut self, now: Time) {
-        let pages = self.pick_pages();
+        let is_damaged = |page: &PageId| self.master.damage(*page).is_some();
+        let (damaged, pages) = self.pick_pages().into_iter().partition::<Vec<_>, _>(is_damaged);
         let mut images = Map::default();
         let mut missing = Vec::new();
         for &page in &pages {
@@ -138,7 +143,7 @@ impl Store {
                 None => missing.push((page, Waiter::WriteBack)),
             }
         }
-        self.writeback.stage = Stage::Reading { pages, images };
+        self.writeback.stage = Stage::Reading { pages, images, damaged };
         self.master.read(missing, &mut self.out);
         self.build_batch(now);
     }
@@ -154,6 +159,17 @@ impl Store {
         self.master.mob().oldest_pages().take_while(|page| fits(page)).collect()
     }
 
+    /// Takes a page that cannot be read out of the batch, and sets its changes aside.
+    pub(crate) fn is_damaged_in_batch(&mut self, now: Time, page: PageId) {
+        if let Stage::Reading { pages, damaged, .. } = &mut self.writeback.stage
+            && let Some(at) = pages.iter().position(|other| *other == page)
+        {
+            pages.remove(at);
+            damaged.push(page);
+            self.build_batch(now);
+        }
+    }
+
     /// A page of the batch has been read.
     pub(crate) fn has_read_for_batch(&mut self, now: Time, page: PageId) {
         let Some(image) = self.master.home_image(page) else { return };
@@ -165,7 +181,7 @@ impl Store {
 
     /// Once all home images are there: makes the pages as they are now, and logs the counts that they reflect.
     fn build_batch(&mut self, now: Time) {
-        let Stage::Reading { pages, images } = &self.writeback.stage else { return };
+        let Stage::Reading { pages, images, damaged } = &self.writeback.stage else { return };
         if images.len() < pages.len() {
             return;
         }
@@ -174,12 +190,14 @@ impl Store {
             version: self.master.version(page),
             image: self.master.lay_over(page, &images[&page]),
         };
-        let pages = pages.iter().map(as_now).collect();
+        let pages: Vec<_> = pages.iter().map(as_now).collect();
+        let aside: Vec<_> = damaged.iter().map(|&page| self.master.set_aside(page)).collect();
         self.log_counts();
         let last = self.log.last();
         self.log_life_again(now);
-        let batch = Batch { pages, covered: coverable(&self.coordinator, &self.log) };
-        self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), last };
+        let checkpoint = self.checkpoint(self.master.aside_with(&pages, &aside));
+        let batch = Batch { pages, aside, covered: coverable(&self.coordinator, &self.log) };
+        self.writeback.stage = Stage::Logging { batch, checkpoint, last };
         self.install();
     }
 
@@ -200,7 +218,7 @@ impl Store {
     /// The batch is home.
     pub(crate) fn installed(&mut self) {
         if let Stage::Installing(batch) = core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
-            self.master.installed(&batch.pages);
+            self.master.installed(&batch.pages, &batch.aside);
             self.pages_are_home(batch.pages.iter().map(|installed| installed.page));
             self.writeback.covered = batch.covered;
             self.writeback.home_full = false;
@@ -237,12 +255,13 @@ impl Store {
             && (at_rest || matches!(self.writeback.stage, Stage::Waiting { .. }))
     }
 
-    fn checkpoint(&self) -> Checkpoint {
+    fn checkpoint(&self, aside: Vec<SetAside>) -> Checkpoint {
         Checkpoint {
             applied: self.master.applied(),
             next_pages: self.grants.next_pages(),
             outcomes: self.outcomes.to_checkpoint(),
             forgotten: self.outcomes.forgotten(),
+            aside,
         }
     }
 }

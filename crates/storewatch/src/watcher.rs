@@ -269,7 +269,7 @@ impl Machine for Watcher {
         self.up.forget_store();
         let hello = self.up.open(now, self.client, WATCH);
         self.say(hello);
-        self.say(Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true });
+        self.say(Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 });
     }
 
     fn disconnected(&mut self, _: Time, _: Port) {

@@ -37,6 +37,8 @@ pub enum Refusal {
     TooLarge,
     /// The page is not one that was ever granted.
     NoSuchPage(PageId),
+    /// The store cannot read the page, so a change to it could not be written back.
+    PageDamaged(PageId),
     /// The session has too many requests outstanding.
     TooMany,
     /// The store is closing down.
@@ -56,6 +58,7 @@ impl Refusal {
             Self::PageFull(_) => "page_full",
             Self::TooLarge => "too_large",
             Self::NoSuchPage(_) => "no_such_page",
+            Self::PageDamaged(_) => "page_damaged",
             Self::TooMany => "too_many",
             Self::Closing => "closing",
             Self::Lapsed(_) => "lapsed",
@@ -69,6 +72,7 @@ impl Refusal {
             Self::StoreFull => Caller::MakeRoom,
             Self::TooLarge | Self::NoSuchPage(_) => Caller::Correct,
             Self::Closing => Caller::Reconnect,
+            Self::PageDamaged(_) => Caller::Repair,
         }
     }
 }
@@ -87,6 +91,11 @@ impl fmt::Display for Refusal {
                 write!(f, "the transaction writes more than {} bytes: split it", crate::limits::TXN_BYTES_MAX)
             }
             Self::NoSuchPage(page) => write!(f, "page {page} does not exist in this store"),
+            Self::PageDamaged(page) => write!(
+                f,
+                "page {page} is damaged in the store, so it takes no changes: copy out what is whole with \
+                 'thorp doctor --salvage', or restore the store from a copy"
+            ),
             Self::TooMany => write!(f, "too many requests of this client are outstanding"),
             Self::Closing => write!(f, "the store is closing down"),
             Self::Lapsed(_) => write!(f, "the store was started anew since it was asked to commit the transaction"),

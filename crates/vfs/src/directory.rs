@@ -3,7 +3,9 @@
 use crate::aligned::{Aligned, BLOCK};
 use crate::error::{Doing, FileError};
 use crate::files::{File, Files, How, Lock, write_zeros};
-use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, fadvise};
+use rustix::fs::{
+    Access, Advice, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, accessat, fadvise,
+};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -128,7 +130,10 @@ impl Files for Directory {
     fn lock(&self, name: &str, sign: bool) -> io::Result<Option<Lock>> {
         let mut file =
             fs::OpenOptions::new().read(true).write(sign).create(sign).truncate(false).open(self.path(name))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // Several readers can have a directory open.
+        let operation =
+            if sign { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
+        match rustix::fs::flock(&file, operation) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -300,6 +305,13 @@ impl File for Real {
     fn waits_for_device(&self) -> bool {
         true
     }
+}
+
+/// Returns whether this process may write in a directory. A path that cannot be examined counts as writable: opening it
+/// reports the error.
+pub fn can_write(dir: &Path) -> bool {
+    let looked = accessat(CWD, dir, Access::WRITE_OK, AtFlags::EACCESS);
+    !matches!(looked, Err(Errno::ROFS | Errno::ACCESS | Errno::PERM))
 }
 
 /// The process that signed the lock file.

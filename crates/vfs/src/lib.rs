@@ -25,7 +25,7 @@ mod patience;
 pub mod reserve;
 
 pub use aligned::{Aligned, BLOCK};
-pub use directory::{Directory, find_directory_above, lock_holder, make_directory};
+pub use directory::{Directory, can_write, find_directory_above, lock_holder, make_directory};
 pub use errno::{Call, On, Refused, Verdict, judge};
 pub use error::{Doing, FileError, contain};
 pub use fields::{Fields, Malformed};

@@ -1,6 +1,7 @@
 //! Files whose changes stay in memory, for a program that only looks.
 
 use crate::files::{File, Files, How, Lock};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +21,11 @@ impl Files for Overlay {
         self.0.list()
     }
 
-    fn open(&self, name: &str, _: How) -> io::Result<Arc<dyn File>> {
+    fn open(&self, name: &str, how: How) -> io::Result<Arc<dyn File>> {
+        if matches!(how, How::Create) {
+            // The caller works without another file, as it does on a full disk.
+            return Err(Errno::NOSPC.into());
+        }
         let file = self.0.open(name, How::Read)?;
         let len = file.size()?;
         Ok(Arc::new(OverlayFile { file, below: len, changed: Mutex::new((len, BTreeMap::new())) }))

@@ -87,7 +87,7 @@ fn ping(nonce: u64) -> Parcel {
 }
 
 fn left_out(number: u64) -> Parcel {
-    to_client(LeftOut { page: PageId::new(1, 1), number })
+    to_client(LeftOut { page: PageId::new(1, 1), number, damage: None })
 }
 
 /// Large, and nothing but a sign of life passes it.

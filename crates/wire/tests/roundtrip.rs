@@ -113,7 +113,7 @@ fn session() -> impl Strategy<Value = Parcel> {
         ),
         ".{0,50}".prop_map(|text| to_client(Goodbye { reason: GoodbyeReason::Full, text })),
         (version(), vec(held, 0..20), ranges(), any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| to_server(Rejoin { horizon, pages, grants, last })),
+            .prop_map(|(horizon, pages, grants, last)| to_server(Rejoin { horizon, pages, grants, last, missed: 0 })),
         (version(), pages()).prop_map(|(through, dropped)| to_client(Rejoined { through, dropped })),
     ]
 }
@@ -240,7 +240,8 @@ fn message() -> impl Strategy<Value = Parcel> {
             .prop_map(|(pages, at_least, number, follow)| to_server(Fetch { pages, at_least, number, follow })),
         1 => (fetched(), vec(page(), 0..=PAGES_BEHIND_MAX))
             .prop_map(|(page, behind)| to_client(Page { behind, ..page })),
-        1 => (page(), any::<u64>()).prop_map(|(page, number)| to_client(LeftOut { page, number })),
+        1 => (page(), any::<u64>(), proptest::option::of("[a-z]{1,20}"))
+            .prop_map(|(page, number, damage)| to_client(LeftOut { page, number, damage })),
         1 => pages().prop_map(|pages| to_server(Released { pages })),
         3 => (txn(), any::<[u64; 2]>(), reads(), writes()).prop_map(|(txn, [incarnation, answered], reads, writes)| {
             to_server(CommitRequest { txn, incarnation: Incarnation(incarnation), answered, reads, writes })

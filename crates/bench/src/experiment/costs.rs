@@ -3,7 +3,7 @@
 
 use super::group::Group;
 use crate::floor::{PingPong, Shuffle, SyncFloor};
-use crate::machine::differs_percent;
+use crate::machine::{differs_percent, steadiest};
 use crate::pace::Pace;
 use crate::{Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db, Ref, wait_for};
@@ -50,52 +50,99 @@ pub(crate) struct Costs {
     pub(crate) flush: Duration,
     /// The way to one part and its traversal, all of it in the cache.
     pub(crate) traversal: Duration,
-    /// How much that of these which differs the most does so between the thirds of the rounds, in percent: everything in
-    /// virtual time rests on them.
+}
+
+/// The measurements behind the costs.
+#[derive(Default)]
+struct Samples {
+    ping: Sample,
+    fetch: Sample,
+    fetch_through: Sample,
+    peer_fetch: Sample,
+    commit: Sample,
+    commit_through: Sample,
+    from_disk: Sample,
+    flush: Sample,
+    traversal: Sample,
+}
+
+impl Samples {
+    /// Measures all of them, but for the reads from disk.
+    fn measure(lab: &Lab, traversals: &Traversals, floor: &mut SyncFloor) -> Result<Self> {
+        let (objects, mut all) = (&lab.objects, Self::default());
+        for _ in 0..ROUNDS {
+            all.ping.extend(&pings(OBJECTS)?);
+            let client = lab.client()?;
+            all.fetch.extend(&fetches(&client, objects)?);
+            all.commit.extend(&commits(&client, objects[0])?);
+            let group = lab.group()?;
+            let (first, second) = (group.member()?, group.member()?);
+            all.fetch_through.extend(&fetches(&first, objects)?);
+            all.commit_through.extend(&commits(&first, objects[0])?);
+            all.peer_fetch.extend(&fetches(&second, objects)?);
+            traversals.measure(&mut all.traversal)?;
+            for _ in 0..TURNS {
+                all.flush.push(floor.once()?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// How much that of these which differs the most does so between the thirds of the rounds, in percent. Virtual time
+    /// does not rest on the flush.
+    fn differs_percent(&self) -> f64 {
+        let Self { ping, fetch, fetch_through, peer_fetch, commit, commit_through, traversal, .. } = self;
+        let all = [ping, fetch, fetch_through, peer_fetch, commit, commit_through, traversal];
+        all.into_iter().filter_map(|sample| differs_percent(&sample.thirds())).fold(0.0, f64::max)
+    }
+
+    /// The costs by one figure of each sample, in nanoseconds.
+    fn costs(&self, figure: impl Fn(&Sample) -> f64) -> Costs {
+        let of = |sample| Duration::from_nanos(figure(sample) as u64);
+        Costs {
+            hop: of(&self.ping) / 2,
+            fetch: of(&self.fetch),
+            fetch_through: of(&self.fetch_through),
+            peer_fetch: of(&self.peer_fetch),
+            commit: of(&self.commit),
+            commit_through: of(&self.commit_through),
+            read: median(&self.from_disk).saturating_sub(of(&self.fetch)),
+            flush: of(&self.flush),
+            traversal: of(&self.traversal),
+        }
+    }
+}
+
+/// The costs, and how steady they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Baseline {
+    /// By the medians of all rounds.
+    pub(crate) costs: Costs,
+    /// By those of the first, second and last third: as if all had been measured three times.
+    pub(crate) thirds: Vec<Costs>,
+    /// How much the cost that differs the most does so between these, in percent.
     pub(crate) differs_percent: f64,
 }
 
-impl Costs {
-    /// Measures all of them.
+impl Baseline {
+    /// Measures all of them, again if they are unsteady.
     pub(crate) fn measure(lab: &Lab, place: &Place, pace: &Pace) -> Result<Self> {
         pace.say("measure costs")?;
-        let objects = &lab.objects;
         let (mut floor, traversals) = (SyncFloor::new(&place.dir)?, Traversals::new()?);
         // The first client finds the store's memory empty.
-        let from_disk = fetches(&lab.client()?, objects)?;
-        let [mut ping, mut fetch, mut fetch_through, mut peer_fetch] = <[Sample; 4]>::default();
-        let [mut commit, mut commit_through, mut flush, mut traversal] = <[Sample; 4]>::default();
-        for _ in 0..ROUNDS {
-            ping.extend(&pings(OBJECTS)?);
-            let client = lab.client()?;
-            fetch.extend(&fetches(&client, objects)?);
-            commit.extend(&commits(&client, objects[0])?);
-            let group = lab.group()?;
-            let (first, second) = (group.member()?, group.member()?);
-            fetch_through.extend(&fetches(&first, objects)?);
-            commit_through.extend(&commits(&first, objects[0])?);
-            peer_fetch.extend(&fetches(&second, objects)?);
-            traversals.measure(&mut traversal)?;
-            for _ in 0..TURNS {
-                flush.push(floor.once()?);
-            }
-        }
-        let all = [&ping, &fetch, &fetch_through, &peer_fetch, &commit, &commit_through, &traversal];
-        let differ = all.into_iter().filter_map(|sample| differs_percent(&sample.thirds()));
+        let from_disk = fetches(&lab.client()?, &lab.objects)?;
+        let measure = || Samples::measure(lab, &traversals, &mut floor);
+        let samples = Samples { from_disk, ..steadiest(measure, Samples::differs_percent)? };
+        let third = |at| samples.costs(move |sample: &Sample| sample.thirds().get(at).copied().unwrap_or_default());
         Ok(Self {
-            differs_percent: differ.fold(0.0, f64::max),
-            hop: median(&ping) / 2,
-            fetch: median(&fetch),
-            fetch_through: median(&fetch_through),
-            peer_fetch: median(&peer_fetch),
-            commit: median(&commit),
-            commit_through: median(&commit_through),
-            read: median(&from_disk).saturating_sub(median(&fetch)),
-            flush: median(&flush),
-            traversal: median(&traversal),
+            costs: samples.costs(|sample| sample.nanos(0.5)),
+            thirds: (0..3).map(third).collect(),
+            differs_percent: samples.differs_percent(),
         })
     }
+}
 
+impl Costs {
     /// The time that a message takes of each process. A fetch is two hops and a message at the store and at the client,
     /// which are taken to work equally long; a redirector adds two hops and two messages of its own.
     pub(crate) fn processing(&self) -> sim::Costs {

@@ -1,7 +1,7 @@
 //! The means of the paper's figures: settings that run in virtual time, and rows that several figures have.
 
 use super::cold;
-use super::costs::Costs;
+use super::costs::{Baseline, Costs};
 use super::hot;
 use super::model::{Model, saved};
 use super::module::Built;
@@ -9,6 +9,7 @@ use super::row::{Row, Target};
 use super::virtual_time::Setting;
 use super::worker::Spent;
 use crate::Result;
+use crate::machine::{DIFFERS_PERCENT_MAX, differs_percent};
 use crate::pace::Pace;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ const MEASURED_MIN: f64 = 100.0;
 /// The means that figures are made with.
 pub(crate) struct Bench<'a> {
     pub(crate) costs: Costs,
+    /// The measurements behind `costs`.
+    pub(crate) baseline: Baseline,
     pub(crate) built: Built,
     pub(crate) pace: &'a Pace<'a>,
     /// The share of the paper's transactions that there is time for.
@@ -48,8 +51,8 @@ pub(crate) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(crate) fn new(costs: Costs, built: Built, pace: &'a Pace<'a>) -> Self {
-        Self { costs, built, pace, share: Cell::new(1.0), known: RefCell::default() }
+    pub(crate) fn new(baseline: Baseline, built: Built, pace: &'a Pace<'a>) -> Self {
+        Self { costs: baseline.costs, baseline, built, pace, share: Cell::new(1.0), known: RefCell::default() }
     }
 
     /// Has figures be of so large a share of the paper's transactions.
@@ -120,6 +123,19 @@ impl<'a> Bench<'a> {
             heard
         })?;
         Ok(found.into_values().collect())
+    }
+
+    /// Returns how much the time of some clients in virtual time differs between the thirds of the costs, in percent.
+    /// Near the store the costs are all of that time. Far from it the distance is, which is always the same. If the
+    /// costs themselves are steady, no point differs by more than they do.
+    pub(crate) fn differs_percent(&self, setting: &Setting, of: impl Fn(&[Spent]) -> Spent) -> Result<f64> {
+        let most = self.baseline.differs_percent;
+        if most <= DIFFERS_PERCENT_MAX {
+            return Ok(most);
+        }
+        let total = |costs| Ok::<_, crate::Error>(of(&setting.simulate(costs, &self.built)?).breakdown().total());
+        let totals: Vec<f64> = self.baseline.thirds.iter().map(total).collect::<Result<_>>()?;
+        Ok(differs_percent(&totals).unwrap_or(most))
     }
 
     pub(crate) fn model(&self, round_trip: Duration) -> Model {

@@ -36,7 +36,7 @@ use crate::machine::Watch;
 use crate::pace::{Pace, Part, Step};
 use crate::{Place, Result};
 pub use chart::draw;
-use costs::{Costs, Lab};
+use costs::{Baseline, Lab};
 use figures::Bench;
 use module::Built;
 use real::Store;
@@ -150,16 +150,16 @@ impl<'a> Machine<'a> {
         pace.begin(COSTS.0);
         pace.say("make a store")?;
         let lab = Lab::start(place)?;
-        let costs = Costs::measure(&lab, place, pace)?;
+        let baseline = Baseline::measure(&lab, place, pace)?;
         let (bench, small, own) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         let (store, leased_store) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { lab, figures: Figures { costs, place, pace, bench, small, own, store, leased_store } })
+        Ok(Self { lab, figures: Figures { baseline, place, pace, bench, small, own, store, leased_store } })
     }
 }
 
 /// The inputs of figures, made when the first one needs them.
 struct Figures<'a> {
-    costs: Costs,
+    baseline: Baseline,
     place: &'a Place,
     pace: &'a Pace<'a>,
     bench: OnceCell<Bench<'a>>,
@@ -206,7 +206,7 @@ impl<'a> Figures<'a> {
     fn bench(&self) -> Result<&Bench<'a>> {
         made(&self.bench, || {
             self.pace.say("build OO7 in virtual time")?;
-            Ok(Bench::new(self.costs, Built::new(Size::BUDDYCACHE)?, self.pace))
+            Ok(Bench::new(self.baseline.clone(), Built::new(Size::BUDDYCACHE)?, self.pace))
         })
     }
 

@@ -68,9 +68,10 @@ impl Bench<'_> {
                 self.pace.say(format!("{case}, on sockets"))?;
                 let real = cold::all(&store.run(&setting, None)?);
                 let setting = Setting { round_trip: emulated, ..setting };
-                let simulated = cold::all(&self.simulate(&[setting])?[0]);
+                let simulated = cold::all(&self.simulate(std::slice::from_ref(&setting))?[0]);
+                let differs = self.differs_percent(&setting, cold::all)?;
                 self.pace.worked(seconds_of(SECONDS[0], trip, 3));
-                rows.extend(self.agreement("7", &case, transactions, &real, &simulated));
+                rows.extend(agreement("7", &case, transactions, &real, &simulated, differs));
             }
         }
         Ok(rows)
@@ -95,12 +96,13 @@ impl Bench<'_> {
                 let setting = setting(groups, trip, transactions);
                 let real = groups.readers(&store.run(&setting, None)?);
                 let setting = Setting { round_trip: emulated, ..setting };
-                let simulated = groups.readers(&self.simulate(&[setting])?[0]);
+                let simulated = groups.readers(&self.simulate(std::slice::from_ref(&setting))?[0]);
+                let differs = self.differs_percent(&setting, |spent| groups.readers(spent))?;
                 if groups == Groups::Base {
                     base_ms = real.breakdown().total();
                 }
                 self.pace.worked(seconds_of(SECONDS[1], trip, systems.len()));
-                rows.extend(self.agreement("10", &case, transactions, &real, &simulated));
+                rows.extend(agreement("10", &case, transactions, &real, &simulated, differs));
             }
         }
         // The last Base was 40 ms from the store, as these are.
@@ -114,9 +116,12 @@ impl Bench<'_> {
             let readers = groups.readers(&spent);
             let ours = saved(base_ms, readers.breakdown().total());
             let alone = leased.run(&hot::with_one_reader(measured(leased_transactions)), within(left - 1))?[1];
-            let simulated = self.simulate(&[hot::with_one_reader(measured(alone.transactions))])?[0][1];
+            let one = hot::with_one_reader(measured(alone.transactions));
+            let simulated = self.simulate(std::slice::from_ref(&one))?[0][1];
+            let differs = self.differs_percent(&one, |spent| spent[1])?;
             self.pace.worked(LEASED_SECONDS);
-            rows.extend(self.agreement("10", &format!("{case}, one"), alone.transactions, &alone, &simulated));
+            let case_of_one = format!("{case}, one");
+            rows.extend(agreement("10", &case_of_one, alone.transactions, &alone, &simulated, differs));
             let case = format!("{case}, {} transactions, sockets", readers.transactions);
             rows.push(Row::new("10", format!("{case}, saved"), "%", ours).target(LEASED));
             let writer = spent[0].breakdown();
@@ -124,19 +129,19 @@ impl Bench<'_> {
         }
         Ok(rows)
     }
+}
 
-    /// A point on sockets, the same in virtual time, and how far they are from each other. Virtual time is as steady as the
-    /// costs that were measured for it.
-    fn agreement(&self, figure: &str, case: &str, transactions: u32, real: &Spent, simulated: &Spent) -> [Row; 3] {
-        let (real, simulated) = (real.breakdown(), simulated.breakdown());
-        let case = format!("{case}, {transactions} transactions");
-        let ratio = real.total() / simulated.total();
-        [
-            Row::new(figure, format!("{case}, sockets"), "ms", real.total()).breakdown(real).aside(),
-            Row::new(figure, format!("{case}, virtual"), "ms", simulated.total()).breakdown(simulated).aside(),
-            Row::new(figure, format!("{case}, sockets / virtual"), "x", ratio)
-                .target(AGREEMENT)
-                .baseline_differs(Some(self.costs.differs_percent)),
-        ]
-    }
+/// A point on sockets, the same in virtual time, and how far they are from each other. `differs` is how much the one in
+/// virtual time differs by the costs that it rests on, in percent.
+fn agreement(figure: &str, case: &str, transactions: u32, real: &Spent, simulated: &Spent, differs: f64) -> [Row; 3] {
+    let (real, simulated) = (real.breakdown(), simulated.breakdown());
+    let case = format!("{case}, {transactions} transactions");
+    let ratio = real.total() / simulated.total();
+    [
+        Row::new(figure, format!("{case}, sockets"), "ms", real.total()).breakdown(real).aside(),
+        Row::new(figure, format!("{case}, virtual"), "ms", simulated.total()).breakdown(simulated).aside(),
+        Row::new(figure, format!("{case}, sockets / virtual"), "x", ratio)
+            .target(AGREEMENT)
+            .baseline_differs(Some(differs)),
+    ]
 }

@@ -1,13 +1,15 @@
 //! Short experiments in virtual time: what a group saves has the right sign and order, and comes out again.
 
 use super::cold;
-use super::costs::Costs;
+use super::costs::{Baseline, Costs};
 use super::failover;
+use super::figures::Bench;
 use super::hot::{self, Groups};
 use super::model::{Load, Model, saved};
 use super::module::Built;
 use super::virtual_time::Setting;
 use super::worker::Spent;
+use crate::pace::{Pace, Step};
 use std::time::Duration;
 use workloads::oo7::Size;
 
@@ -27,7 +29,6 @@ fn costs() -> Costs {
         read: us(20),
         flush: us(500),
         traversal: us(200),
-        differs_percent: 0.0,
     }
 }
 
@@ -131,4 +132,24 @@ fn a_group_does_without_its_redirector_for_no_longer_than_it_may() {
     for row in rows.iter().filter(|row| !row.case().contains("replaced")) {
         assert_eq!(row.to_json()["met"], true, "{row}");
     }
+}
+
+/// The costs differ by half between their repetitions. Near the store a transaction differs as much, and at 40 ms it hardly
+/// differs.
+#[test]
+fn each_point_is_judged_by_what_it_rests_on() {
+    let scaled = |factor: f64| {
+        let Costs { hop, fetch, fetch_through, peer_fetch, commit, commit_through, read, flush, traversal } = costs();
+        let [hop, fetch, fetch_through, peer_fetch] =
+            [hop, fetch, fetch_through, peer_fetch].map(|cost| cost.mul_f64(factor));
+        let [commit, commit_through, traversal] = [commit, commit_through, traversal].map(|cost| cost.mul_f64(factor));
+        Costs { hop, fetch, fetch_through, peer_fetch, commit, commit_through, read, flush, traversal }
+    };
+    let baseline = Baseline { costs: costs(), thirds: [1.0, 1.0, 1.55].map(scaled).to_vec(), differs_percent: 55.0 };
+    let progress = |_: &Step| Ok(());
+    let pace = Pace::new(Duration::from_secs(60), vec![("a test".to_owned(), 1.0)], &progress);
+    let bench = Bench::new(baseline, Built::new(SIZE).unwrap(), &pace);
+    let differs = |round_trip| bench.differs_percent(&cold::setting(3, false, round_trip, 20), cold::all).unwrap();
+    assert!(differs(Duration::ZERO) > 25.0, "{} %", differs(Duration::ZERO));
+    assert!(differs(ROUND_TRIP) < 5.0, "{} %", differs(ROUND_TRIP));
 }

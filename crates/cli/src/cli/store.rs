@@ -227,4 +227,9 @@ pub(crate) struct DoctorArgs {
     /// The store's directory. No process may have it open.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
+    /// Copy what is whole to a new store in this directory, which must not exist, and name what is lost.
+    ///
+    /// The damaged store is not changed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) salvage: Option<PathBuf>,
 }

@@ -338,7 +338,8 @@ pub(crate) struct DemoArgs {
     /// A design (IFC, STEP) to run on instead of OO7.
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
-    /// The store's directory, which must not exist yet or be empty; a new one in the temporary folder if there is none.
+    /// The store's directory, which must not exist yet or be empty, and is left. Without it the demo uses a new one in the
+    /// temporary folder, and removes it.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Transactions of each client in each part of the comparison.

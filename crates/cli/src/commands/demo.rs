@@ -54,19 +54,32 @@ pub(super) fn run(args: &DemoArgs, output: &mut Output) -> Result {
         None => {}
     }
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "demo")?;
-    let mut options = ServerOptions::new(&std::env::current_exe()?, scratch.path());
+    scratch.remove_on_signal()?;
+    let shown = show(args, scratch.path(), output);
+    let left = format!("the store is left in {}; `thorp doctor` checks it", scratch.path().display());
+    match shown {
+        Ok(()) if args.dir.is_some() => tell(output, left),
+        Ok(()) => Ok(()),
+        Err(why) => {
+            // There is something to look at.
+            scratch.keep();
+            Err(format!("{why}; {left}").into())
+        }
+    }
+}
+
+/// Shows all of it. Every process has ended when this returns.
+fn show(args: &DemoArgs, dir: &Path, output: &mut Output) -> Result {
+    let mut options = ServerOptions::new(&std::env::current_exe()?, dir);
     options.listen = lasting_address()?;
     let server = Server::start(&options)?;
-    // From here on there is something to look at.
-    scratch.keep();
-    tell(output, format_args!("A store in {}, process {}.", scratch.path().display(), server.pid()))?;
+    tell(output, format_args!("A store in {}, process {}.", dir.display(), server.pid()))?;
     let subject = Subject::prepare(args.model.as_deref(), &server)?;
     tell(output, &subject.description)?;
     let link = Emulator::start(server.address(), DELAY, None)?;
     let mut stage = Stage { options, server, link, subject, visits: args.visits.into(), crew: Crew::default() };
     let account = stage.play(output)?;
     account.print(output)?;
-    tell(output, format_args!("The store is left in {}; `thorp doctor` checks it.", scratch.path().display()))?;
     account.judge()
 }
 

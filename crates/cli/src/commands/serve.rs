@@ -8,12 +8,20 @@ use database::{LocalStore, Recovered};
 use disk::Progress;
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use store::Stats;
+use types::PageId;
 use vfs::make_directory;
 use volumes::HomeServer;
+
+/// How often the store is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+const SALVAGE: &str =
+    "stop the store and copy out what is whole with 'thorp doctor --salvage', or restore the directory from a copy";
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let disk_config = disk_config(&args.store);
@@ -37,12 +45,56 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
         close_with_stdin(&host);
     }
     say_ready(&args.dir, listening, &progress, seconds, output)?;
-    if let HostEnd::Failed(why) = host.wait_end() {
+    if let HostEnd::Failed(why) = watch(&host, &store, output) {
         return Err(format!("{why}; what was acknowledged is safe: start it again").into());
     }
     let counted = Counted::of(&host, &store);
     store.close()?;
     counted.say(&args.dir, output)
+}
+
+/// Waits for the end, and prints what an operator would otherwise find in the status only.
+fn watch(host: &Host, store: &LocalStore, output: &mut Output) -> HostEnd {
+    let mut told = Told::default();
+    loop {
+        if let Some(end) = host.wait_end_within(LOOK_EVERY) {
+            return end;
+        }
+        // A store whose output is not read any longer serves all the same.
+        let _ = told.look(store, output);
+    }
+}
+
+/// The events that were printed.
+#[derive(Default)]
+struct Told {
+    damaged: BTreeSet<PageId>,
+    gone: u64,
+}
+
+impl Told {
+    fn look(&mut self, store: &LocalStore, output: &mut Output) -> Result {
+        let Stats { pages_damaged, commits_gone, .. } = store.look(store::Store::stats);
+        if commits_gone > self.gone {
+            self.gone = commits_gone;
+            let json = json!({"restored": true, "commits_gone": commits_gone});
+            let text = format!(
+                "this store was restored to an older state: a client has seen {commits_gone} commits after it, which are gone"
+            );
+            output.line(&json, text)?;
+            output.flush()?;
+        }
+        if pages_damaged == self.damaged.len() as u64 {
+            return Ok(());
+        }
+        for (page, why) in store.look(|store| store.status().damaged) {
+            if self.damaged.insert(page) {
+                let json = json!({"damaged_page": page.to_string(), "why": why, "advice": SALVAGE});
+                output.line(&json, format_args!("page {page} is damaged and cannot be read: {why}; {SALVAGE}"))?;
+            }
+        }
+        output.flush()
+    }
 }
 
 /// The homes of volumes, in a directory.

@@ -30,7 +30,7 @@ fn start_redirector_at(listen: SocketAddr, store: &Server, more: &[&str]) -> Red
 }
 
 /// How a store or redirector stands, if anybody is there.
-fn status(address: SocketAddr) -> Option<Value> {
+pub(crate) fn status(address: SocketAddr) -> Option<Value> {
     let ran = thorp(["status", "--json", &address.to_string()]);
     (ran.code == Some(0)).then(|| serde_json::from_str(&ran.stdout).unwrap())
 }

@@ -25,7 +25,7 @@ const ROUNDS: u64 = 5;
 const COMMITS: u64 = 20;
 
 fn rejoin(horizon: Version, grants: Vec<PageRange>, last: bool) -> ToServer {
-    ToServer::Rejoin(Rejoin { horizon, pages: vec![], grants, last })
+    ToServer::Rejoin(Rejoin { horizon, pages: vec![], grants, last, missed: 0 })
 }
 
 fn commit(evidence: Version, written: u16) -> ToServer {

@@ -2,10 +2,12 @@
 
 use crate::designs::SMALL;
 use crate::groups;
-use crate::program::{Folder, serve, thorp};
+use crate::program::{Folder, command, ran, serve, thorp};
 use crate::volumes;
 use crate::web::Proxy;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use types::{GoodbyeReason, Refusal};
@@ -40,6 +42,7 @@ fn the_page_of_refusals_is_fresh() {
         Refusal::PageFull(types::PageId::new(0, 7)),
         Refusal::TooLarge,
         Refusal::NoSuchPage(types::PageId::new(0, 7)),
+        Refusal::PageDamaged(types::PageId::new(0, 7)),
         Refusal::TooMany,
         Refusal::Closing,
         Refusal::Lapsed(types::Incarnation(2)),
@@ -130,4 +133,40 @@ fn the_demo_ends_well() {
         assert_eq!(told[field], good, "{told}");
     }
     assert_eq!(told["strictly_serializable"], true, "{told}");
+}
+
+/// Without a directory of the user's, the demo leaves nothing: neither when it ends nor when it is interrupted.
+#[test]
+fn the_demo_leaves_nothing() {
+    let folder = Folder::new();
+    let demo = || {
+        let mut demo = command();
+        demo.args(["demo", "--visits", "4"]).env("TMPDIR", folder.path());
+        demo
+    };
+    let left = || std::fs::read_dir(folder.path()).unwrap().count();
+    let ended = ran(demo().output().unwrap());
+    assert_eq!((ended.code, left()), (Some(0), 0), "{ended:?}");
+
+    let mut child = demo().spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("A store in") && left() > 0, "{line}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + Signal::INT.as_raw()));
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn a_shell_completes_commands_and_options() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = thorp(["completions", shell]).ok();
+        assert!(script.contains("doctor"), "{shell}");
+    }
+    let script = format!(
+        "{}\nCOMP_WORDS=(thorp ser) COMP_CWORD=1; _thorp thorp ser thorp; echo \"${{COMPREPLY[@]}}\"",
+        thorp(["completions", "bash"]).ok()
+    );
+    let completed = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "serve", "{completed:?}");
 }

@@ -1,7 +1,7 @@
 //! A store is restored from a copy while its clients live: they know of commits that the copy does not have, and believe
 //! nothing of that.
 
-use crate::groups::{counter, eventually, get, put, start_redirector};
+use crate::groups::{counter, eventually, get, put, start_redirector, status};
 use crate::program::{Folder, options};
 use bench::{Server, ServerOptions, lasting_address};
 use std::fs;
@@ -48,6 +48,9 @@ fn clients_of_a_store_believe_nothing_that_its_copy_does_not_have() {
         })
         .unwrap();
     }
+    // Its operators are told by how much it is older.
+    let told = status(listen).unwrap();
+    assert_eq!(told["store"][0]["commits_gone"], PARTED, "{told}");
     // And they go on with it like anybody else.
     put(&clients[0], count, 7);
     for db in [&clients[1], &other] {

@@ -48,6 +48,11 @@ fn items() -> (Postgres, Folder, String, String) {
     (server, folder, map, database)
 }
 
+/// The same for other tests, where PostgreSQL is installed.
+pub(crate) fn database_of_items() -> Option<(Postgres, Folder, String, String)> {
+    is_installed().then(items)
+}
+
 /// A database as a word of a command line.
 fn words(config: &Config) -> String {
     let [Host::Unix(folder)] = config.get_hosts() else { panic!("it is on a socket") };

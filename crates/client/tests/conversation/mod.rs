@@ -130,7 +130,7 @@ impl Conversation {
     /// An answer to a fetch answers the last one of its page.
     fn number(&self, mut message: ToClient) -> ToClient {
         match &mut message {
-            ToClient::Page(Page { page, number, .. }) | ToClient::LeftOut(LeftOut { page, number }) => {
+            ToClient::Page(Page { page, number, .. }) | ToClient::LeftOut(LeftOut { page, number, .. }) => {
                 *number = self.fetches.get(page).copied().unwrap_or(0);
             }
             _ => {}

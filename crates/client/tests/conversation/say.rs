@@ -81,7 +81,8 @@ pub(crate) fn to_server(message: &ToServer) -> String {
         ToServer::Rejoin(rejoin) => {
             let pages = join(rejoin.pages.iter().map(|held| format!(" {}@{}", held.page, held.version)), "");
             let grants = join(rejoin.grants.iter().map(|range| format!(" {}+{}", range.first, range.count)), "");
-            format!("Rejoin horizon={} pages{pages} grants{grants} last={}", rejoin.horizon, rejoin.last)
+            let missed = if rejoin.missed > 0 { format!(" missed={}", rejoin.missed) } else { String::new() };
+            format!("Rejoin horizon={} pages{pages} grants{grants} last={}{missed}", rejoin.horizon, rejoin.last)
         }
         ToServer::Fetch(fetch) => {
             let follow = fetch.follow.map(|follow| format!(" follow=.{}+{}", follow.slot, follow.bytes));

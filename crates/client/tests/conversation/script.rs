@@ -184,7 +184,10 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             behind: Vec::new(),
             image: Bytes::from_static(b"no page"),
         }),
-        ("leaves_out", [of]) => ToClient::LeftOut(LeftOut { page: page(of)?, number: 0 }),
+        ("cannot_read", [of]) => {
+            ToClient::LeftOut(LeftOut { page: page(of)?, number: 0, damage: Some("its checksum is wrong".into()) })
+        }
+        ("leaves_out", [of]) => ToClient::LeftOut(LeftOut { page: page(of)?, number: 0, damage: None }),
         ("reply", [txn, rest @ ..]) => ToClient::CommitReply(CommitReply {
             txn: TxnId { client: ClientId(0xc), number: txn.parse().ok()? },
             outcome: outcome(rest)?,

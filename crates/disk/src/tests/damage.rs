@@ -2,10 +2,12 @@
 
 use crate::DiskError;
 use crate::doctor::check_files;
-use crate::tests::node::{Node, Promises};
+use crate::tests::lack::Lacking;
+use crate::tests::node::{Node, Promises, config, image};
 use log::is_segment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use types::{PageId, Version};
 use vfs::memory::{Dice, Memory};
 use vfs::{FileError, Files};
 
@@ -147,4 +149,82 @@ fn a_whole_store_has_no_findings() {
     let report = check_files(Arc::new(files)).unwrap();
     assert_eq!(report.findings, []);
     assert!(report.pages > 0 && report.records > 0, "{report:?}");
+}
+
+/// Where each image of a page is in the home's file.
+fn images_of(files: &Memory, page: PageId, version: Version) -> Vec<usize> {
+    let (bytes, image) = (files.bytes("home.redb"), image(page, version).image);
+    (0..bytes.len() - image.len()).filter(|&at| bytes[at..].starts_with(&image)).collect()
+}
+
+/// Pages at one version, all home.
+fn with_pages(pages: u32) -> (Memory, Promises, Version) {
+    let (files, mut promises) = (Memory::default(), Promises::default());
+    let node = Node::open(&files, &mut promises).unwrap();
+    node.append(&mut promises, 1).unwrap();
+    assert!(node.install(&mut promises, pages, Version(1)).unwrap());
+    node.close().unwrap();
+    (files, promises, Version(1))
+}
+
+/// A page whose image is large enough to be found in the file.
+fn a_large_page(version: Version) -> PageId {
+    let mut pages = (0..12).map(|number| PageId::new(1, number));
+    pages.find(|&page| image(page, version).image.len() > 3000).unwrap()
+}
+
+/// Reads pages together. Returns the whole ones, and the damage of the others.
+fn read_all(node: &Node, pages: u32) -> (Vec<u32>, Vec<String>) {
+    let all = (0..pages).map(|number| PageId::new(1, number)).collect();
+    let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+    for answer in node.read_each(all).unwrap() {
+        match answer {
+            Ok((page, found)) => {
+                assert_eq!(found.unwrap().1, image(page, Version(1)).image);
+                whole.push(page.number);
+            }
+            Err((_, why)) => damaged.push(why),
+        }
+    }
+    (whole, damaged)
+}
+
+#[test]
+fn one_damaged_image_is_refused_by_name_and_the_disk_goes_on() {
+    const PAGES: u32 = 12;
+    let (files, mut promises, version) = with_pages(PAGES);
+    let page = a_large_page(version);
+    let images = images_of(&files, page, version);
+    assert!(!images.is_empty());
+    files.damage("home.redb", |bytes| images.iter().for_each(|&at| bytes[at + 4] ^= 1));
+    let node = Node::open(&files, &mut promises).unwrap();
+    let (whole, damaged) = read_all(&node, PAGES);
+    assert_eq!(whole.len(), PAGES as usize - 1);
+    let [why] = &damaged[..] else { panic!("expected one, got {damaged:?}") };
+    assert!(why.contains("home.redb") && why.contains(&page.to_string()) && why.contains("checksum"), "{why}");
+    node.append(&mut promises, 1).unwrap();
+    assert!(node.install(&mut promises, 3, Version(2)).unwrap());
+}
+
+/// The system cannot read a sector below a page. redb reports only this error until it is opened again.
+#[test]
+fn a_sector_that_cannot_be_read_costs_what_lies_there() {
+    const PAGES: u32 = 12;
+    let (files, mut promises, version) = with_pages(PAGES);
+    let page = a_large_page(version);
+    let image = image(page, version).image.len() as u64;
+    let lacking = Lacking::over(files.clone());
+    let bad = images_of(&files, page, version).iter().map(|&at| at as u64 + image / 2).collect();
+    lacking.set_bad_sectors(bad);
+    let node = Node::open_files(Arc::new(lacking.clone()), &mut promises, &config()).unwrap();
+    let (whole, damaged) = read_all(&node, PAGES);
+    assert!(whole.len() >= PAGES as usize / 2 && !whole.contains(&page.number), "{whole:?}");
+    assert!(damaged.iter().all(|why| why.contains("home.redb") && why.contains("os error 5")), "{damaged:?}");
+    node.append(&mut promises, 1).unwrap();
+
+    // The sector was replaced, and is whole for the next process.
+    node.close().unwrap();
+    lacking.set_bad_sectors(Vec::new());
+    let node = Node::open_files(Arc::new(lacking), &mut promises, &config()).unwrap();
+    assert_eq!(read_all(&node, PAGES).1, Vec::<String>::new());
 }

@@ -4,7 +4,7 @@ use crate::real::{Parts, RealDisk};
 use crate::records::StoreRecords;
 use crate::tests::node::{config, image, record};
 use bytes::Bytes;
-use home::{Home, Installed, Read};
+use home::{Found, Home, Installed};
 use log::{Log, LogId, Scan};
 use node::Disk;
 use std::collections::BTreeMap;
@@ -44,9 +44,9 @@ impl Home for TwoPages {
         Ok(())
     }
 
-    fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, FileError> {
+    fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Found)>, FileError> {
         let contents = self.0.lock().unwrap();
-        Ok(pages.iter().map(|page| (*page, contents.pages.get(page).cloned())).collect())
+        Ok(pages.iter().map(|page| (*page, Ok(contents.pages.get(page).cloned()))).collect())
     }
 
     fn install(&self, images: &[HomeImage], checkpoint: Checkpoint, durable: u64) -> Result<Installed, FileError> {

@@ -21,15 +21,31 @@ use vfs::{File, Files, How, Lock};
 
 /// Files that cannot be opened, or not be written to, for as long as the system lacks something.
 #[derive(Clone, Debug)]
-struct Lacking {
+pub(crate) struct Lacking {
     files: Memory,
+    /// Bytes of the page home that cannot be read.
+    bad_sectors: Arc<Mutex<Vec<u64>>>,
     lack: Arc<Mutex<Option<(&'static str, Errno)>>>,
     refused: Arc<AtomicU64>,
 }
 
 impl Lacking {
     fn new() -> Self {
-        Self { files: Memory::default(), lack: Arc::default(), refused: Arc::default() }
+        Self::over(Memory::default())
+    }
+
+    pub(crate) fn over(files: Memory) -> Self {
+        Self { files, bad_sectors: Arc::default(), lack: Arc::default(), refused: Arc::default() }
+    }
+
+    pub(crate) fn set_bad_sectors(&self, at: Vec<u64>) {
+        *self.bad_sectors.lock().unwrap() = at;
+    }
+
+    fn check_sectors(&self, at: u64, bytes: usize) -> io::Result<()> {
+        let bad = self.bad_sectors.lock().unwrap();
+        let is_bad = bad.iter().any(|bad| (at..at + bytes as u64).contains(bad));
+        if is_bad { Err(Errno::IO.into()) } else { Ok(()) }
     }
 
     fn set(&self, lack: Option<(&'static str, Errno)>) {
@@ -66,7 +82,7 @@ impl Lacking {
 }
 
 #[derive(Debug)]
-struct LackingFile(Lacking, Arc<dyn File>);
+struct LackingFile(Lacking, Arc<dyn File>, bool);
 
 impl File for LackingFile {
     fn size(&self) -> io::Result<u64> {
@@ -74,6 +90,9 @@ impl File for LackingFile {
     }
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.0.check("read")?;
+        if self.2 {
+            self.0.check_sectors(at, into.len())?;
+        }
         self.1.read_at(at, into)
     }
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
@@ -98,7 +117,7 @@ impl Files for Lacking {
     }
     fn open(&self, name: &str, how: How) -> io::Result<Arc<dyn File>> {
         self.check("open")?;
-        Ok(Arc::new(LackingFile(self.clone(), self.files.open(name, how)?)))
+        Ok(Arc::new(LackingFile(self.clone(), self.files.open(name, how)?, name == home::NAME)))
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.files.rename(from, to)

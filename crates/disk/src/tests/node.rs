@@ -129,7 +129,8 @@ impl Node {
         disk.on_failed(Box::new(move |text| drop(failures.send(Err(text.to_owned())))));
         let node = Self { disk, events: heard };
         let pages: Vec<PageId> = promises.home.keys().copied().collect();
-        for (page, found) in node.read(pages).unwrap_or_default() {
+        // A page that is damaged is refused by name, which is what was promised of it.
+        for (page, found) in node.read_each(pages).unwrap_or_default().into_iter().flatten() {
             let (least, most) = promises.home[&page];
             let (version, bytes) = found.unwrap_or_else(|| (Version::ZERO, Bytes::new()));
             assert!(version == least || version == most, "{page} is home at {version}, promised {least} or {most}");
@@ -198,6 +199,24 @@ impl Node {
             DiskDone::Pages(pages) => Some(pages),
             _ => None,
         })
+    }
+
+    /// The answer for each of some pages, or what is wrong with it, in the order of the pages.
+    pub(crate) fn read_each(&self, pages: Vec<PageId>) -> Result<Vec<Result<Page, (PageId, String)>>, Stopped> {
+        let mut missing = pages.len();
+        let mut answers = Vec::new();
+        self.disk.submit(DiskWork::Read(pages));
+        while missing > 0 {
+            let more = self.wait(|done| match done {
+                DiskDone::Pages(pages) => Some(pages.into_iter().map(Ok).collect::<Vec<_>>()),
+                DiskDone::Damaged(page, why) => Some(vec![Err((page, why))]),
+                _ => None,
+            })?;
+            missing -= more.len();
+            answers.extend(more);
+        }
+        answers.sort_by_key(|answer| answer.as_ref().map_or_else(|(page, _)| *page, |(page, _)| *page));
+        Ok(answers)
     }
 
     /// Installs pages; says whether there was room.

@@ -163,5 +163,5 @@ pub(crate) fn client(name: &str) -> Option<ClientId> {
 
 /// A member with nothing, or with what it says.
 pub(crate) fn rejoin(horizon: Version, pages: Vec<protocol::Held>) -> ToServer {
-    ToServer::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true })
+    ToServer::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true, missed: 0 })
 }

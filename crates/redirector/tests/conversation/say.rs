@@ -52,7 +52,10 @@ pub(crate) fn to_member(message: &ToClient) -> String {
         ToClient::Page(m) => {
             format!("Page {} {} number={}{}", m.page, m.version, m.number, if m.fresh { " fresh" } else { "" })
         }
-        ToClient::LeftOut(m) => format!("LeftOut {} number={}", m.page, m.number),
+        ToClient::LeftOut(m) => {
+            let damage = m.damage.as_ref().map_or_else(String::new, |why| format!(" damage='{why}'"));
+            format!("LeftOut {} number={}{damage}", m.page, m.number)
+        }
         ToClient::CommitReply(m) => format!("CommitReply {:?} {}", m.txn, outcome(&m.outcome)),
         ToClient::Notices(m) => format!("Notices through={}{}", m.through, join(m.items.iter().map(notice))),
         ToClient::Granted(m) => {
@@ -81,7 +84,8 @@ pub(crate) fn to_store(message: &ToServer) -> String {
         ToServer::Rejoin(m) => {
             let pages = join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version)));
             let grants = join(m.grants.iter().map(|range| format!("{}+{}", range.first, range.count)));
-            format!("Rejoin horizon={}{pages}{grants}", m.horizon)
+            let missed = if m.missed > 0 { format!(" missed={}", m.missed) } else { String::new() };
+            format!("Rejoin horizon={}{pages}{grants}{missed}", m.horizon)
         }
         ToServer::Ping(_) => "Ping".into(),
         ToServer::Pong(_) => "Pong".into(),

@@ -130,7 +130,10 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
             let range = PageRange { first: page(first)?, count: count.parse().ok()? };
             ToClient::Granted(Granted { ranges: vec![range] })
         }
-        ("leaves_out", [of]) => ToClient::LeftOut(LeftOut { page: page(of)?, number: 0 }),
+        ("cannot_read", [of]) => {
+            ToClient::LeftOut(LeftOut { page: page(of)?, number: 0, damage: Some("its checksum is wrong".into()) })
+        }
+        ("leaves_out", [of]) => ToClient::LeftOut(LeftOut { page: page(of)?, number: 0, damage: None }),
         ("reply", [of, "committed", pages @ ..]) => {
             let pages = pages.iter().map(|word| advance(word)).collect::<Option<_>>()?;
             ToClient::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Committed { pages } })

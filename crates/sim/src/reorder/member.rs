@@ -233,7 +233,7 @@ impl Member {
             let mut pages: Vec<_> = held.map(|(page, frame)| Held { page, version: frame.version() }).collect();
             pages.sort_unstable_by_key(|held| held.page);
             let horizon = self.horizons[master];
-            self.say(master, Rejoin { horizon, pages, grants: Vec::new(), last: true });
+            self.say(master, Rejoin { horizon, pages, grants: Vec::new(), last: true, missed: 0 });
         }
     }
 

@@ -123,6 +123,7 @@ pub(super) fn client_config(rng: &mut Rng, broken: Broken) -> client::Config {
         commits_fresh: true,
         grant_pages: rng.pick(&[1, 4]),
         patience: rng.pick(&[ms(1000), ms(5000), ms(60_000)]),
+        read_only: false,
         group: None,
         eligible: String::new(),
         limits: Limits::SHIPPED,

@@ -9,7 +9,9 @@ use protocol::{
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use store::{Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Output, Position, Record, SessionId, Store};
+use store::{
+    Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Output, Position, Record, SessionId, SetAside, Store,
+};
 use types::{
     Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, ObjectPage, PageId, PageRange, SlotChange,
     SlotNo, Time, TxnId, Version,
@@ -42,6 +44,8 @@ pub(crate) struct Driver {
     pub(crate) home_pages: usize,
     /// How large the log may grow, in bytes.
     pub(crate) log_bytes_max: u64,
+    /// Pages whose image in the home cannot be read.
+    pub(crate) damaged: Vec<PageId>,
     /// Messages do not leave: sessions that want to hear when they have wait.
     pub(crate) lines_are_full: bool,
     awaits_room: Vec<SessionId>,
@@ -73,6 +77,7 @@ impl Driver {
             log_bytes,
             home_pages: usize::MAX,
             log_bytes_max: log_bytes,
+            damaged: Vec::new(),
             lines_are_full: false,
             awaits_room: Vec::new(),
             work: VecDeque::new(),
@@ -169,6 +174,11 @@ impl Driver {
         self.disk.home.get(&page).cloned()
     }
 
+    /// Returns the changes to damaged pages that the checkpoint has.
+    pub(crate) fn aside(&self) -> &[SetAside] {
+        &self.disk.checkpoint.aside
+    }
+
     /// Disk work that is waiting.
     pub(crate) fn work(&self) -> impl Iterator<Item = &DiskWork> {
         self.work.iter()
@@ -210,7 +220,12 @@ impl Driver {
                 DiskDone::Freed { log_bytes_free: self.log_bytes - self.log_used() }
             }
             DiskWork::Read(pages) => {
-                DiskDone::Pages(pages.into_iter().map(|page| (page, self.disk.home.get(&page).cloned())).collect())
+                let (damaged, whole): (Vec<_>, Vec<_>) =
+                    pages.into_iter().partition(|page| self.damaged.contains(page));
+                for page in damaged {
+                    self.store.disk(self.now, DiskDone::Damaged(page, "bad checksum".to_owned()));
+                }
+                DiskDone::Pages(whole.into_iter().map(|page| (page, self.disk.home.get(&page).cloned())).collect())
             }
             DiskWork::Install(images, checkpoint) => {
                 let new = images.iter().filter(|image| !self.disk.home.contains_key(&image.page)).count();
@@ -306,7 +321,7 @@ impl Driver {
     ) -> (Vec<Notice>, Rejoined) {
         self.take(session);
         let pages = pages.iter().map(|&(page, version)| Held { page, version: Version(version) }).collect();
-        self.say(session, Rejoin { horizon, pages, grants: grants.to_vec(), last: true });
+        self.say(session, Rejoin { horizon, pages, grants: grants.to_vec(), last: true, missed: 0 });
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {

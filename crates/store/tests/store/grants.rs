@@ -63,7 +63,7 @@ fn a_page_that_does_not_exist_is_empty_and_its_creation_is_told() {
     driver.say(a, Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO, number: 7, follow: None });
     let [ToClient::Page(empty), ToClient::LeftOut(guess)] = &driver.take(a)[..] else { panic!("expected two answers") };
     assert_eq!((empty.page, empty.version, &empty.image), (wanted, Version::ZERO, ObjectPage::empty().image()));
-    assert_eq!(guess, &LeftOut { page: guessed, number: 7 });
+    assert_eq!(guess, &LeftOut { page: guessed, number: 7, damage: None });
     assert_eq!([wanted, guessed].map(|page| driver.store.lists(a, page)), [true, false]);
 
     // That there was nothing can be proved, until there is.

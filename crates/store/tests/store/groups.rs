@@ -30,7 +30,7 @@ fn greet_group(driver: &mut Driver, session: u64, redirector: u64) -> SessionId 
 pub(crate) fn join_group(driver: &mut Driver, session: u64, redirector: u64, pages: &[PageId]) -> SessionId {
     let id = greet_group(driver, session, redirector);
     let pages = pages.iter().map(|&page| Held { page, version: Version::ZERO }).collect();
-    driver.say(id, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true });
+    driver.say(id, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true, missed: 0 });
     driver.take(id);
     id
 }

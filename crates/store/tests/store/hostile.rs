@@ -45,7 +45,7 @@ fn malformed_messages_end_their_session() {
         ("an answer", ToServer::Ack(Ack { through: Version(1) })),
         (
             "a rejoin after the last",
-            ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }),
+            ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }),
         ),
         ("an empty fetch", ToServer::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None })),
         (
@@ -92,7 +92,7 @@ fn malformed_messages_end_their_session() {
 fn a_rejoin_cannot_claim_the_future_or_too_much() {
     let [empty, held] = [vec![], vec![Held { page: ROOT, version: Version(1) }]];
     let grants = vec![PageRange { first: ROOT, count: u32::MAX }; 3];
-    let claim = |horizon, pages, grants| Rejoin { horizon: Version(horizon), pages, grants, last: true };
+    let claim = |horizon, pages, grants| Rejoin { horizon: Version(horizon), pages, grants, last: true, missed: 0 };
     let claims = [
         (claim(1, empty.clone(), vec![]), GoodbyeReason::Done),
         (claim(0, held, vec![]), GoodbyeReason::Done),
@@ -179,7 +179,7 @@ fn a_group_that_makes_up_pages_is_told() {
     assert_eq!(driver.take(g).len(), ABSENT_PAGES_MAX);
     let (one_more, first) = (PageId::new(1, 1), PageId::new(0, 1));
     driver.say(g, fetch(one_more, 7));
-    assert_eq!(driver.take(g), [ToClient::LeftOut(LeftOut { page: one_more, number: 7 })]);
+    assert_eq!(driver.take(g), [ToClient::LeftOut(LeftOut { page: one_more, number: 7, damage: None })]);
     driver.say(g, Released { pages: vec![first] });
     driver.say(g, fetch(one_more, 8));
     assert!(matches!(&driver.take(g)[..], [ToClient::Page(page)] if page.page == one_more));
@@ -281,7 +281,7 @@ fn message() -> impl Strategy<Value = ToServer> {
         12 => request().prop_map(ToServer::Commit),
         2 => (pages(), version()).prop_map(|(pages, at_least)| ToServer::Fetch(Fetch { pages, at_least, number: 0 , follow: None})),
         2 => (version(), held(), ranges, any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last })),
+            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last, missed: 0 })),
         1 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
         1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(space, count)| ToServer::Grant(Grant { space, count })),
         1 => version().prop_map(|through| ToServer::Ack(Ack { through })),

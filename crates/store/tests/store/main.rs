@@ -2,6 +2,7 @@
 
 mod ahead;
 mod commits;
+mod damage;
 mod driver;
 mod follow;
 mod grants;

@@ -142,7 +142,7 @@ fn a_horizon_waits_for_the_last_of_the_rejoin() {
     let b = driver.greet(2, 2, 1);
     let held = |page, last| {
         let pages = vec![Held { page, version: Version::ZERO }];
-        ToServer::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last })
+        ToServer::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last, missed: 0 })
     };
     driver.say(b, held(ROOT, false));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x").write(page, 0, 0, b"y"));
@@ -197,7 +197,7 @@ fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
     driver.store.connected(driver.now, again);
     driver.say(again, hello(1, 2));
     let pages = vec![Held { page: ROOT, version: Version::ZERO }];
-    driver.say(again, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true });
+    driver.say(again, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true, missed: 0 });
     assert_eq!(notices(&driver.take(again)), []);
     driver.run();
     assert_eq!(notices(&driver.ping(again)).len(), 1);

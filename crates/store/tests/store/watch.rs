@@ -22,7 +22,7 @@ fn join_watcher(driver: &mut Driver, session: u64) -> SessionId {
     let id = SessionId(session);
     driver.store.connected(driver.now, id);
     driver.say(id, hello(session, WATCH));
-    driver.say(id, Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true });
+    driver.say(id, Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
     driver.run();
     let told = driver.take(id);
     let [ToClient::Welcome(welcome), ToClient::Rejoined(_)] = &told[..] else { panic!("{told:?}") };
@@ -215,7 +215,7 @@ fn a_watcher_holds_up_no_pruning() {
 fn a_watcher_asks_for_nothing_else() {
     let fetch = ToServer::Fetch(Fetch { pages: vec![ROOT], at_least: Version::ZERO, number: 0, follow: None });
     let held = protocol::Held { page: ROOT, version: Version::ZERO };
-    let rejoin = Rejoin { horizon: Version::ZERO, pages: vec![held], grants: vec![], last: true };
+    let rejoin = Rejoin { horizon: Version::ZERO, pages: vec![held], grants: vec![], last: true, missed: 0 };
     for message in [fetch, txn(2, 1).write(ROOT, 0, 0, b"x").message(), ToServer::Rejoin(rejoin), hello(2, WATCH)] {
         let mut driver = leased();
         let watcher = join_watcher(&mut driver, 2);

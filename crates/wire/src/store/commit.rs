@@ -160,6 +160,7 @@ mod outcome {
     pub(crate) const TOO_MANY: u32 = 8;
     pub(crate) const CLOSING: u32 = 9;
     pub(crate) const LAPSED: u32 = 10;
+    pub(crate) const PAGE_DAMAGED: u32 = 11;
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -186,7 +187,7 @@ impl Layout for CommitReply {
         match &self.outcome {
             Outcome::Committed { pages } => put_advances(meta, pages),
             Outcome::Refused(Refusal::Stale(pages)) => put_stale(meta, pages),
-            Outcome::Refused(Refusal::PageFull(page) | Refusal::NoSuchPage(page)) => {
+            Outcome::Refused(Refusal::PageFull(page) | Refusal::NoSuchPage(page) | Refusal::PageDamaged(page)) => {
                 meta.put(&field::page(*page));
                 Ok(())
             }
@@ -212,6 +213,7 @@ impl Layout for CommitReply {
             outcome::NO_SUCH_PAGE => Refusal::NoSuchPage(field::to_page(*reader.get()?)),
             outcome::TOO_MANY => Refusal::TooMany,
             outcome::CLOSING => Refusal::Closing,
+            outcome::PAGE_DAMAGED => Refusal::PageDamaged(field::to_page(*reader.get()?)),
             outcome::LAPSED => Refusal::Lapsed(Incarnation(reader.get::<U64>()?.get())),
             got => return Err(WireError::Code { what: "outcome", got: got.into() }),
         };
@@ -232,6 +234,7 @@ fn outcome_number(outcome: &Outcome) -> u32 {
         Outcome::Refused(Refusal::TooMany) => outcome::TOO_MANY,
         Outcome::Refused(Refusal::Closing) => outcome::CLOSING,
         Outcome::Refused(Refusal::Lapsed(_)) => outcome::LAPSED,
+        Outcome::Refused(Refusal::PageDamaged(_)) => outcome::PAGE_DAMAGED,
     }
 }
 

@@ -1,12 +1,13 @@
 //! The bytes of the fetch messages.
 
-use crate::field::{check_count, flag};
+use crate::field::{check_count, cut, flag};
 use crate::layout::{Layout, Meta, Reader};
 use crate::store::field;
 use crate::{Limits, WireError};
+use alloc::borrow::ToOwned;
 use bytes::Bytes;
 use protocol::{Fetch, Follow, LeftOut, Page, Released};
-use types::limits::{PAGE_BYTES_MAX, PAGES_BEHIND_MAX, PAGES_PER_MESSAGE_MAX};
+use types::limits::{GOODBYE_TEXT_BYTES_MAX, PAGE_BYTES_MAX, PAGES_BEHIND_MAX, PAGES_PER_MESSAGE_MAX};
 use types::{SlotNo, Version};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -93,16 +94,19 @@ struct LeftOutMeta {
 }
 
 impl Layout for LeftOut {
-    const LIMITS: Limits = Limits::fields::<LeftOutMeta>();
+    const LIMITS: Limits = Limits::fields::<LeftOutMeta>().and_up_to(GOODBYE_TEXT_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&LeftOutMeta { page: field::page(self.page), number: self.number.into() });
+        meta.put(cut(self.damage.as_deref().unwrap_or_default(), GOODBYE_TEXT_BYTES_MAX).as_bytes());
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let meta = reader.get::<LeftOutMeta>()?;
-        Ok(Self { page: field::to_page(meta.page), number: meta.number.get() })
+        let text = core::str::from_utf8(reader.rest::<u8>()?).map_err(|_| WireError::Text)?;
+        let damage = (!text.is_empty()).then(|| text.to_owned());
+        Ok(Self { page: field::to_page(meta.page), number: meta.number.get(), damage })
     }
 }
 

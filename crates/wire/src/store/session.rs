@@ -129,6 +129,7 @@ struct RejoinMeta {
     grants: U32,
     /// Whether this is all: 0 or 1.
     last: U32,
+    missed: U64,
 }
 
 impl Layout for Rejoin {
@@ -144,6 +145,7 @@ impl Layout for Rejoin {
             pages: (self.pages.len() as u32).into(),
             grants: (self.grants.len() as u32).into(),
             last: u32::from(self.last).into(),
+            missed: self.missed.into(),
         });
         meta.put_all(self.pages.iter().map(HeldPage::from));
         meta.put_all(self.grants.iter().map(Range::from));
@@ -159,6 +161,7 @@ impl Layout for Rejoin {
             pages: reader.many::<HeldPage>(meta.pages.get() as usize)?.iter().map(Into::into).collect(),
             grants: reader.many::<Range>(meta.grants.get() as usize)?.iter().map(Into::into).collect(),
             last: flag("last flag", meta.last)?,
+            missed: meta.missed.get(),
         })
     }
 }

@@ -1,0 +1,43 @@
+//! Pages whose home image cannot be read.
+//!
+//! 1. Only a fetch of such a page fails. The store serves all others, and lists the page in its status.
+//! 2. The first page of a fetch is answered with the reason. A page that was asked for ahead is left out.
+//! 3. The page takes no more changes: they could never be written back. Write-back sets aside the earlier ones.
+//! 4. A page that is in memory is served and written back from there: the next install replaces the damaged image.
+//! 5. A page stays damaged until the restart: changes may have been set aside that its image would lack.
+
+use crate::images::Waiter;
+use crate::queue::Ahead;
+use crate::{SessionId, Store};
+use alloc::string::String;
+use protocol::LeftOut;
+use types::{PageId, Time};
+
+impl Store {
+    /// The disk cannot read the page.
+    pub(crate) fn is_damaged(&mut self, now: Time, page: PageId, why: String) {
+        for waiter in self.master.set_damaged(page, why) {
+            match waiter {
+                Waiter::Fetch(session, number, _) => self.answer_damaged(session, number, page),
+                Waiter::Ahead(session, ahead) => self.leave_out_damaged(session, ahead),
+                Waiter::Commit(ticket) => self.admit_again(now, ticket),
+                Waiter::WriteBack => self.is_damaged_in_batch(now, page),
+            }
+        }
+    }
+
+    /// Leaves out a damaged page of a session's queue. A page that follows another was listed when it was announced.
+    fn leave_out_damaged(&mut self, session: SessionId, ahead: Ahead) {
+        let Some(queue) = self.sessions.ahead(session) else { return };
+        queue.end_reading(ahead);
+        queue.send(ahead);
+        let left_out = LeftOut { page: ahead.page, number: ahead.number, damage: None };
+        if ahead.follows {
+            self.master.directory().release(ahead.page, session);
+            self.reply(session, left_out, None);
+        } else {
+            self.answer(session, left_out);
+        }
+        self.send_queued(session);
+    }
+}
