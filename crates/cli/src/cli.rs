@@ -1,5 +1,6 @@
 //! The command line, as clap reads it; the commands' options by what they are for. `docs/cli.md` is generated from here.
 
+mod condition;
 mod store;
 mod trials;
 mod volume;
@@ -11,8 +12,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub(crate) use store::{
-    DoctorArgs, DumpArgs, GetArgs, GroupArgs, LoadArgs, LsArgs, PutArgs, RmArgs, ScanArgs, ServeArgs, SpacesArgs,
-    StatusArgs, StoreArgs,
+    DanglingArg, DoctorArgs, DumpArgs, FindArgs, GetArgs, GroupArgs, LoadArgs, LsArgs, PutArgs, RmArgs, ScanArgs,
+    ServeArgs, SpacesArgs, StatusArgs, StoreArgs,
 };
 pub(crate) use trials::{
     BenchArgs, BenchCase, BenchRival, DemoArgs, DemoScene, DemoVolumeArgs, DemoWebArgs, ExperimentArgs, MemberArgs,
@@ -57,6 +58,7 @@ Examples:
   thorp load parts.jsonl --into parts --key id  one document per line
   thorp load house.ifc --into house             a design: every entity an object
   thorp get 'house/#123' --depth 2              an entity and what it refers to
+  thorp find house --kind IfcWall --where Name~oak  the entities that match
 
 Where the store is: at --server or in --dir; else where THORP_SERVER or THORP_DIR in the environment says, of which only
 one may be set; else at 127.0.0.1:7411. Reading never makes a store: `put` and `load` make a directory that is not there,
@@ -116,8 +118,11 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Removes the document at a path; with -r all documents and designs at it and under it.
     Rm(RmArgs),
-    /// Lists what lies directly under a path.
+    /// Lists what is stored directly under a path: documents, designs and folders. Without a path it also lists what
+    /// applications have stored under names of their own, and the spaces of the store.
     Ls(LsArgs),
+    /// Prints the entities of a design that are of a kind, and whose attributes meet conditions.
+    Find(FindArgs),
     /// Prints the documents under a path, in order of their paths.
     Scan(ScanArgs),
     /// Loads JSON lines, or a design (IFC, STEP; plain or zipped), from a file or a pipe. A file's load can be interrupted

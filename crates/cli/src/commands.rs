@@ -7,10 +7,12 @@ mod design;
 mod doctor;
 mod documents;
 mod experiment;
+mod find;
 mod group;
 mod holder;
 mod home;
 mod invalidate;
+mod listing;
 mod load;
 mod markdown;
 mod member;
@@ -56,7 +58,8 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Put(args) => documents::put(&args, output),
         Command::Get(args) => documents::get(&args, output),
         Command::Rm(args) => removal::rm(&args, output),
-        Command::Ls(args) => documents::ls(&args, output),
+        Command::Ls(args) => listing::ls(&args, output),
+        Command::Find(args) => find::run(&args, output),
         Command::Scan(args) => documents::scan(&args, output),
         Command::Load(args) => load::load(&args, output),
         Command::Dump(args) => load::dump(&args, output),

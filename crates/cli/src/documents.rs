@@ -16,7 +16,13 @@ use thorp::{AsyncTx, EncodeKey, Error, KEY_BYTES_MAX, Map, Tx};
 use workloads::design::{DESIGNS, Design};
 
 /// The name of the map in the store.
-const ROOT: &str = "documents";
+pub(crate) const ROOT: &str = "documents";
+
+/// The names of the maps that documents, and the marks of their loads, are kept in.
+pub(crate) const OWN_NAMES: [&str; 2] = [ROOT, LOADS];
+
+/// The name of the map of marks: how far the loads of files have come.
+pub(crate) const LOADS: &str = "loads";
 
 /// The mark that some editors put at the beginning of a file: it is no part of the text.
 pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';

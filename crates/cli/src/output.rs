@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stdout, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,9 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 pub(crate) fn bar(what: &'static str, length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:24} {bar:30} {human_pos}/{human_len}  {eta}");
     let bar = ProgressBar::new(length).with_message(what);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.tick();
+    bar
 }
 
 /// The progress of work on a known number of bytes: a bar on a terminal, and elsewhere a line now and then, as a log
@@ -131,9 +133,17 @@ impl Progress {
     }
 }
 
-/// A sign of life for work of unknown length.
+/// A bar for work of known length that writes to standard output piece by piece. On a terminal the output itself is
+/// the progress.
+pub(crate) fn bar_beside_output(what: &'static str, length: u64) -> ProgressBar {
+    if io::stdout().is_terminal() { ProgressBar::hidden() } else { bar(what, length) }
+}
+
+/// A count for work of unknown length.
 pub(crate) fn spinner(what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg:24} {human_pos}");
     let spinner = ProgressBar::new_spinner().with_message(what);
+    let spinner = spinner.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     spinner.enable_steady_tick(Duration::from_millis(100));
     spinner
 }

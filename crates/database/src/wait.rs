@@ -18,6 +18,10 @@ pub trait Mode: sealed::Sealed {
     #[doc(hidden)]
     fn run<F: Future>(operation: F) -> Self::Out<F>;
 
+    /// The future of an operation's result, for operations that are made of others in whatever mode.
+    #[doc(hidden)]
+    fn done<F: Future>(out: Self::Out<F>) -> impl Future<Output = F::Output>;
+
     /// Runs an operation that often needs no waiting: `try_now` gives its result, or gives `of` back.
     #[doc(hidden)]
     fn run_or_wait<C, F: Future>(
@@ -49,6 +53,11 @@ impl Mode for Blocking {
         block_on(operation)
     }
 
+    #[inline]
+    fn done<F: Future>(out: F::Output) -> impl Future<Output = F::Output> {
+        std::future::ready(out)
+    }
+
     /// A result that comes out of a future is moved from place to place in other steps than it was written in. The
     /// processor sees through that only when the value has come from memory, and so does not begin the next read
     /// before; a result that is returned it need not wait for.
@@ -71,6 +80,11 @@ impl Mode for Async {
     #[inline]
     fn run<F: Future>(operation: F) -> F {
         operation
+    }
+
+    #[inline]
+    fn done<F: Future>(out: F) -> impl Future<Output = F::Output> {
+        out
     }
 
     #[inline]

@@ -166,6 +166,21 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
         Ok(count)
     }
 
+    /// Counts entries leaf by leaf until there are `at_most`. Returns the key behind which there may be more, if any.
+    pub(crate) async fn count_some<M: Mode>(
+        mut self,
+        tx: &mut Tx<M>,
+        at_most: usize,
+    ) -> Result<(usize, Option<Vec<u8>>)> {
+        let (mut count, mut last) = (0, None);
+        while count < at_most && self.fill(tx).await? {
+            count += self.ahead.len();
+            last = self.ahead.pop_back().map(|found| found.key);
+            self.ahead.clear();
+        }
+        Ok((count, last.filter(|_| !self.done)))
+    }
+
     /// The keys of the next leaf that has some in the range, all of them.
     pub(crate) async fn next_leaf<M: Mode>(mut self, tx: &mut Tx<M>) -> Result<Vec<Vec<u8>>> {
         self.fill(tx).await?;

@@ -14,7 +14,8 @@ use std::fmt;
 /// The types that a caller takes a map to have.
 #[derive(Clone, Copy)]
 pub(crate) struct Kinds {
-    key: KeyType,
+    /// `None`: any map will do, because it is only counted.
+    key: Option<KeyType>,
     value: fn() -> Asked,
     /// The map's type, for people.
     pub(crate) name: fn() -> &'static str,
@@ -22,13 +23,16 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     pub(crate) const fn of<M, V: DeserializeOwned>(key: KeyType) -> Self {
-        Self { key, value: Asked::by::<V>, name: type_name::<M> }
+        Self { key: Some(key), value: Asked::by::<V>, name: type_name::<M> }
     }
+
+    /// The kinds for a map of unknown types.
+    pub(crate) const ANY: Self = Self { key: None, value: || Asked::Anything, name: || "a map" };
 
     /// The bytes that stand in front of a root's node.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = vec![0; 2];
-        self.key.push_bytes(&mut bytes);
+        self.key.expect("a map of any types is not written").push_bytes(&mut bytes);
         bytes.extend_from_slice((self.value)().name().as_bytes());
         let len = bytes.len() as u16 - 2;
         bytes[..2].copy_from_slice(&len.to_le_bytes());
@@ -40,7 +44,8 @@ impl Kinds {
     pub(crate) fn node_in<'a>(&self, root: &'a [u8]) -> Result<&'a [u8], Mismatch> {
         let (kinds, node) = split(root).ok_or(Mismatch::Damaged)?;
         let mut name = kinds;
-        let is_key = self.key.strip(&mut name);
+        let Some(key) = self.key else { return Ok(node) };
+        let is_key = key.strip(&mut name);
         let is_value = is_key && str::from_utf8(name).is_ok_and(|name| (self.value)().takes(name));
         if is_value { Ok(node) } else { Err(Mismatch::other(kinds)) }
     }
@@ -50,6 +55,14 @@ impl Kinds {
 pub(crate) fn split(root: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = root.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
+}
+
+/// The description of the map that this is the root of; `None` if it does not say so.
+pub(crate) fn describe(root: &[u8]) -> Option<String> {
+    match Mismatch::other(split(root)?.0) {
+        Mismatch::Other(map) => Some(map),
+        Mismatch::Damaged => None,
+    }
 }
 
 /// Why a root is not that of the map it is taken for.

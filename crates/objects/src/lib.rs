@@ -13,6 +13,7 @@
 //! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
 //! | `tree`, `node`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
+//! | `stored` | what names stand for, for programs that do not know the types |
 //! | `spaces` | the spaces of a store |
 //! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
 //! | `error` | what can go wrong, sorted by what the caller is to do |
@@ -36,6 +37,7 @@ mod references;
 mod roots;
 mod spaces;
 mod stamp;
+mod stored;
 mod transaction;
 mod tree;
 mod tx;
@@ -52,6 +54,7 @@ pub use map::Map;
 pub use open::Builder;
 pub use reference::{Anywhere, Near, Ref};
 pub use references::references;
+pub use stored::Stored;
 pub use transaction::{AsyncTransaction, Transaction};
 pub use tx::{AsyncTx, OBJECTS_NAMED_MAX, Tx};
 pub use types::{ClientId, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId, Version};

@@ -173,6 +173,18 @@ impl<M: Mode> Tx<M> {
         directory(self).put(self, key, named).await.map(drop)
     }
 
+    /// All names, with what they stand for: whether that is a map, and where it is.
+    pub(crate) async fn all_named(&mut self) -> Result<Vec<(String, bool, Ref<()>)>> {
+        let (mut cursor, mut all) = (directory(self).iter(), Vec::new());
+        while let Some((name, named)) = cursor.step(self).await? {
+            all.push(match named {
+                Named::Object(object) => (name, false, object),
+                Named::Map(root) => (name, true, root),
+            });
+        }
+        Ok(all)
+    }
+
     /// The map that goes by this name, which begins now if there is none.
     async fn map_of_name<K: Key, V: DeserializeOwned>(&mut self, name: &str) -> Result<Map<K, V>> {
         let key = key::encode(name);

@@ -163,14 +163,18 @@ impl<'a> Slot<'a> {
     /// The error for a caller that takes it for something else.
     #[cold]
     pub(crate) fn wrong_kind(self, object: ObjectId, asked: &str) -> Error {
-        let stored = match (self.kind, self.value) {
+        Error::wrong_kind(format!("object {object}"), self.describe(), asked, None)
+    }
+
+    /// Describes the object, for people.
+    pub(crate) fn describe(self) -> String {
+        match (self.kind, self.value) {
             (Kind::Bytes, _) => "bytes".into(),
             (Kind::Value, Value::Inline(bytes)) => stored(bytes),
             (Kind::Value, Value::Chain(_)) => "a large value".into(),
             (Kind::Node, _) => "a node of a map".into(),
             (Kind::Map, _) => "a map".into(),
-        };
-        Error::wrong_kind(format!("object {object}"), stored, asked, None)
+        }
     }
 }
 

@@ -30,13 +30,39 @@
 //! | begin and commit where a closure does not fit | [`Db::begin`], [`Transaction`] |
 //! | wait without a thread | [`Db::transact_async`], [`AsyncTx`] |
 //! | know what an error asks for | [`Error::caller`] |
+//! | read designs that `thorp load` has stored | [`design::Design`] |
 
 pub use objects::{
     Anywhere, Async, AsyncTransaction, AsyncTx, Blocking, Builder, Caller, ClientId, Committed, Cursor, Db, EncodeKey,
     Error, GoodbyeReason, Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, OBJECTS_NAMED_MAX, ObjectId,
-    PageId, Ref, Refusal, Result, SlotSet, Space, Stats, Transaction, Tx, TxnId, Version, wait_for,
+    PageId, Ref, Refusal, Result, SlotSet, Space, Stats, Stored, Transaction, Tx, TxnId, Version, wait_for,
 };
 pub use types::limits;
+
+/// Designs: files of ISO 10303-21 (IFC, STEP) that `thorp load` has made objects of.
+///
+/// ```no_run
+/// use std::ops::Bound;
+/// use thorp::Db;
+/// use thorp::design::Design;
+///
+/// let db = Db::open("shed")?;
+/// let Some(house) = db.transact(|tx| Design::find(tx, "house"))? else { return Ok(()) };
+/// let mut from = Bound::Unbounded;
+/// loop {
+///     let entities = db.transact(|tx| house.entities_from(tx, from, 1_000))?;
+///     let Some(last) = entities.last() else { return Ok(()) };
+///     from = Bound::Excluded(last.entity.number);
+///     for wall in entities.iter().filter(|object| object.entity.is_a("IfcWall")) {
+///         println!("{}", wall.to_entity());
+///     }
+/// }
+/// # #[expect(unreachable_code)]
+/// # Ok::<(), thorp::Error>(())
+/// ```
+pub mod design {
+    pub use designs::{Design, Entity, Extra, Link, Object, Part, Text, Value};
+}
 
 /// The example of the front page is a test.
 #[cfg(doctest)]

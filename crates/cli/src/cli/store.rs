@@ -1,7 +1,8 @@
 //! The commands of the store, and of groups.
 
+use super::condition::Condition;
 use super::{DEFAULT_SERVER, StoreTarget, Target, listen_address, size};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -151,6 +152,35 @@ pub(crate) struct LsArgs {
     pub(crate) target: Target,
 }
 
+/// `thorp find`.
+#[derive(Debug, Args)]
+#[command(after_help = FIND_HELP)]
+pub(crate) struct FindArgs {
+    /// The design.
+    #[arg(value_name = "DESIGN")]
+    pub(crate) name: String,
+    /// A type of entities, such as IfcWall, in upper or lower case. Subtypes are types of their own. Can be given
+    /// several times, for entities of any of these types. Without it, all types match.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) kind: Vec<String>,
+    /// A condition on an attribute, such as Name=W1 or 9>2.5. Can be given several times: an entity has to meet all.
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) conditions: Vec<Condition>,
+    /// Print at most this many entities.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+const FIND_HELP: &str = "\
+A condition is ATTRIBUTE OPERATOR VALUE, without blanks between. The attribute is its place in the entity, from 1, or a
+name: GlobalId, OwnerHistory, Name and Description for entities with a GlobalId; Name, Description, NominalValue and
+Unit for IfcPropertySingleValue; Name for IfcMaterial. The operator is = or !=, ~ for a text that contains the value in
+upper or lower case, or one of < <= > >= for numbers. The value is a text without quotation marks, a number, the name of an
+enumeration such as T, an entity such as #12, or $ for a value that is not given. A list meets a condition if one of its
+values does. The design is read in several transactions, as by `dump --in-parts`.";
+
 /// `thorp scan`.
 #[derive(Debug, Args)]
 pub(crate) struct ScanArgs {
@@ -174,8 +204,8 @@ pub(crate) struct ScanArgs {
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_HELP)]
 pub(crate) struct LoadArgs {
-    /// The file, or `-` for standard input. A name that ends in `.ifc`, `.ifczip`, `.stp` or `.step` is a design's, and
-    /// input from a pipe is one if it begins like one; all else is JSON lines.
+    /// The file, or `-` for standard input. It is a design if it begins like one, whatever its name: with
+    /// `ISO-10303-21` behind blanks and comments, or as a zip archive with such a file in it. All else is JSON lines.
     pub(crate) file: PathBuf,
     /// The collection or design to load into.
     #[arg(long, value_name = "NAME")]
@@ -191,8 +221,22 @@ pub(crate) struct LoadArgs {
     /// one or all of the other, and references into the one before are of no use any more.
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Load a design although it refers to entities that it does not have, and report their numbers. `keep` keeps such
+    /// references as they are, for `dump`; `null` puts `$` in their places. Only for designs; without it such a file is
+    /// refused.
+    #[arg(long, value_name = "HOW")]
+    pub(crate) dangling: Option<DanglingArg>,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+/// How `thorp load` treats references to missing entities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DanglingArg {
+    /// `$` takes the places of references.
+    Null,
+    /// References stay as they are.
+    Keep,
 }
 
 const LOAD_HELP: &str = "\

@@ -6,12 +6,13 @@ use crate::spool::Spool;
 use crate::{Error, Result};
 use indicatif::ProgressBar;
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
 use std::path::Path;
+use thorp::design::{Design, Entity, Link, Object, Value};
 use thorp::{AsyncTx, Db, Ref, wait_for};
-use workloads::design::{self, Design, How, Link, Loaded, Object, Phase, Progress};
-use workloads::step::{self, Entity, Reader};
+use workloads::design::{self, How, Listed, LoadOptions, Loaded, Phase, Progress};
+use workloads::step::{self, Reader};
 
 /// The design and the number in a path such as `house/#123`.
 pub(super) fn entity_path(path: &str) -> Option<(&str, u64)> {
@@ -24,33 +25,48 @@ pub(super) fn find(db: &Db, name: &str) -> Result<Option<Design>> {
     Ok(wait_for(db.transact_async(async |mut tx| Design::find(&mut tx, name).await))?)
 }
 
-/// The names of all designs.
-pub(super) fn names(db: &Db) -> Result<Vec<String>> {
-    Ok(wait_for(db.transact_async(async |mut tx| Design::names(&mut tx).await))?)
+/// All designs, and what interrupted loads and removals have left of some.
+pub(super) fn listed(db: &Db) -> Result<Vec<Listed>> {
+    Ok(wait_for(db.transact_async(async |mut tx| design::listed(&mut tx).await))?)
 }
 
 /// Loads a design; one that was interrupted goes on where it was.
-pub(super) fn load(db: &Db, reader: Reader, name: &str, how: How, output: &mut Output) -> Result {
-    let loaded = load_with_bar(db, reader, name, how)?;
+pub(super) fn load(db: &Db, reader: Reader, name: &str, options: LoadOptions, output: &mut Output) -> Result {
+    let loaded = load_with_bar(db, reader, name, options)?;
     let (count, resumed_at, replaced) = (loaded.design.count, loaded.resumed_at, loaded.replaced);
     let resumed = if resumed_at > 0 { format!(", resumed after {resumed_at}") } else { String::new() };
     let instead = if replaced { ", in the place of the one before" } else { "" };
     let json = json!({
         "loaded": count - resumed_at, "into": name, "entities": count, "resumed_at": resumed_at, "replaced": replaced,
+        "missing": loaded.missing,
     });
-    output.line(&json, format_args!("{count} entities in design {}{resumed}{instead}", output::visible(name)))
+    let (name, missing) = (output::visible(name), missing(&loaded.missing));
+    output.line(&json, format_args!("{count} entities in design {name}{resumed}{instead}{missing}"))
+}
+
+/// Missing entities that are named one by one; with --json all are.
+const MISSING_NAMED_MAX: usize = 10;
+
+/// Describes the entities that a file lacks.
+fn missing(numbers: &BTreeSet<u64>) -> String {
+    if numbers.is_empty() {
+        return String::new();
+    }
+    let named: Vec<_> = numbers.iter().take(MISSING_NAMED_MAX).map(|number| format!("#{number}")).collect();
+    let more = if numbers.len() > named.len() { " and more" } else { "" };
+    format!("; {} that they refer to are missing: {}{more}", numbers.len(), named.join(" "))
 }
 
 /// Loads a file, for callers that want the design itself.
 pub(crate) fn load_file(db: &Db, file: &Path, name: &str) -> Result<Design> {
-    let loaded = load_with_bar(db, step::open(file)?, name, How::New);
+    let loaded = load_with_bar(db, step::open(file)?, name, How::New.into());
     Ok(loaded.map_err(|error| format!("{}: {error}", file.display()))?.design)
 }
 
-fn load_with_bar(db: &Db, reader: Reader, name: &str, how: How) -> Result<Loaded> {
+fn load_with_bar(db: &Db, reader: Reader, name: &str, options: LoadOptions) -> Result<Loaded> {
     let bar = output::bar("read (bytes)", 0);
     let may_begin = async |tx: &mut AsyncTx| refuse_over_documents(tx, name).await;
-    let loaded = wait_for(design::load(db, reader, name, how, may_begin, |progress| show_progress(&bar, progress)));
+    let loaded = wait_for(design::load(db, reader, name, options, may_begin, |progress| show_progress(&bar, progress)));
     bar.finish_and_clear();
     Ok(loaded?)
 }
@@ -87,23 +103,29 @@ pub(super) fn show(db: &Db, design: &Design, number: u64, depth: usize, output: 
     }))?;
     let shown = shown.ok_or_else(|| Error::from(format!("the design has no entity #{number}")))?;
     for (entity, steps) in shown {
-        let text = text(&entity)?;
-        let json = json!({"number": entity.number, "kind": entity.kind(), "steps": steps, "text": text});
-        output.line(&json, format_args!("{:1$}{text}", "", 2 * steps))?;
+        let mut json = to_json(&entity);
+        json["steps"] = steps.into();
+        output.line(&json, format_args!("{:1$}{entity}", "", 2 * steps))?;
     }
     Ok(())
 }
 
-/// Prints a design as a file, as it is at one moment; says whether there is one of this name.
+/// The message of a dump's progress.
+const DUMPED: &str = "dump (entities)";
+
+/// Prints a design as a file, as it is at one moment. Returns whether there is one of this name.
 pub(super) fn dump(db: &Db, name: &str, output: &mut Output) -> Result<bool> {
-    let spool = Spool::new()?;
+    let (spool, bar) = (Spool::new()?, output::bar(DUMPED, 0));
     let is_one = wait_for(db.transact_async(async |mut tx| {
         let Some(design) = find_whole(&mut tx, name).await? else { return Ok(false) };
+        bar.set_length(design.count);
         let mut out = spool.begin()?;
-        design::dump(&mut tx, &design, &mut out).await?;
+        design::dump(&mut tx, &design, &mut out, |written| bar.set_position(written)).await?;
         out.flush().map_err(thorp::Error::application)?;
         Ok(true)
-    }))?;
+    }));
+    bar.finish_and_clear();
+    let is_one = is_one?;
     spool.copy_to(output.writer())?;
     Ok(is_one)
 }
@@ -112,21 +134,45 @@ pub(super) fn dump(db: &Db, name: &str, output: &mut Output) -> Result<bool> {
 pub(super) fn dump_in_parts(db: &Db, name: &str, output: &mut Output) -> Result<bool> {
     let design = wait_for(db.transact_async(async |mut tx| find_whole(&mut tx, name).await))?;
     let Some(design) = design else { return Ok(false) };
-    wait_for(design::dump_in_parts(db, &design, output.writer(), |_| {}))?;
+    let bar = output::bar_beside_output(DUMPED, design.count);
+    wait_for(design::dump_in_parts(db, &design, output.writer(), |written| bar.set_position(written)))?;
+    bar.finish_and_clear();
     Ok(true)
 }
 
-async fn find_whole(tx: &mut AsyncTx, name: &str) -> thorp::Result<Option<Design>> {
+/// An entity for programs: its statement, and its values by part.
+pub(super) fn to_json(entity: &Entity) -> serde_json::Value {
+    let parts = entity.parts.iter().map(|part| {
+        let values: Vec<_> = part.values.iter().map(value_to_json).collect();
+        json!({"kind": part.kind, "values": values})
+    });
+    let parts: Vec<_> = parts.collect();
+    json!({"number": entity.number, "kind": entity.kind(), "text": entity.to_string(), "parts": parts})
+}
+
+fn value_to_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Null => json!(null),
+        Value::Derived => json!({"derived": true}),
+        Value::Integer(number) => json!(number),
+        // The text has the digits that a floating-point number may lack.
+        Value::Number(text) => text.parse::<f64>().map_or_else(|_| json!(text), |number| json!(number)),
+        Value::Text(text) => json!(text.characters()),
+        Value::Enumeration(name) => json!({"enumeration": name}),
+        Value::Binary(digits) => json!({"binary": digits}),
+        Value::Ref(number) => json!({"entity": number}),
+        Value::Name(name) => json!({"name": name}),
+        Value::Resource(resource) => json!({"resource": resource}),
+        Value::List(values) => values.iter().map(value_to_json).collect(),
+        Value::Typed(kind, value) => json!({"type": kind, "value": value_to_json(value)}),
+    }
+}
+
+pub(super) async fn find_whole(tx: &mut AsyncTx, name: &str) -> thorp::Result<Option<Design>> {
     let Some(design) = Design::find(tx, name).await? else { return Ok(None) };
     if design.is_whole(tx).await? {
         return Ok(Some(design));
     }
     let text = "the design is not loaded completely: load its file again, which goes on where it was";
     Err(thorp::Error::application(text))
-}
-
-fn text(entity: &Entity) -> Result<String> {
-    let mut line = Vec::new();
-    step::write_entity(&mut line, entity)?;
-    Ok(String::from_utf8(line)?.trim_end().to_owned())
 }

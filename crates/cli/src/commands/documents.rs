@@ -1,10 +1,8 @@
-//! `put`, `get`, `ls` and `scan`: documents by path.
+//! `put`, `get` and `scan`: documents by path.
 
 use super::design;
-use crate::cli::{GetArgs, LsArgs, PutArgs, ScanArgs, Target};
-use crate::documents::{
-    Range, check_folder, check_json, check_path, documents, find, list, page, refuse_inside_designs,
-};
+use crate::cli::{GetArgs, PutArgs, ScanArgs, Target};
+use crate::documents::{Range, check_folder, check_json, check_path, documents, find, page, refuse_inside_designs};
 use crate::error::only_for;
 use crate::output::{Output, visible};
 use crate::{Error, Result};
@@ -63,45 +61,10 @@ pub(super) fn nothing_under(path: &str, target: &Target) -> Error {
     format!("there is nothing under '{path}': {} shows what there is", target.hint(&["ls"])).into()
 }
 
-pub(super) fn ls(args: &LsArgs, output: &mut Output) -> Result {
-    check_folder(&args.path)?;
-    let db = args.target.open()?;
-    // Designs stand among the names of the first folder, all of them by their whole names.
-    let folder = args.path.trim_end_matches('/');
-    let designs = if folder.is_empty() { design::names(&db)? } else { Vec::new() };
-    let mut designs = designs.into_iter().map(|name| format!("{name}/#")).peekable();
-    let mut is_empty = true;
-    let mut show = |name: &str| {
-        is_empty = false;
-        show_name(name, args.null, output)
-    };
-    list(&db, &args.path, |name| {
-        while let Some(design) = designs.next_if(|design| *design < name) {
-            show(&design)?;
-        }
-        show(&name)
-    })?;
-    designs.try_for_each(|design| show(&design))?;
-    if !is_empty || folder.is_empty() {
-        return Ok(());
-    }
-    Err(match design::find(&db, folder)? {
-        Some(_) => is_a_design(folder, &args.target),
-        None => nothing_under(folder, &args.target),
-    })
-}
-
 /// A design is no folder of documents.
 fn is_a_design(name: &str, target: &Target) -> Error {
     let (dump, get) = (target.hint(&["dump", name]), target.hint(&["get", &format!("{name}/#1")]));
     format!("'{name}' is a design: {dump} prints all of it, and {get} one of its entities").into()
-}
-
-fn show_name(name: &str, null: bool, output: &mut Output) -> Result {
-    if null {
-        return output.until_null(name);
-    }
-    output.line(&json!({"name": name}), visible(name))
 }
 
 pub(super) fn scan(args: &ScanArgs, output: &mut Output) -> Result {

@@ -6,10 +6,10 @@ mod mark;
 
 use super::design;
 use super::documents::nothing_under;
-use crate::cli::{DumpArgs, LoadArgs};
+use crate::cli::{DanglingArg, DumpArgs, LoadArgs};
 use crate::documents::{Range, check_path, find_documents, page};
 use crate::error::only_for;
-use crate::output::{Output, cannot_write};
+use crate::output::{self, Output, cannot_write};
 use crate::spool::Spool;
 use crate::{Error, Result};
 use input::Input;
@@ -17,16 +17,17 @@ use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 use thorp::{Db, Tx};
-use workloads::design::{How, NameTaken};
+use workloads::design::{Dangling, How, LoadOptions, Missing, NameTaken};
 
-/// The endings of files that hold a design.
-const DESIGN_ENDINGS: [&str; 6] = ["ifc", "ifczip", "stp", "step", "p21", "zip"];
+/// The endings of files that are meant to hold a design, whatever they do hold.
+const DESIGN_ENDINGS: [&str; 9] = ["ifc", "ifczip", "stp", "step", "stpz", "stpnc", "p21", "spf", "zip"];
 
 pub(super) fn load(args: &LoadArgs, output: &mut Output) -> Result {
     check_path(&args.into)?;
     // An error in the input is reported before a store is asked for anything, or made.
     let mut input = Input::open(&args.file)?;
-    if !is_design(&args.file) && (input.is_file() || !input.begins_like_a_design()?) {
+    if !input.begins_like_a_design()? && !is_design(&args.file) {
+        only_for("--dangling", args.dangling.is_some(), "designs")?;
         only_for("--replace", args.replace, "designs, and documents replace those of their names anyway")?;
         return jsonl::load(args, input, output);
     }
@@ -35,19 +36,40 @@ pub(super) fn load(args: &LoadArgs, output: &mut Output) -> Result {
     let (name, reader) = (input.name().to_owned(), input.into_design()?);
     let db = args.target.open_or_create()?;
     let how = if args.replace { How::Replace } else { How::New };
-    let loaded = design::load(&db, reader, &args.into, how, output);
-    loaded.map_err(|error| {
-        let how = if is_name_taken(&error) { format!(" with {}", replace_hint(args)) } else { String::new() };
-        format!("{name}: {error}{how}").into()
-    })
+    let options = LoadOptions { how, dangling: dangling(args.dangling) };
+    let loaded = design::load(&db, reader, &args.into, options, output);
+    loaded.map_err(|error| format!("{name}: {error}{}", remedy(&error, args)).into())
 }
 
-fn is_name_taken(error: &Error) -> bool {
-    matches!(error.downcast_ref(), Some(thorp::Error::Application(cause)) if cause.is::<NameTaken>())
+fn dangling(asked: Option<DanglingArg>) -> Dangling {
+    match asked {
+        None => Dangling::Refuse,
+        Some(DanglingArg::Null) => Dangling::Null,
+        Some(DanglingArg::Keep) => Dangling::Keep,
+    }
 }
 
-fn replace_hint(args: &LoadArgs) -> String {
-    args.target.hint(&["load", &args.file.to_string_lossy(), "--into", &args.into, "--replace"])
+/// The call that loads the file all the same, if there is one.
+fn remedy(error: &Error, args: &LoadArgs) -> String {
+    let Some(thorp::Error::Application(cause)) = error.downcast_ref() else { return String::new() };
+    if cause.is::<NameTaken>() {
+        return format!(" with {}", load_hint(args, &["--replace"]));
+    }
+    if cause.is::<Missing>() {
+        let how = load_hint(args, &["--dangling", "keep"]);
+        return format!("; {how} loads it and keeps such references, --dangling null clears them");
+    }
+    String::new()
+}
+
+fn load_hint(args: &LoadArgs, options: &[&str]) -> String {
+    let file = args.file.to_string_lossy();
+    let mut words = vec!["load", &file, "--into", &args.into];
+    if args.replace && options != ["--replace"] {
+        words.push("--replace");
+    }
+    words.extend(options);
+    args.target.hint(&words)
 }
 
 fn is_design(file: &Path) -> bool {
@@ -62,7 +84,10 @@ pub(super) fn dump(args: &DumpArgs, output: &mut Output) -> Result {
     if dumped? { Ok(()) } else { Err(nothing_under(&args.name, &args.target)) }
 }
 
-/// Says whether there is anything.
+/// The message of a dump's progress.
+const DUMPED: &str = "dump (documents)";
+
+/// Returns whether there is anything.
 fn dump_at_once(db: &Db, args: &DumpArgs, output: &mut Output) -> Result<bool> {
     let hint = |error: Error| match error.downcast_ref::<thorp::Error>() {
         Some(thorp::Error::Contended { .. } | thorp::Error::TransactionTooLarge) => {
@@ -74,21 +99,23 @@ fn dump_at_once(db: &Db, args: &DumpArgs, output: &mut Output) -> Result<bool> {
     if design::dump(db, &args.name, output).map_err(hint)? {
         return Ok(true);
     }
-    let spool = Spool::new()?;
-    let count = db.transact(|tx| read_all(tx, &args.name, &spool));
+    let (spool, bar) = (Spool::new()?, output::spinner(DUMPED));
+    let count = db.transact(|tx| read_all(tx, &args.name, &spool, |count| bar.set_position(count)));
+    bar.finish_and_clear();
     let count = count.map_err(|error| hint(error.into()))?;
     spool.copy_to(output.writer())?;
     Ok(count > 0)
 }
 
-/// Reads all documents of a collection, and says how many there are.
-fn read_all(tx: &mut Tx, name: &str, spool: &Spool) -> thorp::Result<u64> {
+/// Reads all documents of a collection. Returns how many there are.
+fn read_all(tx: &mut Tx, name: &str, spool: &Spool, progress: impl Fn(u64)) -> thorp::Result<u64> {
     let Some(documents) = find_documents(tx)? else { return Ok(0) };
     let (range, mut out, mut count) = (Range::under(name), spool.begin()?, 0);
     let mut cursor = documents.range::<String>(range.bounds());
     while let Some((path, document)) = cursor.next(tx)? {
         write_line(&mut out, &path[range.prefix().len()..], &document).map_err(thorp::Error::application)?;
         count += 1;
+        progress(count);
     }
     out.flush().map_err(thorp::Error::application)?;
     Ok(count)
@@ -98,11 +125,15 @@ fn dump_in_parts(db: &Db, name: &str, output: &mut Output) -> Result<bool> {
     if design::dump_in_parts(db, name, output)? {
         return Ok(true);
     }
-    let (mut range, mut is_empty) = (Range::under(name), true);
+    let (mut range, bar) = (Range::under(name), output::bar_beside_output(DUMPED, 0));
     loop {
         let page = db.transact(|tx| page(tx, &range, usize::MAX))?;
-        let Some((last, _)) = page.last() else { return Ok(!is_empty) };
-        is_empty = false;
+        let Some((last, _)) = page.last() else {
+            bar.finish_and_clear();
+            return Ok(bar.position() > 0);
+        };
+        bar.inc_length(page.len() as u64);
+        bar.inc(page.len() as u64);
         for (path, document) in &page {
             write_line(output.writer(), &path[range.prefix().len()..], document).map_err(cannot_write)?;
         }

@@ -8,9 +8,10 @@ use crate::output::{self, Output};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use thorp::{Db, wait_for};
-use workloads::design::{removable, remove};
+use workloads::design::remove;
 
 pub(super) fn rm(args: &RmArgs, output: &mut Output) -> Result {
     check_path(&args.path)?;
@@ -45,17 +46,21 @@ fn why_not(db: &Db, args: &RmArgs) -> Result<Error> {
 fn remove_tree(db: &Db, args: &RmArgs, output: &mut Output) -> Result {
     let path = args.path.as_str();
     let interrupt = Interrupt::watch()?;
-    let bar = output::spinner("remove");
+    let bar = output::spinner("remove (documents)");
     let documents = remove_all(db, path, &interrupt, |count| bar.set_position(count))?;
+    bar.finish_and_clear();
     let (mut designs, mut entities) = (0, 0);
     let inside = format!("{path}/");
-    let names = wait_for(db.transact_async(async |mut tx| removable(&mut tx).await))?;
-    for name in names.into_iter().filter(|name| name == path || name.starts_with(&inside)) {
+    let mut listed = design::listed(db)?;
+    listed.retain(|listed| listed.name == path || listed.name.starts_with(&inside));
+    let bar = output::bar("remove (entities)", listed.iter().map(|listed| listed.design.count).sum());
+    let names: BTreeSet<String> = listed.into_iter().map(|listed| listed.name).collect();
+    for name in names {
         if interrupt.has_come() {
             break;
         }
         let on = |count| {
-            bar.set_position(documents + entities + count);
+            bar.set_position(entities + count);
             if interrupt.has_come() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let removal = wait_for(remove(db, &name, on))?;

@@ -22,7 +22,7 @@ fn all_under_a_path_is_removed_and_nothing_else() {
         assert!(line.contains(what) && line.contains(&format!("`thorp rm -r {path} --dir {dir}`")), "{line}");
     }
     assert_eq!(run(&["rm", "-r", "a"]).ok(), "3 documents and 1 designs of 6 entities removed\n");
-    assert_eq!(run(&["ls"]).ok(), "a.\na0\nab/\nab/house/#\nhouse/#\n");
+    assert_eq!(run(&["ls"]).ok(), "a.\na0\nab/\nhouse/#  6 entities, IFC2X3\n");
     assert!(run(&["rm", "-r", "a"]).error().contains("nothing under 'a'"));
     let told = run(&["rm", "-r", "house", "--json"]).ok();
     assert_eq!(told, "{\"removed\":\"house\",\"documents\":0,\"designs\":1,\"entities\":6}\n");

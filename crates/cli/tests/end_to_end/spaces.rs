@@ -22,8 +22,9 @@ fn documents_and_designs_of_one_space_are_not_seen_in_another() {
     assert_eq!((get("main").ok(), get("plans").ok()), ("1\n".into(), "2\n".into()));
     let line = get("attic").error();
     assert!(line.contains(&format!("`thorp ls --space attic --server {at}` shows what there is")), "{line}");
-    assert_eq!(thorp(["ls", "--space", "attic", "--server", &at]).ok(), "house/#\n");
-    assert_eq!(thorp(["ls", "--server", &at]).ok(), "wheel\n");
+    assert_eq!(thorp(["ls", "--space", "attic", "--server", &at]).ok(), "house/#  6 entities, IFC2X3\n");
+    let all = "wheel\nplans  space 1 with 1 documents\nattic  space 2 with 1 designs\n";
+    assert_eq!(thorp(["ls", "--server", &at]).ok(), all);
     assert_eq!(thorp(["spaces", "--server", &at]).ok(), "main   0\nplans  1\nattic  2\n");
     let told = thorp(["spaces", "--json", "--server", &at]).ok();
     let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -1,5 +1,6 @@
 //! A file into the store.
 //!
+//! Statements other than entities go first. Their last key shows a resumed load how many of them are stored.
 //! An entity may refer to any other, before or behind it, so all are given their places first and their contents then:
 //! two phases, each in batches of one transaction. How far each phase has come is written with the batch itself; a load
 //! that was interrupted goes on from there when it is called again with the same file.
@@ -7,12 +8,14 @@
 //! A load that replaces a design goes on beside it, where nobody finds it. When it is whole one transaction gives it
 //! the name, and the design that had it before is removed: a transaction sees all of the one or all of the other.
 
+use super::REVISIONS;
+use super::missing::{self, Dangling};
 use super::plan::Plan;
 use super::removal::{give_up, sweep};
-use super::schema::{DESIGNS, Design, Link, Object, REVISIONS, State};
-use crate::step::{Entity, Part, Reader, Statement, write_entity};
+use crate::step::{Reader, Statement};
+use designs::{DESIGNS, Design, Entity, Extra, Link, Object, Part, State, write_entity, write_extra};
 use objects::{Anywhere, AsyncTx, Db, Error, Map, ObjectId, Ref, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -73,22 +76,40 @@ pub struct Loaded {
     pub resumed_at: u64,
     /// Whether it replaced another design.
     pub replaced: bool,
+    /// Entities that others refer to and that the file does not have.
+    pub missing: BTreeSet<u64>,
+}
+
+/// How a file is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// The fate of another design that has the name.
+    pub how: How,
+    /// The treatment of references to entities that the file does not have.
+    pub dangling: Dangling,
+}
+
+impl From<How> for LoadOptions {
+    fn from(how: How) -> Self {
+        Self { how, dangling: Dangling::Refuse }
+    }
 }
 
 /// Loads a file as the design `name`, or goes on with a load of it that was interrupted. `may_begin` runs in the
 /// transaction that begins it, and can refuse the name.
 ///
 /// # Errors
-/// An error in the file, with line and column; or [`NameTaken`].
+/// An error in the file, with line and column; [`super::Missing`]; or [`NameTaken`].
 pub async fn load(
     db: &Db,
     reader: Reader,
     name: &str,
-    how: How,
+    options: impl Into<LoadOptions>,
     may_begin: impl AsyncFn(&mut AsyncTx) -> Result<()>,
     mut progress: impl FnMut(Progress),
 ) -> Result<Loaded> {
-    let file = File::read(reader, &mut progress)?;
+    let LoadOptions { how, dangling } = options.into();
+    let (file, missing) = File::read(reader, dangling, &mut progress)?;
     let plan = Plan::new(&file.entities).map_err(Error::application)?;
     let begun = db.transact_async(async |mut tx| {
         may_begin(&mut tx).await?;
@@ -96,6 +117,7 @@ pub async fn load(
     });
     let (design, place) = begun.await?;
     let mut load = Load { db, design, file, plan, places: HashMap::new() };
+    load.write_extras().await?;
     load.place(&mut progress).await?;
     let resumed_at = load.write(&mut progress).await?;
     let design = load.design;
@@ -107,25 +129,42 @@ pub async fn load(
         ControlFlow::Continue(())
     };
     sweep(db, name, remove).await?;
-    Ok(Loaded { design, resumed_at, replaced: place == REVISIONS })
+    Ok(Loaded { design, resumed_at, replaced: place == REVISIONS, missing })
 }
 
 /// A file that was read.
 struct File {
     header: Vec<Part>,
     entities: Vec<Entity>,
+    /// The section of data that each entity is of. Empty if there is only one.
+    sections: Vec<u32>,
+    /// In the order of the standard. Empty if there is nothing but one section of data without parameters.
+    extras: Vec<Extra>,
     checksum: u64,
 }
 
 impl File {
-    fn read(mut reader: Reader, progress: &mut impl FnMut(Progress)) -> Result<Self> {
-        let (mut header, mut entities, mut checksum) = (Vec::new(), Vec::new(), CHECKSUM_START);
+    /// Reads a file, and sees to its references. Returns it with the numbers of the entities that it lacks.
+    fn read(reader: Reader, dangling: Dangling, progress: &mut impl FnMut(Progress)) -> Result<(Self, BTreeSet<u64>)> {
+        let mut file = Self::parse(reader, progress)?;
+        let missing = missing::settle(&mut file.entities, &mut file.extras, dangling).map_err(Error::application)?;
+        file.checksum = file.checksum()?;
+        Ok((file, missing))
+    }
+
+    fn parse(mut reader: Reader, progress: &mut impl FnMut(Progress)) -> Result<Self> {
+        let (mut header, mut entities, mut extras) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sections, mut section) = (Vec::new(), 0_u32);
         while let Some(statement) = reader.next() {
             match statement.map_err(Error::application)? {
                 Statement::Header(part) => header.push(part),
                 Statement::Entity(entity) => {
-                    checksum = add_to_checksum(checksum, &entity)?;
                     entities.push(entity);
+                    sections.push(section.saturating_sub(1));
+                }
+                Statement::Extra(extra) => {
+                    section += u32::from(matches!(extra, Extra::Data(_)));
+                    extras.push(extra);
                 }
             }
             if entities.len().is_multiple_of(BATCH) {
@@ -133,7 +172,33 @@ impl File {
                 progress(Progress { phase: Phase::Read, done, total });
             }
         }
-        Ok(Self { header, entities, checksum })
+        if let [] | [Extra::Data(_)] = &*extras {
+            extras.retain(|extra| *extra != Extra::Data(Vec::new()));
+        }
+        extras.sort_by_key(Extra::order);
+        if section < 2 {
+            sections.clear();
+        }
+        Ok(Self { header, entities, sections, extras, checksum: 0 })
+    }
+
+    /// A checksum of what the file says, whatever the layout of its text.
+    fn checksum(&self) -> Result<u64> {
+        let (mut sum, mut text) = (Fnv::default(), Vec::new());
+        for entity in &self.entities {
+            write_entity(&mut text, entity).map_err(Error::application)?;
+            sum.add(&text);
+            text.clear();
+        }
+        for extra in &self.extras {
+            write_extra(&mut text, extra).map_err(Error::application)?;
+            sum.add(&text);
+            text.clear();
+        }
+        for section in &self.sections {
+            sum.add(&section.to_le_bytes());
+        }
+        Ok(sum.0)
     }
 
     /// Whether a design is of this file.
@@ -142,13 +207,19 @@ impl File {
     }
 }
 
-const CHECKSUM_START: u64 = 0xcbf2_9ce4_8422_2325;
+/// The checksum FNV-1a.
+struct Fnv(u64);
 
-/// FNV-1a over what an entity says, whatever the layout of its text.
-fn add_to_checksum(checksum: u64, entity: &Entity) -> Result<u64> {
-    let mut text = Vec::new();
-    write_entity(&mut text, entity).map_err(Error::application)?;
-    Ok(text.iter().fold(checksum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    }
 }
 
 /// Finds the design that an earlier load of this file began, or begins it; and says in which of the maps of designs it
@@ -178,7 +249,7 @@ async fn publish(tx: &mut AsyncTx, name: &str, design: &Design) -> Result<()> {
         let text = format!("somebody else has replaced or removed '{name}' meanwhile: load the file again");
         return Err(Error::application(text));
     }
-    match design.store(tx, DESIGNS, name).await? {
+    match put(tx, DESIGNS, name, design).await? {
         Some(old) => give_up(tx, name, &old).await,
         None => Ok(()),
     }
@@ -192,11 +263,19 @@ async fn begin_anew(tx: &mut AsyncTx, map: &str, name: &str, file: &File) -> Res
         checksum: file.checksum,
         state: tx.create(Anywhere, &State::default()).await?,
         elements: tx.create(Anywhere, &Vec::new()).await?,
+        extras: if file.extras.is_empty() { None } else { Some(Map::create(tx, Anywhere).await?) },
+        sections: if file.sections.is_empty() { None } else { Some(Map::create(tx, Anywhere).await?) },
     };
-    if let Some(unfinished) = design.store(tx, map, name).await? {
+    if let Some(unfinished) = put(tx, map, name, &design).await? {
         give_up(tx, name, &unfinished).await?;
     }
     Ok(design)
+}
+
+/// Puts a design into one of the maps of designs, in the place of the one that was there.
+async fn put(tx: &mut AsyncTx, map: &str, name: &str, design: &Design) -> Result<Option<Design>> {
+    let designs = tx.map::<String, Design>(map).await?;
+    designs.insert(tx, name, design).await
 }
 
 /// The target of links before there are places.
@@ -212,6 +291,26 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// Writes what is neither of the header nor an entity. How much of it is in shows by its last key.
+    async fn write_extras(&self) -> Result<()> {
+        let Some(extras) = self.design.extras else { return Ok(()) };
+        let last = self.db.transact_async(async |mut tx| extras.iter().backwards().next_key(&mut tx).await).await?;
+        let from = last.map_or(0, |last| last + 1);
+        let mut keyed = self.file.extras.iter().zip(0..).skip(from as usize).peekable();
+        while keyed.peek().is_some() {
+            let batch: Vec<(&Extra, u64)> = keyed.by_ref().take(BATCH).collect();
+            let batch = &batch;
+            let insert = async |mut tx: AsyncTx| {
+                for (extra, key) in batch {
+                    extras.insert(&mut tx, key, extra).await?;
+                }
+                Ok(())
+            };
+            self.db.transact_async(insert).await?;
+        }
+        Ok(())
+    }
+
     /// Gives every entity a place, in the order of the plan.
     async fn place(&mut self, progress: &mut impl FnMut(Progress)) -> Result<()> {
         let entities = self.design.entities;
@@ -244,6 +343,9 @@ impl Load<'_> {
             let object = tx.create(near, &self.object(at, |_| Ok(SOMEWHERE))?).await?;
             near = Some(object.id());
             self.design.entities.insert(tx, &number, &object).await?;
+            if let Some(sections) = self.design.sections {
+                sections.insert(tx, &(self.file.sections[at], number), &object).await?;
+            }
             places.push((number, object));
         }
         let state = tx.get(self.design.state).await?;

@@ -4,29 +4,21 @@
 //! everything behind it that has no place yet. Elements come first of all, so that a window and what it alone is made
 //! of lie in a row; an element that many share, such as a material, lies with the first that has it.
 
-use super::schema::{ELEMENTS, RELATIONS};
-use crate::step::{Entity, Value};
+use super::{ELEMENTS, RELATIONS};
+use designs::{Entity, Value};
 use std::collections::HashMap;
 
-/// The reasons for which a file cannot be loaded.
+/// Two entities have this number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
-    /// Two entities have this number.
-    Twice(u64),
-    /// An entity refers to a number that no entity has.
-    Dangling { from: u64, to: u64 },
-}
+pub(super) struct Twice(u64);
 
-impl std::fmt::Display for Flaw {
+impl std::fmt::Display for Twice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Twice(number) => write!(f, "the file has two entities #{number}"),
-            Self::Dangling { from, to } => write!(f, "#{from} refers to #{to}, which the file does not have"),
-        }
+        write!(f, "the file has two entities #{}", self.0)
     }
 }
 
-impl std::error::Error for Flaw {}
+impl std::error::Error for Twice {}
 
 /// The plan, by position in the file.
 #[derive(Debug)]
@@ -40,9 +32,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(entities: &[Entity]) -> Result<Self, Flaw> {
+    /// Plans a file whose references all lead to entities that it has.
+    pub(super) fn new(entities: &[Entity]) -> Result<Self, Twice> {
         let positions = positions(entities)?;
-        let references = references(entities, &positions)?;
+        let references = references(entities, &positions);
         let relations = relations(entities, &positions);
         let elements = elements(entities, &references);
         let mut order = Order { placed: vec![false; entities.len()], order: Vec::with_capacity(entities.len()) };
@@ -53,29 +46,24 @@ impl Plan {
     }
 }
 
-fn positions(entities: &[Entity]) -> Result<HashMap<u64, usize>, Flaw> {
+fn positions(entities: &[Entity]) -> Result<HashMap<u64, usize>, Twice> {
     let mut positions = HashMap::with_capacity(entities.len());
     for (at, entity) in entities.iter().enumerate() {
         if positions.insert(entity.number, at).is_some() {
-            return Err(Flaw::Twice(entity.number));
+            return Err(Twice(entity.number));
         }
     }
     Ok(positions)
 }
 
 /// For each entity those that it refers to.
-fn references(entities: &[Entity], positions: &HashMap<u64, usize>) -> Result<Vec<Vec<usize>>, Flaw> {
-    entities
-        .iter()
-        .map(|entity| {
-            let (mut found, mut flaw) = (Vec::new(), None);
-            entity.for_each_ref(|to| match positions.get(to) {
-                Some(&at) => found.push(at),
-                None => flaw = Some(Flaw::Dangling { from: entity.number, to: *to }),
-            });
-            flaw.map_or(Ok(found), Err)
-        })
-        .collect()
+fn references(entities: &[Entity], positions: &HashMap<u64, usize>) -> Vec<Vec<usize>> {
+    let of = |entity: &Entity| {
+        let mut found = Vec::new();
+        entity.for_each_ref(|to| found.extend(positions.get(to)));
+        found
+    };
+    entities.iter().map(of).collect()
 }
 
 /// For each entity the relations that name it as an owner.
@@ -141,7 +129,7 @@ mod tests {
         statements
             .filter_map(|statement| match statement.unwrap() {
                 Statement::Entity(entity) => Some(entity),
-                Statement::Header(_) => None,
+                Statement::Header(_) | Statement::Extra(_) => None,
             })
             .collect()
     }
@@ -164,9 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn flaws_are_named() {
-        let flaw = |data| Plan::new(&parse(data)).unwrap_err().to_string();
-        assert_eq!(flaw("#1=A(#2);"), "#1 refers to #2, which the file does not have");
-        assert_eq!(flaw("#1=A();#1=B();"), "the file has two entities #1");
+    fn a_number_is_an_entity_s_own() {
+        let flaw = Plan::new(&parse("#1=A();#1=B();")).unwrap_err();
+        assert_eq!(flaw.to_string(), "the file has two entities #1");
     }
 }

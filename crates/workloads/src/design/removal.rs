@@ -4,13 +4,15 @@
 //! are to be removed: from then on nobody finds it. Its objects are deleted in batches; a removal that was interrupted
 //! goes on when it is called again, or when a design of that name is loaded.
 
-use super::schema::{DESIGNS, Design, REVISIONS, State};
-use objects::{AsyncTx, Db, Map, Ref, Result};
-use std::collections::BTreeSet;
+use super::REVISIONS;
+use designs::{DESIGNS, Design, State};
+use objects::{AsyncTx, Db, Key, Map, Ref, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::ops::ControlFlow;
 
 /// Designs that nobody finds any more and whose objects are not all deleted.
-const REMOVED: &str = "designs/removed";
+pub(super) const REMOVED: &str = "designs/removed";
 
 /// Entities that one transaction deletes.
 const BATCH: usize = 1_000;
@@ -34,21 +36,6 @@ pub async fn remove(db: &Db, name: &str, progress: impl FnMut(u64) -> ControlFlo
     let taken = db.transact_async(async |mut tx| take(&mut tx, name).await).await?;
     let swept = sweep(db, name, progress).await?;
     Ok(Removal { found: taken || swept.found, ..swept })
-}
-
-/// The names that there is something to remove of: those of designs, and those that an interrupted load or removal has
-/// left something of.
-pub async fn removable(tx: &mut AsyncTx) -> Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
-    for map in [DESIGNS, REVISIONS] {
-        if let Some(designs) = tx.find_map::<String, Design>(map).await? {
-            names.extend(designs.iter().collect(tx).await?.into_iter().map(|(name, _)| name));
-        }
-    }
-    if let Some(removed) = tx.find_map::<(String, Ref<State>), Design>(REMOVED).await? {
-        names.extend(removed.iter().collect(tx).await?.into_iter().map(|((name, _), _)| name));
-    }
-    Ok(names)
 }
 
 /// Takes the name away from its design, and from a revision that was to take its place.
@@ -104,11 +91,35 @@ async fn sweep_some(tx: &mut AsyncTx, name: &str) -> Result<Option<u64>> {
         design.entities.remove(tx, number).await?;
     }
     if batch.is_empty() {
+        if drain(tx, design.sections).await? || drain(tx, design.extras).await? {
+            return Ok(Some(0));
+        }
         tx.delete(design.elements).await?;
         tx.delete(design.state).await?;
         // A map that is empty is one object.
         tx.delete(design.entities.root()).await?;
+        if let Some(sections) = design.sections {
+            tx.delete(sections.root()).await?;
+        }
+        if let Some(extras) = design.extras {
+            tx.delete(extras.root()).await?;
+        }
         removed.remove(tx, &key).await?;
     }
     Ok(Some(batch.len() as u64))
+}
+
+/// Takes some entries out of a map. Returns whether there were any.
+async fn drain<K: Key, V: Serialize + DeserializeOwned>(tx: &mut AsyncTx, map: Option<Map<K, V>>) -> Result<bool> {
+    let Some(map) = map else { return Ok(false) };
+    let (mut cursor, mut keys) = (map.iter(), Vec::new());
+    while keys.len() < BATCH
+        && let Some(key) = cursor.next_key(tx).await?
+    {
+        keys.push(key);
+    }
+    for key in &keys {
+        map.remove(tx, key).await?;
+    }
+    Ok(!keys.is_empty())
 }

@@ -1,8 +1,11 @@
 //! A small design in and out; interrupted; walked and changed.
 
-use super::{Design, How, Object, Phase, Progress, change, dump, dump_in_parts, load, remove, walk};
+use super::{
+    Dangling, Design, How, LoadOptions, Object, Phase, Progress, change, dump, dump_in_parts, load, pick, remove, walk,
+};
 use crate::Random;
-use crate::step::{Entity, Reader, Statement};
+use crate::step::{Reader, Statement};
+use designs::Entity;
 use objects::{Db, Ref, Result, wait_for};
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -36,7 +39,7 @@ fn entities(text: &str) -> Vec<Entity> {
     let mut entities: Vec<Entity> = read(text)
         .filter_map(|statement| match statement.unwrap() {
             Statement::Entity(entity) => Some(entity),
-            Statement::Header(_) => None,
+            Statement::Header(_) | Statement::Extra(_) => None,
         })
         .collect();
     entities.sort_by_key(|entity| entity.number);
@@ -52,7 +55,7 @@ fn dumped(db: &Db, design: &Design) -> String {
     wait_for(dump_in_parts(db, design, &mut parts, |_| {})).unwrap();
     let at_once = wait_for(db.transact_async(async |mut tx| {
         let mut out = Vec::new();
-        dump(&mut tx, design, &mut out).await?;
+        dump(&mut tx, design, &mut out, |_| {}).await?;
         Ok(out)
     }));
     assert_eq!(parts, at_once.unwrap());
@@ -120,7 +123,7 @@ fn a_changed_property_is_the_only_change() {
     let design = load_all(&db, &text);
     let random = Random::new(1);
     let changed = db.transact_async(async |mut tx| {
-        let window = design.pick(&mut tx, &mut random.clone()).await?.expect("there are windows");
+        let window = pick(&mut tx, &design, &mut random.clone()).await?.expect("there are windows");
         let walk = walk(&mut tx, window).await?;
         let property = change(&mut tx, &walk, &mut random.clone()).await?.expect("it has a property");
         Result::Ok(tx.get(property).await?.entity.number)
@@ -200,4 +203,67 @@ fn a_removal_goes_on_where_it_was() {
     assert_eq!(calls, 6, "four batches, the rest, and that nothing is left");
     let again = load_all(&db, &house(2));
     assert_eq!(entities(&dumped(&db, &again)), entities(&house(2)));
+}
+
+/// A file of edition 3, with entities of two sections among each other, and more in each kind of section than one
+/// transaction writes.
+fn third_edition() -> String {
+    let (mut anchors, mut even, mut odd) = (String::new(), String::new(), String::new());
+    for i in 0..1_200 {
+        writeln!(anchors, "<a{i}>=#1{{unit:'\\X2\\00B5\\X0\\m'}};").unwrap();
+    }
+    for i in 1..=2_300_u64 {
+        let data = if i % 2 == 0 { &mut even } else { &mut odd };
+        writeln!(data, "#{i}=A(#{},#9999,@1,#PI,'\\PE\\\\S\\=',$);", 1 + i % 7).unwrap();
+    }
+    format!(
+        "ISO-10303-21;\nHEADER;\nFILE_SCHEMA(('IFC4','B'));\nENDSEC;\nANCHOR;\n{anchors}ENDSEC;\nREFERENCE;\n\
+         #9999=<other.ifc#origin>;\n@1=<other.ifc#mass>;\nENDSEC;\nDATA('odd',('B'));\n{odd}ENDSEC;\n\
+         DATA('even',('IFC4'));\n{even}ENDSEC;\nEND-ISO-10303-21;\nSIGNATURE\nMIIB\nENDSEC;\n"
+    )
+}
+
+#[test]
+fn all_sections_of_edition_3_come_back() {
+    let (db, text) = (Db::in_memory().unwrap(), third_edition());
+    let mut calls = 0;
+    let loaded = loop {
+        calls += 1;
+        let attempt = catch_unwind(AssertUnwindSafe(|| {
+            let strike = |progress: Progress| assert_eq!(progress.phase, Phase::Read);
+            wait_for(load(&db, read(&text), "house", How::New, async |_| Ok(()), strike))
+        }));
+        if let Ok(loaded) = attempt {
+            break loaded.unwrap();
+        }
+    };
+    assert_eq!(calls, 7, "three batches in each of two phases, and the last");
+    assert_eq!(dumped(&db, &loaded.design), text);
+    assert_eq!(loaded.design.schemas(), ["B", "IFC4"]);
+    assert!(loaded.missing.is_empty());
+    let removal = wait_for(remove(&db, "house", |_| ControlFlow::Continue(()))).unwrap();
+    assert!(removal.is_complete && removal.entities == 2_300);
+    let left = [loaded.design.extras.unwrap().id(), loaded.design.sections.unwrap().id()];
+    for map in left {
+        assert!(db.transact(|tx| tx.get_bytes(Ref::<[u8]>::new(map, 0))).unwrap().is_none());
+    }
+}
+
+#[test]
+fn references_to_missing_entities_are_refused_or_settled() {
+    let text = "ISO-10303-21;\nHEADER;\nENDSEC;\nANCHOR;\n<a>=#98;\nENDSEC;\nDATA;\n#1=A(#99,(#2,#97));\n#2=B();\nENDSEC;\n\
+        END-ISO-10303-21;\n";
+    let load = |dangling| {
+        let db = Db::in_memory().unwrap();
+        let options = LoadOptions { how: How::New, dangling };
+        let loaded = wait_for(load(&db, read(text), "house", options, async |_| Ok(()), |_| {}))?;
+        let missing: Vec<u64> = loaded.missing.iter().copied().collect();
+        assert_eq!(missing, [97, 98, 99]);
+        Ok::<_, objects::Error>(dumped(&db, &loaded.design))
+    };
+    assert_eq!(load(Dangling::Keep).unwrap(), text);
+    let nulls = text.replace("#99", "$").replace("#98", "$").replace("#97", "$");
+    assert_eq!(load(Dangling::Null).unwrap(), nulls);
+    let refused = load(Dangling::Refuse).unwrap_err().to_string();
+    assert_eq!(refused, "#1 refers to #99, which the file does not have, nor 2 others that it refers to");
 }

@@ -1,9 +1,9 @@
 //! The work of engineers on a design: they walk to everything that an element is made of, and change a property of it
 //! now and then.
 
-use super::schema::{Link, Object, RELATIONS};
+use super::RELATIONS;
 use crate::random::Random;
-use crate::step::Value;
+use designs::{Design, Link, Object, Text, Value};
 use objects::{AsyncTx, Ref, Result};
 use std::collections::HashSet;
 
@@ -16,6 +16,13 @@ pub struct Walk {
     pub numbers: u64,
     /// The properties among them.
     pub properties: Vec<Ref<Object>>,
+}
+
+/// Draws one of the design's windows and doors; of a design without any, one of the entities that nothing refers to.
+/// `None` for a design without entities.
+pub async fn pick(tx: &mut AsyncTx, design: &Design, random: &mut Random) -> Result<Option<Ref<Object>>> {
+    let elements = design.elements(tx).await?;
+    Ok(if elements.is_empty() { None } else { Some(elements[random.below(elements.len())]) })
 }
 
 /// Walks to everything that an element is made of: along its references, and from each entity by way of its relations
@@ -83,14 +90,14 @@ fn revise(value: &mut Value<Link>) {
         }
         Value::Enumeration(name) if name == "T" => *name = "F".into(),
         Value::Enumeration(name) if name == "F" => *name = "T".into(),
-        Value::Text(text) => *text = revised(text),
+        Value::Text(text) => *text = revised(&text.characters()),
         Value::Null => *value = Value::Typed("IFCLABEL".into(), Box::new(Value::Text(revised("")))),
         _ => {}
     }
 }
 
-fn revised(text: &str) -> String {
+fn revised(text: &str) -> Text {
     let numbered = text.rsplit_once(REVISION).and_then(|(text, number)| Some((text, number.parse::<u64>().ok()?)));
     let (text, number) = numbered.unwrap_or((text, 0));
-    format!("{text}{REVISION}{}", number + 1)
+    format!("{text}{REVISION}{}", number + 1).into()
 }

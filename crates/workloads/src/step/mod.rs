@@ -9,22 +9,19 @@
 //!   END-ISO-10303-21;
 //! ```
 //!
-//! [`open`] gives a [`Reader`] over a plain or zipped file; it yields [`Statement`]s and holds one at a time, so a file
-//! of any length is read in the memory of its longest statement. [`write`] is its inverse: numbers keep their text,
-//! strings their characters.
+//! Edition 3 has `ANCHOR`, `REFERENCE` and `SIGNATURE` sections as well, and several `DATA` sections.
+//!
+//! [`open`] returns a [`Reader`] over a plain or zipped file. It yields [`Statement`]s and holds one at a time, so a
+//! file of any length is read in the memory of its longest statement. The crate `designs` defines their content and
+//! writes them again: numbers and strings keep the spelling of the file.
 
 mod lexer;
 mod open;
 mod parser;
 mod read;
-mod strings;
-mod value;
-mod write;
 
-pub use open::{OpenError, open, read};
+pub use open::{OpenError, begins_like_a_design, open, read};
 pub use read::{Reader, STATEMENT_BYTES_MAX, Statement, StepError};
-pub use value::{Entity, Part, Value};
-pub use write::{write_entity, write_footer, write_header};
 
 #[cfg(test)]
 mod tests;

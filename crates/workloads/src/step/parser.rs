@@ -1,8 +1,7 @@
-//! One statement's tokens as an entity, a header entry or a section mark.
+//! One statement's tokens as an entity, a header entry, a section mark, an anchor or a reference to another file.
 
 use super::lexer::{Lexer, Misfit, Token};
-use super::strings;
-use super::value::{Entity, Part, Value};
+use designs::{Entity, Extra, Part, Text, Value};
 
 /// Lists and typed values may stand in one another this deep; real schemas stay below ten.
 const DEPTH_MAX: usize = 64;
@@ -16,15 +15,19 @@ pub(super) enum Parsed {
     Entry(Part),
     /// `#1=…`
     Entity(Entity),
+    /// `<name>=…` or `#1=<…>`
+    Extra(Extra),
 }
 
 /// Parses one statement, without its semicolon.
-pub(super) fn parse(text: &str) -> Result<Parsed, Misfit> {
+pub(super) fn parse(text: &[u8]) -> Result<Parsed, Misfit> {
     let mut parser = Parser { lexer: Lexer::new(text) };
     let parsed = match parser.lexer.next()? {
-        Some(Token::Name(number)) => parser.entity(number)?,
+        Some(Token::Name(number)) => parser.entity_or_reference(number)?,
+        Some(Token::OtherName(name)) => parser.reference(name.to_owned())?,
+        Some(Token::Resource(name)) => parser.anchor(name)?,
         Some(Token::Word(word)) => parser.mark_or_entry(word)?,
-        _ => return Err(Misfit { at: 0, expected: "'#', a section or a header entry" }),
+        _ => return Err(Misfit { at: 0, expected: "a name, a section or a header entry" }),
     };
     match parser.lexer.next()? {
         None => Ok(parsed),
@@ -45,10 +48,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn entity(&mut self, number: u64) -> Result<Parsed, Misfit> {
+    fn entity_or_reference(&mut self, number: u64) -> Result<Parsed, Misfit> {
         self.expect(b'=', "'=' behind the entity's number")?;
         let mut parts = Vec::new();
         match self.lexer.next()? {
+            Some(Token::Resource(resource)) => {
+                let (name, resource) = (format!("#{number}"), resource.to_owned());
+                return Ok(Parsed::Extra(Extra::Reference { name, resource }));
+            }
             Some(Token::Word(kind)) => parts.push(self.part(kind)?),
             Some(Token::Sign(b'(')) => loop {
                 match self.lexer.next()? {
@@ -60,6 +67,43 @@ impl<'a> Parser<'a> {
             _ => return Err(self.lexer.misfit("a type or '('")),
         }
         Ok(Parsed::Entity(Entity { number, parts }))
+    }
+
+    fn reference(&mut self, name: String) -> Result<Parsed, Misfit> {
+        self.expect(b'=', "'=' behind the name")?;
+        match self.lexer.next()? {
+            Some(Token::Resource(resource)) => {
+                Ok(Parsed::Extra(Extra::Reference { name, resource: resource.to_owned() }))
+            }
+            _ => Err(self.lexer.misfit("the place of another file, in angle brackets")),
+        }
+    }
+
+    fn anchor(&mut self, name: &str) -> Result<Parsed, Misfit> {
+        self.expect(b'=', "'=' behind the anchor's name")?;
+        let value = self.next_value(0)?;
+        let mut tags = Vec::new();
+        loop {
+            match self.lexer.next()? {
+                None => return Ok(Parsed::Extra(Extra::Anchor { name: name.to_owned(), value, tags })),
+                Some(Token::Sign(b'{')) => tags.push(self.tag()?),
+                Some(_) => return Err(self.lexer.misfit("'{' or the end of the statement")),
+            }
+        }
+    }
+
+    /// A tag of an anchor; the opening brace has been read.
+    fn tag(&mut self) -> Result<(String, Value), Misfit> {
+        let Some(Token::Word(name)) = self.lexer.next()? else { return Err(self.lexer.misfit("the tag's name")) };
+        self.expect(b':', "':' behind the tag's name")?;
+        let value = self.next_value(0)?;
+        self.expect(b'}', "'}' behind the tag's value")?;
+        Ok((name.to_owned(), value))
+    }
+
+    fn next_value(&mut self, depth: usize) -> Result<Value, Misfit> {
+        let token = self.lexer.next()?.ok_or_else(|| self.lexer.misfit("a value"))?;
+        self.value(token, depth)
     }
 
     fn part(&mut self, kind: &str) -> Result<Part, Misfit> {
@@ -94,16 +138,14 @@ impl<'a> Parser<'a> {
             Token::Sign(b'(') => Value::List(self.values(depth + 1)?),
             Token::Name(number) => Value::Ref(number),
             Token::Number(text) => self.number(text)?,
-            Token::Text(spelt) => {
-                // A spelling that we do not know is kept as it is, doubled apostrophes aside: nothing is lost.
-                Value::Text(strings::decode(spelt).unwrap_or_else(|| spelt.replace("''", "'")))
-            }
+            Token::OtherName(name) => Value::Name(name.to_owned()),
+            Token::Resource(resource) => Value::Resource(resource.to_owned()),
+            Token::Text(spelling) => Value::Text(Text::from_spelling(spelling)),
             Token::Enumeration(name) => Value::Enumeration(name.to_owned()),
             Token::Binary(digits) => Value::Binary(digits.to_owned()),
             Token::Word(kind) => {
                 self.expect(b'(', "'(' behind the type")?;
-                let inner = self.lexer.next()?.ok_or_else(|| self.lexer.misfit("a value"))?;
-                let value = self.value(inner, depth + 1)?;
+                let value = self.next_value(depth + 1)?;
                 self.expect(b')', "')' behind the typed value")?;
                 Value::Typed(kind.to_owned(), Box::new(value))
             }

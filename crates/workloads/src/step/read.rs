@@ -2,7 +2,7 @@
 
 use super::lexer::Misfit;
 use super::parser::{self, Parsed};
-use super::value::{Entity, Part};
+use designs::{Entity, Extra, Part, Place, Value};
 use std::fmt;
 use std::io::{self, BufRead};
 
@@ -10,7 +10,7 @@ use std::io::{self, BufRead};
 pub const STATEMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The mark that some editors put at the beginning of a file.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The content of a file, statement by statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub enum Statement {
     Header(Part),
     /// An entity of the data.
     Entity(Entity),
+    /// The beginning of a `DATA` section, or a statement of an `ANCHOR`, `REFERENCE` or `SIGNATURE` section.
+    Extra(Extra),
 }
 
 /// Why a file could not be read to its end.
@@ -75,7 +77,11 @@ enum Section {
     Start,
     Between,
     Header,
+    Anchor,
+    Reference,
     Data,
+    /// Behind `END-ISO-10303-21;`, where there may be signatures.
+    Signatures,
     End,
 }
 
@@ -129,43 +135,99 @@ impl Reader {
         (self.bytes_read, self.bytes_total)
     }
 
-    /// The next statement of the header or the data.
+    /// The next statement.
     fn read(&mut self) -> Result<Option<Statement>, StepError> {
         while self.section != Section::End {
-            let parsed = self.read_parsed()?;
+            if self.section == Section::Signatures && !self.finds_a_signature()? {
+                break;
+            }
+            self.read_statement()?;
+            if matches!(self.section, Section::Between | Section::Signatures)
+                && let Some(content) = self.signature()?
+            {
+                return Ok(Some(Statement::Extra(Extra::Signature(content))));
+            }
+            let parsed = self.parse()?;
             self.section = match (self.section, parsed) {
                 (Section::Start, Parsed::Mark(word)) if word == "ISO-10303-21" => Section::Between,
                 (Section::Start, _) => return Err(StepError::NotStep),
                 (Section::Between, Parsed::Mark(word)) if word == "HEADER" => Section::Header,
-                (Section::Between, Parsed::Mark(word)) if word == "DATA" => Section::Data,
-                // Edition 3 allows several data sections with parameters.
-                (Section::Between, Parsed::Entry(part)) if part.kind == "DATA" => Section::Data,
-                (Section::Between, Parsed::Mark(word)) if word == "END-ISO-10303-21" => Section::End,
-                (Section::Header | Section::Data, Parsed::Mark(word)) if word == "ENDSEC" => Section::Between,
+                (Section::Between, Parsed::Mark(word)) if word == "ANCHOR" => Section::Anchor,
+                (Section::Between, Parsed::Mark(word)) if word == "REFERENCE" => Section::Reference,
+                (Section::Between, Parsed::Mark(word)) if word == "DATA" => {
+                    return Ok(Some(self.begin_data(Vec::new())));
+                }
+                (Section::Between, Parsed::Entry(part)) if part.kind == "DATA" => {
+                    return Ok(Some(self.begin_data(part.values)));
+                }
+                (Section::Between, Parsed::Mark(word)) if word == "END-ISO-10303-21" => Section::Signatures,
+                (Section::Between, _) => return Err(self.misplaced("the beginning of a section or END-ISO-10303-21")),
+                (Section::Signatures | Section::End, _) => return Err(self.misplaced("a SIGNATURE section")),
+                (_, Parsed::Mark(word)) if word == "ENDSEC" => Section::Between,
                 (Section::Header, Parsed::Entry(part)) => return Ok(Some(Statement::Header(part))),
                 (Section::Data, Parsed::Entity(entity)) => return Ok(Some(Statement::Entity(entity))),
+                (Section::Anchor, Parsed::Extra(extra @ Extra::Anchor { .. }))
+                | (Section::Reference, Parsed::Extra(extra @ Extra::Reference { .. })) => {
+                    return Ok(Some(Statement::Extra(extra)));
+                }
                 (Section::Header, _) => return Err(self.misplaced("an entry of the header or ENDSEC")),
+                (Section::Anchor, _) => return Err(self.misplaced("an anchor, such as <name>=#1, or ENDSEC")),
+                (Section::Reference, _) => return Err(self.misplaced("a reference, such as #1=<file#name>, or ENDSEC")),
                 (Section::Data, _) => return Err(self.misplaced("an entity or ENDSEC")),
-                (Section::Between | Section::End, _) => return Err(self.misplaced("HEADER, DATA or END-ISO-10303-21")),
             };
         }
+        self.section = Section::End;
         Ok(None)
     }
 
-    fn read_parsed(&mut self) -> Result<Parsed, StepError> {
-        self.read_statement()?;
+    fn begin_data(&mut self, parameters: Vec<Value>) -> Statement {
+        self.section = Section::Data;
+        Statement::Extra(Extra::Data(parameters))
+    }
+
+    fn parse(&mut self) -> Result<Parsed, StepError> {
         if self.section == Section::Start && self.statement.starts_with(BYTE_ORDER_MARK) {
             self.statement.drain(..BYTE_ORDER_MARK.len());
         }
-        let Ok(text) = std::str::from_utf8(&self.statement) else {
-            // Old writers put ISO 8859-1 into strings; every byte of it is a character.
-            let latin: String = self.statement.iter().copied().map(char::from).collect();
-            return parser::parse(&latin).map_err(|misfit| self.syntax(&misfit));
-        };
-        parser::parse(text).map_err(|misfit| match self.section {
+        parser::parse(&self.statement).map_err(|misfit| match self.section {
             Section::Start => StepError::NotStep,
             _ => self.syntax(&misfit),
         })
+    }
+
+    /// Whether there is another signature behind the end of the file proper. Programs leave other things there, such as
+    /// zeros: they are none of the file.
+    fn finds_a_signature(&mut self) -> Result<bool, StepError> {
+        loop {
+            let buffer = self.input.fill_buf()?;
+            let blanks = buffer.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let first = buffer.get(blanks).copied();
+            if first.is_some() || buffer.is_empty() {
+                return Ok(first == Some(b'S'));
+            }
+            self.here = self.here.after(buffer);
+            self.bytes_read += blanks as u64;
+            self.input.consume(blanks);
+        }
+    }
+
+    /// All between `SIGNATURE` and its `ENDSEC`, if the statement begins a signature. Both `SIGNATURE` and `SIGNATURE;`
+    /// are in use.
+    fn signature(&mut self) -> Result<Option<String>, StepError> {
+        let begin = self.statement.trim_ascii_start();
+        let Some(begin) = begin.strip_prefix(b"SIGNATURE") else { return Ok(None) };
+        let mut content = begin.to_vec();
+        if content.trim_ascii().is_empty() {
+            self.read_statement()?;
+            content.push(b';');
+            content.extend_from_slice(&self.statement);
+        }
+        let content = content.strip_suffix(b"ENDSEC").ok_or_else(|| self.misplaced("ENDSEC behind a signature"))?;
+        let is_one = |byte: &u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b";+/=-_".contains(byte);
+        if !content.iter().all(is_one) {
+            return Err(self.misplaced("a signature in base 64"));
+        }
+        Ok(Some(content.iter().copied().map(char::from).collect()))
     }
 
     /// Reads up to the next semicolon that stands neither in a string nor in a comment.
@@ -234,24 +296,33 @@ enum Scan {
     Slash,
     Comment,
     Star,
-    Text,
+    Text(Place),
     Binary,
+    Resource,
 }
 
 impl Scan {
-    /// Takes one more byte; says whether the statement ends with it.
+    /// Takes one more byte. Returns whether the statement ends with it.
     fn ends_with(&mut self, byte: u8) -> bool {
         *self = match (*self, byte) {
             (Self::Plain | Self::Slash, b';') => return true,
-            (Self::Plain | Self::Slash, b'\'') => Self::Text,
+            // A doubled apostrophe closes the text and opens it again, which comes to the same.
+            (Self::Plain | Self::Slash, b'\'') => Self::Text(Place::Plain),
             (Self::Plain | Self::Slash, b'"') => Self::Binary,
+            (Self::Plain | Self::Slash, b'<') => Self::Resource,
             (Self::Plain | Self::Slash, b'/') => Self::Slash,
             (Self::Comment | Self::Star, b'*') => Self::Star,
             (Self::Slash, b'*') | (Self::Comment, _) => Self::Comment,
             (Self::Star, byte) if byte != b'/' => Self::Comment,
-            // A doubled apostrophe closes the text and opens it again, which comes to the same.
-            (Self::Text, byte) if byte != b'\'' => Self::Text,
+            (Self::Text(mut place), byte) => {
+                if place.is_closed_by(byte) {
+                    Self::Plain
+                } else {
+                    Self::Text(place)
+                }
+            }
             (Self::Binary, byte) if byte != b'"' => Self::Binary,
+            (Self::Resource, byte) if byte != b'>' => Self::Resource,
             _ => Self::Plain,
         };
         false

@@ -2,7 +2,6 @@
 //! opened a second time somebody else may have read.
 
 use crate::Result;
-use crate::documents::BYTE_ORDER_MARK;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -12,6 +11,9 @@ use workloads::step::{self, Reader};
 
 /// A pipe from which nothing comes for so long pauses.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// Blanks and comments at the beginning of a design are at most this long.
+const BEGINNING_BYTES_MAX: usize = 64 * 1024;
 
 /// The input of a load, from its beginning.
 pub(super) struct Input {
@@ -26,6 +28,8 @@ struct Source {
     file: File,
     is_file: bool,
     tells_pauses: bool,
+    /// Bytes of a pipe that were read to recognize its format, in reverse order.
+    ahead: Vec<u8>,
 }
 
 impl Input {
@@ -39,7 +43,7 @@ impl Input {
         if kind.is_dir() {
             return Err(format!("cannot read {name}: it is a directory; name a file in it").into());
         }
-        let source = Source { file, is_file: kind.is_file(), tells_pauses: true };
+        let source = Source { file, is_file: kind.is_file(), tells_pauses: true, ahead: Vec::new() };
         let reader = BufReader::with_capacity(1 << 20, source);
         Ok(Self { name, path: path.to_owned(), is_file: kind.is_file(), reader })
     }
@@ -59,14 +63,24 @@ impl Input {
         self.is_file
     }
 
-    /// Whether the first character is that of an ISO 10303-21 file, or of an archive. No JSON begins like that.
+    /// Returns whether it begins like an ISO 10303-21 file, or like an archive. No JSON begins like that.
     pub(super) fn begins_like_a_design(&mut self) -> Result<bool> {
-        self.reader.get_mut().tells_pauses = false;
-        let mut begin = self.reader.fill_buf()?;
-        begin = begin.strip_prefix(BYTE_ORDER_MARK.to_string().as_bytes()).unwrap_or(begin);
-        let first = begin.trim_ascii_start().first().copied();
-        self.reader.get_mut().tells_pauses = true;
-        Ok(matches!(first, Some(b'I' | b'P')))
+        let start = if self.is_file { Some(self.reader.stream_position()?) } else { None };
+        let source = self.reader.get_mut();
+        source.tells_pauses = false;
+        let (mut beginning, mut answer) = (Vec::new(), None);
+        while answer.is_none() && beginning.len() < BEGINNING_BYTES_MAX {
+            let mut bytes = [0; 4096];
+            let read = source.read(&mut bytes)?;
+            beginning.extend_from_slice(&bytes[..read]);
+            answer = if read == 0 { Some(false) } else { step::begins_like_a_design(&beginning) };
+        }
+        source.tells_pauses = true;
+        match start {
+            Some(start) => drop(self.reader.seek(SeekFrom::Start(start))?),
+            None => source.ahead = beginning.into_iter().rev().collect(),
+        }
+        Ok(answer == Some(true))
     }
 
     /// It as a design's file.
@@ -105,6 +119,12 @@ impl Input {
 
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.ahead.is_empty() {
+            let count = buffer.len().min(self.ahead.len());
+            let rest = self.ahead.len() - count;
+            buffer.iter_mut().zip(self.ahead.drain(rest..).rev()).for_each(|(to, byte)| *to = byte);
+            return Ok(count);
+        }
         // A file is always ready.
         if !self.is_file && self.tells_pauses {
             let mut waited = [PollFd::new(&self.file, PollFlags::IN)];

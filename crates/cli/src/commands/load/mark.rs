@@ -3,11 +3,9 @@
 
 use super::input::Input;
 use crate::Result;
+use crate::documents::LOADS;
 use serde::{Deserialize, Serialize};
 use thorp::{Map, Tx};
-
-/// The name of the map of marks in the store.
-const ROOT: &str = "loads";
 
 /// The identity of a load: the same file, by its contents, into the same collection goes on where it was interrupted.
 #[derive(Clone, Debug)]
@@ -58,5 +56,5 @@ impl Load {
 }
 
 fn marks(tx: &mut Tx) -> thorp::Result<Marks> {
-    tx.map(ROOT)
+    tx.map(LOADS)
 }

@@ -1,6 +1,7 @@
 //! The content of a statement: entities, their parts and their values. A design has many: their names are short in the
 //! store.
 
+use crate::text::Text;
 use serde::{Deserialize, Serialize};
 
 /// One entity instance: a name and its parts.
@@ -43,9 +44,9 @@ pub enum Value<R = u64> {
     /// Any other number, in the text of the file: a number that is read and written again must not change.
     #[serde(rename = "n")]
     Number(String),
-    /// `'…'`: characters, with the encodings of the file taken off.
+    /// `'…'`: characters, and their spelling in the file.
     #[serde(rename = "t")]
-    Text(String),
+    Text(Text),
     /// `.NAME.`, without its points.
     #[serde(rename = "e")]
     Enumeration(String),
@@ -61,6 +62,13 @@ pub enum Value<R = u64> {
     /// `NAME(…)`: a value that names its type.
     #[serde(rename = "y")]
     Typed(String, Box<Value<R>>),
+    /// A name that no entity of the file has: `@1` or `#10` from a `REFERENCE` section, which are elsewhere; `#PI`
+    /// or `@PI` for a constant of the schema; `#99` for an entity that is missing.
+    #[serde(rename = "m")]
+    Name(String),
+    /// `<…>`: a resource by its URI, without its angle brackets.
+    #[serde(rename = "u")]
+    Resource(String),
 }
 
 impl<R> Entity<R> {
@@ -69,9 +77,9 @@ impl<R> Entity<R> {
         self.parts.first().map_or("", |part| &part.kind)
     }
 
-    /// Whether any of the entity's parts is of this type.
+    /// Whether any of the entity's parts is of this type, in upper or lower case. Subtypes are types of their own.
     pub fn is_a(&self, kind: &str) -> bool {
-        self.parts.iter().any(|part| part.kind == kind)
+        self.parts.iter().any(|part| part.kind.eq_ignore_ascii_case(kind))
     }
 
     /// Calls `visit` with every reference, in the order of the text.
@@ -79,6 +87,11 @@ impl<R> Entity<R> {
         for value in self.parts.iter().flat_map(|part| &part.values) {
             value.for_each_ref(&mut visit);
         }
+    }
+
+    /// Calls `visit` with every value, those inside of others first.
+    pub fn for_each_value_mut(&mut self, visit: &mut impl FnMut(&mut Value<R>)) {
+        self.parts.iter_mut().flat_map(|part| &mut part.values).for_each(|value| value.for_each_mut(visit));
     }
 
     /// The same entity with every reference replaced, or the first error.
@@ -102,6 +115,15 @@ impl<R> Value<R> {
         }
     }
 
+    pub(crate) fn for_each_mut(&mut self, visit: &mut impl FnMut(&mut Self)) {
+        match self {
+            Self::List(values) => values.iter_mut().for_each(|value| value.for_each_mut(visit)),
+            Self::Typed(_, value) => value.for_each_mut(visit),
+            _ => {}
+        }
+        visit(self);
+    }
+
     fn try_map_refs<S, E>(self, map: &mut impl FnMut(R) -> Result<S, E>) -> Result<Value<S>, E> {
         Ok(match self {
             Self::Null => Value::Null,
@@ -116,6 +138,8 @@ impl<R> Value<R> {
                 Value::List(values.into_iter().map(|value| value.try_map_refs(map)).collect::<Result<_, E>>()?)
             }
             Self::Typed(kind, value) => Value::Typed(kind, Box::new(value.try_map_refs(map)?)),
+            Self::Name(name) => Value::Name(name),
+            Self::Resource(resource) => Value::Resource(resource),
         })
     }
 }
