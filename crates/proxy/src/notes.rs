@@ -16,8 +16,12 @@ pub enum Note {
     /// TLS with the origin fails, for this reason. It is said once for each kind of error in a row, and anew after TLS has
     /// worked, or with new settings.
     OriginTls(String),
-    /// A request field of this name was dropped, as the application must not believe it. It is noted once for each name.
+    /// A request field of this name was dropped, as the application must not believe it. It is noted once for each
+    /// name.
     FieldDropped(String),
+    /// Bodies of requests cannot be kept in files, and such requests are refused. It is noted again after it has
+    /// worked.
+    Uploads(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
     Disk(String),
 }
@@ -30,6 +34,7 @@ impl Note {
             Self::CertificatesRefused(_) => "certificates-refused",
             Self::OriginTls(_) => "origin-tls",
             Self::FieldDropped(_) => "field-dropped",
+            Self::Uploads(_) => "uploads",
             Self::Disk(_) => "disk",
         }
     }
@@ -43,10 +48,11 @@ impl fmt::Display for Note {
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
             Self::FieldDropped(name) if name.contains('_') => write!(
                 f,
-                "dropped the request field '{name}': many applications read it as '{}'; --keep-underscores keeps such names",
+                "dropped the request field '{name}', which many applications read as '{}' (--keep-underscores keeps it)",
                 name.replace('_', "-")
             ),
             Self::FieldDropped(name) => write!(f, "dropped the request field '{name}', which rewrites requests"),
+            Self::Uploads(why) => write!(f, "a request was refused: no file for its body (--upload-dir): {why}"),
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }

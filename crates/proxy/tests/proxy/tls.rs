@@ -243,7 +243,9 @@ fn certificates_are_read_again_and_broken_ones_refused() {
             Note::CertificatesRefused(why) => break assert_eq!(why.name(), "no-certificate", "{why}"),
             // The reload above may have been noticed as well.
             Note::CertificatesChanged => {}
-            other @ (Note::OriginTls(_) | Note::FieldDropped(_) | Note::Disk(_)) => panic!("{other}"),
+            other @ (Note::OriginTls(_) | Note::FieldDropped(_) | Note::Uploads(_) | Note::Disk(_)) => {
+                panic!("{other}")
+            }
         }
     }
     assert_eq!(shown(&proxy, "shop.example", &trusting), second);
