@@ -6,12 +6,16 @@
 //! bytes of the connection itself, such as answers to PING, go on being written then.
 
 use crate::limits::Limits;
+use crate::pending_hints::Hints;
 use rustix::time::{ClockId, clock_gettime};
+use std::fmt::Debug;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -39,6 +43,17 @@ pub(crate) struct Activity {
     offered: AtomicU32,
     /// Whether it speaks HTTP/2. Bytes may be of the connection itself then: neither a request's head, nor a body.
     is_http2: AtomicBool,
+    /// How many requests have begun.
+    number: AtomicU64,
+    /// Hints that the origin has sent before its response to the last of them.
+    pub(crate) hints: Hints,
+    /// Whether a request has begun whose body comes in chunks.
+    is_chunked: AtomicBool,
+    /// Whether the connection was told to make room for another one, and the task that drives it.
+    is_displaced: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+    /// Its place among all connections.
+    _place: Option<Box<dyn Debug + Send + Sync>>,
 }
 
 /// Why a connection is ended.
@@ -50,11 +65,19 @@ pub(crate) enum Overdue {
     Head,
     /// The client does not read.
     Stalled,
+    /// The connection was idle, and another one needed its place.
+    Displaced,
+}
+
+impl Overdue {
+    /// How many reasons there are.
+    pub(crate) const COUNT: usize = 4;
 }
 
 impl Activity {
-    pub(crate) fn new() -> Self {
-        let (now, activity) = (now_ms(), Self::default());
+    /// The activity of a connection that has begun, and has this place until its end.
+    pub(crate) fn at(place: Option<Box<dyn Debug + Send + Sync>>) -> Self {
+        let (now, activity) = (now_ms(), Self { _place: place, ..Self::default() });
         activity.idle_since.store(now, Relaxed);
         activity.moved_at.store(now, Relaxed);
         activity
@@ -126,6 +149,62 @@ impl Activity {
         }
     }
 
+    /// A request has begun on HTTP/1.1, and its body comes in chunks.
+    pub(crate) fn begins_chunks(&self) {
+        self.is_chunked.store(true, Relaxed);
+    }
+
+    /// Whether one has begun since the last call.
+    pub(crate) fn take_chunked(&self) -> bool {
+        self.is_chunked.load(Relaxed) && self.is_chunked.swap(false, Relaxed)
+    }
+
+    /// Since when it has been without a request, if it is.
+    pub(crate) fn idle_since(&self) -> Option<u64> {
+        (self.requests.load(Relaxed) == 0).then(|| self.idle_since.load(Relaxed))
+    }
+
+    /// Tells it to make room for another connection.
+    pub(crate) fn displace(&self) {
+        self.is_displaced.store(true, Release);
+        self.wake();
+    }
+
+    /// Has the task of its connection look again.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The number of the last request.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Relaxed)
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a task woken when there is something to do on its connection.
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        *self.waker() = Some(cx.waker().clone());
+    }
+
+    /// Whether it was told to make room, and still can.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.is_displaced.load(Acquire) && self.idle_since().is_some()
+    }
+
+    /// Waits until this connection has to make room.
+    pub(crate) async fn displaced(&self) {
+        poll_fn(|cx| {
+            self.register(cx);
+            if self.is_displaced() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     /// How long nothing has moved.
     pub(crate) fn silence(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.moved_at.load(Relaxed)))
@@ -140,6 +219,11 @@ impl UnderWay {
     /// A request's head is there.
     pub(crate) fn begin(activity: Arc<Activity>) -> Self {
         activity.requests.fetch_add(1, Relaxed);
+        activity.number.fetch_add(1, Relaxed);
+        // A connection that was told to end at this moment stays: it has a request.
+        if activity.is_displaced.load(Relaxed) {
+            activity.is_displaced.store(false, Relaxed);
+        }
         activity.head_since.store(0, Relaxed);
         Self(activity)
     }

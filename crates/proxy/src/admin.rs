@@ -326,6 +326,7 @@ fn health(shared: &Shared) -> Response<Body> {
 
 fn status(shared: &Shared) -> Value {
     let (tally, (entries, bytes)) = (shared.counters.read(), shared.entries.size());
+    let uploads = shared.uploads.read();
     let by_name = |counts: &[(&str, u64)]| -> serde_json::Map<String, Value> {
         counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
     };
@@ -355,10 +356,14 @@ fn status(shared: &Shared) -> Value {
         "changes_misread": tally.changes_misread,
         "stored_responses": entries,
         "stored_bytes": bytes,
+        "upload_memory_bytes": uploads.0,
+        "upload_file_bytes": uploads.1,
         "disk": shared.entries.disk().map(|disk| disk_status(disk.size(), tally.from_disk)),
         "ended_idle": tally.ended_idle,
         "ended_in_head": tally.ended_in_head,
         "ended_stalled": tally.ended_stalled,
+        "ended_displaced": tally.ended_displaced,
+        "refused_connections": tally.refused_connections,
         "failed_handshakes": by_name(&tally.failed_handshakes),
         "dropped_fields": tally.dropped_fields.iter().cloned().collect::<BTreeMap<_, _>>(),
         "refused_requests": by_name(&tally.refusals),
@@ -396,6 +401,8 @@ fn metrics(shared: &Shared) -> String {
     add("ended_idle_total", "counter", tally.ended_idle);
     add("ended_in_head_total", "counter", tally.ended_in_head);
     add("ended_stalled_total", "counter", tally.ended_stalled);
+    add("ended_displaced_total", "counter", tally.ended_displaced);
+    add("refused_connections_total", "counter", tally.refused_connections);
     let homes = shared.coherence.homes();
     let (homes, away) = homes.fold((0, 0), |(homes, away), (_, why)| (homes + 1, away + u64::from(why.is_some())));
     add("homes", "gauge", homes);
@@ -407,6 +414,9 @@ fn metrics(shared: &Shared) -> String {
     add("sources_away", "gauge", shared.coherence.sources_away().len() as u64);
     add("stored_responses", "gauge", entries as u64);
     add("stored_bytes", "gauge", bytes as u64);
+    let (memory, files) = shared.uploads.read();
+    add("upload_memory_bytes", "gauge", memory);
+    add("upload_file_bytes", "gauge", files);
     if let Some(Size { records, bytes, written, not_written, unreadable }) =
         shared.entries.disk().map(|disk| disk.size())
     {

@@ -205,7 +205,7 @@ mod tests {
     fn an_http2_stream_takes_a_large_piece_in_steps() {
         let piece: Vec<u8> = (0..5 * STREAM_STEP_BYTES_MAX / 2).map(|index| (index % 251) as u8).collect();
         for (is_http2, expected) in [(true, 3), (false, 1)] {
-            let activity = Arc::new(Activity::new());
+            let activity = Arc::new(Activity::at(None));
             activity.speaks(is_http2);
             let mut body = Answered::new(Body::whole(piece.clone()), UnderWay::begin(activity));
             let mut cx = Context::from_waker(std::task::Waker::noop());

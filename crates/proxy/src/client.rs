@@ -1,11 +1,12 @@
 //! The client at the other end of a connection.
 
 use crate::activity::Activity;
+use crate::early_hints::HintsTo;
 use crate::forward::{add_forwarded, add_via, keep_trailers};
 use crate::target::{Scheme, Target};
 use crate::worker::Worker;
-use http::HeaderMap;
 use http::request::Parts;
+use http::{HeaderMap, Version};
 use responses::forward_request;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +21,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Where hints for a request go that is under way: only HTTP/1.1 has a way to send them.
+    pub(crate) fn hints(&self, version: Version) -> Option<HintsTo> {
+        (version == Version::HTTP_11).then(|| HintsTo::new(&self.activity))
+    }
+
     /// The fields of a request as the origin gets them.
     pub(crate) fn forwarded(&self, head: &Parts, target: &Target<'_>) -> HeaderMap {
         let config = &self.worker.shared.config;

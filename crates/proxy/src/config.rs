@@ -68,6 +68,12 @@ pub struct Config {
     pub access_log: Option<AccessLogConfig>,
     /// For how long others than the proxy use what it may store.
     pub browser_cache: BrowserCache,
+    /// Where bodies of requests are collected that do not fit into memory, in files without a name; `None` is the
+    /// system's directory for temporary files.
+    pub upload_dir: Option<PathBuf>,
+    /// Requests whose path begins with one of these have their bodies passed on as they arrive, and hold a place at
+    /// the origin for as long as that takes.
+    pub stream_uploads: Vec<String>,
     /// Whether request fields with underscores in their names are passed on, although many applications read them as if
     /// they had hyphens.
     pub keep_underscores: bool,
@@ -96,6 +102,7 @@ impl Config {
         keep("cache", self.limits.stored_bytes == running.limits.stored_bytes);
         keep("disk", self.disk.as_ref().map(|disk| &disk.dir) == running.disk.as_ref().map(|disk| &disk.dir));
         keep("disk-size", self.disk_bytes() == running.disk_bytes());
+        keep("long-lived", self.limits.long_lived == running.limits.long_lived);
         keep("hub", site.hub == other.hub);
         keep("hub-listen", site.listen == other.listen);
         keep("home", self.homes == running.homes);
@@ -106,11 +113,21 @@ impl Config {
         if self.certificates.is_empty() != running.certificates.is_empty() {
             self.certificates.clone_from(&running.certificates);
         }
-        let Limits { connections, origin_requests, origin_waiting, stored_bytes, .. } = running.limits;
-        self.limits = Limits { connections, origin_requests, origin_waiting, stored_bytes, ..self.limits };
+        let Limits { connections, origin_requests, origin_waiting, long_lived, stored_bytes, .. } = running.limits;
+        self.limits = Limits { connections, origin_requests, origin_waiting, long_lived, stored_bytes, ..self.limits };
         let Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, access_log, .. } =
             running.clone();
         (Self { listen, scheme, name, threads, admin, notes, site, homes, fabric, disk, access_log, ..self }, left)
+    }
+
+    /// The directory for bodies of requests.
+    pub(crate) fn upload_dir(&self) -> PathBuf {
+        self.upload_dir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// Whether the body of a request for this path is passed on as it arrives.
+    pub(crate) fn streams_upload(&self, path: &str) -> bool {
+        self.stream_uploads.iter().any(|prefix| path.starts_with(prefix))
     }
 
     /// The disk for stored responses, in bytes.
@@ -147,6 +164,8 @@ impl Config {
             disk: None,
             access_log: None,
             browser_cache: BrowserCache::NoCache,
+            upload_dir: None,
+            stream_uploads: Vec::new(),
             keep_underscores: false,
             policy: Policy::default(),
             limits: Limits::default(),

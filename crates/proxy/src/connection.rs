@@ -2,8 +2,11 @@
 
 use crate::activity::{Activity, Observed, Overdue};
 use crate::body::Answered;
+use crate::chunks::Checked;
 use crate::client::Client;
+use crate::early_hints::Hinted;
 use crate::exchange::Answering;
+use crate::handshake::HandshakeFailure;
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RESET_STREAMS_MAX, STREAM_BUFFER_BYTES_MAX,
     STREAM_WINDOW_BYTES, STREAMS_MAX,
@@ -12,6 +15,7 @@ use crate::shared::Shared;
 use crate::target::Scheme;
 use crate::worker::Thread;
 use http::{Request, Response};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
@@ -40,17 +44,19 @@ pub(crate) async fn serve_over_tls(
     tls: &TlsAcceptor,
     stream: TcpStream,
     peer: SocketAddr,
+    activity: Arc<Activity>,
     stop: watch::Receiver<bool>,
 ) {
     let (shared, mut stopped) = (thread.worker().shared.clone(), stop.clone());
     let accepted = tokio::select! {
         accepted = thread.handshakes.accept(tls, stream, shared.config.limits.handshake) => accepted,
+        () = activity.displaced() => return shared.counters.handshake_failed(HandshakeFailure::Displaced),
         _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
     };
     match accepted {
         Ok(stream) => {
             let is_http2_agreed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(thread, stream, is_http2_agreed, peer, stop).await;
+            serve(thread, stream, is_http2_agreed, peer, activity, stop).await;
         }
         Err(failure) => shared.counters.handshake_failed(failure),
     }
@@ -63,21 +69,22 @@ pub(crate) async fn serve<S>(
     stream: S,
     is_http2_agreed: bool,
     peer: SocketAddr,
+    activity: Arc<Activity>,
     stop: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let shared = thread.worker().shared.clone();
     shared.counters.connections.fetch_add(1, Relaxed);
-    let activity = Arc::new(Activity::new());
     let stream = Observed::new(stream, activity.clone());
     let mut stopped = stop.clone();
     let begun = tokio::select! {
         begun = timeout(shared.config.limits.idle, Begun::read(stream)) => begun,
+        () = activity.displaced() => return shared.counters.ended(Overdue::Displaced),
         _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
     };
     let Ok(Ok(stream)) = begun else { return };
-    let (is_http2, io) = (stream.is_http2(), TokioIo::new(stream));
+    let is_http2 = stream.is_http2();
     // A client that has agreed on HTTP/2 does not get to speak something else.
     if is_http2_agreed && !is_http2 {
         return;
@@ -86,8 +93,9 @@ pub(crate) async fn serve<S>(
     let scheme = shared.config.client_scheme();
     let client = ToClient { thread, peer, scheme, activity: activity.clone() };
     if is_http2 {
-        drive(http2_server().serve_connection(io, client), &shared, &activity, stop).await;
+        drive(http2_server().serve_connection(TokioIo::new(stream), client), &shared, &activity, stop).await;
     } else {
+        let io = TokioIo::new(Checked::new(Hinted::new(stream, activity.clone()), activity.clone()));
         let connection = http1_server().serve_connection(io, client).with_upgrades();
         drive(connection, &shared, &activity, stop).await;
     }
@@ -143,7 +151,12 @@ async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity,
     let mut stopped = pin!(async move { stop.wait_for(|is_stopped| *is_stopped).await.is_ok() });
     let (mut is_stopping, mut is_ending) = (false, false);
     let mut look = pin!(sleep(limits.head.min(limits.stall)));
+    let mut is_registered = false;
     poll_fn(|cx| {
+        if !is_registered {
+            is_registered = true;
+            activity.register(cx);
+        }
         // An error is the client's business, and it has gone.
         if connection.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
@@ -154,6 +167,13 @@ async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity,
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
+        }
+        if !is_ending && activity.is_displaced() {
+            shared.counters.ended(Overdue::Displaced);
+            connection.as_mut().graceful_shutdown();
+            // An HTTP/2 client is told, if its socket has room.
+            let _ = connection.as_mut().poll(cx);
+            return Poll::Ready(());
         }
         while look.as_mut().poll(cx).is_ready() {
             match activity.overdue(limits) {
@@ -196,6 +216,9 @@ impl Service<Request<Incoming>> for ToClient {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         let (worker, activity) = (self.thread.worker(), self.activity.clone());
+        if !request.body().is_end_stream() && request.body().size_hint().exact().is_none() {
+            activity.begins_chunks();
+        }
         Client { worker, peer: self.peer, scheme: self.scheme, activity }.answer(request)
     }
 }

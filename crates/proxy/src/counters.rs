@@ -29,7 +29,8 @@ pub(crate) struct Counters {
     origin_errors: Mutex<BTreeMap<&'static str, u64>>,
     pub(crate) answers: Answers,
     pub(crate) dropped_fields: DroppedFields,
-    overdue: [AtomicU64; 3],
+    pub(crate) refused_connections: AtomicU64,
+    overdue: [AtomicU64; Overdue::COUNT],
     handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     refusals: [AtomicU64; Refusal::ALL.len()],
 }
@@ -86,6 +87,8 @@ impl Counters {
             ended_idle: count(&self.overdue[Overdue::Idle as usize]),
             ended_in_head: count(&self.overdue[Overdue::Head as usize]),
             ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
+            ended_displaced: count(&self.overdue[Overdue::Displaced as usize]),
+            refused_connections: count(&self.refused_connections),
             failed_handshakes: by_name(&HandshakeFailure::ALL.map(HandshakeFailure::name), &self.handshakes),
             dropped_fields: self.dropped_fields.read(),
             refusals: by_name(&Refusal::ALL.map(Refusal::name), &self.refusals),
@@ -125,6 +128,10 @@ pub struct Tally {
     pub ended_in_head: u64,
     /// Connections that were ended because the client did not read.
     pub ended_stalled: u64,
+    /// Idle connections that were ended to make room for others.
+    pub ended_displaced: u64,
+    /// Connections that were refused because their address had as many as it may have.
+    pub refused_connections: u64,
     /// TLS handshakes of clients that came to nothing, by the name of the reason.
     pub failed_handshakes: Vec<(&'static str, u64)>,
     /// Request fields that were dropped because an application must not believe them, by name.

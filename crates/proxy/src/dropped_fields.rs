@@ -1,4 +1,5 @@
-//! Request fields that were dropped because an application must not believe them: counted by name, and noted once for each.
+//! Request fields that were dropped because an application must not believe them: counted by name, and noted once for
+//! each.
 //!
 //! Clients choose the names, so only the first ones are kept apart.
 

@@ -20,20 +20,23 @@ use crate::answers::AnsweredBy;
 use crate::body::{Answered, Body};
 use crate::client::Client;
 use crate::coherence::{HubAway, changed};
+use crate::early_hints::HintsTo;
 use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
 use crate::fills::{Join, Lead, Outcome};
 use crate::forward::{Way, count_down, drop_untrusted, has_passed, strip_named, wants_upgrade};
+use crate::framing::check_request;
 use crate::ignored::without_ignored;
 use crate::misread::ALL_INVALIDATED;
-use crate::origin::{RequestHead, Upload};
-use crate::paced::Paced;
+use crate::origin::RequestHead;
 use crate::refusal::Refusal;
 use crate::shared::{Shared, now};
 use crate::target::{Head, Target};
 use crate::tunnel;
+use crate::upload::Upload;
 use http::header::RANGE;
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -47,8 +50,8 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Instant;
-use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::task::{spawn_blocking, yield_now};
 
 /// The answer to a request, at once or later.
 #[expect(clippy::large_enum_variant, reason = "a hit is answered without an allocation")]
@@ -145,6 +148,7 @@ impl Client {
         drop_untrusted(request.headers_mut(), shared.config.keep_underscores, |name| {
             shared.counters.dropped_fields.count(name, &shared.notes);
         });
+        check_request(request.headers())?;
         if has_passed(request.headers(), &shared.config.name) {
             return Err(Refusal::Loop);
         }
@@ -169,8 +173,8 @@ impl Client {
         }
     }
 
-    /// Passes a request and its response on. Nothing is stored; a response to an unsafe request invalidates what is, also if
-    /// its client has gone meanwhile: the origin has changed all the same.
+    /// Passes a request and its response on. Nothing is stored; a response to an unsafe request invalidates what is, even
+    /// if its client has gone since the request went to the origin, which has changed all the same.
     async fn pass(
         &self,
         head: Parts,
@@ -178,13 +182,22 @@ impl Client {
         reason: ForwardReason,
         detail: Option<&'static str>,
     ) -> Result<Response<Body>, Refusal> {
+        let has_body = !body.is_end_stream();
+        let path = head.uri.path_and_query().map_or("", PathAndQuery::as_str);
+        let upload = Upload::of(&self.worker.shared, body, path).await?;
+        let permit = self.worker.origin.permit().await?;
+        if has_body {
+            // The client may have gone while its body was collected or waited. Its connection notices that now, if
+            // not before, and drops this: nothing is done late for a client that has given up.
+            yield_now().await;
+        }
         if head.method.is_safe() {
-            return self.exchange(head, body, reason, detail).await;
+            return self.exchange(head, upload, permit, reason, detail).await;
         }
         let client = self.clone();
         let exchange = tokio::spawn(async move {
             let _alive = client.worker.alive();
-            client.exchange(head, body, reason, detail).await
+            client.exchange(head, upload, permit, reason, detail).await
         });
         // One that has ended without an answer has panicked.
         exchange.await.unwrap_or(Err(Refusal::OriginClosed))
@@ -193,20 +206,17 @@ impl Client {
     async fn exchange(
         &self,
         head: Parts,
-        body: Incoming,
+        upload: Upload,
+        permit: OwnedSemaphorePermit,
         reason: ForwardReason,
         detail: Option<&'static str>,
     ) -> Result<Response<Body>, Refusal> {
         let shared = &*self.worker.shared;
         let (policy, origin) = (&shared.config.policy, &shared.config.origin.authority);
-        let upload = if body.is_end_stream() {
-            Upload::Empty
-        } else {
-            Upload::Client(Paced::new(body, shared.config.limits.stall))
-        };
         let target = Target::of(&Head::from(&head), self.scheme, origin)?;
         let forwarded = self.forwarded(&head, &target);
-        let response = self.worker.origin.send(RequestHead::of(&head, forwarded), upload).await;
+        let request = RequestHead::of(&head, forwarded).with_hints(self.hints(head.version));
+        let response = self.worker.origin.send_with(permit, request, upload).await;
         shared.counters.forwarded(reason, response.as_ref().map(Response::status).map_err(|refusal| *refusal));
         let response = response?;
         let mut status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
@@ -240,7 +250,8 @@ impl Client {
                 Look::Answer(answer) => return Ok(answer),
                 Look::StaleAnswer(answer, need) => {
                     if let Join::Lead(lead) = shared.fills.join(&name, come) {
-                        self.fill(&head, &target, name, need, Some(lead))?;
+                        // Its client is answered already.
+                        self.fill(&head, &target, name, need, Some(lead), None)?;
                     }
                     return Ok(answer);
                 }
@@ -292,7 +303,9 @@ impl Client {
             }
         };
         // One whose task has ended without an answer has panicked.
-        self.fill(&head, &target, name, need, lead)?.await.unwrap_or(Err(Refusal::OriginClosed))
+        self.fill(&head, &target, name, need, lead, self.hints(head.version))?
+            .await
+            .unwrap_or(Err(Refusal::OriginClosed))
     }
 
     /// Asks the origin, in a task of its own: what comes is stored even when this client has gone.
@@ -303,12 +316,13 @@ impl Client {
         name: Name,
         need: Need,
         lead: Option<Lead>,
+        hints: Option<HintsTo>,
     ) -> Result<oneshot::Receiver<Result<Response<Body>, Refusal>>, Refusal> {
         let (reply, receiver) = oneshot::channel();
         let forwarded = self.forwarded(head, target);
         let mut head = head.clone();
         head.uri = target.uri()?;
-        let fill = Fill::new(self.worker.clone(), head, forwarded, name, need, lead);
+        let fill = Fill::new(self.worker.clone(), head, forwarded, name, need, lead).with_hints(hints);
         tokio::spawn(fill.run(reply));
         Ok(receiver)
     }

@@ -9,11 +9,12 @@ use crate::body::Body;
 use crate::coherence::Claim;
 use crate::collect::{self, Writer};
 use crate::content::Content;
+use crate::early_hints::HintsTo;
 use crate::entries::Name;
 use crate::entry::Entry;
 use crate::fills::{Join, Lead, Outcome};
 use crate::misread::IN_TRAILER;
-use crate::origin::{RequestHead, Upload};
+use crate::origin::RequestHead;
 use crate::paced::{Arriving, BodyError};
 use crate::refusal::Refusal;
 use crate::reserved::NoRoom;
@@ -68,6 +69,7 @@ pub(crate) struct Fill {
     /// The home's word on the stored response that the origin is asked about.
     validity: Validity,
     forwarded: HeaderMap,
+    hints: Option<HintsTo>,
 }
 
 /// When the origin was asked, and when the head of its response came.
@@ -98,7 +100,12 @@ impl Fill {
         let shared = &worker.shared;
         let (removals, lapses) = (shared.entries.removals(name.hash), shared.lapses_before());
         let (since, ticket, validity) = (Since { removals, lapses }, None, Validity::Invalidated);
-        Self { worker, head, name, need, lead, since, ticket, validity, forwarded }
+        Self { worker, head, name, need, lead, since, ticket, validity, forwarded, hints: None }
+    }
+
+    /// Sets where the hints go that come before the response.
+    pub(crate) fn with_hints(self, hints: Option<HintsTo>) -> Self {
+        Self { hints, ..self }
     }
 
     /// Runs it to its end. The requester is answered as soon as the head of the response is there.
@@ -119,8 +126,8 @@ impl Fill {
         };
         let (answer, collecting) = loop {
             let requested = now();
-            let head = RequestHead::of(&self.head, self.forwarded.clone());
-            let response = self.worker.origin.send(head, Upload::Empty).await;
+            let head = RequestHead::of(&self.head, self.forwarded.clone()).with_hints(self.hints.clone());
+            let response = self.worker.origin.send(head).await;
             let times = Times { requested, received: now() };
             let outcome = response.as_ref().map(Response::status).map_err(|refusal| *refusal);
             self.shared().counters.forwarded(self.need.reason, outcome);

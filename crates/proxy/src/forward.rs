@@ -8,6 +8,7 @@ use crate::refusal::Refusal;
 use crate::target::Target;
 use http::header::{CONNECTION, FORWARDED, HOST, MAX_FORWARDS, TE, TRAILER, UPGRADE, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+use responses::is_hop_by_hop;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,8 +16,8 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Fields by which a client could have an application answer for another target or method, or as another client. The guide
-/// lists them with their effects.
+/// Fields by which a client could have an application answer for another target or method, or as another client. The
+/// guide lists them with their effects.
 const REWRITING: [&str; 17] = [
     "client-ip",
     "front-end-https",
@@ -66,6 +67,20 @@ fn is_untrusted(name: &str, keep_underscores: bool) -> bool {
     }
     let hyphenated = || name.replace('_', "-");
     !keep_underscores || REWRITING.iter().chain(&OWN).any(|other| hyphenated() == *other)
+}
+
+/// The trailers of a request as they are passed on: some servers take them for fields of the head.
+pub(crate) fn clean_trailers(
+    mut trailers: HeaderMap,
+    keep_underscores: bool,
+    dropped: impl FnMut(&HeaderName),
+) -> HeaderMap {
+    drop_untrusted(&mut trailers, keep_underscores, dropped);
+    let is_of_head = |name: &&HeaderName| OWN.contains(&name.as_str()) || is_hop_by_hop(name);
+    for name in trailers.keys().filter(is_of_head).cloned().collect::<Vec<_>>() {
+        trailers.remove(name);
+    }
+    trailers
 }
 
 /// Where a request ends.
@@ -139,9 +154,9 @@ pub(crate) fn add_via(fields: &mut HeaderMap, version: Version, name: &str) {
     }
 }
 
-/// Sets the fields that tell the origin who a request came from and where it came in. Connection-specific fields are out
-/// already. The host is in lower case, as it is in the key: an application that tells spellings apart could otherwise
-/// answer one of them for all.
+/// Sets the fields that tell the origin who a request came from and where it came in. Connection-specific fields are
+/// out already. The host is in lower case, as it is in the key: an application that tells spellings apart could
+/// otherwise answer one of them for all.
 pub(crate) fn add_forwarded(fields: &mut HeaderMap, target: &Target<'_>, client: SocketAddr) {
     let (ip, scheme) = (client.ip().to_canonical(), target.scheme.name());
     let authority = target.authority.to_ascii_lowercase();

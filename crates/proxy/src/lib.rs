@@ -16,6 +16,7 @@
 //! | module | duty |
 //! |---|---|
 //! | `proxy`, `threads`, `worker` | start and stop; threads, each with a runtime of its own |
+//! | `connections` | how many clients' connections there may be, and which make room for others |
 //! | `connection`, `client`, `activity` | a client's connection, and when it has been slow for too long |
 //! | `exchange` | the way of a request |
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
@@ -26,6 +27,9 @@
 //! | `fill`, `collect`, `along`, `reserved` | a response into the cache, to those who read along meanwhile, and room for it |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
 //! | `shared_home`, `homes_together` | homes of other processes; whether they have one hub |
+//! | `upload`, `client_body`, `spool`, `upload_room` | the body of a request: on its way, as it arrives, collected, and its room |
+//! | `early_hints`, `pending_hints` | what the origin sends before its response |
+//! | `framing`, `chunks` | where a message ends: checked, and set for the next connection |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `origin_permits`, `connector`, `origin_tls_error`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
@@ -47,11 +51,14 @@ mod answers;
 mod ask;
 mod body;
 mod certificates;
+mod chunks;
 mod client;
+mod client_body;
 mod coherence;
 mod collect;
 mod config;
 mod connection;
+mod connections;
 mod connector;
 mod content;
 mod counters;
@@ -59,6 +66,7 @@ mod decisions;
 mod disk;
 mod disk_content;
 mod dropped_fields;
+mod early_hints;
 mod entries;
 mod entry;
 mod exchange;
@@ -66,6 +74,7 @@ mod explain;
 mod fill;
 mod fills;
 mod forward;
+mod framing;
 mod handshake;
 mod homes_together;
 mod ignored;
@@ -78,6 +87,7 @@ mod origin;
 mod origin_permits;
 mod origin_tls_error;
 mod paced;
+mod pending_hints;
 mod prepared;
 mod proxy;
 mod refusal;
@@ -86,10 +96,13 @@ mod s3fifo;
 mod settings;
 mod shared;
 mod shared_home;
+mod spool;
 mod target;
 mod threads;
 mod tls;
 mod tunnel;
+mod upload;
+mod upload_room;
 mod url;
 mod worker;
 

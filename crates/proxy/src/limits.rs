@@ -45,11 +45,17 @@ pub const STREAM_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// less than this in [`Limits::stall`] counts as one that does not read.
 pub const STREAM_STEP_BYTES_MAX: usize = 16 * 1024;
 
+/// The bytes of one request's body that are collected in memory, and of each step of one in a file.
+pub const BODY_MEMORY_BYTES_MAX: usize = 64 * 1024;
+
 /// TLS handshakes of clients that a thread has under way. One more displaces the oldest.
 pub const HANDSHAKES_MAX: usize = 1024;
 
 /// Names of dropped request fields that are counted apart, and noted.
 pub const DROPPED_NAMES_MAX: usize = 64;
+
+/// Idle connections that are closed at a time, to make room.
+pub const DISPLACED_MAX: usize = 32;
 
 /// How often a request is sent again when a pooled connection turns out to be closed by the origin.
 pub const RETRIES_MAX: u32 = 1;
@@ -75,12 +81,17 @@ pub const UNWRITTEN_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Limits that an operator may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections of clients at a time. Beyond, a new one waits to be accepted until another ends.
+    /// Connections of clients at a time. Beyond, those that have been idle for longest make room for a new one, which
+    /// waits where none is idle.
     pub connections: usize,
+    /// Connections of one client address at a time, or of one network of IPv6 (/64). Further ones are closed.
+    pub connections_per_address: Option<usize>,
     /// Requests at the origin at a time. Beyond, a request waits for one of them to end, as long as for a connection.
     pub origin_requests: usize,
     /// Requests that wait for that at a time. Beyond, a request is told to come again at once.
     pub origin_waiting: usize,
+    /// Websockets and event streams that are open at a time. They do not count among the requests at the origin.
+    pub long_lived: usize,
     /// Connections to the origin that are kept open while nobody uses them, on each thread.
     pub origin_idle_connections: usize,
     /// How long they are kept. An application's server closes its idle connections after two to five seconds in most
@@ -94,6 +105,15 @@ pub struct Limits {
     pub head: Duration,
     /// How long a client may pause while it sends a body, or while it reads a response.
     pub stall: Duration,
+    /// The rate at which a client has to send a body, in bytes a second. A slower one is cut off when it has fallen
+    /// behind by `stall`.
+    pub upload_bytes_per_s: u64,
+    /// The memory for bodies of requests that are collected before the origin is asked, in bytes.
+    pub upload_memory_bytes: u64,
+    /// The bytes of bodies in files, which do not fit into memory; also the largest body that is accepted.
+    pub upload_file_bytes: u64,
+    /// The number of those files.
+    pub upload_files: u64,
     /// How long a connection to the origin may take to open, and its TLS handshake once more.
     pub connect: Duration,
     /// How long the origin may take to begin its response, and how long it may pause in the middle.
@@ -114,18 +134,31 @@ pub struct Limits {
     pub collected_bytes: usize,
 }
 
+impl Limits {
+    /// The largest body of a request that is collected.
+    pub(crate) fn upload_bytes_max(&self) -> u64 {
+        self.upload_file_bytes.max(BODY_MEMORY_BYTES_MAX as u64)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 16 * 1024,
+            connections_per_address: None,
             origin_requests: 1024,
             origin_waiting: 4096,
+            long_lived: 4096,
             origin_idle_connections: 64,
             origin_idle: Duration::from_millis(1500),
             handshake: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             head: Duration::from_secs(10),
             stall: Duration::from_secs(30),
+            upload_bytes_per_s: 500,
+            upload_memory_bytes: 64 << 20,
+            upload_file_bytes: 1 << 30,
+            upload_files: 1024,
             connect: Duration::from_secs(5),
             origin: Duration::from_secs(60),
             hub: Duration::from_secs(30),

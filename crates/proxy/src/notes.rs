@@ -33,6 +33,9 @@ pub enum Note {
     NamesUnmatched(String),
     /// A request field of this name was dropped, as the application must not believe it. It is noted once for each name.
     FieldDropped(String),
+    /// Bodies of requests cannot be kept in files, and such requests are refused. It is noted again after it has
+    /// worked.
+    Uploads(String),
     /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
     Disk(String),
 }
@@ -51,6 +54,7 @@ impl Note {
             Self::CoherenceBack => "coherence-back",
             Self::NamesUnmatched(_) => "names-unmatched",
             Self::FieldDropped(_) => "field-dropped",
+            Self::Uploads(_) => "uploads",
             Self::Disk(_) => "disk",
         }
     }
@@ -72,10 +76,11 @@ impl fmt::Display for Note {
             }
             Self::FieldDropped(name) if name.contains('_') => write!(
                 f,
-                "dropped the request field '{name}': many applications read it as '{}'; --keep-underscores keeps such names",
+                "dropped the request field '{name}', which many applications read as '{}' (--keep-underscores keeps it)",
                 name.replace('_', "-")
             ),
             Self::FieldDropped(name) => write!(f, "dropped the request field '{name}', which rewrites requests"),
+            Self::Uploads(why) => write!(f, "a request was refused: no file for its body (--upload-dir): {why}"),
             Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }

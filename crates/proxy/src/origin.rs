@@ -1,25 +1,30 @@
 //! Requests to the origin, over a pool of connections.
 
 use crate::connector::Connector;
+use crate::early_hints::HintsTo;
+use crate::framing::{check_response, frame_request};
 use crate::limits::{ORIGIN_FIELDS_MAX, READ_AHEAD_BYTES_MAX, RETRIES_MAX};
 use crate::origin_tls_error::OriginTlsError;
-use crate::paced::{Arriving, BodyError, Paced, PollFrame};
+use crate::paced::{Arriving, BodyError, Paced};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::target::Scheme;
+use crate::upload::{Progress, Upload};
 use crate::url::OriginUrl;
-use bytes::Bytes;
+use http::header::{CONTENT_TYPE, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, Response, Uri, Version};
-use http_body::SizeHint;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error;
+use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 /// The head of a request to the origin.
@@ -28,48 +33,24 @@ pub(crate) struct RequestHead {
     method: Method,
     path: PathAndQuery,
     headers: HeaderMap,
+    hints: Option<HintsTo>,
 }
 
 impl RequestHead {
+    /// Whether it asks for another protocol.
+    fn is_switch(&self) -> bool {
+        self.headers.contains_key(UPGRADE)
+    }
+
     /// That of a client's request, with the fields that it is passed on with.
     pub(crate) fn of(head: &Parts, headers: HeaderMap) -> Self {
         let path = head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        Self { method: head.method.clone(), path, headers }
-    }
-}
-
-/// The body of a request to the origin.
-#[derive(Debug)]
-pub(crate) enum Upload {
-    /// None.
-    Empty,
-    /// A client's, as it comes.
-    Client(Paced),
-}
-
-impl http_body::Body for Upload {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PollFrame {
-        match self.get_mut() {
-            Self::Empty => Poll::Ready(None),
-            Self::Client(body) => Pin::new(body).poll_frame(cx),
-        }
+        Self { method: head.method.clone(), path, headers, hints: None }
     }
 
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Client(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Empty => SizeHint::with_exact(0),
-            Self::Client(body) => body.size_hint(),
-        }
+    /// Sets where the hints go that come before the response.
+    pub(crate) fn with_hints(self, hints: Option<HintsTo>) -> Self {
+        Self { hints, ..self }
     }
 }
 
@@ -103,7 +84,8 @@ impl Origin {
         Self { client, url: config.origin.clone(), version, shared }
     }
 
-    fn request(&self, head: RequestHead, upload: Upload) -> Request<Upload> {
+    fn request(&self, mut head: RequestHead, upload: Upload) -> Request<Upload> {
+        frame_request(&mut head.headers, &head.method, &upload, self.version);
         let mut uri = http::uri::Parts::default();
         uri.scheme = Some(match self.url.scheme {
             Scheme::Http => http::uri::Scheme::HTTP,
@@ -116,26 +98,44 @@ impl Origin {
         *request.uri_mut() = Uri::from_parts(uri).expect("scheme, authority and path make a URI");
         *request.version_mut() = self.version;
         *request.headers_mut() = head.headers;
+        if let Some(hints) = head.hints {
+            hyper::ext::on_informational(&mut request, move |response| {
+                hints.pass(response.status(), response.headers());
+            });
+        }
         request
+    }
+
+    /// Waits for leave to send a request. A request that waits for its client should not hold it.
+    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.shared.origin_permits.acquire(self.shared.config.limits.connect).await.ok_or(Refusal::OriginBusy)
+    }
+
+    /// Sends a request without a body, as [`Self::send_with`] does, when there is leave to.
+    pub(crate) async fn send(&self, head: RequestHead) -> Result<Response<Arriving>, Refusal> {
+        self.send_with(self.permit().await?, head, Upload::Empty).await
     }
 
     /// Sends a request and gives the head of the response, with its body to come.
     ///
     /// A connection of the pool may be closed by the origin at the moment it is used. A request that has no body and may
     /// be repeated is sent again, then.
-    pub(crate) async fn send(&self, head: RequestHead, upload: Upload) -> Result<Response<Arriving>, Refusal> {
+    pub(crate) async fn send_with(
+        &self,
+        permit: OwnedSemaphorePermit,
+        head: RequestHead,
+        upload: Upload,
+    ) -> Result<Response<Arriving>, Refusal> {
         let limits = &self.shared.config.limits;
-        let permit = self.shared.origin_permits.acquire(limits.connect).await.ok_or(Refusal::OriginBusy)?;
+        let (is_switch, progress) = (head.is_switch(), upload.progress());
         let mut again = (matches!(upload, Upload::Empty) && is_idempotent(&head.method)).then(|| head.clone());
         let mut request = self.request(head, upload);
         let mut retries = 0;
         loop {
-            let error = match timeout(limits.origin, self.client.request(request)).await {
-                Err(_) => return Err(Refusal::OriginTimeout),
-                Ok(Err(error)) => error,
-                Ok(Ok(response)) => {
-                    return Ok(response.map(|incoming| Arriving::new(Paced::new(incoming, limits.origin), permit)));
-                }
+            let error = match within(limits.origin, progress.as_deref(), self.client.request(request)).await {
+                None => return Err(Refusal::OriginTimeout),
+                Some(Err(error)) => error,
+                Some(Ok(response)) => return self.received(response, permit, is_switch),
             };
             let refusal = refusal(&self.shared, &error);
             match again.take() {
@@ -148,6 +148,47 @@ impl Origin {
             }
         }
     }
+
+    /// The head of a response is here.
+    fn received(
+        &self,
+        response: Response<Incoming>,
+        permit: OwnedSemaphorePermit,
+        is_switch: bool,
+    ) -> Result<Response<Arriving>, Refusal> {
+        let (mut head, body) = response.into_parts();
+        check_response(&mut head.headers)?;
+        let is_switched = head.status == StatusCode::SWITCHING_PROTOCOLS;
+        if is_switched && !is_switch {
+            return Err(Refusal::OriginProtocol);
+        }
+        let permit = if is_switched || is_event_stream(&head.headers) {
+            // Its place among the requests is for others now.
+            self.shared.origin_permits.long_lived().ok_or(Refusal::LongLivedFull)?
+        } else {
+            permit
+        };
+        let body = Paced::new(body, self.shared.config.limits.origin);
+        Ok(Response::from_parts(head, Arriving::new(body, permit)))
+    }
+}
+
+/// Whether a response is a stream of events, which has no end of its own.
+fn is_event_stream(fields: &HeaderMap) -> bool {
+    const EVENT_STREAM: &[u8] = b"text/event-stream";
+    let kind = fields.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    kind.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
+}
+
+/// The output of a future, if it comes within a time: since it was called, or since a body on its way has moved.
+async fn within<F: Future>(limit: Duration, progress: Option<&Progress>, future: F) -> Option<F::Output> {
+    let (mut future, mut left) = (pin!(future), limit);
+    loop {
+        if let Ok(output) = timeout(left, future.as_mut()).await {
+            return Some(output);
+        }
+        left = limit.checked_sub(progress?.silence()).filter(|left| !left.is_zero())?;
+    }
 }
 
 fn is_idempotent(method: &Method) -> bool {
@@ -158,8 +199,8 @@ fn is_idempotent(method: &Method) -> bool {
 fn refusal(shared: &Shared, error: &hyper_util::client::legacy::Error) -> Refusal {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(error) = cause {
-        if let Some(BodyError::Paused | BodyError::Broken(_)) = error.downcast_ref::<BodyError>() {
-            return Refusal::RequestBody;
+        if let Some(error) = error.downcast_ref::<BodyError>() {
+            return error.into();
         }
         if let Some(error) = error.downcast_ref::<OriginTlsError>() {
             shared.notes.origin_tls(error);

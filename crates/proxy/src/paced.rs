@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::fmt;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub(crate) enum BodyError {
     Abandoned,
     /// It was on disk, which has not given it back.
     Unreadable,
+    /// The file of a request's body cannot be read.
+    File(io::Error),
 }
 
 impl fmt::Display for BodyError {
@@ -30,6 +33,7 @@ impl fmt::Display for BodyError {
             Self::Paused => f.write_str("the body's sender paused for too long"),
             Self::Abandoned => f.write_str("the body did not come to its end"),
             Self::Unreadable => f.write_str("the disk did not give the body back"),
+            Self::File(error) => write!(f, "the file of the body cannot be read: {error}"),
         }
     }
 }
@@ -38,6 +42,7 @@ impl std::error::Error for BodyError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Broken(error) => Some(error),
+            Self::File(error) => Some(error),
             Self::Paused | Self::Abandoned | Self::Unreadable => None,
         }
     }

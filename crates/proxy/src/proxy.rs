@@ -4,6 +4,7 @@ use crate::admin;
 use crate::certificates::{self, Certificates};
 use crate::coherence::Coherence;
 use crate::config::Config;
+use crate::connections::Connections;
 use crate::counters::Tally;
 use crate::disk_content::Disk;
 use crate::entries::Entries;
@@ -18,10 +19,11 @@ use diskcache::Trouble;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use vfs::Directory;
@@ -61,7 +63,7 @@ impl Proxy {
         let runtime = net::Runtime::start().map_err(cannot_start)?;
         let coherence = Coherence::start(config, &runtime).map_err(StartError::site)?;
         let entries = open_entries(config)?;
-        let (threads, connections) = (config.threads.max(1), config.limits.connections);
+        let (threads, connections) = (config.threads.max(1), Connections::new(&config.limits));
         let shared = Shared::new(settings, coherence, entries);
         let shared = shared.map_err(|why| StartError::new("cannot write the access log", why))?;
         let mut proxy = Self {
@@ -94,7 +96,8 @@ impl Proxy {
             let (shared, stopped) = (proxy.editions.now(), stopped.clone());
             proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
         }
-        proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &handles, connections, stopped))?;
+        let editions = proxy.editions.clone();
+        proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &editions, &handles, &connections, stopped))?;
         Ok(proxy)
     }
 
@@ -134,6 +137,11 @@ impl Proxy {
     /// How many responses are stored, and the bytes that they take.
     pub fn stored(&self) -> (usize, usize) {
         self.editions.now().entries.size()
+    }
+
+    /// The bytes of request bodies that are being collected or sent, in memory and in files.
+    pub fn uploads(&self) -> (u64, u64) {
+        self.editions.now().uploads.read()
     }
 
     /// How many responses are on disk, and the bytes that they take there.
@@ -286,27 +294,31 @@ fn look_at_files(notes: &Notes, certificates: &Certificates, mut stop: watch::Re
 /// Accepts connections and gives each to the worker that has the fewest, until the proxy stops.
 fn accept(
     listener: std::net::TcpListener,
+    editions: &Editions,
     workers: &[WorkerHandle],
-    connections_max: usize,
+    connections: &Arc<Connections>,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
         let listener = TcpListener::from_std(listener)?;
-        let permits = Arc::new(Semaphore::new(connections_max));
         let accept_all = async {
             loop {
-                // Nobody closes the semaphore.
-                let Ok(permit) = permits.clone().acquire_owned().await else { return };
-                match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
-                    Ok((stream, peer)) => {
-                        // Small responses leave at once. An error means that the connection is gone already.
-                        let _ = stream.set_nodelay(true);
-                        if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
-                            worker.give(Arrival { stream, peer, permit });
-                        }
-                    }
-                    Err(_) => sleep(ACCEPT_AGAIN).await,
+                let accepted = listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer)));
+                let Ok((stream, peer)) = accepted else {
+                    sleep(ACCEPT_AGAIN).await;
+                    continue;
+                };
+                let shared = editions.now();
+                let admitted = connections.admit(peer, shared.config.limits.connections_per_address).await;
+                let Ok(activity) = admitted else {
+                    shared.counters.refused_connections.fetch_add(1, Relaxed);
+                    continue;
+                };
+                // Small responses leave at once. An error means that the connection is gone already.
+                let _ = stream.set_nodelay(true);
+                if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
+                    worker.give(Arrival { stream, peer, activity });
                 }
             }
         };

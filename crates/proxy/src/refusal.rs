@@ -1,6 +1,7 @@
 //! Why the proxy answers a request itself, with an error: each reason has a name, which is counted and told.
 
 use crate::body::Body;
+use crate::paced::BodyError;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
@@ -42,15 +43,38 @@ pub(crate) enum Refusal {
     /// The origin has answered, and the hub was not reached in time: caches elsewhere may not have let go of what has
     /// changed.
     HubAway,
-    /// The client did not send the body of its request.
+    /// The client did not send the body of its request, or too slowly.
     RequestBody,
+    /// The body of the request is not framed as HTTP says, or broke off.
+    MalformedBody,
+    /// The request states several lengths, or one that is no number.
+    AmbiguousLength,
+    /// The body of the request has another transfer coding than `chunked`.
+    TransferCoding,
+    /// The body of the request is larger than what is collected of one.
+    BodyTooLarge,
+    /// The bodies of other requests take the room for them, or the disk fails.
+    BodiesFull,
+    /// As many websockets and event streams are open as may be.
+    LongLivedFull,
     /// The client wants nothing but a stored response, and there is none that may answer.
     OnlyIfCached,
 }
 
+impl From<&BodyError> for Refusal {
+    /// The reason that a client is told whose request has a body that ended like this.
+    fn from(error: &BodyError) -> Self {
+        match error {
+            BodyError::Broken(_) => Self::MalformedBody,
+            BodyError::Paused => Self::RequestBody,
+            BodyError::Abandoned | BodyError::Unreadable | BodyError::File(_) => Self::BodiesFull,
+        }
+    }
+}
+
 impl Refusal {
     /// All reasons, in the order of their counts.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::AmbiguousHost,
         Self::WrongTarget,
         Self::TargetTooLong,
@@ -69,6 +93,12 @@ impl Refusal {
         Self::OriginProtocol,
         Self::HubAway,
         Self::RequestBody,
+        Self::MalformedBody,
+        Self::AmbiguousLength,
+        Self::TransferCoding,
+        Self::BodyTooLarge,
+        Self::BodiesFull,
+        Self::LongLivedFull,
         Self::OnlyIfCached,
     ];
 
@@ -199,7 +229,43 @@ impl Refusal {
                 "request-body",
                 StatusCode::REQUEST_TIMEOUT,
                 "http_request_error",
-                "the body of the request did not come",
+                "the body of the request did not come, or too slowly",
+            ),
+            Self::MalformedBody => (
+                "malformed-body",
+                StatusCode::BAD_REQUEST,
+                "http_request_error",
+                "the body of the request is malformed, or broke off",
+            ),
+            Self::AmbiguousLength => (
+                "ambiguous-length",
+                StatusCode::BAD_REQUEST,
+                "http_request_error",
+                "a request has at most one Content-Length, which is a decimal number",
+            ),
+            Self::TransferCoding => (
+                "transfer-coding",
+                StatusCode::NOT_IMPLEMENTED,
+                "http_request_error",
+                "the only transfer coding that is understood here is chunked",
+            ),
+            Self::BodyTooLarge => (
+                "body-too-large",
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "http_request_denied",
+                "the body of the request is larger than what is accepted here",
+            ),
+            Self::BodiesFull => (
+                "bodies-full",
+                StatusCode::SERVICE_UNAVAILABLE,
+                "proxy_internal_error",
+                "there is no room for the body of this request now: try again later",
+            ),
+            Self::LongLivedFull => (
+                "long-lived-full",
+                StatusCode::SERVICE_UNAVAILABLE,
+                "connection_limit_reached",
+                "as many websockets and event streams are open as may be: try again later",
             ),
             Self::OnlyIfCached => (
                 "only-if-cached",

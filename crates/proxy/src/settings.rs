@@ -6,6 +6,7 @@ use crate::connector::OriginTls;
 use crate::disk_content::Disk;
 use crate::limits::UNWRITTEN_BYTES_MAX;
 use crate::tls::TlsFileError;
+use crate::upload_room::unnamed_file;
 use coherence::SiteError;
 use diskcache::OpenError;
 use http::HeaderValue;
@@ -78,6 +79,10 @@ pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), St
     if let Some(disk) = &config.disk {
         let files = Directory::new(&disk.dir);
         Disk::check(&files, &disk_settings(disk, &config)).map_err(StartError::disk)?;
+    }
+    if let Some(dir) = &config.upload_dir {
+        let cannot_keep = |error| StartError::new(format!("cannot keep request bodies in {}", dir.display()), error);
+        unnamed_file(dir).map_err(cannot_keep)?;
     }
     let certificates = match &config.certificates[..] {
         [] => None,

@@ -11,10 +11,12 @@ use crate::counters::Counters;
 use crate::decisions::{Decision, Decisions};
 use crate::entries::Entries;
 use crate::fills::Fills;
+use crate::forward::clean_trailers;
 use crate::notes::Notes;
 use crate::origin_permits::OriginPermits;
 use crate::settings::Settings;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use crate::upload_room::Usage;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use responses::{CacheStatus, ForwardReason, Time, for_browsers};
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) decisions: Arc<Decisions>,
     /// The bytes of bodies that are being stored.
     pub(crate) collected_bytes: Arc<AtomicUsize>,
+    /// The room that bodies of requests take.
+    pub(crate) uploads: Arc<Usage>,
     /// Those for requests at the origin.
     pub(crate) origin_permits: Arc<OriginPermits>,
     /// TLS towards the origin, if its URL says so.
@@ -62,6 +66,7 @@ impl Shared {
             fills: Arc::new(Fills::new()),
             decisions: Arc::new(Decisions::new()),
             collected_bytes: Arc::default(),
+            uploads: Arc::default(),
             origin_permits: Arc::new(OriginPermits::new(&config.limits)),
             notes,
             access_log,
@@ -84,6 +89,7 @@ impl Shared {
             fills: self.fills.clone(),
             decisions: self.decisions.clone(),
             collected_bytes: self.collected_bytes.clone(),
+            uploads: self.uploads.clone(),
             origin_permits: self.origin_permits.clone(),
             notes: self.notes.clone(),
             access_log: self.access_log.clone(),
@@ -93,6 +99,12 @@ impl Shared {
             via,
             origin_tls,
         }
+    }
+
+    /// The trailers of a request as they are passed on.
+    pub(crate) fn clean_trailers(&self, trailers: HeaderMap) -> HeaderMap {
+        let dropped = |name: &HeaderName| self.counters.dropped_fields.count(name, &self.notes);
+        clean_trailers(trailers, self.config.keep_underscores, dropped)
     }
 
     /// Remembers a decision on a key, for those who ask why.

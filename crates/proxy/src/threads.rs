@@ -3,6 +3,7 @@
 //! A connection stays with the thread that it was given to, so a request meets no queue and no other thread's cache
 //! lines on its way.
 
+use crate::activity::Activity;
 use crate::connection;
 use crate::shared::Editions;
 use crate::worker::Thread;
@@ -12,18 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::runtime::Builder;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// Threads of a worker that wait for the disk, or for a name to be resolved.
 const READING_THREADS_MAX: usize = 16;
 
-/// A client's connection on its way to a worker, and the permit to be there.
+/// A client's connection on its way to a worker. Its activity has its place among all connections.
 pub(crate) struct Arrival {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) activity: Arc<Activity>,
 }
 
 /// A worker, as the acceptor sees it.
@@ -39,7 +40,7 @@ impl WorkerHandle {
         self.connections.load(Relaxed)
     }
 
-    /// Gives it one more. How many there may be in all is bounded by their permits.
+    /// Gives it one more. How many there may be in all is bounded by their places.
     pub(crate) fn give(&self, arrival: Arrival) {
         self.connections.fetch_add(1, Relaxed);
         // A worker that has ended has no use for it: the proxy stops.
@@ -87,15 +88,15 @@ pub(crate) fn run(
             let (alive, tls) = (alive.clone(), tls.clone());
             let connection = Connection(seat.connections.clone());
             tokio::spawn(async move {
-                let Arrival { stream, peer, permit } = arrival;
+                let Arrival { stream, peer, activity } = arrival;
                 // One that was closed before it came here is no loss.
                 if let Ok(stream) = tokio::net::TcpStream::from_std(stream) {
                     match tls {
-                        Some(tls) => connection::serve_over_tls(thread, &tls, stream, peer, stop).await,
-                        None => connection::serve(thread, stream, false, peer, stop).await,
+                        Some(tls) => connection::serve_over_tls(thread, &tls, stream, peer, activity, stop).await,
+                        None => connection::serve(thread, stream, false, peer, activity, stop).await,
                     }
                 }
-                drop((connection, permit, alive));
+                drop((connection, alive));
             });
         }
         drop(alive);

@@ -1,9 +1,10 @@
 //! A connection that is switched to another protocol: a WebSocket, from a client to the origin.
 
+use crate::activity::UnderWay;
 use crate::answer::passed;
 use crate::body::Body;
 use crate::client::Client;
-use crate::origin::{RequestHead, Upload};
+use crate::origin::RequestHead;
 use crate::refusal::Refusal;
 use crate::target::{Head, Target};
 use http::header::{CONNECTION, UPGRADE};
@@ -30,20 +31,25 @@ pub(crate) async fn open(client: &Client, mut request: Request<Incoming>) -> Res
     let target = Target::of(&Head::from(&head), client.scheme, &shared.config.origin.authority)?;
     let mut fields = client.forwarded(&head, &target);
     ask_for_web_socket(&mut fields);
-    let mut response = client.worker.origin.send(RequestHead::of(&head, fields), Upload::Empty).await?;
+    let mut response = client.worker.origin.send(RequestHead::of(&head, fields)).await?;
     let status = CacheStatus { forward: Some(ForwardReason::Bypass), ..CacheStatus::default() };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(passed(shared, &Method::GET, response.map(Body::Origin), &status));
+    }
+    if !response.headers().get(UPGRADE).is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket")) {
+        return Err(Refusal::OriginProtocol);
     }
     let from_origin = upgrade::on(&mut response);
     let (client, silence_max) = (client.clone(), shared.config.limits.tunnel);
     let (head, body) = response.into_parts();
     let mut answer = passed(shared, &Method::GET, Response::from_parts(head, Body::Empty), &status);
     ask_for_web_socket(answer.headers_mut());
+    // Its connection is not idle, though no request is under way on it.
+    let under_way = UnderWay::begin(client.activity.clone());
     tokio::spawn(async move {
         carry(client, from_client, from_origin, silence_max).await;
-        // A tunnel counts as a request at the origin to its end.
-        drop(body);
+        // A tunnel counts as long-lived to its end.
+        drop((body, under_way));
     });
     Ok(answer)
 }

@@ -52,13 +52,32 @@ pub(crate) struct ProxyArgs {
     #[arg(long)]
     pub(crate) origin_http2: bool,
     /// Passes on request fields with underscores in their names, which are dropped otherwise: many applications read
-    /// `X_Forwarded_For` as `X-Forwarded-For`, so a client could write what only the proxy may. Names that are the proxy's
-    /// own, or rewrite a request, are dropped all the same.
+    /// `X_Forwarded_For` as `X-Forwarded-For`, so a client could write what only the proxy may. Names that are the
+    /// proxy's own, or rewrite a request, are dropped all the same.
     #[arg(long)]
     pub(crate) keep_underscores: bool,
     /// How long the origin may take to begin its response, and how long it may pause in the middle, in seconds.
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) origin_timeout: u32,
+    /// A directory for bodies of requests. Each is collected before the origin is asked: up to 64 KiB in memory, a
+    /// larger one in a file without a name. Without it the system's directory for temporary files is taken.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) upload_dir: Option<PathBuf>,
+    /// The most that all bodies in --upload-dir take together, and the largest that is accepted: bytes, or with K, M
+    /// or G.
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    pub(crate) upload_space: usize,
+    /// The rate at which clients have to send bodies, in bytes a second. A client that falls behind by 30 seconds is
+    /// cut off.
+    #[arg(long, value_name = "BYTES", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) upload_rate: u32,
+    /// Passes bodies on as they arrive where a request's path begins with this; `/` is everywhere. Each such request
+    /// holds a place at the origin for as long as its client takes. May be given several times.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) stream_uploads: Vec<String>,
+    /// Websockets and event streams that are open at a time. They do not count among the 1024 requests at the origin.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) long_lived: u32,
     /// Memory for stored responses: bytes, or with K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub(crate) cache: usize,
@@ -72,6 +91,10 @@ pub(crate) struct ProxyArgs {
     /// The largest response that is stored. Larger ones are passed on.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
     pub(crate) largest: usize,
+    /// Connections that one client address may have at a time, or one /64 network of IPv6; further ones are closed.
+    /// Without it there is no limit by address. Leave it out where clients come through another proxy.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections_per_address: Option<u32>,
     /// Threads that serve clients. Without it as many as there are processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,

@@ -110,7 +110,8 @@ fn config(args: &ProxyArgs) -> Result<Config> {
         BrowserCache::AsIs => proxy::BrowserCache::AsIs,
     };
     config.access_log = access_log(&args.log);
-    let Limits { connections, .. } = config.limits;
+    let descriptors = descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?;
+    let (connections, upload_files) = shares(descriptors, &config.limits);
     if args.tls_cert.len() != args.tls_key.len() {
         let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
         return Err(usage(format!("each --tls-cert has a --tls-key: got {certificates} and {keys}")));
@@ -145,12 +146,19 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     config.admin_token = args.token_file.as_deref().map(token).transpose()?;
     config.origin_http2 = args.origin_http2;
     config.keep_underscores = args.keep_underscores;
+    config.upload_dir.clone_from(&args.upload_dir);
+    config.stream_uploads.clone_from(&args.stream_uploads);
     config.threads = args.threads.map_or(config.threads, usize::from);
     config.limits = Limits {
-        connections: descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?.min(connections),
+        connections,
+        upload_files,
+        connections_per_address: args.connections_per_address.map(|count| count as usize),
         stored_bytes: args.cache,
         stored_response_bytes: args.largest,
         origin: Duration::from_secs(args.origin_timeout.into()),
+        upload_bytes_per_s: args.upload_rate.into(),
+        upload_file_bytes: args.upload_space as u64,
+        long_lived: args.long_lived as usize,
         ..config.limits
     };
     Ok(config)
@@ -162,6 +170,14 @@ fn access_log(args: &LogArgs) -> Option<AccessLogConfig> {
         LogFormat::Json => AccessLogFormat::Json,
     };
     args.access_log.clone().map(|path| AccessLogConfig { path, format })
+}
+
+/// The connections and the files for bodies that a process may have. Without files its descriptors would be enough for
+/// `descriptors` connections.
+fn shares(descriptors: usize, limits: &Limits) -> (usize, u64) {
+    let files = limits.upload_files.min(descriptors as u64 / 4);
+    let left = descriptors - (files as usize).div_ceil(DESCRIPTORS_PER_CONNECTION);
+    (left.min(limits.connections), files)
 }
 
 fn policy(args: &PolicyArgs) -> Policy {

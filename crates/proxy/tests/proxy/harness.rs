@@ -277,6 +277,17 @@ impl Client {
         self.reader.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
+    /// Writes to a proxy that may have closed the connection.
+    pub(crate) fn try_write(&mut self, bytes: &str) {
+        let _ = self.reader.get_mut().write_all(bytes.as_bytes());
+    }
+
+    /// Whether a request is answered, and its connection not closed.
+    pub(crate) fn is_served(&mut self) -> bool {
+        self.try_write("GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+        self.read().is_some()
+    }
+
     /// The next response; none if the connection is closed.
     pub(crate) fn read(&mut self) -> Option<Answer> {
         self.read_for("GET")

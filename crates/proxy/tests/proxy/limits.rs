@@ -146,16 +146,63 @@ fn heads_are_bounded_in_size_and_number() {
 }
 
 #[test]
-fn more_connections_than_allowed_wait_for_others_to_end() {
+fn connections_that_are_idle_make_room_for_others() {
+    let origin = Origin::start(|_| response(200, &[("cache-control", "max-age=60")], "ok"));
+    let proxy = proxy_with(&origin, |limits| limits.connections = 20);
+    let mut silent: Vec<_> = (0..100).map(|_| Client::connect(proxy.address())).collect();
+    let mut half: Vec<_> = (0..100).map(|_| Client::connect(proxy.address())).collect();
+    for client in &mut half {
+        client.try_write("GET / HTTP/1.1\r\nHost");
+    }
+    let mut kept = Client::connect(proxy.address());
+    assert_eq!(kept.get("/").status, 200);
+    let next: Vec<_> = (0..10).map(|_| Client::connect(proxy.address())).collect();
+    assert_eq!(Client::connect(proxy.address()).get("/").status, 200);
+    assert!(kept.get("/").is_hit(), "ten have been idle for less long, and the others for longer");
+    assert!(silent.remove(0).rest().is_empty() && half.remove(0).rest().is_empty());
+    let ended = proxy.tally().ended_displaced;
+    assert!((180..=212).contains(&ended), "{ended}");
+    drop(next);
+}
+
+#[test]
+fn more_connections_than_allowed_wait_while_none_is_idle() {
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let origin = Origin::start(move |request| {
+        if request.uri() == "/wait" {
+            released.lock().unwrap().recv().unwrap();
+        }
+        response(200, &[("cache-control", "no-store")], "ok")
+    });
+    let proxy = proxy_with(&origin, |limits| limits.connections = 1);
+    let mut one = Client::connect(proxy.address());
+    one.write("GET /wait HTTP/1.1\r\nHost: one\r\n\r\n");
+    let start = std::time::Instant::now();
+    while origin.received().is_empty() {
+        assert!(start.elapsed() < crate::harness::PATIENCE, "it is not asked");
+        std::thread::yield_now();
+    }
+    let mut two = Client::connect(proxy.address());
+    two.write("GET / HTTP/1.1\r\nHost: one\r\n\r\n");
+    release.send(()).unwrap();
+    assert_eq!((one.read().unwrap().status, two.read().unwrap().status), (200, 200));
+    assert!(one.rest().is_empty(), "it was idle, then");
+}
+
+#[test]
+fn an_address_has_so_many_connections_and_no_more() {
     let origin = Origin::start(|_| response(200, &[], "ok"));
-    let proxy = proxy_with(&origin, |limits| limits.connections = 2);
+    let proxy = proxy_with(&origin, |limits| limits.connections_per_address = Some(2));
     let (mut one, mut two) = (Client::connect(proxy.address()), Client::connect(proxy.address()));
     assert_eq!((one.get("/").status, two.get("/").status), (200, 200));
-    let mut three = Client::connect(proxy.address());
-    three.write("GET / HTTP/1.1\r\nHost: one\r\n\r\n");
-    assert_eq!(one.get("/").status, 200);
-    drop(one);
-    assert_eq!(three.read().unwrap().status, 200);
+    assert!(Client::connect(proxy.address()).rest().is_empty());
+    assert_eq!((one.get("/").status, proxy.tally().refused_connections), (200, 1));
+    drop(two);
+    let start = std::time::Instant::now();
+    while !Client::connect(proxy.address()).is_served() {
+        assert!(start.elapsed() < crate::harness::PATIENCE, "the place of the one that has gone is not free");
+    }
 }
 
 #[test]
@@ -203,12 +250,13 @@ fn more_requests_that_wait_for_the_origin_than_allowed_are_told_at_once() {
     assert_eq!((next(), next()), (200, 200));
 }
 
-/// A tunnel is a request at the origin for as long as it lasts, also for the limit.
+/// A tunnel holds a place of its own for as long as it lasts, and none of the requests'.
 #[test]
 fn tunnels_are_bounded() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut config = config(listener.local_addr().unwrap());
-    (config.limits.origin_requests, config.limits.connect) = (1, Duration::from_millis(50));
+    (config.limits.origin_requests, config.limits.long_lived) = (1, 1);
+    config.limits.connect = Duration::from_millis(50);
     let proxy = Proxy::start(config).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -233,10 +281,42 @@ fn tunnels_are_bounded() {
     let (tunnel, status) = open();
     assert_eq!(status, 101);
     assert_eq!(open().1, 503);
+    assert_eq!(proxy.tally().refusals, [("long-lived-full", 1)], "there was a place for the request");
     drop(tunnel);
     let start = std::time::Instant::now();
     while open().1 != 101 {
         assert!(start.elapsed() < crate::harness::PATIENCE, "the place of the one that has ended is not free");
+    }
+}
+
+#[test]
+fn event_streams_hold_no_place_of_requests() {
+    let events = "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\nCache-Control: no-store\r\n\r\ndata: 1\n\n";
+    let origin = crate::harness::Stepped::start(move |target, _| match target {
+        "/events" => vec![crate::harness::Step::Send(events.into()), crate::harness::Step::Wait],
+        _ => vec![crate::harness::Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec())],
+    });
+    let mut config = config(origin.address);
+    (config.limits.origin_requests, config.limits.long_lived) = (1, 2);
+    config.limits.connect = Duration::from_millis(50);
+    let proxy = Proxy::start(config).unwrap();
+    let mut streams: Vec<_> = (0..2).map(|_| Client::connect(proxy.address())).collect();
+    for stream in &mut streams {
+        stream.write("GET /events HTTP/1.1\r\nHost: one\r\n\r\n");
+        while stream.line().is_some_and(|line| !line.is_empty()) {}
+        assert_eq!(stream.line().as_deref(), Some("9"), "the first event, in a chunk");
+    }
+    assert_eq!(Client::connect(proxy.address()).get("/").text(), "ok");
+    assert_eq!(Client::connect(proxy.address()).get("/events").status, 503);
+    assert_eq!(Client::connect(proxy.address()).get("/").text(), "ok");
+    drop(streams);
+    let start = std::time::Instant::now();
+    while {
+        let mut stream = Client::connect(proxy.address());
+        stream.write("GET /events HTTP/1.1\r\nHost: one\r\n\r\n");
+        !stream.line().unwrap().contains("200")
+    } {
+        assert!(start.elapsed() < crate::harness::PATIENCE, "the places of those that have ended are not free");
     }
 }
 

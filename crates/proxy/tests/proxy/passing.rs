@@ -1,6 +1,6 @@
 //! Requests and responses are passed on as RFC 9110 has it.
 
-use crate::harness::{Client, Origin, config, proxy, raw_origin, response};
+use crate::harness::{Client, Origin, Step, Stepped, config, proxy, raw_origin, response};
 use proxy::Proxy;
 use std::io::{Read, Write};
 
@@ -49,6 +49,83 @@ fn an_origin_may_have_a_thousand_lines_of_fields() {
     assert!(answer.field("cache-groups").unwrap().ends_with("\"item:999\""));
     let refused = client.get("/1025");
     assert_eq!((refused.status, refused.text().starts_with("origin-head: ")), (502, true), "{refused:?}");
+}
+
+/// The origin gets the length of the body, not the length that its client has stated.
+#[test]
+fn a_body_of_unknown_length_arrives_whatever_the_method() {
+    let origin = Origin::start(|request| response(200, &[("cache-control", "no-store")], request.body().clone()));
+    let mut config = config(origin.address);
+    config.stream_uploads = vec!["/live".to_owned()];
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address());
+    for (method, path) in [("GET", "/"), ("DELETE", "/"), ("POST", "/"), ("GET", "/live"), ("POST", "/live")] {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: one\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.write(head + "7\r\n{\"q\":1}\r\n0\r\n\r\n");
+        assert_eq!(client.read().unwrap().text(), "{\"q\":1}", "{method} {path}");
+    }
+    client.write("POST /empty HTTP/1.1\r\nHost: one\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    assert_eq!(client.read().unwrap().status, 200);
+    let is_framed = |name: &str| origin.received().last().unwrap().headers().contains_key(name);
+    assert!(is_framed("content-length") && !is_framed("transfer-encoding"));
+}
+
+/// RFC 9112, section 6.3: the coding counts, and the length is dropped.
+#[test]
+fn a_length_that_the_origin_contradicts_is_not_passed_on() {
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    for length in [3, 100] {
+        let answer = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {length}\r\n{chunked}");
+        let proxy = Proxy::start(config(raw_origin(vec![&*answer.leak()].leak()))).unwrap();
+        let mut client = Client::connect(proxy.address());
+        for is_hit in [false, true] {
+            let answer = client.get("/");
+            assert_eq!((answer.text(), answer.is_hit()), ("hello", is_hit), "{length}");
+        }
+    }
+    let coded = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nhello";
+    let proxy = Proxy::start(config(raw_origin(vec![coded].leak()))).unwrap();
+    assert_eq!(Client::connect(proxy.address()).get("/").status, 502, "nobody has asked for this coding");
+}
+
+#[test]
+fn a_switch_to_another_protocol_that_nobody_has_asked_for_is_not_passed_on() {
+    for (protocol, status) in [("websocket", 101), ("h2c", 502)] {
+        let answer = format!("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+        let proxy = Proxy::start(config(raw_origin(vec![&*answer.leak()].leak()))).unwrap();
+        let mut client = Client::connect(proxy.address());
+        assert_eq!(client.get("/").status, 502, "{protocol}");
+        let asked = client.ask("GET", "/", "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+        assert_eq!(asked.status, status, "{protocol}");
+        let asked = Client::connect(proxy.address()).ask("POST", "/", "Content-Length: 0\r\n");
+        assert_eq!(asked.status, 502, "{protocol}");
+    }
+}
+
+#[test]
+fn early_hints_reach_the_client_before_the_response() {
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </s.css>; rel=preload\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n";
+    let response = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+    let origin = Stepped::start(move |_, _| {
+        vec![Step::Send(hints.into()), Step::Send(hints.into()), Step::Wait, Step::Send(response.into())]
+    });
+    let proxy = Proxy::start(config(origin.address)).unwrap();
+    let mut client = Client::connect(proxy.address());
+    for method in ["GET", "DELETE"] {
+        client.write(format!("{method} / HTTP/1.1\r\nHost: shop.example\r\n\r\n"));
+        for _ in 0..2 {
+            for line in ["HTTP/1.1 103 Early Hints", "link: </s.css>; rel=preload", ""] {
+                assert_eq!(client.line().as_deref(), Some(line));
+            }
+        }
+        origin.go();
+        let answer = client.read().unwrap();
+        assert_eq!((answer.status, answer.text()), (200, "ok"), "{method}");
+    }
+    let old = "GET /old HTTP/1.0\r\nHost: shop.example\r\n\r\n";
+    client.write(old);
+    origin.go();
+    assert_eq!(client.read().unwrap().status, 200, "HTTP/1.0 has no such responses");
 }
 
 #[test]
