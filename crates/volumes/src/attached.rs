@@ -54,6 +54,8 @@ mod open;
 mod operate;
 mod read;
 mod requests;
+#[cfg(test)]
+mod rollback;
 mod runs;
 mod scrub;
 mod status;
