@@ -6,6 +6,7 @@ use types::{Broken, Limits, ObjectId};
 
 /// The settings that a user may tune.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Config {
     /// Page images kept, in bytes.
     pub cache_bytes_limit: usize,

@@ -76,7 +76,9 @@ impl Master {
             aside: BTreeMap::new(),
             broken: config.broken,
         };
-        aside.into_iter().for_each(|aside| master.take_aside(aside));
+        for aside in aside {
+            master.take_aside(aside);
+        }
         master
     }
 

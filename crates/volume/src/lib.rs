@@ -18,6 +18,7 @@
 //! | `takeover`, `lists` | brings home what an owner has left at its holders |
 //! | `life` | which of a holder's directory, its copies and its older states is the holder |
 //! | `home` | whose writes home takes, and how it installs them |
+//! | `known_cache` | a cache as its home of the same host remembers it: one that is older is noticed |
 //! | `known_home` | home as its owner remembers it: one that went back is noticed |
 //! | `rule` | the rules by name |
 #![no_std]
@@ -32,6 +33,7 @@ mod holder;
 mod holders;
 mod home;
 mod homing;
+mod known_cache;
 mod known_home;
 mod life;
 mod lists;
@@ -51,6 +53,7 @@ pub use config::{Ack, Degraded, LEASE, OwnerConfig, REPLACE_AFTER};
 pub use effect::{Effect, Found, HomeSays, Read, WriteBack};
 pub use holder::{Holder, HolderConfig, HolderEffect, HolderEntry};
 pub use home::{Home, HomeRefusal, Step};
+pub use known_cache::{CacheWentBack, KnownCache};
 pub use known_home::{HomeState, KnownHome, WentBack};
 pub use life::{Life, is_whole};
 pub use lists::Source;

@@ -22,8 +22,8 @@ pub enum Rule {
     /// A holder's directory begins a life only from the latest one that the registry knows: a copy of it, or an older state, has not
     /// all that was counted.
     LatestLife,
-    /// A holder starts only with a log that has all that is known to have been on stable media: behind a lost end it has not all
-    /// that was counted.
+    /// A holder starts only with a log that ends no earlier than its last known durable write. So does the cache of a
+    /// volume of one host, whose log must reach home's mark.
     WholeLog,
     /// A holder begins no epoch that the registry does not have: whoever reaches it could end a volume's epochs otherwise.
     EpochRegistered,
@@ -60,7 +60,8 @@ pub enum Rule {
     /// A host does not wait for the lease of its own earlier attachment only if the process that made it is known to be dead.
     OwnerKnownDead,
     /// That is so only of an attachment that its cache remembers: each has a number of its own, so a copy of a cache, or an older
-    /// state of it, does not know those that were made since.
+    /// state of it, does not know those that were made since. A home of one host
+    /// rejects such a cache.
     NumberAttachments,
     /// It waits longer than the lease is, by how much its clock may be the faster one.
     AllowDrift,

@@ -15,7 +15,7 @@ mod play;
 
 mod conversation;
 
-use conversation::{HolderScript, HomeScript, KnownHomeScript, LifeScript, OwnerScript, TakeOverScript};
+use conversation::{CacheScript, HolderScript, HomeScript, KnownHomeScript, LifeScript, OwnerScript, TakeOverScript};
 use std::fs;
 use std::path::Path;
 use types::Broken;
@@ -49,6 +49,16 @@ fn homes_are_remembered_as_is_written() {
 #[test]
 fn lives_begin_as_is_written() {
     play::play_all("volume-life", || LifeScript::new(Broken::NONE));
+}
+
+#[test]
+fn caches_are_known_as_is_written() {
+    play::play_all("volume-cache", || CacheScript::new(Broken::NONE));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/conversations/volume-cache.txt");
+    let expected = fs::read_to_string(path).unwrap();
+    for rule in [Rule::NumberAttachments, Rule::WholeLog] {
+        assert_ne!(play::play(&expected, CacheScript::new(Broken::rule(rule))), expected, "{rule:?}");
+    }
 }
 
 /// A conversation for each rule that goes otherwise without it.

@@ -56,6 +56,8 @@ mod operate;
 mod read;
 mod repair;
 mod requests;
+#[cfg(test)]
+mod rollback;
 mod runs;
 mod scrub;
 mod status;

@@ -4,6 +4,7 @@
 //! ```text
 //!   disk.img            the volume, byte for byte
 //!   disk.img.thorp      which volume this is, its epoch, and the cache that has what is not here
+//!   disk.img.mark       through which write of that cache all is here (`mark.rs`)
 //!   disk.img.journal    the writes of joined flush epochs, before they are installed
 //!   disk.img.sums       a checksum for each block (`sums.rs`); none beside a device
 //!   disk.img.beside     where these are, if they are in another directory
@@ -19,6 +20,7 @@ mod error;
 mod file;
 mod journal;
 mod made;
+mod mark;
 mod ownership;
 mod pieces;
 mod runs;
@@ -34,6 +36,7 @@ pub(crate) use file::FileHome;
 pub(crate) use journal::{Complete as JournalFound, Incomplete, Journal};
 pub use made::{HomeStatus, SIZE_MAX, create_home, home_status, resize_home, snapshot_home};
 pub(crate) use made::{check_size, is_size, open_clean};
+pub(crate) use mark::{Left, MarkFile, Marked};
 pub(crate) use ownership::Ownership;
 pub(crate) use pieces::{PIECE_BYTES_MAX, Piece, Pieces};
 pub(crate) use runs::runs;

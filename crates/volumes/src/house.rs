@@ -6,7 +6,7 @@
 //! | `volume` | one volume: write-backs, epochs, other commands |
 //! | `disk` | the threads that do the work on files |
 //! | `inventory` | all homes that there are, and the end of those that nobody has open |
-//! | `files`, `mark` | the files of one volume, and the one that says how far it is |
+//! | `files` | the files of one volume |
 //! | `entry` | the one that says how it stands in the registry |
 
 #[cfg(test)]
@@ -16,7 +16,6 @@ mod entry;
 mod files;
 mod inventory;
 mod machine;
-mod mark;
 mod volume;
 
 use disk::HomeDisk;

@@ -1,5 +1,6 @@
 //! The machines of volumes as players of conversations.
 
+mod cache;
 mod holder;
 mod home;
 mod known_home;
@@ -7,6 +8,7 @@ mod life;
 mod owner;
 mod takeover;
 
+pub(crate) use cache::CacheScript;
 pub(crate) use holder::HolderScript;
 pub(crate) use home::HomeScript;
 pub(crate) use known_home::KnownHomeScript;

@@ -1,5 +1,5 @@
 //! The file of a cache that says which attachments it has had: of which its log is, and under which numbers the registry may have
-//! them.
+//! them. A home of one host is the registry of its own attachments.
 //!
 //! Each attachment draws a number ([`HostId`]), which is durable here before the registry hears of it (**NumberAttachments**). So the
 //! registry never has a number of this cache that the cache does not remember, unless this is a copy of it, or an older state.
@@ -35,7 +35,7 @@ pub(super) struct Attachment {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attachments {
     pub(super) last: Option<Attachment>,
-    numbers: Vec<HostId>,
+    pub(super) numbers: Vec<HostId>,
     place: Place,
 }
 
@@ -94,6 +94,18 @@ impl Attachments {
         self.numbers.drain(..known);
         self.numbers.push(host);
         self.place = here.clone();
+        self.write(files)
+    }
+
+    /// Records the number `next` of an attachment to a home of this host, before home records it in place of `before`.
+    pub(super) fn begin_here(
+        &mut self,
+        files: &dyn Files,
+        before: HostId,
+        next: HostId,
+        here: &Place,
+    ) -> Result<(), FileError> {
+        (self.numbers, self.place) = (vec![before, next], here.clone());
         self.write(files)
     }
 

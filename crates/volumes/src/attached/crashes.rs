@@ -28,7 +28,7 @@ const EACH_MAX: u32 = 5;
 
 /// The answers so far.
 #[derive(Debug, Default)]
-struct Answers(Mutex<Vec<Result<Answer, Errno>>>);
+pub(super) struct Answers(Mutex<Vec<Result<Answer, Errno>>>);
 
 impl Replies for Answers {
     fn done(&self, _: Ticket, outcome: Result<Answer, Errno>) {
@@ -39,7 +39,7 @@ impl Replies for Answers {
 }
 
 /// A volume whose threads are this one: all of it happens when and as the dice say.
-struct Stepped(Arc<Core>);
+pub(super) struct Stepped(pub(super) Arc<Core>);
 
 impl Device for Stepped {
     fn geometry(&self) -> Geometry {
@@ -55,7 +55,7 @@ fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
     open_with(home, cache, &AttachConfig { age_max: Duration::from_millis(4), ..small(ack) })
 }
 
-fn submit(device: &dyn Device, operations: Vec<Operation>) -> Arc<Answers> {
+pub(super) fn submit(device: &dyn Device, operations: Vec<Operation>) -> Arc<Answers> {
     let answers = Arc::<Answers>::default();
     let replies: Arc<dyn Replies> = answers.clone();
     let ticket = || Ticket { cookie: 1, offset: 0, len: 0, form: Form::Simple };
@@ -64,7 +64,7 @@ fn submit(device: &dyn Device, operations: Vec<Operation>) -> Arc<Answers> {
     answers
 }
 
-fn read_all(device: &dyn Device) -> Vec<u8> {
+pub(super) fn read_all(device: &dyn Device) -> Vec<u8> {
     let len = device.geometry().size as u32;
     let answers = submit(device, vec![Operation::Read { offset: 0, len }]);
     let Some(Ok(Answer::Read(pieces))) = answers.0.lock().unwrap().pop() else { panic!("it cannot be read") };

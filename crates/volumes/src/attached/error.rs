@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use vfs::FileError;
-use volume::WentBack;
+use volume::{CacheWentBack, WentBack};
 
 /// Why a volume is not attached.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub enum AttachError {
     Lost(usize),
     /// Home lacks what this cache knew to be there.
     HomeWentBack(WentBack),
+    /// This cache is older than home, which a newer state of it left open.
+    CacheWentBack(CacheWentBack),
     /// The registry has the volume larger than its home is: so many bytes, and so many.
     Size(u64, u64),
     /// The registry has not said within this time that the volume is this host's.
@@ -127,6 +129,12 @@ impl fmt::Display for AttachError {
                 f,
                 "home is older than this cache has left it: {back}. Bring back the newer one; or give --force to go on with this \
                  one, which gives up what it lacks, and whatever was written behind that"
+            ),
+            Self::CacheWentBack(back) => write!(
+                f,
+                "this cache is older than its home: {back}. It was put back from an older copy, or its disk lost the \
+                 end of its log. Bring back the newer cache; or give --force to attach the volume as home has it, \
+                 which drops this cache and loses the writes that only the newer one has"
             ),
             Self::Size(registered, home) => {
                 write!(f, "the registry says that the volume has {registered} bytes, and its home has {home}")

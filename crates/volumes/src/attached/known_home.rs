@@ -13,10 +13,10 @@
 //! It is written when the volume is attached, and when it is detached. In between the log knows: it frees nothing
 //! before that is home.
 //!
-//! A home of this host keeps no mark: its attachments are counted, and stand for one.
+//! For a home of one host, the sequence is a position in the cache's log.
 
 use super::{AttachError, Core};
-use crate::home::{HomeError, Ownership};
+use crate::home::HomeError;
 use crate::marker::Kind;
 use protocol::volume_home::Opened;
 use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
@@ -52,11 +52,6 @@ pub(super) fn write(
 /// The state of a home elsewhere.
 pub(super) fn of_far(opened: &Opened) -> HomeState {
     HomeState { generation: opened.generation, mark: opened.mark }
-}
-
-/// The state of a home of this host.
-pub(super) fn of_file(ownership: &Ownership) -> HomeState {
-    HomeState { generation: 0, mark: Stamp::begin(Epoch(ownership.epoch)) }
 }
 
 /// A home as it was found, beside the one that a cache remembers.

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   lock the cache, lock home --> install home's journal --> whose is it? --> scan the log
-//!     --> home's ownership: a new epoch --> the cache's marker: a new incarnation --> open for requests
+//!     --> the cache's next attachment --> home's ownership: that one, and a new epoch --> home's mark: of this cache
+//!     --> the cache's marker: a new incarnation --> open for requests
 //! ```
 //! A cache is made, whole, before home says that it has anything: so a home never speaks of a cache that is not there.
 
 use super::ahead::Ahead;
-use super::attachment::{ATTACHMENT_NAME, LOCK_NAME};
+use super::attachment::{ATTACHMENT_NAME, Attachments, LOCK_NAME};
 use super::config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 use super::copies::{CopiesConfig, Sessions};
 use super::error::AttachError;
@@ -23,6 +24,7 @@ use crate::extents::{BLOCK, ExtentMap};
 use crate::far::FarHome;
 use crate::home::{FileHome, Home, HomeError, Ownership, beside, check_size, is_device, leave_word, split};
 use crate::marker::Kind;
+use crate::place::Place;
 use crate::random::random;
 use crate::scrub::SCRUB_NAME;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
@@ -32,9 +34,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use types::Time;
+use types::{Broken, Time};
 use vfs::{Directory, Doing, FileError, Files, Lock, make_directory};
-use volume::{Ack, Degraded, HomeState, Owner, OwnerConfig, Recovered};
+use volume::{Ack, CacheWentBack, Degraded, HomeState, HostId, KnownCache, Owner, OwnerConfig, Recovered, WentBack};
 
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
 const MARKER_NAME: &str = "thorp-volume-cache";
@@ -183,54 +185,70 @@ impl Core {
             return Err(AttachError::OtherVolume(config.cache.clone()));
         }
         let known = known_home::read(&*cache_files, volume)?;
-        let beside_home = Beside::look(known, Stamp::ZERO, known_home::of_file(home.ownership()));
+        let candidate = found.filter(|marker| is_first || marker.cache == home.ownership().cache);
+        let candidate = candidate.map(|marker| FoundCache::read(&cache_files, marker, &home)).transpose()?;
+        // If the volume has copies, a takeover compared them.
+        let compared = candidate.as_ref().filter(|_| !is_first && config.copies.is_none());
+        let beside_home = match compared.and_then(FoundCache::home_went_back) {
+            Some(back) => Beside::Older(back),
+            None => Beside::look(known, Stamp::ZERO, home.state()),
+        };
         if !is_first {
             beside_home.check(config.is_forced)?;
         }
-        // The writes of a log do not fit an older home.
+        let went_back = compared.map(|cache| cache.went_back(&*cache_files, &home)).transpose()?.flatten();
+        if let Some(back) = went_back.filter(|_| home.ownership().is_dirty && !config.is_forced) {
+            return Err(AttachError::CacheWentBack(back));
+        }
+        // The writes of a log do not fit an older home, nor those of an older log this one.
         let is_older = !is_first && matches!(beside_home, Beside::Older(_));
-        let is_owner = |marker: &Marker| is_first || marker.cache == home.ownership().cache && !is_older;
+        let owner = candidate.filter(|_| !is_older && went_back.is_none());
         let was_lost = home.ownership().cache == 0 && !is_first;
-        let is_elsewhere = home.ownership().is_dirty && !was_lost && !found.as_ref().is_some_and(is_owner);
+        let is_elsewhere = home.ownership().is_dirty && !was_lost && owner.is_none();
         // A take-over has brought home what was not, where there are copies.
         if is_elsewhere && !config.is_forced && config.copies.is_none() {
             return Err(AttachError::DirtyElsewhere(home.ownership().place.clone()));
         }
-        if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
+        if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && owner.is_none()) {
             let refused = if was_lost { AttachError::Lost } else { AttachError::Superseded };
-            give_up(&cache_files, marker, config, refused)?;
+            // Every write of an older cache was written back.
+            if went_back.is_none() {
+                expect_unneeded(&cache_files, marker, config, refused)?;
+            }
+            forget_marker(&*cache_files)?;
         }
-        let is_own = found.as_ref().is_some_and(|marker| marker.cache == home.ownership().cache);
-        if !is_own || config.copies.is_some() {
+        if owner.is_none() || config.copies.is_some() {
             home.finish()?;
         }
-        let mut marker = match found.filter(is_owner) {
-            Some(marker) => marker,
-            None => create_cache(&*cache_files, volume, limits, config)?,
+        let owner = match owner {
+            Some(owner) => owner,
+            None => FoundCache::read(&cache_files, create_cache(&*cache_files, volume, limits, config)?, &home)?,
         };
-        let (scan, recovered) = scan_log(&cache_files, marker, Stamp::ZERO)?;
-        let recovered = recovered.joined();
-        let is_changed = home.is_changed()?;
+        let floor = owner.floor(home.ownership().epoch);
+        let FoundCache { mut marker, scan, recovered, .. } = owner;
         let registered = config.copies.as_ref().map(|copies| &copies.view.entry);
         if let Some(entry) = registered.filter(|entry| entry.size > home.size()) {
             return Err(AttachError::Size(entry.size, home.size()));
         }
         // Before home is this cache's: the next start could not tell any more that others have had it.
-        let keeps = |block| !is_changed && recovered.writes.newest(block).is_none();
+        let keeps = |block| beside_home == Beside::Same && !recovered.has(block);
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         let epoch = registered.map_or(home.ownership().epoch + 1, |entry| entry.epoch.0);
-        let ownership =
-            Ownership { epoch, cache: marker.cache, is_dirty: true, place: cache_place, ..home.ownership().clone() };
+        let attachment = begin_attachment(&*cache_files, &home, config)?;
+        let (cache, place) = (marker.cache, cache_place);
+        let ownership = Ownership { epoch, attachment, cache, is_dirty: true, place, ..home.ownership().clone() };
         if let Some(dir) = beside_at {
             leave_word(&*home_files, &home_name, &dir)?;
         }
-        home.own(ownership)?;
-        known_home::write(&*cache_files, volume, known_home::of_file(home.ownership()))?;
+        home.own(ownership, floor)?;
+        known_home::write(&*cache_files, volume, home.state())?;
         marker.incarnation += 1;
         marker.write(&*cache_files)?;
         let log = Log::resume(cache_files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
         make_room(&log, &*cache_files, config)?;
-        let home = Home::File(home);
+        // Writes before that were written back.
+        log.free_with_next(recovered.first());
+        let (home, recovered) = (Home::File(home), recovered.joined());
         Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch: Epoch(epoch), lock }, config))
     }
 
@@ -308,8 +326,7 @@ impl Core {
         if let Some(known) = home.known() {
             known_home::write(&**cache_files, volume, known)?;
         }
-        let in_log = |block| recovered.writes.newest(block).or(recovered.passed.get(block)).is_some();
-        let keeps = |block| is_same && !drops_log && !lacks_some && !in_log(block);
+        let keeps = |block| is_same && !drops_log && !lacks_some && !recovered.has(block);
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         marker.incarnation += 1;
         marker.write(&**cache_files)?;
@@ -432,17 +449,75 @@ pub(super) struct Recovery {
     floor: Option<Stamp>,
     /// The blocks of writes that the log has, and home too: clean ones may be of before.
     passed: ExtentMap<u64>,
+    /// The position behind the last write.
+    next: u64,
+}
+
+/// The cache of a home of this host, as it was found.
+struct FoundCache {
+    marker: Marker,
+    scan: Scan<Writes>,
+    recovered: Recovery,
+    /// The mark that home has of it, if it has one.
+    mark: Option<Stamp>,
+}
+
+impl FoundCache {
+    fn read(files: &Arc<dyn Files>, marker: Marker, home: &FileHome) -> Result<Self, AttachError> {
+        let mark = home.mark_of(marker.cache);
+        let (scan, recovered) = scan_log(files, marker, mark.unwrap_or(Stamp::ZERO))?;
+        Ok(Self { marker, scan, recovered, mark })
+    }
+
+    /// Returns the write before the log's first one: the log freed it because it was written back. `epoch` is the last
+    /// attachment's.
+    fn floor(&self, epoch: u64) -> Stamp {
+        let emptied = Stamp { sequence: Sequence(self.recovered.next - 1), ..Stamp::begin(Epoch(epoch)) };
+        self.recovered.floor.unwrap_or(emptied)
+    }
+
+    /// Whether home lacks what the log has freed (**HomeStays**).
+    fn home_went_back(&self) -> Option<WentBack> {
+        let (mark, floor) = self.mark.zip(self.recovered.floor)?;
+        let state = |mark| HomeState { mark, ..HomeState::default() };
+        let back = WentBack { known: state(floor), found: state(mark) };
+        (floor.sequence > mark.sequence).then_some(back)
+    }
+
+    /// Returns why it is older than home, if it is.
+    fn went_back(&self, files: &dyn Files, home: &FileHome) -> Result<Option<CacheWentBack>, FileError> {
+        let attachment = HostId(home.ownership().attachment);
+        if attachment == HostId(0) {
+            // It was attached by an earlier version, which kept no number and no mark.
+            return Ok(None);
+        }
+        let through = self.mark.map_or(0, |mark| mark.sequence.0);
+        let known = KnownCache { attachment, through };
+        let numbers = Attachments::read(files)?.numbers;
+        Ok(known.expect(&numbers, self.recovered.next - 1, Broken::NONE).err())
+    }
 }
 
 impl Recovery {
     pub(super) fn new(first: u64) -> Self {
         Self {
+            next: first,
             writes: DirtyWrites::new(first),
             flushes: Vec::new(),
             is_joined: false,
             floor: None,
             passed: ExtentMap::default(),
         }
+    }
+
+    /// The position of the first dirty write.
+    fn first(&self) -> u64 {
+        self.next - self.writes.len() as u64
+    }
+
+    /// Whether a write of this block is in the log, home or not.
+    fn has(&self, block: u32) -> bool {
+        self.writes.newest(block).or(self.passed.get(block)).is_some()
     }
 
     /// One flush epoch of all: where nobody knows what of it is home, it goes there as one.
@@ -481,7 +556,8 @@ fn recover(scan: &mut Scan<Writes>, mark: Stamp) -> Result<Recovery, FileError> 
         // The log has it: it need not be in memory, too.
         found.writes.durable(position);
     }
-    Ok(Recovery { floor, passed, ..recovery.unwrap_or_else(|| Recovery::new(scan.next_position())) })
+    let next = scan.next_position();
+    Ok(Recovery { floor, passed, next, ..recovery.unwrap_or_else(|| Recovery::new(next)) })
 }
 
 pub(super) fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
@@ -515,20 +591,40 @@ pub(crate) fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
     files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))
 }
 
-/// Gives up what a cache has, whose volume was attached elsewhere since, or went on without it: a new one is made in its place, under a number of
-/// its own, so that nothing of this one ever comes back.
+/// Drops a cache whose volume was attached elsewhere since, or continued without it.
 fn give_up(
     files: &Arc<dyn Files>,
     marker: Marker,
     config: &AttachConfig,
     refused: fn(usize) -> AttachError,
 ) -> Result<(), AttachError> {
+    expect_unneeded(files, marker, config, refused)?;
+    Ok(forget_marker(&**files)?)
+}
+
+/// Refuses to give up a cache that has writes, unless the operator accepts that they are lost.
+fn expect_unneeded(
+    files: &Arc<dyn Files>,
+    marker: Marker,
+    config: &AttachConfig,
+    refused: fn(usize) -> AttachError,
+) -> Result<(), AttachError> {
     let writes = scan_log(files, marker, Stamp::ZERO)?.1.writes.len();
-    if writes > 0 && !config.is_forced {
-        return Err(refused(writes));
-    }
+    if writes > 0 && !config.is_forced { Err(refused(writes)) } else { Ok(()) }
+}
+
+/// Removes the marker of a cache. A new cache with another number takes its place, so its writes never come back.
+fn forget_marker(files: &dyn Files) -> Result<(), FileError> {
     files.remove(MARKER_NAME).doing("remove", || files.path(MARKER_NAME))?;
-    Ok(files.sync_dir().doing("sync", || files.path(""))?)
+    files.sync_dir().doing("sync", || files.path(""))
+}
+
+/// Draws the number of an attachment, which the cache remembers before home has it (**NumberAttachments**).
+fn begin_attachment(files: &dyn Files, home: &FileHome, config: &AttachConfig) -> Result<u64, FileError> {
+    let (before, next) = (HostId(home.ownership().attachment), HostId(random()?));
+    let here = Place::of(&config.cache, LOCK_NAME);
+    Attachments::read(files)?.begin_here(files, before, next, &here)?;
+    Ok(next.0)
 }
 
 /// Makes a new cache. An earlier attempt that was interrupted left no marker; its segments are made again.

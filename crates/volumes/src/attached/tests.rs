@@ -125,7 +125,7 @@ pub(super) fn open_with(home: &Memory, cache: &Memory, config: &AttachConfig) ->
     try_open(home, cache, config).unwrap()
 }
 
-fn try_open(home: &Memory, cache: &Memory, config: &AttachConfig) -> Result<Core, AttachError> {
+pub(super) fn try_open(home: &Memory, cache: &Memory, config: &AttachConfig) -> Result<Core, AttachError> {
     let places = Places {
         home_files: Arc::new(home.clone()),
         home_name: "disk".into(),

@@ -121,7 +121,7 @@ impl Home {
         pieces: Pieces<'_>,
     ) -> Result<(), HomeError> {
         match self {
-            Self::File(home) => Ok(home.install(is_joined, pieces)?),
+            Self::File(home) => Ok(home.install(back.through, is_joined, pieces)?),
             Self::Far(home) => {
                 home.write_back(Begin { epoch, through: back.through, is_joined }, pieces)?;
                 Ok(())
@@ -129,10 +129,10 @@ impl Home {
         }
     }
 
-    /// One elsewhere, and how it was heard of last.
+    /// Its volume, and its state as it was learned last.
     pub(crate) fn known(&self) -> Option<(u64, HomeState)> {
         match self {
-            Self::File(_) => None,
+            Self::File(home) => Some((home.ownership().volume, home.state())),
             Self::Far(home) => home.known().map(|state| (home.volume().0, state)),
         }
     }

@@ -19,7 +19,7 @@ use vfs::{Directory, Doing, FileError, Files};
 const KIND: Kind = Kind { title: "thorp volume beside", format: 1, fields: &["dir"] };
 
 /// The ends of the names of the files beside a home that are taken for those of a new one; checksums are not.
-const ENDS: [&str; 3] = ["thorp", "journal", "beside"];
+const ENDS: [&str; 4] = ["thorp", "mark", "journal", "beside"];
 
 fn name_of(home: &str) -> String {
     format!("{home}.beside")
@@ -110,7 +110,7 @@ mod tests {
         assert!(beside(&home, None).is_err());
         // They are in the home's own directory.
         std::fs::remove_file(homes.join("disk.beside")).unwrap();
-        let owner = Ownership { volume: 1, epoch: 1, cache: 1, is_dirty: true, modified: 0, place: "here".into() };
+        let owner = Ownership { epoch: 1, cache: 1, is_dirty: true, place: "here".into(), ..Ownership::none(1) };
         owner.write(&Directory::new(&homes), "disk.thorp").unwrap();
         assert_eq!(beside(&home, None).unwrap(), homes);
         assert!(matches!(beside(&home, Some(&third)), Err(HomeError::Beside(_, at)) if at == homes));

@@ -34,6 +34,8 @@ pub enum HomeError {
     Beside(PathBuf, PathBuf),
     /// It is a device, and nobody said where the files beside it are.
     NoBeside(PathBuf),
+    /// The file beside it that has its mark is missing.
+    NoMark(PathBuf),
     /// It is elsewhere, and does not do it.
     Far(FarError),
 }
@@ -100,6 +102,12 @@ impl fmt::Display for HomeError {
             Self::NoBeside(path) => write!(
                 f,
                 "{} is a device, beside which no files stay: give --beside with the directory that it was attached with",
+                path.display()
+            ),
+            Self::NoMark(path) => write!(
+                f,
+                "{} is missing, which records how much of the cache's log was written back: bring it back; or, if it \
+                 is lost, remove the .thorp file of that name, too, and attach the volume with --force",
                 path.display()
             ),
             Self::Size(path, size) => write!(

@@ -4,17 +4,20 @@ use super::beside::{expect_alone, is_device};
 use super::checked::{Checked, Together};
 use super::error::HomeError;
 use super::journal::{Complete, Journal};
+use super::mark::{Left, MarkFile, Marked};
 use super::ownership::Ownership;
 use super::pieces::Pieces;
 use super::runs::runs;
 use crate::extents::Blocks;
+use crate::random::random;
 use protocol::volume_home::{BlockSums, Run};
-use protocol::volumes::Extent;
+use protocol::volumes::{Epoch, Extent, Stamp};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{Doing, FileError, Files, How, Lock};
+use volume::HomeState;
 
 /// Runs that are told at a time.
 const RUNS_MAX: usize = 16;
@@ -31,6 +34,8 @@ pub(crate) struct FileHome {
     ownership: Ownership,
     /// The cache is no part of it any more.
     has_forgotten: AtomicBool,
+    /// `None` if it was never attached, and is not to be.
+    mark: Option<Box<Mutex<MarkFile>>>,
     journal: Journal,
     /// A journal is durable that is not wholly installed.
     is_unfinished: AtomicBool,
@@ -62,9 +67,8 @@ impl FileHome {
             // A look at it leaves no file there.
             Checked::open(file, path, &*beside, &format!("{name}.sums"), volume != 0)?
         };
-        let ownership = Ownership::read(&*beside, &format!("{name}.thorp"))?;
-        let fresh = || Ownership { volume, epoch: 0, cache: 0, is_dirty: false, modified: 0, place: String::new() };
-        let ownership = ownership.unwrap_or_else(fresh);
+        let ownership = Ownership::read(&*beside, &format!("{name}.thorp"))?.unwrap_or_else(|| Ownership::none(volume));
+        let mark = open_mark(&*beside, name, &ownership, &file)?.map(|mark| Box::new(Mutex::new(mark)));
         let journal = Journal { files: beside.clone(), name: format!("{name}.journal"), volume: ownership.volume };
         let home = Self {
             files,
@@ -74,6 +78,7 @@ impl FileHome {
             size: AtomicU64::new(size),
             ownership,
             has_forgotten: AtomicBool::new(false),
+            mark,
             journal,
             is_unfinished: AtomicBool::new(true),
             writing: Mutex::new(()),
@@ -101,6 +106,10 @@ impl FileHome {
         self.expect_own()?;
         self.file.resize(size)?;
         self.size.store(size, Relaxed);
+        // The time of a detached home shows that it was changed.
+        if self.ownership.is_dirty {
+            self.remark(|marked| marked)?;
+        }
         Ok(())
     }
 
@@ -109,23 +118,66 @@ impl FileHome {
         &self.ownership
     }
 
-    /// Gives it another owner, durably.
-    pub(crate) fn own(&mut self, ownership: Ownership) -> Result<(), FileError> {
+    /// Gives it another owner, durably. `floor` is what is home of the log of a cache that it has no mark of.
+    pub(crate) fn own(&mut self, ownership: Ownership, floor: Stamp) -> Result<(), FileError> {
+        // The mark counts only for the cache that owns the volume, so the owner is written first.
         self.write_ownership(&ownership)?;
+        let Ownership { epoch, cache, .. } = ownership;
         self.ownership = ownership;
-        Ok(())
+        self.remark(|marked| {
+            let mark = if marked.owner == cache { marked.mark } else { floor };
+            Marked { epoch: Epoch(epoch), owner: cache, mark, ..marked }
+        })
     }
 
     /// Says, durably, that the cache which it is attached with has nothing that is not here. From then on others may attach
     /// it.
     pub(crate) fn release(&self) -> Result<(), FileError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        // The time of the last change, too: after a power failure it would be an earlier one.
+        self.file.raw().sync_all().doing("sync", || self.path())?;
         self.file.close()?;
-        let modified = self.modified()?;
+        self.write_mark(true, |marked| marked)?;
         let cache = if self.has_forgotten.load(Relaxed) { 0 } else { self.ownership.cache };
-        self.write_ownership(&Ownership { cache, is_dirty: false, modified, ..self.ownership.clone() })?;
+        self.write_ownership(&Ownership { cache, is_dirty: false, ..self.ownership.clone() })?;
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(())
+    }
+
+    /// Its generation, and its mark, which is no earlier than its last attachment.
+    pub(crate) fn state(&self) -> HomeState {
+        let marked = self.marked();
+        let mark = marked.map_or(Stamp::ZERO, |marked| marked.mark);
+        let mark = mark.max(Stamp::begin(Epoch(self.ownership.epoch)));
+        HomeState { generation: marked.map_or(0, |marked| marked.generation), mark }
+    }
+
+    /// Its mark, if that is a position in the log of this cache.
+    pub(crate) fn mark_of(&self, cache: u64) -> Option<Stamp> {
+        self.marked().filter(|marked| marked.owner == cache).map(|marked| marked.mark)
+    }
+
+    fn marked(&self) -> Option<Marked> {
+        let mark = self.mark.as_ref()?;
+        Some(mark.lock().unwrap_or_else(PoisonError::into_inner).marked())
+    }
+
+    /// Writes its mark, durably, and how its file is now.
+    fn write_mark(&self, is_closed: bool, change: impl FnOnce(Marked) -> Marked) -> Result<(), FileError> {
+        let Some(mark) = &self.mark else { return Ok(()) };
+        let left = Left::of(self.file.raw(), is_closed).doing("look at", || self.path())?;
+        let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
+        let marked = change(mark.marked());
+        mark.write(Marked { left, ..marked })
+    }
+
+    fn remark(&self, change: impl FnOnce(Marked) -> Marked) -> Result<(), FileError> {
+        self.write_mark(false, change)
+    }
+
+    /// Everything up to here is here, durably.
+    fn mark(&self, through: Stamp) -> Result<(), FileError> {
+        self.remark(|marked| Marked { mark: marked.mark.max(through), ..marked })
     }
 
     /// Says, durably, that the cache which it is attached with is no part of it from now on: there is nothing that is not here, or
@@ -143,17 +195,6 @@ impl FileHome {
     fn expect_own(&self) -> Result<(), HomeError> {
         let is_own = self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if is_own { Ok(()) } else { Err(HomeError::Detached(self.path())) }
-    }
-
-    /// Whether somebody else has changed it since it was detached, as far as its time tells. While it has an owner nobody
-    /// may, and nobody could tell.
-    pub(crate) fn is_changed(&self) -> Result<bool, FileError> {
-        Ok(!self.ownership.is_dirty && self.modified()? != self.ownership.modified)
-    }
-
-    fn modified(&self) -> Result<u64, FileError> {
-        let modified = self.file.raw().modified().doing("read the time of", || self.path())?;
-        Ok(modified.unwrap_or(0))
     }
 
     fn write_ownership(&self, ownership: &Ownership) -> Result<(), FileError> {
@@ -178,14 +219,15 @@ impl FileHome {
         self.file.repair(block, bytes)
     }
 
-    /// Writes; it is durable when this returns. Of what is not joined a crash may leave any part.
-    pub(crate) fn install(&self, is_joined: bool, pieces: Pieces<'_>) -> Result<(), FileError> {
+    /// Writes everything through this write, durably. If it is not joined, a crash may leave any part of it.
+    pub(crate) fn install(&self, through: Stamp, is_joined: bool, pieces: Pieces<'_>) -> Result<(), FileError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.finish()?;
         if !is_joined {
-            return self.put(pieces);
+            self.put(pieces)?;
+            return self.mark(through);
         }
-        let complete = self.journal.write(pieces)?;
+        let complete = self.journal.write(through, pieces)?;
         self.is_unfinished.store(true, Relaxed);
         self.finish_with(complete)
     }
@@ -222,6 +264,8 @@ impl FileHome {
     fn finish_with(&self, complete: Complete) -> Result<(), FileError> {
         complete.install(&self.file)?;
         self.file.sync()?;
+        // From now on an older cache is refused.
+        self.mark(complete.through())?;
         complete.blank()?;
         self.is_unfinished.store(false, Relaxed);
         Ok(())
@@ -243,6 +287,33 @@ impl FileHome {
     pub(crate) fn path(&self) -> PathBuf {
         self.files.path(&self.name)
     }
+}
+
+/// The mark of a home that was attached under one, or is about to be.
+fn open_mark(
+    beside: &dyn Files,
+    home: &str,
+    ownership: &Ownership,
+    file: &Checked,
+) -> Result<Option<MarkFile>, HomeError> {
+    let name = format!("{home}.mark");
+    if ownership.attachment != 0 {
+        let there = beside.open(&name, How::Read);
+        if there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Err(HomeError::NoMark(beside.path(&name)));
+        }
+        let mut mark = MarkFile::open(beside, &name, ownership.volume)?;
+        mark.check_left(file.raw(), &beside.path(home))?;
+        return Ok(Some(mark));
+    }
+    if ownership.volume == 0 {
+        // A look at it leaves no file there.
+        return Ok(None);
+    }
+    let left = Left::of(file.raw(), false).doing("look at", || beside.path(home))?;
+    MarkFile::create(beside, &name, ownership.volume, Marked::new(random()?, left))?;
+    beside.sync_dir().doing("sync", || beside.path(""))?;
+    Ok(Some(MarkFile::open(beside, &name, ownership.volume)?))
 }
 
 #[cfg(test)]
@@ -278,7 +349,7 @@ mod tests {
 
     /// Writes `mark` to some blocks, and zeros to one.
     fn install(home: &FileHome, is_joined: bool, mark: u8) -> Result<(), FileError> {
-        home.install(is_joined, &mut |put| {
+        home.install(Stamp::ZERO, is_joined, &mut |put| {
             put(Piece::Bytes(u32::from(mark % 3), vec![mark; 3 * BLOCK].into()))?;
             put(Piece::Zeros { blocks: 6..7 + u32::from(mark % 2), is_hole: mark > 2 })?;
             put(Piece::Bytes(9, vec![mark; BLOCK].into()))
@@ -334,7 +405,7 @@ mod tests {
         files.open("disk", How::Create).unwrap().set_len(4 * RUN as u64).unwrap();
         let home = FileHome::open(files.clone(), "disk", files, 1).unwrap();
         for (first, byte) in [(16, 7), (300, 8), (100, 9)] {
-            home.install(true, &mut |put| {
+            home.install(Stamp::ZERO, true, &mut |put| {
                 put(Piece::Bytes(first, vec![byte; RUN].into()))?;
                 put(Piece::Bytes(900, vec![byte; BLOCK].into()))
             })
@@ -357,7 +428,7 @@ mod tests {
         assert_eq!((home.ownership().volume, home.ownership().epoch), (1, 0));
         let ownership =
             Ownership { epoch: 1, cache: 3, is_dirty: true, place: "here".into(), ..home.ownership().clone() };
-        home.own(ownership.clone()).unwrap();
+        home.own(ownership.clone(), Stamp::ZERO).unwrap();
         drop(home);
         assert_eq!(
             FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files), 2).unwrap().ownership(),

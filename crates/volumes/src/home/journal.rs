@@ -4,7 +4,7 @@
 //!   block 0    0  magic "THORPJNL" | 8  format u32 | entries u32
 //!             16  volume u64 | 24  where the entries are u64
 //!             32  CRC32C u32 of the entries | 0 u32
-//!             40  the mark that it comes to: epoch u64, sequence u64, flush epoch u64; zeros if its home keeps none
+//!             40  the mark that it comes to: epoch u64, sequence u64, flush epoch u64
 //!             64  CRC32C u32 of bytes 0..64
 //!   block 1..     the bytes of each entry of kind 1, one after the other
 //!   then          entries: first block u32 | blocks u32 | kind u32 (1 bytes, 2 hole, 3 zeros) | CRC32C u32 of the bytes
@@ -90,11 +90,11 @@ pub(crate) struct Complete {
 }
 
 impl Journal {
-    /// Makes writes durable, all of them.
-    pub(super) fn write(&self, pieces: Pieces<'_>) -> Result<Complete, FileError> {
+    /// Makes writes durable, all of them, with the mark that they come to.
+    pub(super) fn write(&self, through: Stamp, pieces: Pieces<'_>) -> Result<Complete, FileError> {
         let mut journal = self.begin()?;
         pieces(&mut |piece| self.put(&mut journal, &piece))?;
-        self.complete(journal, Stamp::ZERO)
+        self.complete(journal, through)
     }
 
     /// Begins to write one, in the place of whatever there was.

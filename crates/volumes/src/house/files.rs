@@ -11,9 +11,8 @@
 //! came to it is blanked: a home that starts between the two finds the journal behind its mark, and lets it go.
 
 use super::entry;
-use super::mark::{Left, MarkFile, Marked};
 use crate::extents::{BLOCK, Blocks};
-use crate::home::{Checked, Incomplete, Journal, JournalFound, Piece, Together};
+use crate::home::{Checked, Incomplete, Journal, JournalFound, Left, MarkFile, Marked, Piece, Together};
 use crate::random::random;
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::fmt;
@@ -156,12 +155,7 @@ impl VolumeFiles {
         let mut mark = MarkFile::open(&*files, &mark(volume), volume.0)?;
         let file = files.open(&name, How::Write).doing("open", || files.path(&name))?;
         let size = file.size().doing("read the length of", || files.path(&name))?;
-        // An owner remembers the volume by the files that were left: it is told when they are others.
-        let is_left = mark.marked().left.is(&*file).doing("look at", || files.path(&name))?;
-        if !is_left {
-            let left = Left::of(&*file, false).doing("look at", || files.path(&name))?;
-            mark.write(Marked { generation: random()?, left, ..mark.marked() })?;
-        }
+        mark.check_left(&*file, &files.path(&name))?;
         let Marked { epoch, owner, mark: stamp, generation, .. } = mark.marked();
         let path = files.path(&name);
         let file = Arc::new(Checked::open(file, path, &*files, &sums(volume), true)?);

@@ -12,10 +12,15 @@
 //! ```
 //! It is written with each write-back, so it is one write and one sync, and nothing that a rename would cost besides. A slot
 //! that was interrupted has no right checksum, and the other one counts.
+//!
+//! A home of one host has the same file. Its owner is the cache that the volume is attached with, and its mark's
+//! sequence is a position in the log of that cache.
 
 use crate::extents::BLOCK;
+use crate::random::random;
 use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{Doing, Fields, File, FileError, Files, How, Malformed};
 
@@ -25,37 +30,37 @@ const CRC_AT: usize = 104;
 
 /// A home's state, as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Marked {
-    pub(super) epoch: Epoch,
-    /// The owner of that epoch; 0 if nobody has had the volume yet.
-    pub(super) owner: u64,
-    pub(super) mark: Stamp,
+pub(crate) struct Marked {
+    pub(crate) epoch: Epoch,
+    /// The owner of that epoch, or the cache of a volume of one host; 0 if the volume was never attached.
+    pub(crate) owner: u64,
+    pub(crate) mark: Stamp,
     /// A number that is drawn anew whenever the volume's file is not the one that was left.
-    pub(super) generation: u64,
-    pub(super) left: Left,
+    pub(crate) generation: u64,
+    pub(crate) left: Left,
 }
 
 /// The file of a volume, as it was left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Left {
+pub(crate) struct Left {
     /// The number by which it is told from another one; 0 if nobody knows.
-    pub(super) identity: u64,
+    pub(crate) identity: u64,
     /// When it was changed last; 0 if nobody knows.
-    pub(super) modified: u64,
+    pub(crate) modified: u64,
     /// Whether nobody has it open: it has not changed since.
-    pub(super) is_closed: bool,
+    pub(crate) is_closed: bool,
 }
 
 impl Left {
     /// As a file is now.
-    pub(super) fn of(file: &dyn File, is_closed: bool) -> io::Result<Self> {
+    pub(crate) fn of(file: &dyn File, is_closed: bool) -> io::Result<Self> {
         let (identity, modified) = (file.identity()?.unwrap_or(0), file.modified()?.unwrap_or(0));
         Ok(Self { identity, modified, is_closed })
     }
 
     /// Whether a file is the one that was left, as far as can be told: one that was open when its process died may have
     /// changed since.
-    pub(super) fn is(self, file: &dyn File) -> io::Result<bool> {
+    pub(crate) fn is(self, file: &dyn File) -> io::Result<bool> {
         let now = Self::of(file, self.is_closed)?;
         Ok(now.identity == self.identity && (now.modified == self.modified || !self.is_closed))
     }
@@ -63,16 +68,16 @@ impl Left {
 
 impl Marked {
     /// Of a volume that was just made.
-    pub(super) fn new(generation: u64, left: Left) -> Self {
+    pub(crate) fn new(generation: u64, left: Left) -> Self {
         Self { epoch: Epoch(0), owner: 0, mark: Stamp::ZERO, generation, left }
     }
 }
 
 /// The file.
 #[derive(Debug)]
-pub(super) struct MarkFile {
+pub(crate) struct MarkFile {
     file: Arc<dyn File>,
-    path: std::path::PathBuf,
+    path: PathBuf,
     volume: u64,
     revision: u64,
     marked: Marked,
@@ -80,7 +85,7 @@ pub(super) struct MarkFile {
 
 impl MarkFile {
     /// Makes it.
-    pub(super) fn create(files: &dyn Files, name: &str, volume: u64, marked: Marked) -> Result<(), FileError> {
+    pub(crate) fn create(files: &dyn Files, name: &str, volume: u64, marked: Marked) -> Result<(), FileError> {
         let path = || files.path(name);
         let mut file = Self {
             file: files.open(name, How::Create).doing("create", path)?,
@@ -94,7 +99,7 @@ impl MarkFile {
     }
 
     /// Opens it.
-    pub(super) fn open(files: &dyn Files, name: &str, volume: u64) -> Result<Self, FileError> {
+    pub(crate) fn open(files: &dyn Files, name: &str, volume: u64) -> Result<Self, FileError> {
         let path = || files.path(name);
         let file = files.open(name, How::Write).doing("open", path)?;
         let mut slots = [0; 2 * BLOCK];
@@ -116,13 +121,24 @@ impl MarkFile {
         Ok(Self { file, path: path(), volume, revision, marked })
     }
 
+    /// Draws another generation if the volume's file is not the one that was left: owners and caches remember the
+    /// generation.
+    pub(crate) fn check_left(&mut self, file: &dyn File, path: &Path) -> Result<(), FileError> {
+        let look = || path.to_owned();
+        if !self.marked.left.is(file).doing("look at", look)? {
+            let left = Left::of(file, false).doing("look at", look)?;
+            self.write(Marked { generation: random()?, left, ..self.marked })?;
+        }
+        Ok(())
+    }
+
     /// The state that it says.
-    pub(super) fn marked(&self) -> Marked {
+    pub(crate) fn marked(&self) -> Marked {
         self.marked
     }
 
     /// Writes it, durably.
-    pub(super) fn write(&mut self, marked: Marked) -> Result<(), FileError> {
+    pub(crate) fn write(&mut self, marked: Marked) -> Result<(), FileError> {
         let revision = self.revision + 1;
         let at = revision % 2 * BLOCK as u64;
         let written = self.file.write_at(at, &encode(self.volume, revision, marked)).and_then(|()| self.file.sync());
