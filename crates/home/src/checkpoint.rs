@@ -50,7 +50,7 @@ pub(crate) fn encode_aside(aside: &[SetAside], out: &mut Vec<u8>) {
         put_u64(version.0, out);
         put_counts(changes.len(), 0, out);
         for SlotChange { slot, value } in changes {
-            put_counts(usize::from(*slot), value.as_ref().map_or(DELETED as usize, |value| value.len()), out);
+            put_counts(usize::from(*slot), value.as_ref().map_or(DELETED as usize, bytes::Bytes::len), out);
             out.extend_from_slice(value.as_deref().unwrap_or_default());
         }
     }

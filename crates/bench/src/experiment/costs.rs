@@ -161,14 +161,14 @@ pub(crate) struct Lab {
 impl Lab {
     /// Makes the store and starts it.
     pub(crate) fn start(place: &Place) -> Result<Self> {
-        Self::start_with(ServerOptions::new(&place.program, place.dir.join("lab")))
+        Self::start_with(&ServerOptions::new(&place.program, place.dir.join("lab")))
     }
 
     /// Likewise, with a program at another place and a directory of its own.
-    pub(crate) fn start_with(options: ServerOptions) -> Result<Self> {
+    pub(crate) fn start_with(options: &ServerOptions) -> Result<Self> {
         let mut objects = create(&options.dir)?;
         Shuffle::new().order(&mut objects);
-        Ok(Self { server: Server::start(&options)?, objects })
+        Ok(Self { server: Server::start(options)?, objects })
     }
 
     /// Where the store listens.

@@ -30,7 +30,7 @@ impl Lan {
         };
         let mut options = ServerOptions::new(apart.store.clone(), place.dir.join("apart"));
         options.listen = apart.listen;
-        Ok(Self::Lab(Lab::start_with(options)?))
+        Ok(Self::Lab(Lab::start_with(&options)?))
     }
 
     /// The address at which clients reach the store.

@@ -108,17 +108,14 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(tell(stop));
     }
-    let (attached, begun, dirty) = match &args.store {
-        Some(store) => {
-            let (attached, begun, dirty) = stored::attach(args, store, &is_told)?;
-            (attached, Some(begun), dirty)
-        }
-        None => {
-            // Why a home cannot be looked at is told by the attachment.
-            let size = home_status(&args.volume, args.beside.as_deref()).map_or(u64::MAX, |it| it.size);
-            let config = config(args, size);
-            (Attached::attach(&config)?, None, config.log_bytes)
-        }
+    let (attached, begun, dirty) = if let Some(store) = &args.store {
+        let (attached, begun, dirty) = stored::attach(args, store, &is_told)?;
+        (attached, Some(begun), dirty)
+    } else {
+        // Why a home cannot be looked at is told by the attachment.
+        let size = home_status(&args.volume, args.beside.as_deref()).map_or(u64::MAX, |it| it.size);
+        let config = config(args, size);
+        (Attached::attach(&config)?, None, config.log_bytes)
     };
     let attached = Arc::new(attached);
     let export =

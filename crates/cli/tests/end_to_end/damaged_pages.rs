@@ -39,7 +39,9 @@ fn damage(file: &str, number: u8) {
     let places: Vec<_> =
         (0..bytes.len() - telling.len()).filter(|&at| bytes[at..].starts_with(telling.as_bytes())).collect();
     assert!(!places.is_empty(), "the object is home");
-    places.iter().for_each(|&at| bytes[at + 100] ^= 4);
+    for &at in &places {
+        bytes[at + 100] ^= 4;
+    }
     fs::write(file, bytes).unwrap();
 }
 

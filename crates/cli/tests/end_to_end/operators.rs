@@ -38,9 +38,13 @@ fn the_loss_and_the_return_of_a_store_are_told() {
     let errors = [&mut site.holders[0], &mut host.process].map(|it| it.child.stderr.take().unwrap());
     let mut errors = errors.map(BufReader::new);
     site.store.kill().unwrap();
-    errors.iter_mut().for_each(|it| wait_for_line(it, "the store has not answered for"));
+    for it in &mut errors {
+        wait_for_line(it, "the store has not answered for");
+    }
     site.start_store_again();
-    errors.iter_mut().for_each(|it| wait_for_line(it, "the store answers again, after"));
+    for it in &mut errors {
+        wait_for_line(it, "the store answers again, after");
+    }
 }
 
 #[test]

@@ -66,6 +66,9 @@ pub(crate) fn image(page: PageId, version: Version) -> HomeImage {
     HomeImage { page, version, image }
 }
 
+/// A page, or its place and what is wrong with it.
+pub(crate) type MaybeDamaged = Result<Page, (PageId, String)>;
+
 /// The requests to a disk, and the promises that it has made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Promises {
@@ -201,8 +204,8 @@ impl Node {
         })
     }
 
-    /// The answer for each of some pages, or what is wrong with it, in the order of the pages.
-    pub(crate) fn read_each(&self, pages: Vec<PageId>) -> Result<Vec<Result<Page, (PageId, String)>>, Stopped> {
+    /// Reads pages, and returns each or what is wrong with it, in the order of the pages.
+    pub(crate) fn read_each(&self, pages: Vec<PageId>) -> Result<Vec<MaybeDamaged>, Stopped> {
         let mut missing = pages.len();
         let mut answers = Vec::new();
         self.disk.submit(DiskWork::Read(pages));

@@ -15,13 +15,11 @@ use volumes::{BLOCK, BlockSums, ComparedCopies, CopyDifference, Difference, NotC
 
 pub(super) fn scrub(args: &VolumeScrubArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch()?;
-    match &args.place.store {
-        Some(store) => scrub_stored(args, &Store::connect(store, &interrupt)?, output),
-        None => {
-            let scrub = with_cache(Scrub::of_home(&args.volume, args.place.beside.as_deref())?, args)?;
-            run(args, &scrub, &interrupt, &|blocks| Ok(scrub.repair(blocks)?), output)
-        }
+    if let Some(store) = &args.place.store {
+        return scrub_stored(args, &Store::connect(store, &interrupt)?, output);
     }
+    let scrub = with_cache(Scrub::of_home(&args.volume, args.place.beside.as_deref())?, args)?;
+    run(args, &scrub, &interrupt, &|blocks| Ok(scrub.repair(blocks)?), output)
 }
 
 fn scrub_stored(args: &VolumeScrubArgs, store: &Store, output: &mut Output) -> Result {
