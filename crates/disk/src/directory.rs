@@ -19,7 +19,7 @@ use home::RedbHome;
 use log::{Log, LogId, is_segment};
 use std::io::{self, Read};
 use types::{ClusterId, Incarnation, Life};
-use vfs::{Doing, Files, Lock, lock_holder};
+use vfs::{Doing, Files, Lock, Locking, lock_holder};
 
 const LOCK: &str = "lock";
 
@@ -37,7 +37,7 @@ pub(crate) struct Claim {
 /// Locks a directory, makes a store of it if it is empty, and begins a life.
 pub(crate) fn claim(files: &dyn Files, config: &Config) -> Result<Claim, DiskError> {
     look_at(files, config.create)?;
-    let lock = lock(files, true)?;
+    let lock = lock(files, Locking::Signed)?;
     // Looked at again: another process may have made a store of it before the lock was ours.
     let marker = match look_at(files, config.create)? {
         Some(marker) => marker,
@@ -55,7 +55,7 @@ pub(crate) fn claim(files: &dyn Files, config: &Config) -> Result<Claim, DiskErr
 /// Locks a directory to read it. Its next life begins in memory only.
 pub(crate) fn claim_to_read(files: &dyn Files) -> Result<Claim, DiskError> {
     look_at(files, false)?;
-    let lock = lock(files, false)?;
+    let lock = lock(files, Locking::Shared)?;
     match look_at(files, false)? {
         Some(marker) if marker.incarnation.0 > 0 => {
             let marker = Marker { incarnation: Incarnation(marker.incarnation.0 + 1), ..marker };
@@ -85,9 +85,9 @@ pub(crate) fn look_at(files: &dyn Files, create: bool) -> Result<Option<Marker>,
 }
 
 /// Locks the directory, or says who has it.
-pub(crate) fn lock(files: &dyn Files, sign: bool) -> Result<Lock, DiskError> {
+pub(crate) fn lock(files: &dyn Files, locking: Locking) -> Result<Lock, DiskError> {
     let path = || files.path(LOCK);
-    match files.lock(LOCK, sign).doing("lock", path)? {
+    match files.lock(LOCK, locking).doing("lock", path)? {
         Some(lock) => Ok(lock),
         None => Err(DiskError::InUse { dir: files.path(""), pid: lock_holder(&path()) }),
     }

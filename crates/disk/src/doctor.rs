@@ -9,7 +9,7 @@ use log::{LogId, Scan};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{Directory, FileError, Files, Overlay};
+use vfs::{Directory, FileError, Files, Locking, Overlay};
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(crate) fn check_files(files: Arc<dyn Files>) -> Result<Report, DiskError> {
     let files: Arc<dyn Files> = Arc::new(Overlay(files));
     let mut report = Report::default();
     let Some(marker) = report.note(directory::look_at(&*files, false), COPY)?.flatten() else { return Ok(report) };
-    let _lock = directory::lock(&*files, false)?;
+    let _lock = directory::lock(&*files, Locking::Shared)?;
     if marker.incarnation.0 == 0 {
         // Its creation was interrupted, by a full disk perhaps: nothing was in it, and the next start makes it anew.
         return Ok(report);

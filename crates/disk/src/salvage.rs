@@ -24,7 +24,7 @@ use std::sync::Arc;
 use store::{Checkpoint, CommitRecord, HomeImage, HomePage, Record, SetAside};
 use types::limits::SLOTS_MAX;
 use types::{Delta, ObjectPage, PageId, SlotChange, SlotNo, Version};
-use vfs::{Directory, Doing, FileError, Files, Overlay};
+use vfs::{Directory, Doing, FileError, Files, Locking, Overlay};
 
 /// The mark in the last slot of a page that has lost something.
 const LOST_MARK: &[u8] = b"thorp: part of this page was lost";
@@ -122,7 +122,7 @@ impl Source {
     fn open(files: Arc<dyn Files>) -> Result<Self, DiskError> {
         let files: Arc<dyn Files> = Arc::new(Overlay(files));
         let marker = directory::look_at(&*files, false)?.ok_or_else(|| DiskError::NoStore(files.path("")))?;
-        let lock = directory::lock(&*files, false)?;
+        let lock = directory::lock(&*files, Locking::Shared)?;
         let (home, pages, damage) = RedbHome::open_damaged(files.clone(), CACHE_BYTES)?;
         let (mut report, mut checkpoint) = (Report::default(), home.checkpoint());
         let mut changes = BTreeMap::<_, Changes>::new();

@@ -12,7 +12,7 @@ use crc32c::crc32c;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use vfs::{Files, Lock, lock_holder, read_small, replace_small};
+use vfs::{Files, Lock, Locking, lock_holder, read_small, replace_small};
 
 const MARKER: &str = "thorp-cache";
 const LOCK: &str = "lock";
@@ -162,7 +162,7 @@ impl Marker {
 pub(crate) fn open(files: &dyn Files) -> Result<(Lock, Option<Marker>), OpenError> {
     let failed = |path: PathBuf| move |source| OpenError::Io { path, source };
     check(files)?;
-    let lock = files.lock(LOCK, true).map_err(failed(files.path(LOCK)))?;
+    let lock = files.lock(LOCK, Locking::Signed).map_err(failed(files.path(LOCK)))?;
     let in_use = || OpenError::InUse { dir: files.path(""), pid: lock_holder(&files.path(LOCK)) };
     let lock = lock.ok_or_else(in_use)?;
     Ok((lock, check(files)?))

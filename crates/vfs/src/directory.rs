@@ -2,7 +2,7 @@
 
 use crate::aligned::{Aligned, BLOCK};
 use crate::error::{Doing, FileError};
-use crate::files::{File, Files, How, Lock, write_zeros};
+use crate::files::{File, Files, How, Lock, Locking, write_zeros};
 use rustix::fs::{
     Access, Advice, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, accessat, fadvise,
 };
@@ -127,12 +127,14 @@ impl Files for Directory {
         fs::File::open(&self.0)?.sync_all()
     }
 
-    fn lock(&self, name: &str, sign: bool) -> io::Result<Option<Lock>> {
+    fn lock(&self, name: &str, locking: Locking) -> io::Result<Option<Lock>> {
+        let sign = locking == Locking::Signed;
         let mut file =
             fs::OpenOptions::new().read(true).write(sign).create(sign).truncate(false).open(self.path(name))?;
-        // Several readers can have a directory open.
-        let operation =
-            if sign { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
+        let operation = match locking {
+            Locking::Signed | Locking::Alone => FlockOperation::NonBlockingLockExclusive,
+            Locking::Shared => FlockOperation::NonBlockingLockShared,
+        };
         match rustix::fs::flock(&file, operation) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
@@ -324,6 +326,26 @@ pub fn lock_holder(path: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each lock is of an open file of its own, as those of several processes are.
+    #[test]
+    fn a_file_is_locked_alone_or_with_other_readers() {
+        let dir = std::env::temp_dir().join(format!("thorp-vfs-locks-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let files = Directory::new(&dir);
+        let lock = |locking| files.lock("lock", locking).unwrap();
+        let signed = lock(Locking::Signed).unwrap();
+        assert_eq!(lock_holder(&files.path("lock")), Some(std::process::id()));
+        assert!([Locking::Signed, Locking::Alone, Locking::Shared].into_iter().all(|locking| lock(locking).is_none()));
+        drop(signed);
+        let alone = lock(Locking::Alone).unwrap();
+        assert!([Locking::Signed, Locking::Alone, Locking::Shared].into_iter().all(|locking| lock(locking).is_none()));
+        drop(alone);
+        let readers = [lock(Locking::Shared).unwrap(), lock(Locking::Shared).unwrap()];
+        assert!([Locking::Signed, Locking::Alone].into_iter().all(|locking| lock(locking).is_none()));
+        drop(readers);
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn what_is_read_directly_is_read_where_that_cannot_be_had_too() {

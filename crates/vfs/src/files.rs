@@ -97,6 +97,17 @@ pub enum How {
 /// Keeps the directory locked until it is dropped.
 pub type Lock = Box<dyn fmt::Debug + Send + Sync>;
 
+/// What a lock excludes, and what becomes of the locked file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    /// Excludes all others. The file is made if it is missing, and records this process ([`lock_holder`](crate::lock_holder)).
+    Signed,
+    /// Excludes all others. The file stays as it is.
+    Alone,
+    /// Excludes those that would be alone. The file stays as it is.
+    Shared,
+}
+
 /// The files of one directory.
 pub trait Files: fmt::Debug + Send + Sync {
     /// Where the file of this name is, for a person; of the empty name, the directory.
@@ -117,9 +128,8 @@ pub trait Files: fmt::Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns when all creations, renames and removals are durable.
     fn sync_dir(&self) -> io::Result<()>;
-    /// Locks the directory by this file, which is made if `sign`, and then says who holds the lock; `None` if another
-    /// process has it.
-    fn lock(&self, name: &str, sign: bool) -> io::Result<Option<Lock>>;
+    /// Locks a file; `None` if another process has a lock that excludes this one.
+    fn lock(&self, name: &str, locking: Locking) -> io::Result<Option<Lock>>;
 }
 
 /// Reads a whole small file; an error if it has more than `limit` bytes.

@@ -29,6 +29,6 @@ pub use directory::{Directory, can_write, find_directory_above, lock_holder, mak
 pub use errno::{Call, On, Refused, Verdict, judge};
 pub use error::{Doing, FileError, contain};
 pub use fields::{Fields, Malformed};
-pub use files::{File, Files, How, Lock, fill, read_small, replace_small};
+pub use files::{File, Files, How, Lock, Locking, fill, read_small, replace_small};
 pub use overlay::Overlay;
 pub use patience::{Patience, Pause};

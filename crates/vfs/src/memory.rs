@@ -5,7 +5,7 @@ mod blocks;
 
 use self::blocks::Blocks;
 use crate::aligned::BLOCK;
-use crate::files::{File, Files, How, Lock};
+use crate::files::{File, Files, How, Lock, Locking};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -407,7 +407,7 @@ impl Files for Memory {
         Ok(())
     }
 
-    fn lock(&self, _: &str, _: bool) -> io::Result<Option<Lock>> {
+    fn lock(&self, _: &str, _: Locking) -> io::Result<Option<Lock>> {
         let mut state = self.operation()?;
         if std::mem::replace(&mut state.locked, true) {
             return Ok(None);

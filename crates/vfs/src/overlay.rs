@@ -1,6 +1,6 @@
 //! Files whose changes stay in memory, for a program that only looks.
 
-use crate::files::{File, Files, How, Lock};
+use crate::files::{File, Files, How, Lock, Locking};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -43,8 +43,8 @@ impl Files for Overlay {
         Ok(())
     }
 
-    fn lock(&self, name: &str, _: bool) -> io::Result<Option<Lock>> {
-        self.0.lock(name, false)
+    fn lock(&self, name: &str, _: Locking) -> io::Result<Option<Lock>> {
+        self.0.lock(name, Locking::Shared)
     }
 }
 

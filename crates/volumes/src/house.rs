@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use types::limits::VOLUME_SESSIONS_MAX;
-use vfs::{Directory, Doing, FileError, Files, Lock, lock_holder, make_directory};
+use vfs::{Directory, Doing, FileError, Files, Lock, Locking, lock_holder, make_directory};
 
 const LOCK_NAME: &str = "lock";
 
@@ -83,7 +83,7 @@ impl HomeServer {
     pub fn start(dir: &Path, runtime: &Runtime) -> Result<Self, HomesError> {
         make_directory(dir)?;
         let files: Arc<dyn Files> = Arc::new(Directory::new(dir));
-        let lock = files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))?;
+        let lock = files.lock(LOCK_NAME, Locking::Signed).doing("lock", || files.path(LOCK_NAME))?;
         let lock = lock.ok_or_else(|| HomesError::InUse(dir.to_owned(), lock_holder(&dir.join(LOCK_NAME))))?;
         let disk = HomeDisk::start(files).map_err(HomesError::Thread)?;
         let mut machines = Machines::new();

@@ -237,6 +237,8 @@ fn the_files_beside_a_home_are_its_own() {
         assert!(!Path::new(&home).exists(), "{words:?}");
     }
     std::fs::remove_file(folder.file("disk.thorp")).unwrap();
+    assert!(volume(&["import", &image, &home]).error().contains("disk.mark is left of a volume of this name"));
+    std::fs::remove_file(folder.file("disk.mark")).unwrap();
     let _ = std::fs::remove_file(folder.file("disk.journal"));
     std::fs::remove_dir_all(folder.file("cache")).unwrap();
     volume(&["import", &image, &home]).ok();

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use store::{Checkpoint, DiskDone, DiskWork, HomeImage, Position};
 use types::{PageId, Version};
 use vfs::memory::Memory;
-use vfs::{FileError, Files};
+use vfs::{FileError, Files, Locking};
 
 /// Pages in memory, with room for two.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ fn a_disk_drives_any_home() {
     let mut scan = Scan::begin(files.clone(), LogId(1), 0).unwrap();
     assert_eq!(scan.next_record().unwrap(), None);
     let log = Log::resume(files.clone(), LogId(1), config().limits(), 1, &scan).unwrap();
-    let (home, lock) = (TwoPages::default(), files.lock("lock", true).unwrap().unwrap());
+    let (home, lock) = (TwoPages::default(), files.lock("lock", Locking::Signed).unwrap().unwrap());
     let parts = Parts { files: files.clone(), readers: 1, log, home: Box::new(home.clone()), patience: Arc::default() };
     let disk = RealDisk::start(parts, lock).unwrap();
     let (events, heard) = channel();

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use store::{CommitRecord, DiskDone, DiskWork, Position, Record};
 use types::{ClientId, Delta, PageId, SlotChange, TxnId, Version};
 use vfs::memory::{Fault, Memory};
-use vfs::{File, Files, How, Lock};
+use vfs::{File, Files, How, Lock, Locking};
 
 /// Files that cannot be opened, or not be written to, for as long as the system lacks something.
 #[derive(Clone, Debug)]
@@ -128,8 +128,8 @@ impl Files for Lacking {
     fn sync_dir(&self) -> io::Result<()> {
         self.files.sync_dir()
     }
-    fn lock(&self, name: &str, sign: bool) -> io::Result<Option<Lock>> {
-        self.files.lock(name, sign)
+    fn lock(&self, name: &str, locking: Locking) -> io::Result<Option<Lock>> {
+        self.files.lock(name, locking)
     }
 }
 

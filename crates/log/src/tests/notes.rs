@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::memory::Memory;
-use vfs::{File, FileError, Files, How, Lock, Malformed};
+use vfs::{File, FileError, Files, How, Lock, Locking, Malformed};
 
 /// A record that has nothing to do with transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -317,8 +317,8 @@ impl Files for FullDisk {
         self.0.sync_dir()
     }
 
-    fn lock(&self, name: &str, sign: bool) -> io::Result<Option<Lock>> {
-        self.0.lock(name, sign)
+    fn lock(&self, name: &str, locking: Locking) -> io::Result<Option<Lock>> {
+        self.0.lock(name, locking)
     }
 }
 

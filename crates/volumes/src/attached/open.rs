@@ -35,7 +35,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use types::{Broken, Time};
-use vfs::{Directory, Doing, FileError, Files, Lock, make_directory};
+use vfs::{Directory, Doing, FileError, Files, Lock, Locking, make_directory};
 use volume::{Ack, CacheWentBack, Degraded, HomeState, HostId, KnownCache, Owner, OwnerConfig, Recovered, WentBack};
 
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
@@ -588,7 +588,7 @@ pub(super) fn make_room(log: &Log<Writes>, files: &dyn Files, config: &AttachCon
 }
 
 pub(crate) fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
-    files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))
+    files.lock(LOCK_NAME, Locking::Signed).doing("lock", || files.path(LOCK_NAME))
 }
 
 /// Drops a cache whose volume was attached elsewhere since, or continued without it.

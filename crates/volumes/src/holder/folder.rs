@@ -15,7 +15,7 @@ use log::{Limits, Log, LogId, Scan, is_segment};
 use std::path::Path;
 use std::sync::Arc;
 use types::Broken;
-use vfs::{Directory, Doing, FileError, Files, How, Lock, find_directory_above, make_directory};
+use vfs::{Directory, Doing, FileError, Files, How, Lock, Locking, find_directory_above, make_directory};
 use volume::{Holder, HolderConfig, PartitionId, is_whole};
 
 use super::places::Places;
@@ -122,7 +122,7 @@ impl Folder {
 }
 
 fn lock(files: &dyn Files, dir: &Path) -> Result<Lock, FolderError> {
-    let lock = files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))?;
+    let lock = files.lock(LOCK_NAME, Locking::Signed).doing("lock", || files.path(LOCK_NAME))?;
     lock.ok_or_else(|| FolderError::InUse(dir.to_owned()))
 }
 

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::{Doing, FileError, Files, How, Lock};
+use vfs::{Doing, FileError, Files, How, Lock, Locking};
 use volume::HomeState;
 
 /// Runs that are told at a time.
@@ -55,7 +55,7 @@ impl FileHome {
     ) -> Result<Self, HomeError> {
         // The file itself is locked: it may have other names.
         let lock = files
-            .lock(name, false)
+            .lock(name, Locking::Alone)
             .doing("open", || files.path(name))?
             .ok_or_else(|| HomeError::InUse(files.path(name)))?;
         let file = files.open(name, How::Write).doing("open", || files.path(name))?;
