@@ -13,9 +13,9 @@ fn five_hundred_seeds_find_nothing() {
 
 /// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
 /// drawn in another way, and another seed is due.
-const KEPT: [(u64, VolumeRule); 30] = [
+const KEPT: [(u64, VolumeRule); 31] = [
     (408, VolumeRule::HomeStays),
-    (1421, VolumeRule::CountStable),
+    (621, VolumeRule::CountStable),
     (8, VolumeRule::AckAtW),
     (1594, VolumeRule::LostLogUncounted),
     (7430, VolumeRule::HoldersKnown),
@@ -27,23 +27,24 @@ const KEPT: [(u64, VolumeRule); 30] = [
     (73, VolumeRule::FenceHome),
     (3, VolumeRule::JournalWhole),
     (3, VolumeRule::MarkDurable),
-    (674, VolumeRule::FreeAfterHome),
+    (826, VolumeRule::FreeAfterHome),
     (290, VolumeRule::TrimInOrder),
     (100, VolumeRule::TrimTail),
-    (4, VolumeRule::ReadWithinLease),
-    (4, VolumeRule::LeaseFromAsking),
+    (73, VolumeRule::ReadWithinLease),
+    (2272, VolumeRule::LeaseFromAsking),
     (3, VolumeRule::WaitOwnerLease),
     (364, VolumeRule::OwnerKnownDead),
     (10, VolumeRule::NumberAttachments),
     (0, VolumeRule::EpochFirst),
-    (61, VolumeRule::EnoughLists),
+    (72, VolumeRule::EnoughLists),
     (1211, VolumeRule::OwnLogIsAList),
     (313, VolumeRule::PassHome),
     (58, VolumeRule::NewestWins),
     (3173, VolumeRule::StopAtGap),
     (936, VolumeRule::RegistryOnward),
-    (5901, VolumeRule::LatestLife),
+    (8843, VolumeRule::LatestLife),
     (312, VolumeRule::WholeLog),
+    (94, VolumeRule::WholeList),
 ];
 
 #[test]

@@ -17,6 +17,7 @@
 //!    is *short*, and is so until it has had room for as long as a holder may be lost before it is replaced.
 //! 6. A holder is taken for lost when it counts nothing for longer than it usually takes by far ([`crate::pace`]).
 
+use crate::acknowledged::{Acknowledged, Range};
 use crate::config::OwnerConfig;
 use crate::effect::{Effect, Found, Read, Reading};
 use crate::pace::Pace;
@@ -56,6 +57,8 @@ struct Target {
     /// The same of the back stream, which ends before the first one of the other.
     next_back: Sequence,
     counted_back: Sequence,
+    /// The writes that were acknowledged in any session.
+    acknowledged: Range,
     /// The bytes that were sent in this session, and those that it takes in all.
     sent: u64,
     credit: u64,
@@ -121,6 +124,13 @@ impl Target {
 
     fn room(&self) -> u64 {
         self.credit.saturating_sub(self.sent)
+    }
+
+    /// Extends the acknowledged writes: a whole holder has those of the epoch, and another one those of its live
+    /// stream.
+    fn acknowledge(&mut self, home: Sequence) {
+        let from = if self.is_whole(home) { Sequence(1) } else { self.first };
+        self.acknowledged.extend(from, self.counted);
     }
 
     /// Whether it has all that is not home.
@@ -251,6 +261,11 @@ impl Holders {
         };
         let targets = self.targets.iter().map(|it| it.standing(self.last, self.home.sequence));
         targets.chain(self.struck.iter().map(lost)).collect()
+    }
+
+    /// The writes that each holder has acknowledged.
+    pub(crate) fn acknowledged(&self) -> Vec<Acknowledged> {
+        self.targets.iter().filter_map(|it| it.acknowledged.of(it.partition, self.epoch)).collect()
     }
 
     /// The holders that are sent each write at once.
@@ -401,6 +416,7 @@ impl Holders {
             counted: self.safe,
             next_back: self.home.sequence.next(),
             counted_back: Sequence(0),
+            acknowledged: Range::default(),
             sent: 0,
             credit: 0,
             needs: 0,
@@ -513,6 +529,7 @@ impl Holders {
         target.pace.counted(now, live);
         target.counted = target.counted.max(live);
         target.counted_back = target.counted_back.max(back);
+        target.acknowledge(home);
         target.waits_since = (!target.is_quiet(home)).then_some(now);
         if target.over_at.is_none() {
             self.counts.counted(partition, live);

@@ -11,6 +11,7 @@
 //! | `homing` | what goes home next |
 //! | `waiting` | requests that wait until so many count a write |
 //! | `registry` | the registry's word on a volume, and the lease by it |
+//! | `acknowledged` | the writes that a holder has acknowledged, in the registry and in its list |
 //! | `rescue` | which holder looks after a volume whose host is silent, and when |
 //! | `rebuild` | an entry that was lost, made again of what others know |
 //! | `circle` | which members keep copies |
@@ -25,6 +26,7 @@
 
 extern crate alloc;
 
+mod acknowledged;
 mod circle;
 mod config;
 mod dirty;
@@ -48,6 +50,7 @@ mod standing;
 mod takeover;
 mod waiting;
 
+pub use acknowledged::Acknowledged;
 pub use circle::{Circle, Member};
 pub use config::{Ack, Degraded, LEASE, OwnerConfig, REPLACE_AFTER};
 pub use effect::{Effect, Found, HomeSays, Read, WriteBack};

@@ -31,6 +31,7 @@
 //! 5. With a registry, the owner has a lease on its epoch. When it is over, reads are not answered (**ReadWithinLease**)
 //!    and no write is taken. Writes that were taken are answered all the same: they are fenced by those who count them.
 
+use crate::acknowledged::of_holders;
 use crate::circle::{Circle, Need};
 use crate::config::{Ack, Degraded, OwnerConfig};
 use crate::dirty::Dirty;
@@ -656,12 +657,13 @@ impl Owner {
         if is_done {
             attached.registration.give_up();
         }
-        let host = attached.host;
+        let (host, acknowledged) = (attached.host, self.holders.acknowledged());
         let change = attached.registration.change(now, |entry| {
             entry.owner = (!is_done).then_some(host);
             entry.size = resized.unwrap_or(entry.size);
             entry.holders.extend(fresh);
             entry.holders.retain(|it| Some(*it) != gone && !is_done);
+            entry.acknowledged = of_holders(acknowledged, &entry.holders);
         });
         self.effects.extend(change.map(Effect::Change));
     }

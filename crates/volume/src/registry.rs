@@ -10,6 +10,7 @@
 //! its entry put there again when home has said that nobody else has had the volume since (**HomeConfirms**), under a revision
 //! that is far beyond all that were lost: whoever has one of those in hand is refused by it.
 
+use crate::acknowledged::Acknowledged;
 use crate::rule::Rule;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -41,6 +42,8 @@ pub struct Registered {
     pub size: u64,
     /// The partitions whose copies count.
     pub holders: Vec<PartitionId>,
+    /// The writes that they have acknowledged, through the owner's last heartbeat.
+    pub acknowledged: Vec<Acknowledged>,
     /// Whether the entry was lost and made again: there may have been other holders than those that were found, so the lists
     /// of all of them are read.
     pub is_rebuilt: bool,
@@ -74,6 +77,7 @@ impl Registered {
             copies,
             size,
             holders,
+            acknowledged: Vec::new(),
             is_rebuilt: false,
             written: Stamp::ZERO,
             accepted_loss,

@@ -69,6 +69,9 @@ pub enum Rule {
     EpochFirst,
     /// A take-over has read the lists of all but W - 2 holders that stand in the registry.
     EnoughLists,
+    /// A takeover counts a holder's list only if it has every dirty write that the holder has acknowledged through
+    /// the owner's last heartbeat. Otherwise the holder counts as missing.
+    WholeList,
     /// The log of a host that takes over from itself is one list among several: its device may have lost what it had at its end.
     OwnLogIsAList,
     /// Copies of what home's mark covers are left alone: home may have newer contents by now.
@@ -87,7 +90,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::CountStable,
         Self::AckAtW,
         Self::LostLogUncounted,
@@ -117,6 +120,7 @@ impl Rule {
         Self::AllowDrift,
         Self::EpochFirst,
         Self::EnoughLists,
+        Self::WholeList,
         Self::OwnLogIsAList,
         Self::PassHome,
         Self::StopAtGap,

@@ -20,7 +20,8 @@
 //! 3. The lists of all but W - 2 of the holders that stand in the registry are enough, since the owner's own copy was one
 //!    of the W (**EnoughLists**). Fewer are if the operator accepts what may be lost. The own log of a host that takes over
 //!    from itself is one list more, if home's mark is of the epoch that it is of: its device may have lost the end of it
-//!    (**OwnLogIsAList**). None is needed when an earlier take-over had all at home and did not come to say so. With W = 1 no
+//!    (**OwnLogIsAList**). A list that lacks acknowledged writes does not count (**WholeList**).
+//!    None is needed when an earlier take-over had all at home and did not come to say so. With W = 1 no
 //!    list of a holder is enough: the log of the owner before has the only copy.
 //! 4. The copies behind home's mark go home in the order of their flushes, under the rules of any write-back. Those that
 //!    the mark covers are left alone (**PassHome**): a holder that did not hear that it may free a copy has it still, and home has
@@ -171,6 +172,12 @@ impl TakeOver {
     /// Whether the log of this host is one of the lists: it has what was not home under the last epoch that home knows.
     pub fn has_own_log(&self) -> bool {
         self.reading.has_own
+    }
+
+    /// Whether this holder's list lacks writes that the holder had acknowledged (**WholeList**).
+    pub fn lacks_acknowledged(&self, partition: PartitionId) -> bool {
+        let Self { reading, .. } = self;
+        reading.holders.iter().any(|it| it.partition == partition && reading.has_gone_back(it))
     }
 
     /// Whether it has done nothing yet, as the volume has an owner.
@@ -604,6 +611,7 @@ impl TakeOver {
             entry.is_rebuilt = false;
             entry.written = written;
             entry.holders.clear();
+            entry.acknowledged.clear();
             entry.accepted_loss = accepted_loss.or(entry.accepted_loss.take());
         });
         self.effects.extend(change.map(TakeOverEffect::Change));

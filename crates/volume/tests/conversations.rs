@@ -62,7 +62,7 @@ fn caches_are_known_as_is_written() {
 }
 
 /// A conversation for each rule that goes otherwise without it.
-const NOTICED_BY: [(Rule, &str); 35] = [
+const NOTICED_BY: [(Rule, &str); 36] = [
     (Rule::CountStable, "volume-holder-counts"),
     (Rule::AckAtW, "volume-owner-copies"),
     (Rule::LostLogUncounted, "volume-owner-lost-log"),
@@ -92,6 +92,7 @@ const NOTICED_BY: [(Rule, &str); 35] = [
     (Rule::AllowDrift, "volume-takeover-two"),
     (Rule::EpochFirst, "volume-takeover-two"),
     (Rule::EnoughLists, "volume-takeover-lists"),
+    (Rule::WholeList, "volume-takeover-holder-back"),
     (Rule::OwnLogIsAList, "volume-takeover-own-log-cut"),
     (Rule::PassHome, "volume-takeover-lists"),
     (Rule::StopAtGap, "volume-takeover-loss"),

@@ -121,11 +121,14 @@ pub enum TakeOverWord {
     GoesOn,
     /// The volume is this host's, under this epoch, and is brought home.
     Claimed(Epoch),
-    /// Holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they have is
-    /// given up.
+    /// Lists are missing, lack acknowledged writes, or have the only copy of a write damaged. The takeover waits for
+    /// them until their loss is accepted.
     Missing {
         /// Which ones. If none is named, the only copy that counts is in the cache of another host, or is damaged.
         lists: Vec<String>,
+        /// The holders among them that lack writes which they had acknowledged: their directories were restored from
+        /// copies.
+        older: Vec<String>,
         /// The log of this host has what was not home, too: they are missed by what that may have lost.
         has_own_log: bool,
     },
@@ -515,9 +518,11 @@ impl<'a> Driver<'a> {
                 TakeOverEffect::Abort => self.parts = None,
                 TakeOverEffect::Missing(partitions) => {
                     self.is_lacking = true;
+                    let older = partitions.iter().filter(|it| self.takeover.lacks_acknowledged(**it));
+                    let older = older.map(|it| self.holders.name(*it)).collect();
                     let lists = partitions.iter().map(|it| self.holders.name(*it)).collect();
                     let has_own_log = self.takeover.has_own_log();
-                    say(TakeOverWord::Missing { lists, has_own_log });
+                    say(TakeOverWord::Missing { lists, older, has_own_log });
                     if self.settings.accepts_loss || self.settings.accepts_own_log && has_own_log {
                         self.takeover.accept_loss(self.now());
                     }

@@ -188,6 +188,13 @@ fn rescue(args: &HolderArgs, holder: &HolderServer, runtime: Runtime) -> Result 
             RescueWord::On(TakeOverWord::Missing { lists, .. }) if lists.is_empty() => {
                 format!("a copy of '{name}' is damaged, and nobody else has it")
             }
+            RescueWord::On(TakeOverWord::Missing { older, .. }) if !older.is_empty() => {
+                let older = older.join(", ");
+                format!(
+                    "{older} lacks writes of '{name}' that it had acknowledged: its directory was restored from an \
+                     older copy. Attach the volume at the host that had it, with the same cache, or with --force"
+                )
+            }
             RescueWord::On(TakeOverWord::Missing { lists, .. }) => {
                 format!("no answer of {}, and they may have what of '{name}' nobody else has", lists.join(", "))
             }

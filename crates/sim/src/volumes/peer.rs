@@ -82,6 +82,17 @@ impl Peer {
         self.copy.as_ref().filter(|it| it.partition == self.partition).map(|it| it.life)
     }
 
+    /// The stable writes that the directory has and its copy lacks. `None` without a copy of this life, or if a later
+    /// epoch was recorded: a holder that forgets an epoch takes writes of the one before.
+    pub(crate) fn made_since_copy(&self) -> Option<Vec<Stamp>> {
+        let copy = self.copy.as_ref().filter(|it| (it.partition, it.life) == (self.partition, self.life))?;
+        let soft = if self.is_up { (self.appended - self.stable) as usize } else { 0 };
+        let since = self.log.iter().take(self.log.len() - soft).skip(copy.log.len());
+        let stamp =
+            |entry: &HolderEntry| if let HolderEntry::Copy(_, _, record) = entry { Some(record.stamp) } else { None };
+        since.flatten().map(stamp).collect()
+    }
+
     /// Its directory, while it is down, is the copy.
     pub(crate) fn restore(&mut self) {
         if let Some(Directory { life, log, noted, .. }) = self.copy.take() {

@@ -15,7 +15,7 @@ use crate::rng::Rng;
 use crate::run::{Report, guarded};
 use crate::trace::Trace;
 use crate::violation::{Check, ensure};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Broken, SessionId, Time};
 use volume::{Life, PartitionId, Registered, Rule, ToHolder, View, VolumeId};
 
@@ -56,6 +56,8 @@ pub(crate) struct World {
     /// The lives of holders' directories, as the registry has them, and how many have begun.
     pub(crate) lives: BTreeMap<PartitionId, Life>,
     pub(crate) lives_begun: u64,
+    /// The holders whose directories were put back from copies of the same life.
+    pub(crate) rewound: BTreeSet<PartitionId>,
     /// Counts the attachments of all hosts.
     pub(crate) attachments: u64,
     pub(crate) is_calm: bool,
@@ -106,6 +108,7 @@ impl World {
             partitions,
             lives: BTreeMap::new(),
             lives_begun: 0,
+            rewound: BTreeSet::new(),
             attachments: 0,
             is_calm: false,
             has_lost: false,

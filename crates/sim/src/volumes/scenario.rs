@@ -17,6 +17,7 @@ pub(crate) struct Troubles {
     pub(crate) crash_peer: u64,
     pub(crate) lose_device: u64,
     pub(crate) restore_peer: u64,
+    pub(crate) rewind_peer: u64,
     pub(crate) lose_copies: u64,
     pub(crate) drop_link: u64,
     pub(crate) crash_home: u64,
@@ -40,6 +41,9 @@ const ROLLED_BACK_PERMILLE: u32 = 150;
 
 /// On so many days of a thousand holders' directories are put back from older copies.
 const RESTORED_HOLDERS_PERMILLE: u32 = 200;
+
+/// On so many days of a thousand holders' directories are put back from copies that were made in the same life.
+const REWOUND_HOLDERS_PERMILLE: u32 = 250;
 
 /// On so many days of a thousand the logs of holders lose what they had at their ends.
 const LOST_COPIES_PERMILLE: u32 = 150;
@@ -104,6 +108,12 @@ impl Scenario {
         if own.chance(LOST_COPIES_PERMILLE) {
             scenario.troubles.lose_copies = 2;
         }
+        // These restore or cut something else. The writes that both lack are beyond what the registry can show.
+        let Troubles { restore_home, roll_back, restore_peer, resize, .. } = scenario.troubles;
+        let has_others = restore_home + roll_back + restore_peer + resize > 0;
+        if own.chance(REWOUND_HOLDERS_PERMILLE) && scenario.copies > 1 && !has_others {
+            scenario.troubles.rewind_peer = 60;
+        }
         scenario
     }
 
@@ -142,6 +152,7 @@ impl Scenario {
                 crash_peer: t(rng, &[0, 1, 3]),
                 lose_device: t(rng, &[0, 0, 2]),
                 restore_peer: 0,
+                rewind_peer: 0,
                 lose_copies: 0,
                 drop_link: t(rng, &[0, 2]),
                 crash_home: t(rng, &[0, 2]),
@@ -167,6 +178,7 @@ impl Scenario {
             crash_peer: 0,
             lose_device: 0,
             restore_peer: 0,
+            rewind_peer: 0,
             lose_copies: 0,
             drop_link: 0,
             crash_home: 0,

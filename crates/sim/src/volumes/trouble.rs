@@ -4,7 +4,7 @@ use super::host::{Cache, Role};
 use super::peer::Peer;
 use super::run::World;
 use std::mem;
-use volume::{Life, PartitionId, Sequence};
+use volume::{Life, PartitionId, Sequence, Stamp};
 
 impl World {
     /// A host's process dies. Of its log the part that is not stable may be there all the same.
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// A copy of a holder's directory is made, or it dies, and that is there in the place of its directory. A copy of the life that
-    /// it is in is left alone: it is told from the directory by nobody but its owner.
+    /// it is in is left to [`World::rewind_peer`].
     pub(super) fn restore_peer(&mut self, peer: usize) {
         let it = &self.peers[peer];
         let registered = self.lives.get(&it.partition);
@@ -145,6 +145,33 @@ impl World {
         self.crash_peer(peer);
         self.note(&[40, peer as u64], || format!("p{peer} is as a copy of it was"));
         self.peers[peer].restore();
+    }
+
+    /// Like `restore_peer`, with a copy of the current life that lacks dirty writes which the registry has as
+    /// acknowledged. The owner may die at the same time. The copy's other missing writes lose their promise, as their
+    /// acknowledgements came after the owner's last heartbeat.
+    pub(super) fn rewind_peer(&mut self, peer: usize) {
+        let Some(made) = self.peers[peer].made_since_copy() else { return self.peers[peer].copy() };
+        let (partition, (_, _, mark)) = (self.peers[peer].partition, self.house.stands());
+        let acknowledged = self.registry.entry.acknowledged.iter().find(|it| it.partition == partition).copied();
+        let is_known = |stamp: &Stamp| {
+            acknowledged.is_some_and(|it| it.epoch == stamp.epoch && (it.from..=it.through).contains(&stamp.sequence))
+        };
+        if !made.iter().any(|stamp| *stamp > mark && is_known(stamp)) {
+            if self.rng.chance(200) {
+                self.peers[peer].copy();
+            }
+            return;
+        }
+        let owner = self.hosts.iter().position(|it| matches!(it.role, Role::Owner(_)));
+        if let Some(owner) = owner.filter(|_| self.rng.chance(500)) {
+            self.kill_host(owner, true);
+        }
+        self.crash_peer(peer);
+        self.note(&[42, peer as u64], || format!("p{peer} is as a copy of it was in this life: it lacks {made:?}"));
+        self.truth.excuse(made.into_iter().filter(|stamp| !is_known(stamp)));
+        self.peers[peer].restore();
+        self.rewound.insert(partition);
     }
 
     pub(super) fn leave(&mut self, peer: usize) {

@@ -13,6 +13,8 @@ struct Written {
     blocks: Range<usize>,
     is_answered: bool,
     is_promised: bool,
+    /// It was lost in a way that nothing notices.
+    is_excused: bool,
 }
 
 /// A request that an application waits for.
@@ -83,7 +85,10 @@ impl Truth {
     /// A write of the owner's own.
     pub(crate) fn put(&mut self, record: &Record, number: u64) {
         let blocks = blocks::blocks(record.extent);
-        self.writes.insert(record.stamp, Written { number, blocks, is_answered: false, is_promised: false });
+        self.writes.insert(
+            record.stamp,
+            Written { number, blocks, is_answered: false, is_promised: false, is_excused: false },
+        );
     }
 
     /// A flush of the owner under this epoch: what was written under earlier ones is home, or lost with its host.
@@ -131,10 +136,24 @@ impl Truth {
         if stamp.epoch < self.lost_before {
             return;
         }
-        let Some(written) = self.writes.get_mut(&stamp) else { return };
+        let Some(written) = self.writes.get_mut(&stamp).filter(|it| !it.is_excused) else { return };
         written.is_promised = true;
         for block in written.blocks.clone() {
             self.promised[block] = self.promised[block].max(stamp);
+        }
+    }
+
+    /// These writes may be lost.
+    pub(crate) fn excuse(&mut self, stamps: impl Iterator<Item = Stamp>) {
+        for stamp in stamps {
+            let Some(written) = self.writes.get_mut(&stamp) else { continue };
+            (written.is_promised, written.is_excused) = (false, true);
+            for block in written.blocks.clone() {
+                if self.promised[block] == stamp {
+                    let others = self.writes.iter().filter(|(_, it)| it.is_promised && it.blocks.contains(&block));
+                    self.promised[block] = others.map(|(&stamp, _)| stamp).max().unwrap_or(Stamp::ZERO);
+                }
+            }
         }
     }
 

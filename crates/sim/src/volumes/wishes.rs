@@ -4,10 +4,11 @@ use super::blocks::{self, BLOCK};
 use super::host::{OwnLog, OwnRead, Role};
 use super::house::{HomeCall, WriteCall};
 use super::run::{VOLUME, World};
+use crate::violation::ensure;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::mem;
-use volume::{Effect, Epoch, Owner, OwnerConfig, TakeOverEffect, View, WriteBack};
+use volume::{Effect, Epoch, Owner, OwnerConfig, PartitionId, TakeOverEffect, View, WriteBack};
 
 impl World {
     pub(super) fn drain(&mut self, host: usize) {
@@ -123,7 +124,10 @@ impl World {
                 }
             }
             TakeOverEffect::Abort => it.collected = None,
-            TakeOverEffect::Missing(_) => it.misses = true,
+            TakeOverEffect::Missing(missing) => {
+                it.misses = true;
+                self.lacks_acknowledged(host, &missing);
+            }
             TakeOverEffect::HomeWentBack(_) => {
                 it.misses = true;
                 self.went_back();
@@ -140,6 +144,17 @@ impl World {
                 self.rebuild();
             }
         }
+    }
+
+    /// A takeover reports an older holder only if its directory was restored. A restored home may lack writes that
+    /// holders have freed.
+    fn lacks_acknowledged(&mut self, host: usize, missing: &[PartitionId]) {
+        let Role::TakeOver(takeover) = &self.hosts[host].role else { return };
+        let are_known = self.house.restores() > 0
+            || missing.iter().filter(|it| takeover.lacks_acknowledged(**it)).all(|it| self.rewound.contains(it));
+        let found =
+            ensure(are_known, "holders stay", || format!("some of {missing:?} lack what they have acknowledged"));
+        self.found = mem::replace(&mut self.found, Ok(())).and(found);
     }
 
     /// A host that took over was refused by who knows of this epoch: if the registry knows of no such one of another host, it

@@ -82,10 +82,11 @@ pub enum TakeOverEffect {
     End(Stamp),
     /// The write-back that has begun comes to no end.
     Abort,
-    /// These lists are missing, or have a damaged copy that no other list has a good one for; or, if none is named, the only
-    /// copy that counts is in the log of another host, or is damaged. With an own log ([`TakeOver::has_own_log`]) they are missed
-    /// only by what that may have lost. It waits for them, or for [`TakeOver::accept_loss`]: writes that only their holders have are lost then. It says so once for each time that the
-    /// lists are read, and each has to be accepted.
+    /// These lists are missing or too short ([`TakeOver::lacks_acknowledged`]). Or they have
+    /// damaged copies, and no other list has good ones. If none is named, the only copy that counts is in the log of
+    /// another host, or is damaged. With an own log ([`TakeOver::has_own_log`]) they are missed only by what
+    /// that may have lost. It waits for them, or for [`TakeOver::accept_loss`]: writes that only their holders have
+    /// are lost then. It says so once for each time that the lists are read, and each has to be accepted.
     Missing(Vec<PartitionId>),
     /// Home went back: holders were told that it has more. Its gap, and all that was written behind that, is lost if
     /// that is accepted, as for lists that are missing.

@@ -1,5 +1,6 @@
 //! The holders that a take-over asks for their lists, and how far each list has come.
 
+use crate::acknowledged::{Acknowledged, Due, find};
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::volumes::{Listed, PartitionId, Stamp};
@@ -13,6 +14,9 @@ pub(super) struct Holder {
     /// Where its list has come to.
     pub(super) listed: Stamp,
     pub(super) is_listed: bool,
+    acknowledged: Option<Acknowledged>,
+    /// The acknowledged writes that its list has not shown yet.
+    due: Option<Due>,
     /// Another partition answers in its place: it is lost.
     pub(super) is_lost: bool,
     /// Since when it owes an answer.
@@ -25,13 +29,15 @@ pub(super) struct Holders(Vec<Holder>);
 
 impl Holders {
     /// The lists of these holders are read anew, from here on; of those there were before, sessions that are up stay so.
-    pub(super) fn begin(&mut self, partitions: &[PartitionId], after: Stamp) {
+    pub(super) fn begin(&mut self, partitions: &[PartitionId], acknowledged: &[Acknowledged], after: Stamp) {
         let up = self.up();
         let holder = |&partition: &PartitionId| Holder {
             partition,
             is_up: up.contains(&partition),
             listed: after,
             is_listed: false,
+            acknowledged: find(acknowledged, partition),
+            due: find(acknowledged, partition).map(|it| Due::new(it, after)),
             is_lost: false,
             waits_since: None,
         };
@@ -90,6 +96,10 @@ impl Holder {
 
     /// A part of its list has come.
     pub(super) fn list(&mut self, listed: &Listed) {
+        if let Some(due) = &mut self.due {
+            due.written_back(listed.home);
+            due.list(&listed.copies);
+        }
         self.listed = listed.copies.last().map_or(self.listed, |it| it.stamp);
         self.is_listed = listed.is_last || listed.copies.is_empty();
     }
@@ -97,6 +107,12 @@ impl Holder {
     /// Its list is wanted anew, from here on.
     pub(super) fn list_again(&mut self, after: Stamp) {
         (self.listed, self.is_listed) = (after, false);
+        self.due = self.acknowledged.map(|it| Due::new(it, after));
+    }
+
+    /// Whether its list has come, and lacks writes that it has acknowledged.
+    pub(super) fn has_gone_back(&self) -> bool {
+        self.is_listed && self.due.is_some_and(|due| due.is_left())
     }
 
     /// Whether its list is not to be waited for: it has come, or will not.

@@ -120,7 +120,7 @@ impl Reading {
         // One that was made again was not there when its owner came.
         self.home = if before.is_rebuilt { Stamp::ZERO } else { before.written };
         let after = if self.broken.is(Rule::PassHome) { Stamp::ZERO } else { mark };
-        self.holders.begin(holders, after);
+        self.holders.begin(holders, &before.acknowledged, after);
         let (is_home, own) = (situation.is_home(), self.own.as_ref().filter(|(epoch, _)| *epoch == mark.epoch));
         let is_behind = |it: &(Stamp, Source)| it.1 == Source::Own && it.0 > mark;
         self.has_own = own.is_some() && !self.damaged.iter().any(is_behind);
@@ -153,10 +153,12 @@ impl Reading {
         self.damaged.insert((stamp, source));
     }
 
-    /// A holder with a damaged copy is there again, and that may have been mended: its list is wanted anew.
+    /// A holder whose list had a damaged copy, or lacked acknowledged writes, is connected again. Its directory may
+    /// be another one, so its list is read again.
     pub(super) fn mend(&mut self, partition: PartitionId, mark: Stamp) {
         let of_it = |it: &(Stamp, Source)| it.1 == Source::Holder(partition);
-        if self.damaged.iter().any(of_it) {
+        let has_gone_back = self.holders.find(partition).is_some_and(|it| it.has_gone_back());
+        if has_gone_back || self.damaged.iter().any(of_it) {
             self.damaged.retain(|it| !of_it(it));
             self.holders.find(partition).into_iter().for_each(|it| it.list_again(mark));
         }
@@ -211,13 +213,19 @@ impl Reading {
         self.lists.plan(mark, join_bytes, self.broken)
     }
 
-    /// The lists that are missing, if they are too many. One with a damaged copy that no other has a good one for is none.
+    /// The lists that are missing, if they are too many. A list that lacks acknowledged writes counts as missing
+    /// (**WholeList**). So does one with a damaged copy, unless another list has a good one.
     fn missing(&self, copies: u8, mark: Stamp) -> Option<Vec<PartitionId>> {
-        let is_missing = |it: &&Holder| !it.is_listed || self.has_lost(it.partition, mark);
+        let is_missing = |it: &&Holder| !it.is_listed || self.has_gone_back(it) || self.has_lost(it.partition, mark);
         let missing = self.holders.iter().filter(is_missing).map(|it| it.partition).collect::<Vec<_>>();
         let spared = if self.needed == Needed::All { 0 } else { usize::from(copies).saturating_sub(2) };
         let without = spared + usize::from(self.broken.is(Rule::EnoughLists));
         (missing.len() > without || self.needed == Needed::Owner).then_some(missing)
+    }
+
+    /// Whether a holder's list has come, and lacks writes that the holder has acknowledged.
+    pub(super) fn has_gone_back(&self, holder: &Holder) -> bool {
+        holder.has_gone_back() && !self.broken.is(Rule::WholeList)
     }
 
     /// Whether a holder has a damaged copy of what no list has.

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use types::{Broken, Time};
 use volume::{
-    Ack, Change, Circle, Degraded, Effect, Epoch, Found, FromHolder, HomeSays, HostId, Member, Owner, OwnerConfig,
-    PartitionId, Read, Record, Registered, RequestId, Restore, Rule, Sequence, Standing, Stream, ToHolder, View,
-    VolumeId, Write, WriteBack,
+    Ack, Acknowledged, Change, Circle, Degraded, Effect, Epoch, Found, FromHolder, HomeSays, HostId, Member, Owner,
+    OwnerConfig, PartitionId, Read, Record, Registered, RequestId, Restore, Rule, Sequence, Standing, Stream, ToHolder,
+    View, VolumeId, Write, WriteBack,
 };
 
 pub(crate) struct OwnerScript {
@@ -116,6 +116,13 @@ impl OwnerScript {
         };
         writeln!(self.said, "= {said}").unwrap();
         Some(())
+    }
+
+    /// Prints the acknowledged writes in the registry.
+    fn acknowledged(&mut self) {
+        for Acknowledged { partition, from, through, .. } in &self.registry.entry.acknowledged {
+            writeln!(self.said, "= p{} {}..={}", partition.0, from.0, through.0).unwrap();
+        }
     }
 
     fn holders(&mut self) {
@@ -245,6 +252,7 @@ impl Player for OwnerScript {
             }
             ["bring", "home", request] => self.owner.bring_home(self.now, RequestId(number(request)?)),
             ["holders"] => self.holders(),
+            ["acknowledged"] => self.acknowledged(),
             ["resize", request, size] => self.resize(request, size)?,
             ["appended", through] => self.owner.appended(self.now, Sequence(number(through)?)),
             ["log", "lost"] => {

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use types::{Broken, Time};
 use volume::{
-    Change, Earlier, Entry, Epoch, FromHolder, HostId, Kept, PartitionId, Registered, Rule, Source, Stamp, TakeOver,
-    TakeOverConfig, TakeOverEffect, View, VolumeId,
+    Acknowledged, Change, Earlier, Entry, Epoch, FromHolder, HostId, Kept, PartitionId, Registered, Rule, Sequence,
+    Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, View, VolumeId,
 };
 
 pub(crate) struct TakeOverScript {
@@ -44,7 +44,7 @@ impl TakeOverScript {
         }
     }
 
-    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 earlier=1 copied lets-go slow-home asked taking rebuilt written=1.0/f0`, in the
+    /// `take over owner=1 copies=2 holders=p7,p8 acknowledged=p7:1-3 join=0 own=1.1/f1@0+512 earlier=1 copied lets-go slow-home asked taking rebuilt written=1.0/f0`, in the
     /// words that differ from the usual. With a log the host was the owner by the attachment 1, and the process that had it is known
     /// to be dead, unless its cache was copied.
     fn begin(&mut self, words: &[&str]) -> Option<()> {
@@ -58,6 +58,7 @@ impl TakeOverScript {
             is_rebuilt: words.contains(&"rebuilt"),
             written: value(words, "written").map_or(Some(Stamp::ZERO), stamp)?,
             holders: value(words, "holders").map_or(Some(Vec::new()), of)?,
+            acknowledged: value(words, "acknowledged").map_or(Some(Vec::new()), acknowledged)?,
             ..self.registry.entry.clone()
         };
         let config = TakeOverConfig {
@@ -176,7 +177,11 @@ impl TakeOverScript {
                 format!("home: end {}", say_stamp(through))
             }
             TakeOverEffect::Abort => "home: abort".to_owned(),
-            TakeOverEffect::Missing(lists) => format!("missing {}", say_lists(&lists)),
+            TakeOverEffect::Missing(lists) => {
+                let older: Vec<_> = lists.iter().copied().filter(|it| self.takeover.lacks_acknowledged(*it)).collect();
+                let why = if older.is_empty() { String::new() } else { format!(", older {}", say_lists(&older)) };
+                format!("missing {}{why}", say_lists(&lists))
+            }
             TakeOverEffect::HomeWentBack(back) => format!("home went back: {back}"),
             TakeOverEffect::Done(view) => format!("done: epoch {}", view.entry.epoch.0),
             TakeOverEffect::Lost(Epoch(epoch)) => format!("lost to epoch {epoch}"),
@@ -189,6 +194,17 @@ impl TakeOverScript {
 fn say_lists(lists: &[PartitionId]) -> String {
     let lists: Vec<_> = lists.iter().map(|it| format!("p{}", it.0)).collect();
     if lists.is_empty() { "the owner's own".to_owned() } else { lists.join(",") }
+}
+
+/// `p7:1-3`, of the first epoch
+fn acknowledged(text: &str) -> Option<Vec<Acknowledged>> {
+    let of_holder = |text: &str| {
+        let (holder, range) = text.split_once(':')?;
+        let (from, through) = range.split_once('-')?;
+        let (from, through) = (Sequence(number(from)?), Sequence(number(through)?));
+        Some(Acknowledged { partition: partition(holder)?, epoch: Epoch(1), from, through })
+    };
+    text.split(',').map(of_holder).collect()
 }
 
 /// `1.3/f1@0+4096`

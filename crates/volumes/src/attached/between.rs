@@ -215,6 +215,22 @@ fn what_was_promised_is_at_the_holder_when_the_owner_and_its_cache_are_gone() {
 }
 
 #[test]
+fn heartbeats_have_the_writes_that_holders_have_acknowledged() {
+    let world = World::new("heartbeats", 2);
+    let holder = world.holder("one");
+    let attached = world.attach_with(Ack::Flush);
+    for block in 0..20 {
+        write(&attached, block, 1).unwrap();
+    }
+    flush(&attached).unwrap();
+    let partition = holder.server.partition();
+    let through = || world.entry().acknowledged.iter().find(|it| it.partition == partition).map(|it| it.through.0);
+    wait_for("a heartbeat has them", || through() == Some(20));
+    attached.detach().unwrap();
+    assert_eq!(world.entry().acknowledged, []);
+}
+
+#[test]
 fn a_volume_goes_on_while_its_holder_is_killed_and_the_holder_catches_up_when_it_is_back() {
     let world = World::new("killed", 2);
     let mut holder = world.holder("one");

@@ -24,7 +24,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
 use types::{ObjectId, PageId};
 use volume::{
-    AcceptedLoss, Epoch, FlushEpoch, HostId, Member, PartitionId, Registered, Sequence, Stamp, View, VolumeId,
+    AcceptedLoss, Acknowledged, Epoch, FlushEpoch, HostId, Member, PartitionId, Registered, Sequence, Stamp, View,
+    VolumeId,
 };
 
 /// The space of volumes, by its name.
@@ -128,6 +129,9 @@ pub(super) struct VolumeEntry {
     copies: u8,
     size: u64,
     holders: Vec<u64>,
+    /// The writes that holders have acknowledged. Entries of earlier versions and of detached volumes lack them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    acknowledged: Vec<Counted>,
     /// Whether the entry was lost and made again. Entries of before do not say it.
     #[serde(default, skip_serializing_if = "is_false")]
     is_rebuilt: bool,
@@ -143,6 +147,28 @@ pub(super) struct VolumeEntry {
     /// The last take-over that went on without lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accepted_loss: Option<Accepted>,
+}
+
+/// The writes `from..=through` of an epoch, which a holder has acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Counted {
+    partition: u64,
+    epoch: u64,
+    from: u64,
+    through: u64,
+}
+
+impl Counted {
+    fn new(acknowledged: &Acknowledged) -> Self {
+        let Acknowledged { partition, epoch, from, through } = *acknowledged;
+        Self { partition: partition.0, epoch: epoch.0, from: from.0, through: through.0 }
+    }
+
+    fn acknowledged(&self) -> Acknowledged {
+        let Self { partition, epoch, from, through } = *self;
+        let (partition, epoch) = (PartitionId(partition), Epoch(epoch));
+        Acknowledged { partition, epoch, from: Sequence(from), through: Sequence(through) }
+    }
 }
 
 /// A take-over that went on without lists.
@@ -179,10 +205,11 @@ impl Entry for KeptEntry {
 }
 
 impl Volume {
-    /// The text that its home is to keep of it.
+    /// The text that its home keeps. It omits the acknowledged writes, which change with each heartbeat.
     pub(crate) fn to_kept(&self) -> Bytes {
         let now = self.said_at.unwrap_or(UNIX_EPOCH);
         let entry = VolumeEntry::new(&self.view, &self.place, now).with_names(&self.holders);
+        let entry = VolumeEntry { acknowledged: Vec::new(), ..entry };
         KeptEntry { format: FORMAT, name: self.name.clone(), entry }.to_bytes().into()
     }
 
@@ -219,7 +246,7 @@ impl VolumeEntry {
     pub(super) fn new(view: &View, place: &str, now: SystemTime) -> Self {
         let View { revision, entry } = view;
         let Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders, .. } = entry;
-        let Registered { is_rebuilt, written, accepted_loss, .. } = entry;
+        let Registered { acknowledged, is_rebuilt, written, accepted_loss, .. } = entry;
         let accepted = |it: &AcceptedLoss| Accepted {
             epoch: it.epoch.0,
             at_ms: to_ms(now),
@@ -238,6 +265,7 @@ impl VolumeEntry {
             copies: *copies,
             size: *size,
             holders: holders.iter().map(|partition| partition.0).collect(),
+            acknowledged: acknowledged.iter().map(Counted::new).collect(),
             is_rebuilt: *is_rebuilt,
             written: (*written != Stamp::begin(*epoch)).then_some([
                 written.epoch.0,
@@ -318,6 +346,7 @@ impl VolumeEntry {
             copies: self.copies,
             size: self.size,
             holders: self.holders.iter().copied().map(PartitionId).collect(),
+            acknowledged: self.acknowledged.iter().map(Counted::acknowledged).collect(),
             is_rebuilt: self.is_rebuilt,
             written: self.written.map_or(Stamp::begin(Epoch(self.epoch)), |[epoch, sequence, flush]| Stamp {
                 epoch: Epoch(epoch),
@@ -346,7 +375,8 @@ impl Entry for VolumeEntry {
         };
         let are_names = |names: &[Named]| names.len() <= NAMES_MAX && names.iter().all(is_name);
         let is_named = are_names(&self.names) && self.accepted_loss.iter().all(|it| are_names(&it.names));
-        let is_bounded = self.accepted_loss.iter().all(|it| it.lists.len() <= HOLDERS_MAX);
+        let is_bounded =
+            self.accepted_loss.iter().all(|it| it.lists.len() <= HOLDERS_MAX) && self.acknowledged.len() <= HOLDERS_MAX;
         is_of_time && grows && is_copied && is_named && is_bounded && self.place.len() <= PLACE_BYTES_MAX
     }
 }
@@ -473,6 +503,12 @@ mod tests {
             epoch: Epoch(3),
             owner: Some(HostId(u64::MAX)),
             holders: vec![PartitionId(7), PartitionId(u64::MAX)],
+            acknowledged: vec![Acknowledged {
+                partition: PartitionId(7),
+                epoch: Epoch(3),
+                from: Sequence(1),
+                through: Sequence(40),
+            }],
             pulse: 9,
             written: Stamp::begin(Epoch(3)),
             accepted_loss: Some(AcceptedLoss { epoch: Epoch(2), lists: vec![PartitionId(7), PartitionId(1)] }),
@@ -488,15 +524,17 @@ mod tests {
     #[test]
     fn the_bytes_of_a_volume_are_the_documented_ones() {
         let before = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"pulse":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]"#;
+        let counted = r#","acknowledged":[{"partition":7,"epoch":3,"from":1,"through":40}]"#;
         let names = r#","said_at_ms":1900000000123,"names":[{"partition":7,"name":"host18","address":"10.0.0.7:7421","domain":"rack 2"}]}"#;
         let accepted = r#","accepted_loss":{"epoch":2,"at_ms":1900000000123,"lists":[7,1],"names":[]}}"#;
         let names = names.strip_suffix('}').unwrap();
-        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{names}{accepted}"));
+        assert_eq!(String::from_utf8(volume().to_bytes()).unwrap(), format!("{before}{counted}{names}{accepted}"));
         let read = VolumeEntry::from_bytes(&volume().to_bytes()).unwrap();
         assert_eq!((&read, read.view().revision, read.said_at()), (&volume(), 12, Some(at())));
         // As an earlier version wrote it.
         let read = VolumeEntry::from_bytes(format!("{before}}}").as_bytes()).unwrap();
-        let view = View { entry: Registered { accepted_loss: None, ..volume().view().entry }, ..volume().view() };
+        let entry = Registered { accepted_loss: None, acknowledged: vec![], ..volume().view().entry };
+        let view = View { entry, ..volume().view() };
         assert_eq!((read.view(), read.said_at(), read.holders(), read.gone_without()), (view, None, vec![], None));
     }
 
@@ -515,7 +553,8 @@ mod tests {
         };
         let text = kept.to_kept();
         assert!(text.starts_with(br#"{"format":1,"name":"v","entry":{"format":1,"revision":12,"#), "{text:?}");
-        assert_eq!(Volume::of_kept(id, &text), Some(kept));
+        let view = View { entry: Registered { acknowledged: vec![], ..kept.view.entry.clone() }, ..kept.view };
+        assert_eq!(Volume::of_kept(id, &text), Some(Volume { view, ..kept }));
         assert_eq!(Volume::of_kept(id, &text[1..]), None);
         assert_eq!(Volume::of_kept(id, b""), None);
     }
@@ -567,6 +606,8 @@ mod tests {
         let text = String::from_utf8(volume().to_bytes()).unwrap();
         let too_many = "\"holders\":[7".to_owned() + &",1".repeat(HOLDERS_MAX);
         let names = "\"names\":[".to_owned() + &r#"{"partition":7,"name":"a","address":"b"},"#.repeat(NAMES_MAX);
+        let counted = r#"{"partition":7,"epoch":3,"from":1,"through":40},"#.repeat(HOLDERS_MAX);
+        let counted = format!("\"acknowledged\":[{counted}");
         for (good, bad, why) in [
             ("\"format\":1", "\"format\":2", "in format 2"),
             ("\"copies\":3", "\"copies\":0", "never written"),
@@ -575,6 +616,7 @@ mod tests {
             ("\"holders\":[7", &too_many, "never written"),
             ("\"epoch\":3", "\"epoch\":-3", "never written"),
             ("\"names\":[{", &(names + "{"), "never written"),
+            ("\"acknowledged\":[", &counted, "never written"),
             ("\"lists\":[7", &too_many.replace("holders", "lists"), "never written"),
             ("host18", "a\\nb", "never written"),
             ("rack 2", "a\\nb", "never written"),

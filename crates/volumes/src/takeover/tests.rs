@@ -9,11 +9,11 @@ use crate::registry::MemoryRegistry;
 use bytes::Bytes;
 use protocol::volume_home::Begin;
 use protocol::volumes::{Copy, FlushEpoch, Open, Sequence, Stream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Condvar, Mutex, Weak};
 use std::time::Instant;
-use volume::{AcceptedLoss, Content, Extent, FromHolder, Record, Registered};
+use volume::{AcceptedLoss, Acknowledged, Content, Extent, FromHolder, Record, Registered};
 
 const VOLUME: VolumeId = VolumeId(7);
 const OLD: HostId = HostId(1);
@@ -52,10 +52,8 @@ impl Rig {
         home.fence(Epoch(1), OLD.0).unwrap();
         let begun = Begin { epoch: Epoch(1), through: Stamp::begin(Epoch(1)), is_joined: false };
         home.write_back_once(begun, &mut |_| Ok(())).unwrap();
-        let (dir, listen) = (folder.join("copies"), ([127, 0, 0, 1], 0).into());
-        let settings = HolderSettings { dir, room: 64 << 20, listen, insecure: false };
-        let holder = HolderServer::start(&settings, &runtime).unwrap();
         let registry = MemoryRegistry::new();
+        let holder = start_holder(&folder, &registry, &runtime);
         let entry = Registered {
             epoch: Epoch(1),
             owner: Some(OLD),
@@ -63,9 +61,24 @@ impl Rig {
             ..Registered::new(SIZE, 2, lease)
         };
         registry.create(VOLUME, entry);
-        let names = HolderNames { address: holder.address().to_string(), name: "peer".into(), domain: "rack".into() };
-        holder.register(Arc::new(registry.clone()), names).unwrap();
         Self { folder, runtime, registry, _homes: homes, homes: address, home, holder }
+    }
+
+    /// Stops the holder, and starts it with the directory of this name in the place of its own.
+    fn put_back_copies(&mut self, older: &str) {
+        self.holder.stop();
+        let [dir, older] = ["copies", older].map(|name| self.folder.join(name));
+        std::fs::remove_dir_all(&dir).unwrap();
+        std::fs::rename(older, dir).unwrap();
+        self.holder = start_holder(&self.folder, &self.registry, &self.runtime);
+    }
+
+    /// The owner's heartbeat: the holder has acknowledged these writes.
+    fn acknowledge(&self, through: u64) {
+        let (partition, epoch) = (self.holder.partition(), Epoch(1));
+        let View { revision, mut entry } = self.registry.view(VOLUME).unwrap();
+        entry.acknowledged = vec![Acknowledged { partition, epoch, from: Sequence(1), through: Sequence(through) }];
+        self.registry.change(VOLUME, Change { expects: revision, entry }).unwrap();
     }
 
     /// The owner sends copies, all of which are counted, and is gone.
@@ -126,6 +139,27 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn start_holder(folder: &Path, registry: &MemoryRegistry, runtime: &Runtime) -> HolderServer {
+    let (dir, listen) = (folder.join("copies"), ([127, 0, 0, 1], 0).into());
+    let settings = HolderSettings { dir, room: 64 << 20, listen, insecure: false };
+    let holder = HolderServer::start(&settings, runtime).unwrap();
+    let names = HolderNames { address: holder.address().to_string(), name: "peer".into(), domain: "rack".into() };
+    holder.register(Arc::new(registry.clone()), names).unwrap();
+    holder
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy_all(&file.path(), &to);
+        } else {
+            std::fs::copy(file.path(), to).unwrap();
+        }
     }
 }
 
@@ -244,12 +278,50 @@ fn copies_that_cannot_be_had_are_waited_for_unless_they_are_given_up() {
         words.push(word);
     });
     assert!(matches!(stopped, Err(TakeOverError::Stopped)), "{stopped:?}");
-    let Some(TakeOverWord::Missing { lists: missing, has_own_log: false }) = words.last() else { panic!("{words:?}") };
+    let Some(TakeOverWord::Missing { lists: missing, has_own_log: false, .. }) = words.last() else {
+        panic!("{words:?}")
+    };
     assert!(missing[0].contains(&format!("{:016x}", rig.holder.partition().0)), "{missing:?}");
     // The host that began goes on where it was, and need not wait for itself.
     let settings = TakeOverSettings { accepts_loss: true, ..rig.settings(2) };
     let view = take(&settings, &mut Vec::new()).unwrap();
     assert_eq!((view.entry.owner, view.entry.epoch, rig.block(0)), (Some(HostId(2)), Epoch(3), 0));
+}
+
+#[test]
+fn an_older_directory_of_a_holder_is_named_and_not_trusted() {
+    let mut rig = Rig::new();
+    let writes = [(1, 0, data(1, 4)), (2, 0, data(2, 1)), (2, 1, data(3, 1))];
+    rig.leave_copies(&writes[..1]);
+    copy_all(&rig.folder.join("copies"), &rig.folder.join("older"));
+    rig.leave_copies(&writes);
+    rig.acknowledge(3);
+    rig.put_back_copies("older");
+    let stop = AtomicBool::new(false);
+    let mut words = Vec::new();
+    let stopped = take_over(&rig.settings(2), None, &|| stop.load(SeqCst), &mut |word| {
+        stop.store(matches!(word, TakeOverWord::Missing { .. }), SeqCst);
+        words.push(word);
+    });
+    assert!(matches!(stopped, Err(TakeOverError::Stopped)), "{stopped:?}");
+    let Some(TakeOverWord::Missing { lists, older, .. }) = words.last() else { panic!("{words:?}") };
+    assert!(lists == older && older[0].contains("peer"), "{words:?}");
+    assert_eq!(rig.block(0), 0, "nothing of the older directory was written back");
+}
+
+#[test]
+fn loss_by_an_older_directory_can_be_accepted_and_is_recorded() {
+    let mut rig = Rig::new();
+    let writes = [(1, 0, data(1, 4)), (2, 0, data(2, 1))];
+    rig.leave_copies(&writes[..1]);
+    copy_all(&rig.folder.join("copies"), &rig.folder.join("older"));
+    rig.leave_copies(&writes);
+    rig.acknowledge(2);
+    rig.put_back_copies("older");
+    let settings = TakeOverSettings { accepts_loss: true, ..rig.settings(2) };
+    let entry = take(&settings, &mut Vec::new()).unwrap().entry;
+    let accepted = AcceptedLoss { epoch: Epoch(2), lists: vec![rig.holder.partition()] };
+    assert_eq!((entry.accepted_loss, entry.acknowledged, rig.block(0)), (Some(accepted), vec![], 1));
 }
 
 #[test]

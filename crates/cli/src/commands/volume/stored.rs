@@ -294,7 +294,17 @@ fn say(volume: &Volume, word: &TakeOverWord, here: &str) -> String {
             "the only copy of what is not home of '{name}' is in the cache that it was attached with last, or is damaged \
              there: attach it at that host, with that cache; or end this, and give --force to lose that"
         ),
-        TakeOverWord::Missing { lists, has_own_log: true } => format!(
+        TakeOverWord::Missing { older, has_own_log, .. } if !older.is_empty() => {
+            let elsewhere = "attach it at the host that had it, with that cache; or ";
+            let (elsewhere, option) = if *has_own_log { ("", "--accept-own-log") } else { (elsewhere, "--force") };
+            let older = older.join(", ");
+            format!(
+                "{} lacks writes of '{name}' that it had acknowledged: its directory was restored from an older \
+                 copy. To continue, {elsewhere}end this, and give {option}, which loses writes that only this holder had",
+                visible(&older)
+            )
+        }
+        TakeOverWord::Missing { lists, has_own_log: true, .. } => format!(
             "no answer of {}, which may have what the log of this cache has lost, if its disk has lost anything: start them \
              again; or end this, and give --accept-own-log to go on with what that log has",
             visible(&lists.join(", "))
