@@ -5,10 +5,13 @@ use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stdout, Write};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use volumes::{CheckProgress, HomeCheck};
 
 /// Standard output.
 pub(crate) struct Output {
@@ -131,6 +134,30 @@ impl Progress {
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Shows how far homes have come that are compared with their checksums, and what was found.
+pub(crate) fn checks() -> CheckProgress {
+    let under_way: Mutex<BTreeMap<PathBuf, Progress>> = Mutex::default();
+    CheckProgress::new(move |HomeCheck { path, bytes, bytes_total, damaged }| {
+        let mut under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Progress::new("comparing a volume's file with its checksums", bytes_total);
+        under_way.entry(path.to_owned()).or_insert_with(new).set(bytes, bytes_total);
+        if bytes < bytes_total {
+            return;
+        }
+        if let Some(progress) = under_way.remove(path) {
+            progress.end();
+        }
+        if damaged > 0 {
+            eprintln!(
+                "{}: {damaged} blocks of the volume are not what was written there, as its file was changed or exchanged \
+                 while the volume was open: reads of them fail, and `thorp volume scrub` names them; bring back the file \
+                 that was there, or restore them from a backup",
+                path.display()
+            );
+        }
+    })
 }
 
 /// A bar for work of known length that writes to standard output piece by piece. On a terminal the output itself is

@@ -15,6 +15,7 @@
 
 mod at;
 mod beside;
+mod check;
 mod checked;
 mod error;
 mod file;
@@ -29,6 +30,8 @@ mod sums;
 pub(crate) use at::Home;
 pub use beside::expect_alone;
 pub(crate) use beside::{beside, is_device, leave_word, split};
+pub(crate) use check::Checks;
+pub use check::{CheckProgress, HomeCheck};
 pub(crate) use checked::{Checked, Together};
 pub use error::HomeError;
 pub(crate) use error::shrinks;
@@ -40,3 +43,4 @@ pub(crate) use mark::{Left, MarkFile, Marked};
 pub(crate) use ownership::Ownership;
 pub(crate) use pieces::{PIECE_BYTES_MAX, Piece, Pieces};
 pub(crate) use runs::runs;
+pub(crate) use sums::Opening;

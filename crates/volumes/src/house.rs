@@ -18,6 +18,8 @@ mod inventory;
 mod machine;
 mod volume;
 
+use crate::home::{CheckProgress, Checks};
+use crate::place::boot;
 use disk::HomeDisk;
 use machine::Homes;
 use net::{Beside, Host, HostEnd, ListenConfig, ListenError, Machines, Runtime};
@@ -81,11 +83,19 @@ impl HomeServer {
     /// # Errors
     /// Why it cannot be.
     pub fn start(dir: &Path, runtime: &Runtime) -> Result<Self, HomesError> {
+        Self::start_told(dir, runtime, CheckProgress::default())
+    }
+
+    /// Does the same, with a listener for the progress of homes that are compared with their checksums.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn start_told(dir: &Path, runtime: &Runtime, progress: CheckProgress) -> Result<Self, HomesError> {
         make_directory(dir)?;
         let files: Arc<dyn Files> = Arc::new(Directory::new(dir));
         let lock = files.lock(LOCK_NAME, Locking::Signed).doing("lock", || files.path(LOCK_NAME))?;
         let lock = lock.ok_or_else(|| HomesError::InUse(dir.to_owned(), lock_holder(&dir.join(LOCK_NAME))))?;
-        let disk = HomeDisk::start(files).map_err(HomesError::Thread)?;
+        let disk = HomeDisk::start(files, Checks::new(boot(), progress)).map_err(HomesError::Thread)?;
         let mut machines = Machines::new();
         machines.add_with_disk(Homes::new(disk.damaged()), disk);
         Ok(Self { host: Host::start(machines, runtime), _lock: lock })

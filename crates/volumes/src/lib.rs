@@ -63,6 +63,7 @@ pub use holder::{
     Dropped, FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
     HolderStatus, Lives, RescueSettings, RescueWord, held_volumes,
 };
+pub use home::{CheckProgress, HomeCheck};
 pub use home::{HomeError, HomeStatus, SIZE_MAX, create_home, expect_alone, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;

@@ -19,6 +19,12 @@ pub(crate) struct Place {
     lock: u64,
 }
 
+/// Returns a number of the machine's boot, or 0 if that is not known. While it stays the same, whatever a process has
+/// written is in its files, however that process ended.
+pub(crate) fn boot() -> u32 {
+    fs::read(BOOT).map_or(0, |name| crc32c::crc32c(&name))
+}
+
 impl Place {
     /// That of a directory which this process has locked by this file.
     pub(crate) fn of(directory: &Path, lock: &str) -> Self {

@@ -1,7 +1,7 @@
 //! `thorp serve`: a store node, from its directory's recovery to its close.
 
 use crate::cli::{ServeArgs, StoreArgs};
-use crate::output::{self, Output};
+use crate::output::{self, Output, checks};
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
 use database::{LocalStore, Recovered};
@@ -100,7 +100,7 @@ impl Told {
 /// The homes of volumes, in a directory.
 fn homes(dir: &Path, runtime: &Runtime) -> Result<HomeServer> {
     make_directory(dir)?;
-    Ok(HomeServer::start(dir, runtime)?)
+    Ok(HomeServer::start_told(dir, runtime, checks())?)
 }
 
 /// The counts of a store from its start to its close.

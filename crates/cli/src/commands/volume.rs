@@ -15,7 +15,7 @@ mod stored;
 
 use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace, VolumeRegistryCommand};
 use crate::error::usage;
-use crate::output::{Output, Progress, visible};
+use crate::output::{Output, Progress, checks, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Result, cli};
 use live::Attachment;
@@ -271,6 +271,7 @@ fn config(args: &VolumeAttachArgs, size: u64) -> AttachConfig {
     AttachConfig {
         log_bytes: args.dirty.map_or_else(|| dirty_bytes(size), |dirty| dirty as u64),
         progress: volumes::Progress::new(progress),
+        checks: checks(),
         clean_bytes: args.clean as u64,
         ack: match args.ack {
             VolumeAck::Write => volumes::Ack::Write,

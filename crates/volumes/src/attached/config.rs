@@ -1,6 +1,7 @@
 //! How a volume is attached.
 
 use super::copies::CopiesConfig;
+use crate::home::CheckProgress;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +70,8 @@ pub struct AttachConfig {
     pub cache_failure: CacheFailure,
     /// Is told how much of the log has been made.
     pub progress: Progress,
+    /// Is told of the check of a home of this host that may not be as it was left.
+    pub checks: CheckProgress,
     /// Attach although writes of another cache, or of this one, are lost by it.
     pub is_forced: bool,
     /// Attach with this cache's log alone, if it has what was not home, where holders do not answer that may have what it has lost.
@@ -91,6 +94,7 @@ impl AttachConfig {
             copies: None,
             cache_failure: CacheFailure::WriteThrough,
             progress: Progress::default(),
+            checks: CheckProgress::default(),
             is_forced: false,
             accepts_own_log: false,
         }

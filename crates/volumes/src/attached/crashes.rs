@@ -11,7 +11,7 @@ use super::tests::{new_files, open_with, small};
 use super::{AttachConfig, Core};
 use crate::device::{Answer, Device, Errno, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 use crate::extents::BLOCK;
-use crate::home::FileHome;
+use crate::home::{Checks, FileHome};
 use bytes::Bytes;
 use legal::{Judge, SECTOR};
 use recorder::{Moment, Record, Recorder};
@@ -87,7 +87,7 @@ fn bring_home(core: &Core) {
 /// A home alone, with its journal installed: no block of it is refused, whatever its checksums were at the crash.
 fn home_alone(home: &Memory) -> Vec<u8> {
     let home = home.after_kill();
-    let opened = FileHome::open(Arc::new(home.clone()), "disk", Arc::new(home.clone()), 1).unwrap();
+    let opened = FileHome::open(Arc::new(home.clone()), "disk", Arc::new(home.clone()), 1, &Checks::default()).unwrap();
     let mut image = vec![0; opened.size() as usize];
     opened.read(0, &mut image).unwrap();
     image

@@ -22,9 +22,9 @@ use crate::clock::Clock;
 use crate::control::CONTROL_NAME;
 use crate::extents::{BLOCK, ExtentMap};
 use crate::far::FarHome;
-use crate::home::{FileHome, Home, HomeError, Ownership, beside, check_size, is_device, leave_word, split};
+use crate::home::{Checks, FileHome, Home, HomeError, Ownership, beside, check_size, is_device, leave_word, split};
 use crate::marker::Kind;
-use crate::place::Place;
+use crate::place::{Place, boot};
 use crate::random::random;
 use crate::scrub::SCRUB_NAME;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
@@ -60,6 +60,8 @@ pub(super) struct Places {
     pub(super) cache_files: Arc<dyn Files>,
     /// The cache, for people.
     pub(super) cache_place: String,
+    /// The number of the machine's boot.
+    pub(super) boot: u32,
 }
 
 /// The marker of a cache, as it says.
@@ -110,6 +112,7 @@ impl Attached {
             beside_at: (beside != above && !is_device(&home)).then_some(beside),
             cache_files: Arc::new(Directory::new(&config.cache)),
             cache_place: format!("{host}:{}", cache.display()),
+            boot: boot(),
         };
         Self::run(Core::open(places, config)?)
     }
@@ -165,7 +168,7 @@ impl Attached {
 impl Core {
     /// Opens home and cache, and begins a new epoch.
     pub(super) fn open(places: Places, config: &AttachConfig) -> Result<Self, AttachError> {
-        let Places { home_files, home_name, beside, beside_at, cache_files, cache_place } = places;
+        let Places { home_files, home_name, beside, beside_at, cache_files, cache_place, boot } = places;
         let limits = limits(config.log_bytes)?;
         let slots = config.clean_bytes / BLOCK as u64;
         if slots > SLOTS_MAX {
@@ -174,7 +177,8 @@ impl Core {
         let lock = lock_cache(&*cache_files)?.ok_or_else(|| AttachError::CacheInUse(config.cache.clone()))?;
         let found = Marker::read(&*cache_files)?;
         let volume = found.map_or_else(random, |marker| Ok(marker.volume))?;
-        let mut home = FileHome::open(home_files.clone(), &home_name, beside, volume)?;
+        let checks = Checks::new(boot, config.checks.clone());
+        let mut home = FileHome::open(home_files.clone(), &home_name, beside, volume, &checks)?;
         check_size(&config.home, home.size())?;
         let volume = home.ownership().volume;
         // A cache that was never attached may still be that of a home which does not know of it.

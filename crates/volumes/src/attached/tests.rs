@@ -133,6 +133,7 @@ pub(super) fn try_open(home: &Memory, cache: &Memory, config: &AttachConfig) -> 
         beside_at: None,
         cache_files: Arc::new(cache.clone()),
         cache_place: "here".into(),
+        boot: 0,
     };
     Core::open(places, config)
 }

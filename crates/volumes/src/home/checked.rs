@@ -5,7 +5,7 @@
 //! been between the two.
 
 use super::pieces::{Piece, put};
-use super::sums::{Sums, kept};
+use super::sums::{Opening, Sums, kept};
 use crate::extents::{BLOCK, Blocks, sum_of};
 use protocol::volume_home::BlockSums;
 use std::io;
@@ -58,9 +58,9 @@ impl Checked {
         path: PathBuf,
         files: &dyn Files,
         sums: &str,
-        makes: bool,
+        opening: Opening<'_>,
     ) -> Result<Self, FileError> {
-        let sums = Sums::open(files, sums, raw.clone(), makes)?.map(|sums| {
+        let sums = Sums::open(files, sums, raw.clone(), opening)?.map(|sums| {
             let (file, is_off) = sums.file();
             Box::new(Kept { sums: Mutex::new(sums), file, is_off })
         });
@@ -70,6 +70,11 @@ impl Checked {
     /// The file as it is.
     pub(crate) fn raw(&self) -> &dyn File {
         &*self.raw
+    }
+
+    /// Whether blocks were found, when it was opened, that are not what was written there.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.with(|sums| sums.damaged() > 0).unwrap_or(false)
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Sums) -> T) -> Option<T> {
@@ -139,6 +144,9 @@ impl Checked {
 
     fn write(&self, piece: &Piece, write: impl FnOnce(&dyn File) -> io::Result<()>) -> Result<(), FileError> {
         let mut sums = self.sums.as_deref().map(Kept::lock);
+        if let Some(sums) = &mut sums {
+            sums.begin(&piece.blocks())?;
+        }
         let written = write(&*self.raw);
         if let Some(sums) = &mut sums {
             match (piece, &written) {

@@ -1,6 +1,7 @@
 //! The file or the device that a volume lives in.
 
 use super::beside::{expect_alone, is_device};
+use super::check::Checks;
 use super::checked::{Checked, Together};
 use super::error::HomeError;
 use super::journal::{Complete, Journal};
@@ -8,6 +9,7 @@ use super::mark::{Left, MarkFile, Marked};
 use super::ownership::Ownership;
 use super::pieces::Pieces;
 use super::runs::runs;
+use super::sums::Opening;
 use crate::extents::Blocks;
 use crate::random::random;
 use protocol::volume_home::{BlockSums, Run};
@@ -16,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::{Doing, FileError, Files, How, Lock, Locking};
+use vfs::{Doing, File, FileError, Files, How, Lock, Locking};
 use volume::HomeState;
 
 /// Runs that are told at a time.
@@ -52,6 +54,7 @@ impl FileHome {
         name: &str,
         beside: Arc<dyn Files>,
         volume: u64,
+        checks: &Checks,
     ) -> Result<Self, HomeError> {
         // The file itself is locked: it may have other names.
         let lock = files
@@ -61,14 +64,21 @@ impl FileHome {
         let file = files.open(name, How::Write).doing("open", || files.path(name))?;
         let size = file.size().doing("read the length of", || files.path(name))?;
         let path = files.path(name);
-        let file = if is_device(&path) {
-            Checked::bare(file, path)
-        } else {
-            // A look at it leaves no file there.
-            Checked::open(file, path, &*beside, &format!("{name}.sums"), volume != 0)?
-        };
         let ownership = Ownership::read(&*beside, &format!("{name}.thorp"))?.unwrap_or_else(|| Ownership::none(volume));
-        let mark = open_mark(&*beside, name, &ownership, &file)?.map(|mark| Box::new(Mutex::new(mark)));
+        let mut mark = open_mark(&*beside, name, &ownership, &*file)?;
+        let file = if is_device(&path) {
+            Checked::bare(file, path.clone())
+        } else {
+            // One that was just made does not know how the file was left.
+            let left = mark.as_ref().filter(|_| ownership.attachment != 0).map(|mark| mark.marked().left);
+            // A look at it leaves no file there.
+            let opening = Opening { makes: volume != 0, left, checks };
+            Checked::open(file, path.clone(), &*beside, &format!("{name}.sums"), opening)?
+        };
+        if let Some(mark) = &mut mark {
+            mark.check_left(file.raw(), file.is_damaged(), &path)?;
+        }
+        let mark = mark.map(|mark| Box::new(Mutex::new(mark)));
         let journal = Journal { files: beside.clone(), name: format!("{name}.journal"), volume: ownership.volume };
         let home = Self {
             files,
@@ -294,7 +304,7 @@ fn open_mark(
     beside: &dyn Files,
     home: &str,
     ownership: &Ownership,
-    file: &Checked,
+    file: &dyn File,
 ) -> Result<Option<MarkFile>, HomeError> {
     let name = format!("{home}.mark");
     if ownership.attachment != 0 {
@@ -302,15 +312,13 @@ fn open_mark(
         if there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Err(HomeError::NoMark(beside.path(&name)));
         }
-        let mut mark = MarkFile::open(beside, &name, ownership.volume)?;
-        mark.check_left(file.raw(), &beside.path(home))?;
-        return Ok(Some(mark));
+        return Ok(Some(MarkFile::open(beside, &name, ownership.volume)?));
     }
     if ownership.volume == 0 {
         // A look at it leaves no file there.
         return Ok(None);
     }
-    let left = Left::of(file.raw(), false).doing("look at", || beside.path(home))?;
+    let left = Left::of(file, false).doing("look at", || beside.path(home))?;
     MarkFile::create(beside, &name, ownership.volume, Marked::new(random()?, left))?;
     beside.sync_dir().doing("sync", || beside.path(""))?;
     Ok(Some(MarkFile::open(beside, &name, ownership.volume)?))
@@ -334,7 +342,7 @@ mod tests {
     }
 
     fn open(files: &Memory) -> FileHome {
-        FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files.clone()), 1).unwrap()
+        FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files.clone()), 1, &Checks::default()).unwrap()
     }
 
     /// The first byte of each block.
@@ -403,7 +411,7 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let files = Arc::new(vfs::Directory::new(&dir));
         files.open("disk", How::Create).unwrap().set_len(4 * RUN as u64).unwrap();
-        let home = FileHome::open(files.clone(), "disk", files, 1).unwrap();
+        let home = FileHome::open(files.clone(), "disk", files, 1, &Checks::default()).unwrap();
         for (first, byte) in [(16, 7), (300, 8), (100, 9)] {
             home.install(Stamp::ZERO, true, &mut |put| {
                 put(Piece::Bytes(first, vec![byte; RUN].into()))?;
@@ -422,7 +430,7 @@ mod tests {
         let files = files();
         let mut home = open(&files);
         assert!(matches!(
-            FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files.clone()), 2),
+            FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files.clone()), 2, &Checks::default()),
             Err(HomeError::InUse(_))
         ));
         assert_eq!((home.ownership().volume, home.ownership().epoch), (1, 0));
@@ -431,7 +439,9 @@ mod tests {
         home.own(ownership.clone(), Stamp::ZERO).unwrap();
         drop(home);
         assert_eq!(
-            FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files), 2).unwrap().ownership(),
+            FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files), 2, &Checks::default())
+                .unwrap()
+                .ownership(),
             &ownership
         );
     }

@@ -1,10 +1,12 @@
 //! Homes as they are made and looked at, without being attached.
 
 use super::beside::{expect_alone, split};
+use super::check::{CheckProgress, Checks};
 use super::error::HomeError;
 use super::file::FileHome;
 use super::ownership::Ownership;
 use crate::extents::BLOCK;
+use crate::place::boot;
 use rustix::fs::{Mode, OFlags};
 use std::path::Path;
 use std::sync::Arc;
@@ -84,7 +86,13 @@ pub(crate) fn open_clean(path: &Path, beside: Option<&Path>) -> Result<FileHome,
     let path = path.canonicalize().doing("open", || path.to_owned())?;
     let (above, name) = split(&path)?;
     let beside = Arc::new(Directory::new(&super::beside(&path, beside)?));
-    let home = FileHome::open(Arc::new(Directory::new(above)), &name, beside, 0)?;
+    let home = FileHome::open(
+        Arc::new(Directory::new(above)),
+        &name,
+        beside,
+        0,
+        &Checks::new(boot(), CheckProgress::default()),
+    )?;
     // One that went on without its cache has everything here, or in its journal.
     if home.ownership().is_dirty && home.ownership().cache != 0 {
         return Err(HomeError::Dirty(path, home.ownership().place.clone()));

@@ -58,8 +58,8 @@ impl Left {
         Ok(Self { identity, modified, is_closed })
     }
 
-    /// Whether a file is the one that was left, as far as can be told: one that was open when its process died may have
-    /// changed since.
+    /// Whether a file is the one that was left, by its identity, and by its time if it was closed. Of one that was open,
+    /// the checksums tell whether its blocks are (`sums.rs`).
     pub(crate) fn is(self, file: &dyn File) -> io::Result<bool> {
         let now = Self::of(file, self.is_closed)?;
         Ok(now.identity == self.identity && (now.modified == self.modified || !self.is_closed))
@@ -121,15 +121,18 @@ impl MarkFile {
         Ok(Self { file, path: path(), volume, revision, marked })
     }
 
-    /// Draws another generation if the volume's file is not the one that was left: owners and caches remember the
-    /// generation.
-    pub(crate) fn check_left(&mut self, file: &dyn File, path: &Path) -> Result<(), FileError> {
+    /// Draws another generation if the volume's file is not the one that was left, or has blocks that were not written
+    /// there: owners and caches remember the generation.
+    pub(crate) fn check_left(&mut self, file: &dyn File, is_damaged: bool, path: &Path) -> Result<(), FileError> {
         let look = || path.to_owned();
-        if !self.marked.left.is(file).doing("look at", look)? {
-            let left = Left::of(file, false).doing("look at", look)?;
-            self.write(Marked { generation: random()?, left, ..self.marked })?;
+        let before = self.marked.left;
+        let left = Left::of(file, false).doing("look at", look)?;
+        if is_damaged || !before.is(file).doing("look at", look)? {
+            return self.write(Marked { generation: random()?, left, ..self.marked });
         }
-        Ok(())
+        // It is not compared once more.
+        let is_judged = !before.is_closed && before != left;
+        if is_judged { self.write(Marked { left, ..self.marked }) } else { Ok(()) }
     }
 
     /// The state that it says.

@@ -4,21 +4,30 @@
 //!   two slots of 4096 bytes, written in turn, of which the later one counts:
 //!     0  magic "THORPSUM" | 8  format u32 | the size of a region, as the power of two of 1024 blocks, u32
 //!    16  revision u64 | 24  identity u64 of the volume's file | 32  when that was changed u64 | 40  identity u64 of this file
-//!    48  whether nobody has the volume open u32 | 52  CRC32C u32 of the slot with zeros here | 56  0 u64
+//!    48  1 if nobody has the volume open u32; else a number of the machine's boot in which all sums are those of what was
+//!        written, or 0 | 52  CRC32C u32 of the slot with zeros here
+//!    56  0 u64
 //!    64  a bit for each region whose sums are not to be trusted
 //!   8192  4 bytes for each block: its CRC32C, 1 if that is 0; and 0 if nobody knows
 //! ```
 //! A sum that is refused wrongly is worse than none. So nothing here waits for the sums themselves to be durable:
-//! 1. Before a block is written its region's bit is durable (*marked*). A start forgets the sums of marked regions: after a crash
-//!    the block and its sum may be of different writes.
+//! 1. Before a block is written its region's bit is durable (*marked*). A start in another boot forgets the sums of marked
+//!    regions: after a crash of the machine the block and its sum may be of different writes.
 //! 2. A region's bit goes only when its blocks were synced, and its sums after that. It stays for a minute at least, so a volume
 //!    that is written all the time costs one sync of this file a minute, besides one for regions that were not written before.
-//! 3. Sums of a volume's file that somebody else may have written, or that is another one, are all forgotten; so are those of a
-//!    copy of this file.
+//! 3. Sums of a volume's file that was closed, and that somebody else has written or exchanged since, are all forgotten. So are
+//!    those of a copy of this file.
+//! 4. A sum is zero from before its block is written until after that. So a process that is killed leaves no sum of another
+//!    write, and a start in the same boot trusts the sums of marked regions, too.
+//! 5. Nobody may write to the file of an open volume, also after its process was killed. If that file is another one, or was
+//!    changed since this one was, all blocks are compared before the first is read. The sums stay, so blocks of an older file
+//!    are refused.
 
 #[cfg(test)]
 mod tests;
 
+use super::check::{Checks, HomeCheck};
+use super::mark::Left;
 use crate::extents::{BLOCK, Blocks, sum_of};
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +37,10 @@ use std::time::{Duration, Instant};
 use vfs::{Doing, Fields, File, FileError, Files, How, Malformed};
 
 const MAGIC: [u8; 8] = *b"THORPSUM";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Has no boot.
+const FORMAT_OF_BEFORE: u32 = 1;
+const CLOSED: u32 = 1;
 const CRC_AT: usize = 52;
 const BITS_AT: usize = 64;
 const SUMS_AT: u64 = 2 * BLOCK as u64;
@@ -45,6 +57,12 @@ const MARKED_FOR: Duration = Duration::from_secs(60);
 
 /// After a crash the times of the two files may be apart by so much, in nanoseconds.
 const APART_NS: u64 = 10_000_000_000;
+
+/// The sums of a few blocks are zeroed by a write, which is faster than a hole.
+static ZEROS: [u8; BLOCK] = [0; BLOCK];
+
+/// The blocks that are compared between two reports of progress.
+const REPORTED_BLOCKS: u64 = 16 << 10;
 
 /// Some regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +114,30 @@ struct Slot {
     modified: u64,
     own_identity: u64,
     is_closed: bool,
+    /// Until this boot ends all sums are right; 0 if nobody knows.
+    boot: u32,
     marked: Regions,
+}
+
+/// How the volume's file is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// As it was left, but for what a crash does to it.
+    AsLeft,
+    /// Changed or exchanged while nobody had it open.
+    Changed,
+    /// Changed or exchanged while it was open, or by a crash.
+    Unsure,
+}
+
+/// The facts that are known of a volume when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening<'a> {
+    /// Its sums are made, if there are none.
+    pub(crate) makes: bool,
+    /// Its file as it was at its last mark.
+    pub(crate) left: Option<Left>,
+    pub(crate) checks: &'a Checks,
 }
 
 /// The checksums of a home that is open.
@@ -117,6 +158,11 @@ pub(super) struct Sums {
     freed_at: Instant,
     /// Something has failed here: sums are not looked at any more, and what is marked stays so.
     is_off: Arc<AtomicBool>,
+    /// The machine's boot, and that of the last slot.
+    boot: u32,
+    slot_boot: u32,
+    /// The blocks that differed in the check when it was opened.
+    damaged: u64,
 }
 
 impl Sums {
@@ -125,7 +171,7 @@ impl Sums {
         files: &dyn Files,
         name: &str,
         raw: Arc<dyn File>,
-        makes: bool,
+        Opening { makes, left, checks }: Opening<'_>,
     ) -> Result<Option<Self>, FileError> {
         let path = files.path(name);
         let opened = match files.open(name, How::Write) {
@@ -148,19 +194,25 @@ impl Sums {
             unsummed: Regions::none(),
             freed_at: Instant::now(),
             is_off: Arc::default(),
+            boot: checks.boot,
+            slot_boot: 0,
+            damaged: 0,
         };
-        let is_its = match &found {
-            Some(slot) => sums.is_its(slot).doing("look at", || sums.path.clone())?,
-            None => false,
+        let seen = match &found {
+            Some(slot) => sums.look(slot, left).doing("look at", || sums.path.clone())?,
+            None => Seen::Changed,
         };
-        let begun = match found.filter(|_| is_its) {
+        let begun = match found.filter(|_| seen != Seen::Changed) {
             Some(slot) => sums.go_on(slot, blocks),
-            None => sums.begin(blocks),
+            None => sums.begin_anew(blocks),
         };
         match begun {
             // No block is written before its region is marked; none is checked until there is room for sums.
             Err(error) if error.is_full() => sums.is_off.store(true, Relaxed),
             begun => begun?,
+        }
+        if seen == Seen::Unsure && !sums.is_off.load(Relaxed) {
+            sums.damaged = sums.check(blocks, checks).doing("compare", || sums.path.clone())?;
         }
         Ok(Some(sums))
     }
@@ -168,6 +220,42 @@ impl Sums {
     /// The file, for readers.
     pub(super) fn file(&self) -> (Arc<dyn File>, Arc<AtomicBool>) {
         (self.file.clone(), self.is_off.clone())
+    }
+
+    /// The blocks that differed in the check when it was opened.
+    pub(super) fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    fn look(&self, slot: &Slot, left: Option<Left>) -> io::Result<Seen> {
+        if slot.own_identity != identity(&*self.file)? {
+            return Ok(Seen::Changed);
+        }
+        let is_as_left = match left.filter(|left| !left.is_closed && !slot.is_closed) {
+            Some(left) => self.is_left(slot, left)?,
+            None => self.is_its(slot)?,
+        };
+        Ok(match left {
+            _ if is_as_left => Seen::AsLeft,
+            Some(left) if !left.is_closed => Seen::Unsure,
+            _ => Seen::Changed,
+        })
+    }
+
+    /// Whether the file of a volume that was open is the one that was left, and was not changed after the last of its sums.
+    fn is_left(&self, slot: &Slot, left: Left) -> io::Result<bool> {
+        let now = Left::of(&*self.raw, left.is_closed)?;
+        // A block is written between two writes of its sum. After a power failure the times are of any of these writes. Times
+        // that are further apart cost a comparison, and nothing else.
+        let apart = if self.trusts(slot) { 0 } else { APART_NS };
+        let last = modified(&*self.file)?.max(left.modified);
+        let is_in_time = (left.modified.saturating_sub(apart)..=last.saturating_add(apart)).contains(&now.modified);
+        Ok(is_in_time && [left.identity, slot.identity] == [now.identity; 2])
+    }
+
+    /// Whether the sums of a slot's marked regions are right.
+    fn trusts(&self, slot: &Slot) -> bool {
+        !slot.is_closed && slot.boot != 0 && slot.boot == self.boot
     }
 
     /// Whether a slot is of the volume's file as it is, and of this one.
@@ -184,7 +272,7 @@ impl Sums {
     }
 
     /// Nobody knows any sum.
-    fn begin(&mut self, blocks: u64) -> Result<(), FileError> {
+    fn begin_anew(&mut self, blocks: u64) -> Result<(), FileError> {
         // Before a slot says that what is there is right.
         let emptied = self.file.set_len(0).and_then(|()| self.file.set_len(len_of(blocks)));
         emptied.and_then(|()| self.file.sync()).doing("empty", || self.path.clone())?;
@@ -193,15 +281,57 @@ impl Sums {
 
     fn go_on(&mut self, slot: Slot, blocks: u64) -> Result<(), FileError> {
         let needed = std::mem::replace(&mut self.shift, slot.shift);
-        (self.marked, self.is_open) = (slot.marked, !slot.is_closed);
+        let is_right = self.trusts(&slot);
+        // The first write needs a slot of this boot.
+        (self.is_open, self.slot_boot) = (!slot.is_closed && slot.boot == self.boot, slot.boot);
+        self.marked = slot.marked;
         let is_short = self.file.size().map(|len| len < len_of(blocks));
         // One that was cut off has no sums there.
         let extended = is_short.and_then(|is_short| if is_short { self.file.set_len(len_of(blocks)) } else { Ok(()) });
-        extended.and_then(|()| self.zero(&self.marked)).doing("write", || self.path.clone())?;
-        // They are not durably gone yet.
-        self.unsummed.add_all(&self.marked);
+        let zeroed = extended.and_then(|()| if is_right { Ok(()) } else { self.zero(&self.marked) });
+        zeroed.doing("write", || self.path.clone())?;
+        // They are not durably gone yet, or their blocks are not durable.
+        let pending = if is_right { &mut self.unsynced } else { &mut self.unsummed };
+        pending.add_all(&self.marked);
         self.widen(needed);
         Ok(())
+    }
+
+    /// Compares all blocks whose sums are known with them. Returns how many differ.
+    fn check(&self, blocks: u64, checks: &Checks) -> io::Result<u64> {
+        // An older file may be shorter: the rest of its blocks are gone.
+        let summed = self.file.size()?.saturating_sub(SUMS_AT) / 4;
+        let (mut damaged, mut bytes) = (0, Vec::new());
+        let tell = |done: u64, damaged| {
+            let (bytes, bytes_total) = (done * BLOCK as u64, summed * BLOCK as u64);
+            checks.tell(HomeCheck { path: &self.path, bytes, bytes_total, damaged });
+        };
+        for first in (0..summed).step_by(REGION_BLOCKS_MIN as usize) {
+            if first.is_multiple_of(REPORTED_BLOCKS) {
+                tell(first, damaged);
+            }
+            damaged += self.check_some(first, REGION_BLOCKS_MIN.min(summed - first), blocks, &mut bytes)?;
+        }
+        tell(summed, damaged);
+        Ok(damaged)
+    }
+
+    /// The same for `count` blocks from `first` on, of a file of `blocks`.
+    fn check_some(&self, first: u64, count: u64, blocks: u64, bytes: &mut Vec<u8>) -> io::Result<u64> {
+        let known = kept(&*self.file, first as u32, count as usize)?;
+        if known.iter().all(|sum| *sum == 0) {
+            return Ok(0);
+        }
+        let there = count.min(blocks.saturating_sub(first)) as usize;
+        bytes.resize(there * BLOCK, 0);
+        if self.raw.read_at(first * BLOCK as u64, bytes).is_err() {
+            // A block that the disk cannot read is no sign of another file, and reads of it fail anyway.
+            return Ok(0);
+        }
+        let differ =
+            bytes.chunks(BLOCK).zip(&known).filter(|(block, sum)| **sum != 0 && sum_of(block) != **sum).count();
+        let gone = known[there..].iter().filter(|sum| **sum != 0).count();
+        Ok((differ + gone) as u64)
     }
 
     /// Forgets the sums of regions.
@@ -261,6 +391,7 @@ impl Sums {
     /// Writes a slot, durably, and all sums with it.
     fn write(&mut self, marked: Regions, is_closed: bool) -> Result<(), FileError> {
         let revision = self.revision + 1;
+        let boot = if self.is_off.load(Relaxed) { 0 } else { self.boot };
         let look = || {
             Ok(Slot {
                 shift: self.shift,
@@ -269,6 +400,7 @@ impl Sums {
                 modified: modified(&*self.raw)?,
                 own_identity: identity(&*self.file)?,
                 is_closed,
+                boot,
                 marked: marked.clone(),
             })
         };
@@ -278,8 +410,23 @@ impl Sums {
             self.is_off.store(true, Relaxed);
             return Err(error).doing("write", || self.path.clone());
         }
-        (self.revision, self.is_open, self.marked) = (revision, !is_closed, marked);
+        (self.revision, self.is_open, self.slot_boot, self.marked) = (revision, !is_closed, boot, marked);
         self.unsummed.clear();
+        Ok(())
+    }
+
+    /// These blocks are written next: until that is done nobody knows their sums.
+    pub(super) fn begin(&mut self, blocks: &Blocks) -> Result<(), FileError> {
+        if !self.is_off.load(Relaxed) {
+            match ZEROS.get(..4 * blocks.len()) {
+                Some(zeros) => self.did(&self.file.write_at(sums_at(blocks.start), zeros)),
+                None => self.forget(blocks),
+            }
+        }
+        if self.is_off.load(Relaxed) && self.slot_boot != 0 {
+            // Before a block differs from a sum that could not be changed.
+            self.write(self.marked.clone(), false)?;
+        }
         Ok(())
     }
 
@@ -379,7 +526,7 @@ fn newest_slot(file: &dyn File) -> io::Result<Option<Slot>> {
 }
 
 fn encode(slot: &Slot) -> [u8; BLOCK] {
-    let Slot { shift, revision, identity, modified, own_identity, is_closed, marked } = slot;
+    let Slot { shift, revision, identity, modified, own_identity, is_closed, boot, marked } = slot;
     let mut bytes = [0; BLOCK];
     bytes[0..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
@@ -387,7 +534,8 @@ fn encode(slot: &Slot) -> [u8; BLOCK] {
     for (into, field) in bytes[16..48].chunks_exact_mut(8).zip([revision, identity, modified, own_identity]) {
         into.copy_from_slice(&field.to_le_bytes());
     }
-    bytes[48..52].copy_from_slice(&u32::from(*is_closed).to_le_bytes());
+    let open = if *boot == CLOSED { 0 } else { *boot };
+    bytes[48..52].copy_from_slice(&if *is_closed { CLOSED } else { open }.to_le_bytes());
     bytes[BITS_AT..].copy_from_slice(&marked.0);
     let crc = crc32c::crc32c(&bytes);
     bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
@@ -399,12 +547,14 @@ fn decode(bytes: &[u8]) -> Result<Slot, Malformed> {
     let mut fields = Fields::new(bytes.to_vec().into());
     let (magic, format, shift) = (fields.take(8)?, fields.u32()?, fields.u32()?);
     let (revision, identity, modified) = (fields.u64()?, fields.u64()?, fields.u64()?);
-    let (own_identity, closed, crc) = (fields.u64()?, fields.u32()?, fields.u32()?);
+    let (own_identity, state, crc) = (fields.u64()?, fields.u32()?, fields.u32()?);
     let mut summed = bytes.to_vec();
     summed[CRC_AT..CRC_AT + 4].fill(0);
-    if magic[..] != MAGIC || format != FORMAT || shift > 16 || crc32c::crc32c(&summed) != crc {
+    let is_known = [FORMAT_OF_BEFORE, FORMAT].contains(&format);
+    if magic[..] != MAGIC || !is_known || shift > 16 || crc32c::crc32c(&summed) != crc {
         return Err(Malformed);
     }
-    let (marked, is_closed) = (Regions(bytes[BITS_AT..].into()), closed != 0);
-    Ok(Slot { shift, revision, identity, modified, own_identity, is_closed, marked })
+    let (marked, is_closed) = (Regions(bytes[BITS_AT..].into()), state == CLOSED);
+    let boot = if is_closed { 0 } else { state };
+    Ok(Slot { shift, revision, identity, modified, own_identity, is_closed, boot, marked })
 }

@@ -2,6 +2,7 @@
 
 use super::files::{VolumeFiles, With, create, raw, sums};
 use crate::extents::BLOCK;
+use crate::home::{CheckProgress, Checks};
 use protocol::volumes::{Content, Epoch, Extent, FlushEpoch, Sequence, Stamp, VolumeId};
 use std::sync::Arc;
 use vfs::Files;
@@ -20,7 +21,11 @@ fn made() -> Memory {
 
 /// Opens the volume, with its journal installed.
 fn open(files: &Memory) -> Result<VolumeFiles, String> {
-    let opened = VolumeFiles::open(Arc::new(files.clone()), VOLUME);
+    open_in(files, 0)
+}
+
+fn open_in(files: &Memory, boot: u32) -> Result<VolumeFiles, String> {
+    let opened = VolumeFiles::open(Arc::new(files.clone()), VOLUME, &Checks::new(boot, CheckProgress::default()));
     let (mut volume, found) = opened.map_err(|error| error.to_string())?;
     if let Some(through) = found.journal {
         step(&mut volume, Step::Install, through)?;
@@ -52,6 +57,11 @@ fn write_back(volume: &mut VolumeFiles, number: u64, is_joined: bool, first: u64
 
 /// The life of a home; it ends with the first failure.
 fn live(files: &Memory) -> Result<(), String> {
+    live_in(files, 0)
+}
+
+fn live_in(files: &Memory, boot: u32) -> Result<(), String> {
+    let open = |files| open_in(files, boot);
     let mut volume = open(files)?;
     write_back(&mut volume, 1, false, 0)?;
     write_back(&mut volume, 2, true, 2)?;
@@ -117,4 +127,61 @@ fn sums_are_kept_from_one_start_to_the_next() {
     files.remove(&sums(VOLUME)).unwrap();
     let volume = open(&files).unwrap();
     volume.file().read(0, &mut vec![0; 8 * BLOCK]).unwrap();
+}
+
+/// Its process is killed at each operation. The next one, in the same boot, trusts all sums, also of what was written last.
+#[test]
+fn no_block_is_refused_after_a_kill() {
+    const BOOT: u32 = 7;
+    for at in 0.. {
+        let files = made();
+        files.plan(Some(Fault::Crash(at)));
+        if live_in(&files, BOOT).is_ok() {
+            assert!(at > 60, "{at}");
+            return;
+        }
+        let left = files.after_kill();
+        let mut volume = open_in(&left, BOOT).unwrap();
+        known(&volume);
+        write_back(&mut volume, 9, at % 2 == 0, 3).unwrap();
+        // Killed once more, and then the power fails.
+        let left = left.after_kill();
+        let volume = open_in(&left, BOOT).unwrap();
+        assert!(known(&volume) >= 4, "those that were just written are known");
+        drop(volume);
+        known(&open_in(&left.after_power_failure(&mut Dice(at)), BOOT + 1).unwrap());
+    }
+}
+
+/// The checksums that could not be written are not trusted after a kill.
+#[test]
+fn no_block_is_refused_after_sums_that_could_not_be_written() {
+    const BOOT: u32 = 7;
+    for at in 0.. {
+        let files = made();
+        files.plan(Some(Fault::Error(at, rustix::io::Errno::NOSPC, 2)));
+        let is_over = live_in(&files, BOOT).is_ok() && files.operations() < at;
+        files.plan(None);
+        known(&open_in(&files.after_kill(), BOOT).unwrap());
+        if is_over {
+            assert!(at > 60, "{at}");
+            return;
+        }
+    }
+}
+
+/// The file of a volume that was killed is put back from an older copy; what was written in this boot is refused.
+#[test]
+fn older_blocks_are_refused_after_a_kill() {
+    const BOOT: u32 = 7;
+    let files = made();
+    let mut volume = open_in(&files, BOOT).unwrap();
+    write_back(&mut volume, 1, false, 0).unwrap();
+    let older = files.bytes(&raw(VOLUME));
+    write_back(&mut volume, 2, true, 2).unwrap();
+    drop(volume);
+    files.damage(&raw(VOLUME), |bytes| *bytes = older);
+    let volume = open_in(&files, BOOT).unwrap();
+    let refused = |block| volume.file().read(block, &mut vec![0; BLOCK]).is_err();
+    assert_eq!([0, 1, 2, 3, 4, 6, 7].map(refused), [false, false, true, true, true, true, false]);
 }

@@ -11,7 +11,7 @@ use super::entry;
 use super::files::{self, Found, VolumeFiles, With};
 use super::inventory;
 use crate::extents::BLOCK;
-use crate::home::{Checked, runs};
+use crate::home::{Checked, Checks, runs};
 use bytes::Bytes;
 use node::{Disk, Done as AnyDone};
 use protocol::volume_home::{BlockSums, Homes, Keep, NotDone, Put, Run};
@@ -126,6 +126,7 @@ pub(super) struct HomeDisk {
 
 struct Shared {
     files: Arc<dyn Files>,
+    checks: Checks,
     tell: OnceLock<Tell>,
     queue: Mutex<Queue>,
     /// There is something for a writer, or for a reader.
@@ -159,9 +160,10 @@ struct Open {
 
 impl HomeDisk {
     /// Begins to work on the files of a directory.
-    pub(super) fn start(files: Arc<dyn Files>) -> io::Result<Arc<Self>> {
+    pub(super) fn start(files: Arc<dyn Files>, checks: Checks) -> io::Result<Arc<Self>> {
         let shared = Arc::new(Shared {
             files,
+            checks,
             tell: OnceLock::new(),
             queue: Mutex::default(),
             write: Condvar::new(),
@@ -359,7 +361,7 @@ impl Shared {
             Some(size) if !exists => files::create(&*self.files, volume, size).map_err(failed)?,
             _ => {}
         }
-        let (files, found) = VolumeFiles::open(self.files.clone(), volume).map_err(failed)?;
+        let (files, found) = VolumeFiles::open(self.files.clone(), volume, &self.checks).map_err(failed)?;
         // One that was just made like this counts as made: its maker may have asked twice.
         if create.is_some_and(|size| found.size != size || found.epoch != Epoch(0)) {
             return Err(NotDone::Exists);

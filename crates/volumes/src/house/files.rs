@@ -12,7 +12,9 @@
 
 use super::entry;
 use crate::extents::{BLOCK, Blocks};
-use crate::home::{Checked, Incomplete, Journal, JournalFound, Left, MarkFile, Marked, Piece, Together};
+use crate::home::{
+    Checked, Checks, Incomplete, Journal, JournalFound, Left, MarkFile, Marked, Opening, Piece, Together,
+};
 use crate::random::random;
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::fmt;
@@ -150,15 +152,16 @@ pub(super) fn remove(files: &dyn Files, volume: VolumeId) -> Result<(), FileErro
 
 impl VolumeFiles {
     /// Opens the files of a volume that exists.
-    pub(super) fn open(files: Arc<dyn Files>, volume: VolumeId) -> Result<(Self, Found), FileError> {
+    pub(super) fn open(files: Arc<dyn Files>, volume: VolumeId, checks: &Checks) -> Result<(Self, Found), FileError> {
         let name = raw(volume);
         let mut mark = MarkFile::open(&*files, &mark(volume), volume.0)?;
         let file = files.open(&name, How::Write).doing("open", || files.path(&name))?;
         let size = file.size().doing("read the length of", || files.path(&name))?;
-        mark.check_left(&*file, &files.path(&name))?;
-        let Marked { epoch, owner, mark: stamp, generation, .. } = mark.marked();
         let path = files.path(&name);
-        let file = Arc::new(Checked::open(file, path, &*files, &sums(volume), true)?);
+        let opening = Opening { makes: true, left: Some(mark.marked().left), checks };
+        let file = Arc::new(Checked::open(file, path.clone(), &*files, &sums(volume), opening)?);
+        mark.check_left(file.raw(), file.is_damaged(), &path)?;
+        let Marked { epoch, owner, mark: stamp, generation, .. } = mark.marked();
         let journal = Journal { files: files.clone(), name: journal(volume), volume: volume.0 };
         let mut complete = journal.find()?;
         // It was installed, and the mark written: only its end was interrupted.
@@ -247,7 +250,7 @@ impl VolumeFiles {
                 self.file.sync()?;
             }
             Step::Mark(mark) => {
-                let marked = Marked { mark, ..self.mark.marked() };
+                let marked = Marked { mark, left: self.left()?, ..self.mark.marked() };
                 self.write_mark(marked)?;
             }
             Step::Fence(epoch) => {
@@ -256,6 +259,11 @@ impl VolumeFiles {
             }
         }
         Ok(())
+    }
+
+    /// Its file as it is.
+    fn left(&self) -> Result<Left, FileError> {
+        Left::of(self.file.raw(), false).doing("look at", || self.files.path(&self.name))
     }
 
     /// Writes the mark, and lets the journal be empty.
@@ -282,7 +290,8 @@ impl VolumeFiles {
     /// Gives it another size, durably.
     pub(super) fn resize(&mut self, size: u64) -> Result<(), FileError> {
         self.touch()?;
-        self.file.resize(size)
+        self.file.resize(size)?;
+        self.mark.write(Marked { left: self.left()?, ..self.mark.marked() })
     }
 }
 

@@ -121,3 +121,57 @@ fn an_owner_ends_when_its_home_went_back() {
     let left = std::fs::read(raw(&dir, VOLUME)).unwrap();
     assert!(left[..LEN as usize].iter().all(|byte| *byte == 1), "home is as it was restored");
 }
+
+/// How an older file comes to stand in the place of a newer one.
+fn put_back(from: &Path, to: &Path, is_in_place: bool) {
+    if is_in_place {
+        std::fs::write(to, std::fs::read(from).unwrap()).unwrap();
+    } else {
+        std::fs::rename(from, to).unwrap();
+    }
+}
+
+/// The first region of checksums has been written a moment ago, and a block of it is the last one that was: a start after a
+/// crash of the machine would trust none of these.
+#[test]
+fn a_killed_home_refuses_the_blocks_of_an_older_file_in_its_place() {
+    for is_in_place in [true, false] {
+        let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+        let dir = folder.path("homes");
+        let mut homes = Homes::start(&dir);
+        let home = FarHome::create(&homes.address, VOLUME, 16 * MIB, &runtime).unwrap();
+        let attached = attach(home, &config(&folder, "cache"));
+        let rig = Rig::new(attached.clone());
+        let mut client = rig.connect();
+        ask(&mut client, &Command::Write { offset: 8 * MIB, data: &[1; 4096], fua: false });
+        write(&mut client, 1);
+        attached.bring_home(&|| false).unwrap();
+        std::fs::copy(raw(&dir, VOLUME), folder.path("old")).unwrap();
+        ask(&mut client, &Command::Write { offset: 7 * 4096, data: &[2; 4096], fua: false });
+        ask(&mut client, &Command::Flush);
+        attached.bring_home(&|| false).unwrap();
+        homes.stop();
+        put_back(&folder.path("old"), &raw(&dir, VOLUME), is_in_place);
+        homes.restart(&dir);
+
+        let read = client.call(&Command::Read { offset: 2 * MIB, len: LEN, whole: true }).unwrap();
+        assert_ne!(read.error, 0, "home is one of before");
+        let why = attached.status().failed.expect("nothing goes on");
+        assert!(why.contains("not as it was left"), "{why}");
+        drop((rig, client));
+        let _ = attached.detach();
+        drop(attached);
+
+        // The next owner reads the other blocks, and no older one.
+        let attached = attach(FarHome::connect(&homes.address, VOLUME, &runtime).unwrap(), &config(&folder, "other"));
+        let rig = Rig::new(attached.clone());
+        let mut client = rig.connect();
+        let mut read = |offset| client.call(&Command::Read { offset, len: 4096, whole: true }).unwrap();
+        assert_ne!(read(7 * 4096).error, 0, "the block is an older one");
+        assert_eq!([0, 8 * MIB].map(|at| (read(at).error, read(at).data[0])), [(0, 1), (0, 1)]);
+        ask(&mut client, &Command::Write { offset: 7 * 4096, data: &[3; 4096], fua: true });
+        end(rig, &attached);
+        attached.detach().unwrap();
+        assert_eq!(std::fs::read(raw(&dir, VOLUME)).unwrap()[7 * 4096], 3);
+    }
+}

@@ -1,6 +1,7 @@
 //! Power failures at each operation on a volume's file and its checksums, and the bytes of a slot.
 
 use super::*;
+use crate::home::CheckProgress;
 use vfs::memory::{Dice, Fault, Memory};
 
 const REGION: u32 = REGION_BLOCKS_MIN as u32;
@@ -15,9 +16,21 @@ fn made() -> Memory {
     files
 }
 
+fn opening(checks: &Checks) -> Opening<'_> {
+    Opening { makes: true, left: None, checks }
+}
+
 fn open(files: &Memory) -> Result<(Arc<dyn File>, Sums), FileError> {
+    open_in(files, 0)
+}
+
+/// Opens it in this boot.
+fn open_in(files: &Memory, boot: u32) -> Result<(Arc<dyn File>, Sums), FileError> {
     let raw = files.open("disk", How::Write).doing("open", || "disk".into())?;
-    Ok((raw.clone(), Sums::open(files, "disk.sums", raw, true)?.unwrap()))
+    Ok((
+        raw.clone(),
+        Sums::open(files, "disk.sums", raw, opening(&Checks::new(boot, CheckProgress::default())))?.unwrap(),
+    ))
 }
 
 /// Blocks of which the sum is known; none of them is wrong.
@@ -96,16 +109,56 @@ fn a_slot_has_its_golden_bytes() {
     for region in [0, 9] {
         marked.add(region);
     }
-    let slot = Slot { shift: 1, revision: 2, identity: 3, modified: 4, own_identity: 5, is_closed: true, marked };
+    let slot = Slot {
+        shift: 1,
+        revision: 2,
+        identity: 3,
+        modified: 4,
+        own_identity: 5,
+        is_closed: false,
+        boot: 0x0706,
+        marked,
+    };
     let bytes = encode(&slot);
     let hex = bytes[..68].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     assert_eq!(
         hex,
-        "54484f525053554d010000000100000002000000000000000300000000000000040000000000000005000000000000000100000\
-         0df8020c2000000000000000001020000"
+        "54484f525053554d020000000100000002000000000000000300000000000000040000000000000005000000000000000607\
+         000016825023000000000000000001020000"
     );
     assert_eq!(decode(&bytes).unwrap(), slot);
     let mut bad = bytes;
     bad[4000] ^= 1;
     assert!(decode(&bad).is_err());
+}
+
+/// Such a file does not say in which boot it was written.
+#[test]
+fn a_slot_of_the_format_before_is_read() {
+    let mut bytes = [0; BLOCK];
+    bytes[..8].copy_from_slice(b"THORPSUM");
+    for (at, value) in [(8, 1_u32), (12, 1), (16, 2), (24, 3), (32, 4), (40, 5), (48, 1), (CRC_AT, 0xc220_80df)] {
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes[BITS_AT..BITS_AT + 2].copy_from_slice(&[1, 2]);
+    let mut marked = Regions::none();
+    for region in [0, 9] {
+        marked.add(region);
+    }
+    let slot =
+        Slot { shift: 1, revision: 2, identity: 3, modified: 4, own_identity: 5, is_closed: true, boot: 0, marked };
+    assert_eq!(decode(&bytes).unwrap(), slot);
+}
+
+/// A volume that was open in the format before: only sums of regions that are not marked are trusted.
+#[test]
+fn sums_of_a_boot_that_nobody_knows_are_trusted_outside_of_marked_regions() {
+    for (boot, next, is_known) in [(0, 7, false), (7, 8, false), (7, 7, true)] {
+        let files = made();
+        let (_, mut sums) = open_in(&files, boot).unwrap();
+        sums.expect([&(5..6)]).unwrap();
+        sums.set(5, &[0; BLOCK]);
+        let (_, sums) = open_in(&files, next).unwrap();
+        assert_eq!(kept(&*sums.file, 5, 1).unwrap()[0] != 0, is_known, "{boot} {next}");
+    }
 }
