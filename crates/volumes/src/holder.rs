@@ -336,7 +336,8 @@ impl HostedHolder {
             room: self.room,
             file_bytes: self.disk.bytes(),
             disk_free: disk_free(&self.dir),
-            is_disk_full: self.disk.is_full(),
+            // A log without copies lacks no room.
+            is_disk_full: self.disk.is_full() && holder.used() > 0,
             keeps: holder.room(),
             is_nearly_full: holder.is_nearly_full(),
         })

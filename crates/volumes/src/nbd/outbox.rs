@@ -377,16 +377,24 @@ mod tests {
         }
     }
 
-    /// Adds a large reply, has `write` send it, and hangs up in the middle, after another thread has added replies.
+    /// More than a socket holds before it is read, and less than [`LARGE`].
+    const BEGUN: usize = 1 << 20;
+
+    /// Adds a large reply, calls `begin`, has `write` send the reply in another thread, and hangs up in the middle, after
+    /// more replies were added.
     #[track_caller]
-    fn hang_up_while(write: impl Fn(&Outbox, BorrowedFd<'_>, &Released) + Sync) {
+    fn hang_up_while(
+        begin: impl FnOnce(&Outbox, BorrowedFd<'_>, &Released),
+        write: impl Fn(&Outbox, BorrowedFd<'_>, &Released) + Sync,
+    ) {
         let (outbox, released) = (Outbox::default(), Released::default());
         let (server, mut client) = UnixStream::pair().unwrap();
         outbox.add(0, |to| to.zeros(LARGE));
+        begin(&outbox, server.as_fd(), &released);
         thread::scope(|scope| {
             scope.spawn(|| write(&outbox, server.as_fd(), &released));
-            // The first bytes are here, so the other thread writes.
-            client.read_exact(&mut [0; 4096]).unwrap();
+            // So much has come that the other thread writes.
+            client.read_exact(&mut vec![0; BEGUN]).unwrap();
             for _ in 0..3 {
                 outbox.add(0, |to| to.head(b"small"));
                 assert_eq!(outbox.send(server.as_fd(), Full::Leave, |load| released.add(load)), Sent::Yes);
@@ -402,15 +410,18 @@ mod tests {
 
     #[test]
     fn the_thread_that_writes_releases_what_others_added_before_the_connection_broke() {
-        hang_up_while(|outbox, socket, released| {
+        let begin = |_: &Outbox, _: BorrowedFd<'_>, _: &Released| {};
+        hang_up_while(begin, |outbox, socket, released| {
             assert_eq!(outbox.send(socket, Full::Wait, |load| released.add(load)), Sent::Broken);
         });
     }
 
     #[test]
     fn the_attendant_releases_what_others_added_before_the_connection_broke() {
-        hang_up_while(|outbox, socket, released| {
+        let begin = |outbox: &Outbox, socket: BorrowedFd<'_>, released: &Released| {
             assert_eq!(outbox.send(socket, Full::Leave, |load| released.add(load)), Sent::NeedsAttendant);
+        };
+        hang_up_while(begin, |outbox, socket, released| {
             assert_eq!(outbox.attend(socket, |load| released.add(load)), Sent::Broken);
         });
     }

@@ -32,7 +32,7 @@ struct Rig {
     /// Where they are reached.
     homes: String,
     home: Arc<FarHome>,
-    holder: HolderServer,
+    holder: Option<HolderServer>,
 }
 
 impl Rig {
@@ -61,21 +61,26 @@ impl Rig {
             ..Registered::new(SIZE, 2, lease)
         };
         registry.create(VOLUME, entry);
-        Self { folder, runtime, registry, _homes: homes, homes: address, home, holder }
+        Self { folder, runtime, registry, _homes: homes, homes: address, home, holder: Some(holder) }
+    }
+
+    fn holder(&self) -> &HolderServer {
+        self.holder.as_ref().unwrap()
     }
 
     /// Stops the holder, and starts it with the directory of this name in the place of its own.
     fn put_back_copies(&mut self, older: &str) {
-        self.holder.stop();
+        // Its threads write files until it is dropped.
+        self.holder.take().unwrap().stop();
         let [dir, older] = ["copies", older].map(|name| self.folder.join(name));
         std::fs::remove_dir_all(&dir).unwrap();
         std::fs::rename(older, dir).unwrap();
-        self.holder = start_holder(&self.folder, &self.registry, &self.runtime);
+        self.holder = Some(start_holder(&self.folder, &self.registry, &self.runtime));
     }
 
     /// The owner's heartbeat: the holder has acknowledged these writes.
     fn acknowledge(&self, through: u64) {
-        let (partition, epoch) = (self.holder.partition(), Epoch(1));
+        let (partition, epoch) = (self.holder().partition(), Epoch(1));
         let View { revision, mut entry } = self.registry.view(VOLUME).unwrap();
         entry.acknowledged = vec![Acknowledged { partition, epoch, from: Sequence(1), through: Sequence(through) }];
         self.registry.change(VOLUME, Change { expects: revision, entry }).unwrap();
@@ -86,7 +91,7 @@ impl Rig {
         let heard = Arc::new(Counts::default());
         let listener: Arc<dyn Listener> = heard.clone();
         let weak: Weak<dyn Listener> = Arc::downgrade(&listener);
-        let link = Link::open(self.holder.partition(), self.holder.address().to_string(), &self.runtime, weak);
+        let link = Link::open(self.holder().partition(), self.holder().address().to_string(), &self.runtime, weak);
         let revision = self.registry.view(VOLUME).unwrap().revision;
         heard.wait_until(&link, |news| matches!(news, News::Up));
         let open = Open { volume: VOLUME, epoch: Epoch(1), revision, home: Stamp::begin(Epoch(1)) };
@@ -269,7 +274,7 @@ fn an_owner_that_lives_keeps_its_volume() {
 fn copies_that_cannot_be_had_are_waited_for_unless_they_are_given_up() {
     let rig = Rig::new();
     rig.leave_copies(&[(1, 0, data(1, 4))]);
-    rig.holder.stop();
+    rig.holder().stop();
     let stop = AtomicBool::new(false);
     let mut words = Vec::new();
     // It waits, until it is told not to.
@@ -281,7 +286,7 @@ fn copies_that_cannot_be_had_are_waited_for_unless_they_are_given_up() {
     let Some(TakeOverWord::Missing { lists: missing, has_own_log: false, .. }) = words.last() else {
         panic!("{words:?}")
     };
-    assert!(missing[0].contains(&format!("{:016x}", rig.holder.partition().0)), "{missing:?}");
+    assert!(missing[0].contains(&format!("{:016x}", rig.holder().partition().0)), "{missing:?}");
     // The host that began goes on where it was, and need not wait for itself.
     let settings = TakeOverSettings { accepts_loss: true, ..rig.settings(2) };
     let view = take(&settings, &mut Vec::new()).unwrap();
@@ -320,7 +325,7 @@ fn loss_by_an_older_directory_can_be_accepted_and_is_recorded() {
     rig.put_back_copies("older");
     let settings = TakeOverSettings { accepts_loss: true, ..rig.settings(2) };
     let entry = take(&settings, &mut Vec::new()).unwrap().entry;
-    let accepted = AcceptedLoss { epoch: Epoch(2), lists: vec![rig.holder.partition()] };
+    let accepted = AcceptedLoss { epoch: Epoch(2), lists: vec![rig.holder().partition()] };
     assert_eq!((entry.accepted_loss, entry.acknowledged, rig.block(0)), (Some(accepted), vec![], 1));
 }
 
@@ -330,7 +335,7 @@ fn a_holder_brings_home_by_itself_what_a_silent_host_has_left() {
     rig.leave_copies(&[(1, 0, data(1, 4)), (2, 1, data(2, 1))]);
     let words = Arc::new(Mutex::new(Vec::new()));
     let heard = words.clone();
-    rig.holder.rescue(rig.rescue(), move |volume, word| heard.lock().unwrap().push((volume, word))).unwrap();
+    rig.holder().rescue(rig.rescue(), move |volume, word| heard.lock().unwrap().push((volume, word))).unwrap();
     let begun = Instant::now();
     while rig.registry.view(VOLUME).unwrap().entry.owner.is_some() {
         assert!(begun.elapsed() < LONG, "{words:?}");
@@ -340,11 +345,11 @@ fn a_holder_brings_home_by_itself_what_a_silent_host_has_left() {
     assert_eq!((entry.epoch, entry.is_taking, entry.holders), (Epoch(2), false, vec![]));
     assert_eq!([0, 1, 2].map(|block| rig.block(block)), [1, 2, 1]);
     // The copies are of no use any more.
-    while rig.holder.status().used > 0 {
-        assert!(begun.elapsed() < LONG, "{:?}", rig.holder.status());
+    while rig.holder().status().used > 0 {
+        assert!(begun.elapsed() < LONG, "{:?}", rig.holder().status());
         thread::sleep(Duration::from_millis(10));
     }
-    rig.holder.stop();
+    rig.holder().stop();
     let words: Vec<_> = words.lock().unwrap().iter().map(|(_, word)| word.clone()).collect();
     assert_eq!(words, [RescueWord::On(TakeOverWord::Claimed(Epoch(2))), RescueWord::Home]);
 }
@@ -356,7 +361,7 @@ fn a_holder_lets_a_host_alone_that_lives() {
     rig.leave_copies(&[(1, 0, data(1, 1))]);
     let words = Arc::new(Mutex::new(Vec::new()));
     let heard = words.clone();
-    rig.holder.rescue(rig.rescue(), move |_, word| heard.lock().unwrap().push(word)).unwrap();
+    rig.holder().rescue(rig.rescue(), move |_, word| heard.lock().unwrap().push(word)).unwrap();
     for _ in 0..36 {
         let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
         let entry = Registered { pulse: entry.pulse + 1, ..entry };
@@ -364,7 +369,7 @@ fn a_holder_lets_a_host_alone_that_lives() {
         thread::sleep(LEASE / 6);
     }
     assert_eq!(rig.registry.view(VOLUME).unwrap().entry.owner, Some(OLD));
-    rig.holder.stop();
+    rig.holder().stop();
     assert_eq!(*words.lock().unwrap(), []);
 }
 
@@ -408,11 +413,11 @@ fn the_next_holder_brings_home_what_the_first_one_does_not() {
     rig.leave_copies(&[(1, 0, data(5, 2))]);
     let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
     // The first one is gone. Of three copies the host had one, so one list is enough.
-    let holders = vec![PartitionId(99), rig.holder.partition()];
+    let holders = vec![PartitionId(99), rig.holder().partition()];
     rig.registry
         .change(VOLUME, Change { expects: revision, entry: Registered { holders, copies: 3, ..entry } })
         .unwrap();
-    rig.holder.rescue(rig.rescue(), |_, _| {}).unwrap();
+    rig.holder().rescue(rig.rescue(), |_, _| {}).unwrap();
     let begun = Instant::now();
     while rig.registry.view(VOLUME).unwrap().entry.owner.is_some() {
         assert!(begun.elapsed() < LONG, "it waits for the first one for ever");
@@ -452,13 +457,13 @@ fn what_the_own_log_has_lost_comes_from_a_holder_and_its_owner_is_not_waited_for
 fn an_own_log_is_gone_on_with_alone_if_that_is_accepted_and_the_registry_says_so() {
     let rig = Rig::new();
     rig.leave_copies(&[(1, 0, data(7, 1)), (1, 0, data(8, 1))]);
-    rig.holder.stop();
+    rig.holder().stop();
     let earlier = Earlier { hosts: vec![OLD], are_dead: true };
     let settings = TakeOverSettings { earlier, accepts_own_log: true, ..rig.settings(2) };
     let mut words = Vec::new();
     let taken = take_over(&settings, Some(&Cut), &|| false, &mut |word| words.push(word)).unwrap();
     let has_said = |word: &TakeOverWord| matches!(word, TakeOverWord::Missing { has_own_log: true, .. });
     assert!(words.iter().any(has_said), "{words:?}");
-    let accepted = AcceptedLoss { epoch: Epoch(2), lists: vec![rig.holder.partition()] };
+    let accepted = AcceptedLoss { epoch: Epoch(2), lists: vec![rig.holder().partition()] };
     assert_eq!((taken.view.entry.accepted_loss, rig.block(0)), (Some(accepted), 7));
 }
