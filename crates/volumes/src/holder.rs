@@ -336,8 +336,7 @@ impl HostedHolder {
             room: self.room,
             file_bytes: self.disk.bytes(),
             disk_free: disk_free(&self.dir),
-            // A log without copies lacks no room.
-            is_disk_full: self.disk.is_full() && holder.used() > 0,
+            is_disk_full: self.disk.is_full(),
             keeps: holder.room(),
             is_nearly_full: holder.is_nearly_full(),
         })

@@ -327,10 +327,6 @@ impl Shared {
             } else if retry_at.is_none() {
                 retry_at = Some(Instant::now() + pause.grow());
             }
-            // A full disk is examined again and again: copies leave, and other files may.
-            if self.is_full.load(Relaxed) {
-                grow_at = grow_at.or_else(|| Some(Instant::now() + GROW_AGAIN));
-            }
             let due = retry_at.into_iter().chain(grow_at).min();
             let received = match due {
                 Some(due) => work.recv_timeout(due.saturating_duration_since(Instant::now())),
@@ -393,14 +389,10 @@ impl Shared {
     fn grow(&self) -> Result<bool, FileError> {
         loop {
             let (may_grow, has_room) = self.fit();
-            if self.has_plenty() {
-                self.has_disk_full(false);
-                return Ok(true);
-            }
             let plan = || self.log.plan_segment_for(self.free_wanted.load(Relaxed));
             let Some(name) = may_grow.then(plan).flatten() else {
-                // The log has room, though the next copies may take that again.
-                let is_full = self.is_full.load(Relaxed) && !has_room;
+                // The log has room, so a full disk does no harm, unless the next copies take that room again.
+                let is_full = self.is_full.load(Relaxed) && !has_room && !self.has_plenty();
                 self.has_disk_full(is_full);
                 return Ok(!is_full);
             };
