@@ -97,7 +97,7 @@ pub enum How {
 /// Keeps the directory locked until it is dropped.
 pub type Lock = Box<dyn fmt::Debug + Send + Sync>;
 
-/// What a lock excludes, and what becomes of the locked file.
+/// The others that a lock excludes, and its effect on the locked file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locking {
     /// Excludes all others. The file is made if it is missing, and records this process ([`lock_holder`](crate::lock_holder)).
