@@ -25,8 +25,8 @@ export default {
     test('shorter', 'Also where it is shorter', [['CDN-Cache-Control', short], ['Cache-Control', long]], 'not_cached'),
     test('no-store', 'It may forbid storing', [['CDN-Cache-Control', 'no-store'], ['Cache-Control', long]], 'not_cached'),
     test('expires', 'It goes before Expires', [['CDN-Cache-Control', short], ['Expires', 3600], ['Date', 0]], 'not_cached'),
-    test('malformed', 'A malformed one is ignored', [['CDN-Cache-Control', 'max-age='], ['Cache-Control', short]], 'not_cached'),
-    test('malformed-long', 'A malformed one is ignored', [['CDN-Cache-Control', 'max-age='], ['Cache-Control', long]], 'cached', optimal),
+    test('malformed', 'A response with a malformed one is not stored', [['CDN-Cache-Control', 'max-age='], ['Cache-Control', short]], 'not_cached'),
+    test('malformed-long', 'A response with a malformed one is not stored', [['CDN-Cache-Control', 'max-age='], ['Cache-Control', long]], 'not_cached'),
     test('own', "The cache's own goes first", [['Thorp-Cache-Control', long], ['CDN-Cache-Control', short]], 'cached', optimal)
   ]
 }
