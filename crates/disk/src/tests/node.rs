@@ -6,6 +6,7 @@ use crate::real::RealDisk;
 use bytes::Bytes;
 use node::Disk;
 use protocol::Lineage;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -93,6 +94,8 @@ pub(crate) type Page = (PageId, Option<(Version, Bytes)>);
 pub(crate) struct Node {
     disk: RealDisk,
     events: Receiver<Result<DiskDone, String>>,
+    /// The reason for which the disk has stopped.
+    stopped: OnceCell<String>,
 }
 
 impl Node {
@@ -130,7 +133,7 @@ impl Node {
         let failures = events.clone();
         disk.on_done(Box::new(move |done| drop(events.send(Ok(done)))));
         disk.on_failed(Box::new(move |text| drop(failures.send(Err(text.to_owned())))));
-        let node = Self { disk, events: heard };
+        let node = Self { disk, events: heard, stopped: OnceCell::new() };
         let pages: Vec<PageId> = promises.home.keys().copied().collect();
         // A page that is damaged is refused by name, which is what was promised of it.
         for (page, found) in node.read_each(pages).unwrap_or_default().into_iter().flatten() {
@@ -183,6 +186,10 @@ impl Node {
     }
 
     fn wait<T>(&self, mut want: impl FnMut(DiskDone) -> Option<T>) -> Result<T, Stopped> {
+        // The disk reports its failure once.
+        if let Some(why) = self.stopped.get() {
+            return Err(Stopped(why.clone()));
+        }
         loop {
             match self.events.recv().expect("the disk is there") {
                 Ok(done) => {
@@ -190,7 +197,7 @@ impl Node {
                         return Ok(found);
                     }
                 }
-                Err(why) => return Err(Stopped(why)),
+                Err(why) => return Err(Stopped(self.stopped.get_or_init(|| why).clone())),
             }
         }
     }
