@@ -30,6 +30,7 @@ impl Lan {
         };
         let mut options = ServerOptions::new(apart.store.clone(), place.dir.join("apart"));
         options.listen = apart.listen;
+        options.arguments = vec!["--insecure".to_owned()];
         Ok(Self::Lab(Lab::start_with(&options)?))
     }
 
