@@ -136,10 +136,10 @@ impl<R: Records> Log<R> {
     /// it is worth a flush, which writes a mark if nothing is queued, for the thread that waits for room may have
     /// nothing to append.
     pub fn free_before(&self, position: u64) -> bool {
-        let frees = self.ring().is_unneeded(position);
-        let mut queue = self.queue();
-        queue.needed = queue.needed.max(position);
-        queue.mark |= frees;
+        self.free_with_next(position);
+        let needed = self.queue().needed;
+        let frees = self.ring().is_unneeded(needed);
+        self.queue().mark |= frees;
         frees
     }
 

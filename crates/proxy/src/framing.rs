@@ -40,10 +40,14 @@ pub(crate) fn frame_request(fields: &mut HeaderMap, method: &Method, upload: &Up
     }
 }
 
+/// The codings that a recipient has to undo (RFC 9112, section 7): without its name, nobody could read what has one.
+const UNDONE: [&str; 6] = ["chunked", "compress", "x-compress", "deflate", "gzip", "x-gzip"];
+
 /// Checks the framing of an origin's response, and leaves at most one length, which is that of its body.
 pub(crate) fn check_response(fields: &mut HeaderMap) -> Result<(), Refusal> {
-    // A proxy that has not asked for another coding gets none, and could not pass it on.
-    if !is_chunked_at_most(fields) {
+    // A proxy that has not asked for a coding gets none, and could not pass it on. Old servers say `identity`; such a
+    // body lasts until the connection ends (RFC 9112, section 6.3).
+    if !is_chunked_at_most(fields) && codings(fields).any(is_undone) {
         return Err(Refusal::OriginProtocol);
     }
     // The coding is what the body was read by (RFC 9112, section 6.3).
@@ -57,6 +61,17 @@ pub(crate) fn check_response(fields: &mut HeaderMap) -> Result<(), Refusal> {
     let length = length.ok_or(Refusal::OriginProtocol)?;
     fields.insert(CONTENT_LENGTH, length.into());
     Ok(())
+}
+
+fn codings(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lists = fields.get_all(TRANSFER_ENCODING).iter();
+    lists.flat_map(|list| list.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// Whether a coding, which may have parameters, is one that has to be undone.
+fn is_undone(coding: &[u8]) -> bool {
+    let name = coding.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    UNDONE.iter().any(|undone| name.eq_ignore_ascii_case(undone.as_bytes()))
 }
 
 fn is_chunked_at_most(fields: &HeaderMap) -> bool {
@@ -116,6 +131,9 @@ mod tests {
         assert_eq!(left(&[(CONTENT_LENGTH, "5, 6")]), Err(Refusal::OriginProtocol));
         assert_eq!(left(&[(CONTENT_LENGTH, "x")]), Err(Refusal::OriginProtocol));
         assert_eq!(left(&[(TRANSFER_ENCODING, "gzip")]), Err(Refusal::OriginProtocol));
-        assert_eq!(left(&[(TRANSFER_ENCODING, "gzip, chunked")]), Err(Refusal::OriginProtocol));
+        for codings in ["gzip, chunked", "identity, chunked", "identity, X-GZIP;q=1"] {
+            assert_eq!(left(&[(TRANSFER_ENCODING, codings)]), Err(Refusal::OriginProtocol), "{codings}");
+        }
+        assert_eq!(left(&[(TRANSFER_ENCODING, "identity"), (CONTENT_LENGTH, "3")]), Ok(None));
     }
 }

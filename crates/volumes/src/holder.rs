@@ -126,7 +126,7 @@ pub struct HolderStatus {
     pub file_bytes: u64,
     /// The bytes that are free on its disk, if that says so.
     pub disk_free: Option<u64>,
-    /// Whether its files lack room for copies, and its disk has none for more of them.
+    /// Whether its disk has no room for more files, and copies take a part of those that it has.
     pub is_disk_full: bool,
     /// The bytes of copies that it can keep: half of its room, or of what its disk has for it.
     pub keeps: u64,
@@ -336,7 +336,8 @@ impl HostedHolder {
             room: self.room,
             file_bytes: self.disk.bytes(),
             disk_free: disk_free(&self.dir),
-            is_disk_full: self.disk.is_full(),
+            // A log that keeps hardly anything has all the room that its files can give, though it would like more.
+            is_disk_full: self.disk.is_full() && holder.used() > holder.room() / 16,
             keeps: holder.room(),
             is_nearly_full: holder.is_nearly_full(),
         })

@@ -119,7 +119,9 @@ impl DiskWords<'_> {
         self.is_full = status.is_disk_full;
         let dir = self.dir.display();
         if !self.is_full {
-            return say(&format!("the disk of {dir} has room again"));
+            let free =
+                status.disk_free.map_or(String::new(), |free| format!(": the disk of {dir} has {free} bytes free"));
+            return say(&format!("this holder has room again{free}"));
         }
         say(&format!(
             "the disk of {dir} is full: this holder has {} of the {} bytes of --room, and takes no more copies than fit in them; \

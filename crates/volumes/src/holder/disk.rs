@@ -399,6 +399,8 @@ impl Shared {
             let made = if has_room { self.log.make_segment(&name)? } else { Made::NoRoom };
             if made != Made::Yes {
                 self.has_disk_full(made == Made::NoRoom);
+                // What is not needed would be freed by the next flush, which an idle log does not have.
+                self.free(0);
                 return Ok(false);
             }
             self.has_disk_full(false);

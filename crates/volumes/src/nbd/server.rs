@@ -183,14 +183,10 @@ impl Acceptor {
         let it = self.clone();
         let begin = move || match it.shake_hands(number, presence.as_fd()) {
             Ok((session, received)) => Connection::serve(it.shared, number, presence, session, received),
-            Err(why) => {
-                let was_there = it.shared.forget(number);
-                it.shared.counters.ended(if was_there { why } else { Ended::Displaced });
-            }
+            Err(why) => it.shared.turn_away(number, why),
         };
         if thread::Builder::new().name("nbd".to_owned()).spawn(begin).is_err() {
-            counters.ended(Ended::NoThread);
-            self.shared.forget(number);
+            self.shared.turn_away(number, Ended::NoThread);
         }
     }
 

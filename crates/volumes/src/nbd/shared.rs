@@ -49,6 +49,11 @@ impl Connections {
     fn count(&self) -> usize {
         self.shaking.len() + self.open.len()
     }
+
+    /// Returns whether it was there still.
+    fn remove(&mut self, number: u64) -> bool {
+        self.shaking.remove(&number).or_else(|| self.open.remove(&number)).is_some()
+    }
 }
 
 impl Shared {
@@ -112,13 +117,20 @@ impl Shared {
         gone.iter().all(|presence| presence.settle(until))
     }
 
-    /// Forgets a connection. Returns whether it was there still.
-    pub(super) fn forget(&self, number: u64) -> bool {
+    /// Forgets a connection that did not come to serve, and counts the reason.
+    pub(super) fn turn_away(&self, number: u64, why: Ended) {
         let mut connections = self.lock();
-        let was_there = connections.shaking.remove(&number).or_else(|| connections.open.remove(&number)).is_some();
+        let was_there = connections.remove(number);
+        // Under the lock: whoever finds the connection gone finds it counted.
+        self.counters.ended(if was_there { why } else { Ended::Displaced });
         drop(connections);
         self.gone.notify_all();
-        was_there
+    }
+
+    /// Forgets a connection that has served. Its end has been counted.
+    pub(super) fn forget(&self, number: u64) {
+        self.lock().remove(number);
+        self.gone.notify_all();
     }
 
     pub(super) fn connections(&self) -> usize {
