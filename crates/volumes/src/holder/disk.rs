@@ -399,7 +399,7 @@ impl Shared {
             let made = if has_room { self.log.make_segment(&name)? } else { Made::NoRoom };
             if made != Made::Yes {
                 self.has_disk_full(made == Made::NoRoom);
-                // What is not needed would be freed by the next flush, which an idle log does not have.
+                // The next flush would free the entries that nobody needs, and an idle log has none.
                 self.free(0);
                 return Ok(false);
             }
