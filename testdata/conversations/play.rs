@@ -40,7 +40,7 @@ pub(crate) fn play(script: &str, mut player: impl Player) -> String {
 
 /// Plays the scripts whose names begin with `prefix`, each with a role of its own.
 pub(crate) fn play_all<P: Player>(prefix: &str, begin: impl Fn() -> P) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/conversations");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../testdata/conversations");
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let mut scripts: Vec<_> =
         files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix)).collect();

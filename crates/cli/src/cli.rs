@@ -1,7 +1,9 @@
-//! The command line, as clap reads it; the commands' options by what they are for. `docs/cli.md` is generated from here.
+//! The command line, as clap reads it; the commands' options by what they are for. `docs/cli.md` is generated from
+//! here.
 
 mod condition;
 mod store;
+#[cfg(feature = "lab")]
 mod trials;
 mod volume;
 mod web;
@@ -15,9 +17,10 @@ pub(crate) use store::{
     DanglingArg, DoctorArgs, DumpArgs, FindArgs, GetArgs, GroupArgs, LoadArgs, LsArgs, PutArgs, RmArgs, ScanArgs,
     ServeArgs, SpacesArgs, StatusArgs, StoreArgs,
 };
+#[cfg(feature = "lab")]
 pub(crate) use trials::{
     BenchArgs, BenchCase, BenchRival, DemoArgs, DemoScene, DemoVolumeArgs, DemoWebArgs, ExperimentArgs, MemberArgs,
-    NewcomerArgs, Paper, TortureArgs,
+    NewcomerArgs, Paper, ShopArgs, TortureArgs,
 };
 pub(crate) use volume::{
     HolderArgs, VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumeCreateArgs, VolumeDegraded,
@@ -26,8 +29,8 @@ pub(crate) use volume::{
     VolumeStatusArgs,
 };
 pub(crate) use web::{
-    BrowserCache, HomeArgs, InvalidateArgs, LogArgs, LogFormat, PolicyArgs, ProxyArgs, ShopArgs, Source, VerifyArgs,
-    WatchArgs, WatchTask, WhoArgs, WhyArgs,
+    BrowserCache, HomeArgs, InvalidateArgs, LogArgs, LogFormat, PolicyArgs, ProxyArgs, Source, VerifyArgs, WatchArgs,
+    WatchTask, WhoArgs, WhyArgs,
 };
 
 /// Where a store listens when nobody says otherwise.
@@ -77,34 +80,34 @@ pub(crate) enum Command {
     /// Runs the redirector of a group: clients near each other that share what they have fetched. Until SIGTERM or
     /// Ctrl-C.
     Group(GroupArgs),
-    /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111, and
-    /// of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
+    /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111,
+    /// and of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
     Proxy(Box<ProxyArgs>),
-    /// Runs a home that proxies share: it keeps the version of each stored response, which those of this machine read in
-    /// memory that they have together, and which those of others ask for. Without --hub it has the hub, too. Until SIGTERM
-    /// or Ctrl-C.
+    /// Runs a home that proxies share: it keeps the version of each stored response. Proxies on this machine read it in
+    /// shared memory, others by messages. Without --hub it has the hub, too. Until SIGTERM or Ctrl-C.
     Home(HomeArgs),
-    /// Tells servers that keep a cache of their own, such as nginx, or PHP with files, whether they may use what they have:
-    /// they ask at a socket, by HTTP, at every request. Until SIGTERM or Ctrl-C.
+    /// Tells servers that keep a cache of their own, such as nginx, or PHP with files, whether they may use what they
+    /// have: they ask at a socket, by HTTP, at every request. Until SIGTERM or Ctrl-C.
     Verify(VerifyArgs),
     /// Watches a PostgreSQL database, or a store: every committed change of a row or an object, by whatever program,
-    /// invalidates what depends on it before it is visible. With --setup, --check, --remove or --renew-slot it prepares the
-    /// database. Until SIGTERM or Ctrl-C.
+    /// invalidates what depends on it before it is visible. With --setup, --check, --remove or --renew-slot it prepares
+    /// the database. Until SIGTERM or Ctrl-C.
     Watch(Box<WatchArgs>),
-    /// Runs an auction shop on a PostgreSQL database: a web application to try a proxy and a watcher with. With --setup it
-    /// fills an empty database. Until SIGTERM or Ctrl-C.
+    /// Runs an auction shop on a PostgreSQL database: a web application to try a proxy and a watcher with. With --setup
+    /// it fills an empty database. Until SIGTERM or Ctrl-C.
+    #[cfg(feature = "lab")]
     Shop(Box<ShopArgs>),
-    /// Makes and attaches volumes: disks that NBD clients use, whose writes go to a local cache and from there, in the order
-    /// of their flushes, to the file or device where they live.
+    /// Makes and attaches volumes: disks that NBD clients use, whose writes go to a local cache and from there, in the
+    /// order of their flushes, to the file or device where they live.
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Gives room on a disk of this host to volumes that are attached elsewhere: it keeps copies of what is not home of them
-    /// yet, until SIGTERM or Ctrl-C.
+    /// Gives room on a disk of this host to volumes that are attached elsewhere: it keeps copies of what is not written
+    /// back of them yet, until SIGTERM or Ctrl-C.
     Holder(HolderArgs),
     /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
     Invalidate(InvalidateArgs),
-    /// Explains how a proxy answers a URL: what it has stored, what that depends on, and what was decided when the application
-    /// was last asked.
+    /// Explains how a proxy answers a URL: what it has stored, what that depends on, and what was decided when the
+    /// application was last asked.
     Why(WhyArgs),
     /// Lists the stored responses of a proxy that depend on something.
     Who(WhoArgs),
@@ -125,31 +128,38 @@ pub(crate) enum Command {
     Find(FindArgs),
     /// Prints the documents under a path, in order of their paths.
     Scan(ScanArgs),
-    /// Loads JSON lines, or a design (IFC, STEP; plain or zipped), from a file or a pipe. A file's load can be interrupted
-    /// and called again.
+    /// Loads JSON lines, or a design (IFC, STEP; plain or zipped), from a file or a pipe. A file's load can be
+    /// interrupted and called again.
     Load(LoadArgs),
     /// Prints all of a collection or design as it is at one moment, so that `load` of it gives the same data again.
     Dump(DumpArgs),
     /// Measures, each figure beside one of the machine itself. One JSON line per case.
+    #[cfg(feature = "lab")]
     Bench(BenchArgs),
     /// Repeats the experiments of a paper: the paper's figures, its model's, ours.
+    #[cfg(feature = "lab")]
     Experiment(ExperimentArgs),
     /// Kills a store again and again while clients commit, redirectors and members of groups too if there are any, and
-    /// checks that nothing acknowledged is lost and that nobody has seen anything stale.
+    /// checks that nothing acknowledged is lost and that no client read stale data.
+    #[cfg(feature = "lab")]
     Torture(TortureArgs),
     /// Checks every checksum and structure of a closed store, and says what can be done.
     Doctor(DoctorArgs),
-    /// Shows all of it: a store, clients on a slow link, the same in groups; a member stopped, a redirector and the store
-    /// killed on the way; everything checked.
+    /// Shows all of it: a store, clients on a slow link, the same in groups; a member stopped, a redirector and the
+    /// store killed on the way; everything checked.
+    #[cfg(feature = "lab")]
     Demo(DemoArgs),
     /// A client of `demo` or `torture` in a process of its own, which does what it is told on standard input.
     #[command(hide = true)]
+    #[cfg(feature = "lab")]
     Member(MemberArgs),
     /// A new client of `bench first` in a process of its own.
     #[command(hide = true)]
+    #[cfg(feature = "lab")]
     Newcomer(NewcomerArgs),
     /// A pair of busy threads of `experiment activecache` in a process of its own.
     #[command(hide = true)]
+    #[cfg(feature = "lab")]
     Strain,
     /// Prints a script that completes this program's commands and options in a shell.
     Completions(CompletionsArgs),
@@ -175,9 +185,10 @@ impl Command {
             | Self::Proxy(_)
             | Self::Home(_)
             | Self::Verify(_)
-            | Self::Shop(_)
             | Self::Holder(_)
             | Self::Volume(VolumeCommand::Attach(_)) => true,
+            #[cfg(feature = "lab")]
+            Self::Shop(_) => true,
             Self::Watch(watch) => watch.task().is_none(),
             _ => false,
         }
@@ -192,8 +203,8 @@ pub(crate) struct StoreTarget {
     #[arg(long, value_name = "ADDR", conflicts_with = "dir")]
     pub(crate) server: Option<String>,
     /// A store's directory, opened inside this command instead. Without it THORP_DIR of the environment. Made by `put`
-    /// and `load` where there is none, but not the directories above it; other commands expect a store there. A directory
-    /// that cannot be written is only read: its log is recovered in memory.
+    /// and `load` where there is none, but not the directories above it; other commands expect a store there. A
+    /// directory that cannot be written is only read: its log is recovered in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -1,11 +1,14 @@
 //! The commands, one file each.
 
+#[cfg(feature = "lab")]
 mod bench;
 mod completions;
+#[cfg(feature = "lab")]
 mod demo;
 mod design;
 mod doctor;
 mod documents;
+#[cfg(feature = "lab")]
 mod experiment;
 mod find;
 mod group;
@@ -15,19 +18,23 @@ mod invalidate;
 mod listing;
 mod load;
 mod markdown;
+#[cfg(feature = "lab")]
 mod member;
 mod proxy;
 mod removal;
 mod serve;
+#[cfg(feature = "lab")]
 mod shop;
 mod spaces;
 mod status;
+#[cfg(feature = "lab")]
 mod torture;
 mod verify;
 mod volume;
 mod watch;
 mod why;
 
+#[cfg(feature = "lab")]
 pub(crate) use design::load_file;
 
 use crate::Result;
@@ -49,6 +56,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Verify(args) => verify::run(&args, output),
         Command::Volume(command) => volume::run(&command, output),
         Command::Watch(args) => watch::run(&args, output),
+        #[cfg(feature = "lab")]
         Command::Shop(args) => shop::run(&args, output),
         Command::Invalidate(args) => invalidate::run(&args, output),
         Command::Why(args) => why::why(&args, output),
@@ -63,13 +71,20 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Scan(args) => documents::scan(&args, output),
         Command::Load(args) => load::load(&args, output),
         Command::Dump(args) => load::dump(&args, output),
+        #[cfg(feature = "lab")]
         Command::Bench(args) => bench::run(&args, output),
+        #[cfg(feature = "lab")]
         Command::Experiment(args) => experiment::run(&args, output),
+        #[cfg(feature = "lab")]
         Command::Torture(args) => torture::run(&args, output),
         Command::Doctor(args) => doctor::run(&args, output),
+        #[cfg(feature = "lab")]
         Command::Demo(args) => demo::run(&args, output),
+        #[cfg(feature = "lab")]
         Command::Member(args) => member::run(&args),
+        #[cfg(feature = "lab")]
         Command::Newcomer(args) => bench::newcomer(&args),
+        #[cfg(feature = "lab")]
         Command::Strain => experiment::strain(output),
         Command::Completions(args) => completions::run(&args, output),
         Command::Markdown => markdown::run(output),

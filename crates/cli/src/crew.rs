@@ -129,19 +129,19 @@ impl Crew {
         self.wait_rest(members, within)
     }
 
-    /// Waits until members have done all that they were told to do.
+    /// Waits until members have done everything that they were told to do.
     pub(crate) fn wait_rest(&self, members: &[usize], within: Duration) -> Result {
         self.wait("finish", within, |state| members.iter().all(|&member| state.said[member].rests.is_some()))
     }
 
-    /// Waits until members have had so many more commits acknowledged, all in all.
+    /// Waits until members have had this many more commits acknowledged, all in all.
     pub(crate) fn wait_commits(&self, members: &[usize], more: u64, within: Duration) -> Result {
         let commits = |state: &State| members.iter().map(|&member| state.said[member].commits).sum::<u64>();
         let wanted = commits(&self.state()) + more;
         self.wait("commit", within, |state| commits(state) >= wanted)
     }
 
-    /// Waits for so long, or until a member has failed.
+    /// Waits for this long, or until a member has failed.
     pub(crate) fn wait_for(&self, time: Duration) -> Result {
         drop(self.heard.changed.wait_timeout_while(self.state(), time, |state| state.failed.is_none()));
         self.state().failed.take().map_or(Ok(()), |why| Err(why.into()))
@@ -162,7 +162,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Stops a member where it is, or lets it go on.
+    /// Stops a member where it is, or lets it continue.
     pub(crate) fn signal(&self, member: usize, signal: Signal) -> Result {
         self.members[member].signal(signal)
     }
@@ -224,7 +224,7 @@ impl Crew {
         took.iter().sum::<Duration>() / (took.len() as u32).max(1)
     }
 
-    /// Everything that anybody did. Of what was under way when its member was killed nobody knows how it ended.
+    /// Everything that anybody did. Of what was under way when its member was killed it is unknown how it ended.
     pub(crate) fn events(&self) -> Vec<Event> {
         let (mut events, state) = (Vec::new(), self.state());
         for said in &state.said {

@@ -12,7 +12,7 @@ const OWN: u64 = 32;
 /// A session has one, and for a moment another, when it begins and when it ends.
 const PER_SESSION: u64 = 2;
 
-/// Raises the limit of this process as far as it may. One that is not allowed to goes on with what it has.
+/// Raises the limit of this process as far as it may. One that is not allowed to continues with what it has.
 pub(crate) fn raise_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -45,7 +45,7 @@ pub(crate) fn home_sessions_max() -> Result<usize> {
     Ok((connections_max(PER_HOME_SESSION)? / 2).clamp(1, VOLUME_SESSIONS_MAX))
 }
 
-/// How many sessions a process may take that has so many other files open.
+/// How many sessions a process may take that has this many other files open.
 pub(crate) fn sessions_max(files: usize) -> Result<usize> {
     sessions_within(getrlimit(Resource::Nofile).current, files as u64)
 }

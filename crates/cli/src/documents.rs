@@ -10,10 +10,10 @@ pub(crate) use removal::remove_all;
 
 use crate::Result;
 use crate::error::usage;
+use designs::{DESIGNS, Design};
 use serde::de::IgnoredAny;
 use thorp::limits::OBJECT_BYTES_MAX;
 use thorp::{AsyncTx, EncodeKey, Error, KEY_BYTES_MAX, Map, Tx};
-use workloads::design::{DESIGNS, Design};
 
 /// The name of the map in the store.
 pub(crate) const ROOT: &str = "documents";

@@ -62,7 +62,7 @@ pub(crate) enum Ending {
 pub(crate) struct Event {
     /// When, in nanoseconds of the machine's monotonic clock: not after it began, not before it ended.
     pub(crate) at: u64,
-    /// The client that runs it: one that has no other running. After [`Ending::Unknown`] a client goes on under a new
+    /// The client that runs it: one that has no other running. After [`Ending::Unknown`] a client continues under a new
     /// number.
     pub(crate) process: u64,
     /// How it ended; `None` when it begins.

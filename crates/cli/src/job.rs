@@ -51,7 +51,7 @@ pub(crate) struct Work {
     pub(crate) keys: Range<u64>,
     /// The share of visits that append.
     pub(crate) writes: f64,
-    /// The seed of all that it draws: the same again for the same seed.
+    /// The seed of everything that it draws: the same again for the same seed.
     pub(crate) seed: u64,
     /// How long it pauses after each transaction, in milliseconds; nothing for one whose connection is never idle.
     pub(crate) pause_ms: Option<Range<u64>>,
@@ -125,7 +125,7 @@ pub(crate) trait Job {
     /// The next transaction's steps, reads not filled in yet.
     fn plan(&self, work: &Work, numbers: &mut Numbers, random: &mut Random) -> Vec<Step>;
 
-    /// Runs them as one transaction, with all else that belongs to it, and fills the reads in. Gives how many things
+    /// Runs them as one transaction, with all else that belongs to it, and fills the reads in. Returns how many things
     /// are not as the lists say: somebody's transaction shows half done.
     fn carry_out(&self, db: &Db, steps: &mut [Step], calls: &mut Calls) -> thorp::Result<u64>;
 }

@@ -1,5 +1,5 @@
-//! Where the processes of a torture or a measurement run: all on loopback, or in places that are really apart, which somebody else has
-//! made and describes in a file.
+//! Where the processes of a torture or a measurement run: all on loopback, or in places that are really apart, which
+//! somebody else has made and describes in a file.
 
 use crate::{Error, Result};
 use bench::{Program, lasting_address};
@@ -17,8 +17,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Of the ports in a place: those from which connections take their own ends are beyond.
 const FIRST_PORT: u16 = 20_000;
 
-/// The store's place, and those of the groups. Dropping it heals every line that was changed. The file that describes one
-/// is documented in `docs/lab.md`.
+/// The store's place, and those of the groups. Dropping it heals every line that was changed. The file that describes
+/// one is documented in `docs/lab.md`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lab {

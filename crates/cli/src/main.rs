@@ -1,14 +1,19 @@
 //! The program `thorp`: a store and its tools, on the command line.
 
 mod cli;
+#[cfg(feature = "lab")]
 mod cluster;
 mod commands;
+#[cfg(feature = "lab")]
 mod crew;
 mod descriptors;
 mod documents;
 mod error;
+#[cfg(feature = "lab")]
 mod history;
+#[cfg(feature = "lab")]
 mod job;
+#[cfg(feature = "lab")]
 mod lab;
 mod output;
 mod scratch;
@@ -71,8 +76,8 @@ fn say_usage(wrong: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(wrong.exit_code()).unwrap_or(1))
 }
 
-/// The page home's library panics on some damaged files. The disk catches that and gives an error, which is all that a
-/// user is to see of it.
+/// The page home's library panics on some damaged files. The disk catches that and gives an error, which is everything
+/// that a user should see of it.
 fn keep_expected_panics_quiet() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

@@ -2,6 +2,7 @@
 //! person is there to see it.
 
 use crate::{Error, Result};
+use attach::{CheckProgress, HomeCheck};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -11,7 +12,6 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stdout, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use volumes::{CheckProgress, HomeCheck};
 
 /// Standard output.
 pub(crate) struct Output {

@@ -31,8 +31,8 @@ impl Scratch {
             return Ok(Self { path, is_ours: false });
         }
         std::fs::create_dir_all(parent).map_err(|error| cannot_create(parent, &error))?;
-        // Others may write there, too, and are not to have made it: its name is none that they could know, and one that is
-        // there is refused.
+        // Others may write there, too, and are not to have made it: its name is none that they could know, and one that
+        // is there is refused.
         let (process, number) = (std::process::id(), RandomState::new().hash_one(what));
         let path = parent.join(format!("thorp-{what}-{process}-{number:016x}"));
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -40,8 +40,8 @@ impl Scratch {
         Ok(Self { path, is_ours: true })
     }
 
-    /// The same, with a way through it for processes of other users, to what is theirs below it: a server that refuses to
-    /// be root's. They still cannot list it.
+    /// The same, with a way through it for processes of other users, to what is theirs below it: a server that refuses
+    /// to be root's. They still cannot list it.
     pub(crate) fn with_way_through(named: Option<PathBuf>, parent: &Path, what: &str) -> Result<Self> {
         let scratch = Self::new(named, parent, what)?;
         if scratch.is_ours {
@@ -76,8 +76,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes a folder. A file that cannot be removed stays, and the command is over. Work that was left alone may be about
-/// to fail and may still make a file, so the removal is tried again.
+/// Removes a folder. A file that cannot be removed stays, and the command is over. Work that was left alone may be
+/// about to fail and may still make a file, so the removal is tried again.
 fn remove(path: &Path) {
     for _ in 0..TRIES {
         if std::fs::remove_dir_all(path).is_ok() || !path.exists() {

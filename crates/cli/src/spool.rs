@@ -1,5 +1,5 @@
 //! A file for values that are read in a transaction and shown when it has committed: until then it may have to be read
-//! anew. The file has no name, and no limit to its size.
+//! again. The file has no name, and no limit to its size.
 
 use crate::Result;
 use crate::output::cannot_write;

@@ -1,8 +1,8 @@
 //! The ways to end a process before it is done: one that runs until it is told to stop, and one that works in batches.
 
 use crate::Result;
+use machine::RoleId;
 use net::Host;
-use node::RoleId;
 use rustix::process::setsid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -45,8 +45,8 @@ pub(crate) fn end_on_signal(clean_up: impl FnOnce() + Send + 'static) -> Result 
     Ok(())
 }
 
-/// Makes SIGHUP harmless. The clients of a server have not closed a terminal, and a service manager that sends the signal
-/// wants settings to be read again. A command with something to read adds [`when_hung_up`].
+/// Makes SIGHUP harmless. The clients of a server have not closed a terminal, and a service manager that sends the
+/// signal wants settings to be read again. A command with something to read adds [`when_hung_up`].
 pub(crate) fn outlive_hang_up() -> Result {
     signal_hook::flag::register(SIGHUP, Arc::default())?;
     Ok(())
@@ -65,9 +65,10 @@ pub(crate) fn close_with_stdin(host: &Arc<Host>) {
     when_stdin_closes(move || close_host(&host));
 }
 
-/// Does this when the other end of our standard input has gone: this process ends with the program that started it. It has a session of
-/// its own from now on, as a service has. A terminal's signals are for that program, which ends this one in its own time; and a system
-/// that shares its processors among sessions (`sched_autogroup`) does not count the two as one.
+/// Does this when the other end of our standard input has gone: this process ends with the program that started it. It
+/// has a session of its own from now on, as a service has. A terminal's signals are for that program, which ends this
+/// one in its own time; and a system that shares its processors among sessions (`sched_autogroup`) does not count the
+/// two as one.
 pub(crate) fn when_stdin_closes(stop: impl FnOnce() + Send + 'static) {
     // The leader of a process group, which a shell has started by itself, stays where it is.
     let _ = setsid();
@@ -149,8 +150,8 @@ impl Interrupt {
         self.come.clone()
     }
 
-    /// Gives the outcome of a call, unless that takes longer than this when it has come: then the call is left alone, with its
-    /// thread, and whatever becomes of it.
+    /// Returns the outcome of a call, unless that takes longer than this when it has come: then the call is left alone,
+    /// with its thread, and whatever becomes of it.
     pub(crate) fn within<T: Send + 'static>(
         &self,
         time: Duration,

@@ -1,8 +1,9 @@
 //! `cargo xtask cache-tests`: http-tests/cache-tests against `thorp proxy`.
 //!
 //! The npm package is installed beside the build, at the version that `testdata/cache-tests/package.json` says. Its own
-//! runner ends with success whatever fails, so `testdata/cache-tests/run.mjs` runs the tests and writes down each result,
-//! and the results are judged here: every required and optional test passes, but for those that are known to fail.
+//! runner ends with success whatever fails, so `testdata/cache-tests/run.mjs` runs the tests and writes down each
+//! result, and the results are judged here: every required and optional test passes, but for those that are known to
+//! fail.
 
 use crate::{Result, output_of, root, run};
 use serde_json::Value;
@@ -11,8 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How many of the package's 165 required and 95 optional tests must pass, however many failures are known. The package's
-/// own results of other proxies have 141 and 60 at best.
+/// How many of the package's 165 required and 95 optional tests must pass, however many failures are known. The
+/// package's own results of other proxies have 141 and 60 at best.
 const REQUIRED_MIN: usize = 140;
 const OPTIONAL_MIN: usize = 80;
 
@@ -28,7 +29,8 @@ pub(crate) fn check(thorp: &Path) -> Result {
     };
     let known = known_failures()?;
     let mut results = Results::of_run(&folder, thorp, &[])?;
-    // Some tests look at how old a response is to the second. One that fails beside a hundred others has another chance.
+    // Some tests look at how old a response is to the second. One that fails beside a hundred others has another
+    // chance.
     let surprises = results.surprises(&known);
     if !surprises.is_empty() {
         println!("once more: {}", surprises.join(", "));

@@ -1,7 +1,7 @@
 //! `cargo xtask h2spec`: the conformance tests for HTTP/2 of h2spec, against `thorp proxy`.
 //!
-//! They are run twice, without TLS and over it, and judged by the report that they write: every case passes, but for those
-//! that are known to fail. The program is installed by Go, beside the build.
+//! They are run twice, without TLS and over it, and judged by the report that they write: every case passes, but for
+//! those that are known to fail. The program is installed by Go, beside the build.
 
 use crate::{Result, output_of, root};
 use serde_json::Value;
@@ -17,7 +17,7 @@ const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatibl
 /// The cases that must be in a report, at least: one with fewer is of a run that has broken off.
 const CASES_MIN: usize = 140;
 
-/// How often all cases are run before one is taken for a failure.
+/// How often all cases are run before one is considered a failure.
 const RUNS_MAX: usize = 3;
 
 /// Runs the tests against a program. They are skipped where they cannot be installed, but never in CI.

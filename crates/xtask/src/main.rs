@@ -87,8 +87,8 @@ fn success((): ()) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The root of the repository: two folders above this crate. Where cargo says it lies now comes before where it was built:
-/// several checkouts may share one target folder.
+/// The root of the repository: two folders above this crate. Where cargo says it lies now comes before where it was
+/// built: several checkouts may share one target folder.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     here.ancestors().nth(2).expect("crates/xtask lies two folders deep").to_path_buf()

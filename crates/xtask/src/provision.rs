@@ -107,7 +107,8 @@ fn install_fsx(tools: &Path) -> Result {
     run(cargo().args(["install", "fsx", "--version", "0.3.2", "--locked", "--debug", "--quiet", "--root"]).arg(tools))
 }
 
-/// Debian's kernel for machines in a cloud: 27 MB come, 15 MB stay. It is not installed, which would make it this machine's.
+/// Debian's kernel for machines in a cloud: 27 MB come, 15 MB stay. It is not installed, which would make it this
+/// machine's.
 fn install_kernel(tools: &Path) -> Result {
     let depends = output_of(Command::new("apt-cache").args(["depends", "linux-image-cloud-amd64"]))?;
     let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: "));

@@ -52,7 +52,7 @@ fn install(folder: &Path) -> Result<PathBuf> {
     let programs = environment.join("bin");
     let pins = source().join("requirements-test.txt");
     let wanted = fs::read_to_string(&pins).map_err(text)? + &output_of(Command::new("python3").arg("--version"))?;
-    // It is written last: what was interrupted is made anew.
+    // It is written last: what was interrupted is made again.
     let installed = environment.join("installed.txt");
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
         return Ok(programs);

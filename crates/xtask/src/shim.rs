@@ -4,7 +4,7 @@ use crate::{Result, root, run, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = "crates/fabric/shim/thorp_fabric.c";
+const SOURCE: &str = "crates/web/fabric/shim/thorp_fabric.c";
 const HEADER: &str = "/usr/include/rdma/fi_rma.h";
 
 /// Whether it can be built: libfabric's headers are there.

@@ -1,7 +1,8 @@
-//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, of two masters' streams out of order, and of volumes.
+//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, of two masters' streams out of order, and of
+//! volumes.
 //!
-//! The simulator is linked by a feature of this crate, so that the other entry points do not wait for its build: without
-//! the feature the command calls cargo for the program that has it.
+//! The simulator is linked by a feature of this crate, so that the other entry points do not wait for its build:
+//! without the feature the command calls cargo for the program that has it.
 
 /// Runs the simulator with these options.
 #[cfg(not(feature = "sim"))]

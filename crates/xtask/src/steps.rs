@@ -72,7 +72,7 @@ fn packages() -> Result {
 }
 
 /// All tests, two at a time for each processor: most of what the long ones take is waiting for processes, disks and
-/// time-outs.
+/// timeouts.
 fn tests() -> Result {
     let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
     let mut test = cargo();

@@ -13,7 +13,7 @@ use crate::{Result, output_of, root};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs every check and prints all that they find.
+/// Runs every check and prints everything that they find.
 pub(crate) fn run() -> Result {
     let files = tracked_files()?;
     let mut findings = layers::check()?;
@@ -36,10 +36,17 @@ pub(crate) fn run() -> Result {
     }
 }
 
-/// The name of a package as code, folders and the table of floors have it.
+/// The name of a package as code, folders and ARCHITECTURE.md have it.
 fn short_name(name: &serde_json::Value) -> &str {
     let name = name.as_str().unwrap_or_default();
     name.strip_prefix("thorp-").unwrap_or(name)
+}
+
+/// The folder of a package, as a path from the root.
+fn folder_of(package: &serde_json::Value) -> String {
+    let manifest = std::path::Path::new(package["manifest_path"].as_str().unwrap_or_default());
+    let folder = manifest.parent().unwrap_or(manifest);
+    folder.strip_prefix(root()).unwrap_or(folder).display().to_string()
 }
 
 /// The files that git knows or would add, as paths from the root; those that are gone from the disk are left out.

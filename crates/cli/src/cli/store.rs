@@ -15,9 +15,9 @@ pub(crate) struct StoreArgs {
     /// Pages kept in memory for those who fetch them, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cache_mib: u32,
-    /// Spaces whose coherence is leased, by their numbers, such as 0,3: groups validate read-only transactions on them without asking the
-    /// store, and a commit that changes what other groups hold waits for their word, or for one lease if they are dead.
-    /// The others are optimistic.
+    /// Spaces whose coherence is leased, by their numbers, such as 0,3: groups validate read-only transactions on them
+    /// without asking the store, and a commit that changes what other groups hold waits for their acknowledgements, or
+    /// for one lease if they are dead. The others are optimistic.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(crate) leased: Vec<u32>,
     /// How long a lease lasts, in milliseconds. Only with --leased.
@@ -31,12 +31,12 @@ pub(crate) struct ServeArgs {
     /// The store's directory. Made if there is none, but not the directories above it.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Where to listen: an address, or a name such as localhost, of whose addresses the first of IPv4 is taken. Port 0
+    /// The address to listen on, or a name such as localhost; a name stands for its first IPv4 address. Port 0
     /// takes any free port; the line that says "ready" names it.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER, value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
-    /// The directory of the homes of volumes, for owners that come to the same address. Made if there is none, but not the
-    /// directories above it.
+    /// The directory of the homes of volumes, for owners that come to the same address. Made if there is none, but not
+    /// the directories above it.
     #[arg(long, value_name = "HOMES")]
     pub(crate) volumes: Option<PathBuf>,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
@@ -58,23 +58,25 @@ pub(crate) struct GroupArgs {
     /// The store's address; or several, separated by commas, that are tried in turn.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER)]
     pub(crate) store: String,
-    /// Where to listen for members, as for `thorp serve`. Port 0 takes any free port; the line that says "ready" names it.
+    /// Where to listen for members, as for `thorp serve`. Port 0 takes any free port; the line that says "ready" names
+    /// it.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
     /// The address that members are told, if it is not the one that is listened on.
     #[arg(long, value_name = "ADDR")]
     pub(crate) advertise: Option<String>,
-    /// Stands by: leads the group only while no other redirector does. Members name it behind the one that leads, before
-    /// the store, and are with it at once when that one ends; without that they find it when the store has noticed.
+    /// Stands by: leads the group only while no other redirector does. Members name it behind the one that leads,
+    /// before the store, and are with it at once when that one ends; without that they find it when the store has
+    /// noticed.
     #[arg(long)]
     pub(crate) eligible: bool,
     /// Memory for pages that the redirector keeps itself, for members that come when others have left: bytes, or with
     /// K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
     pub(crate) stand_by_cache: usize,
-    /// How long a member may take to send a page that another wants, in milliseconds, before the next one, or the store,
-    /// is asked for it. More where the members' network is slow and the store still further; `late_help` in `thorp
-    /// status` counts the pages that took longer.
+    /// How long a member may take to send a page that another wants, in milliseconds, before the next one, or the
+    /// store, is asked for it. More where the members' network is slow and the store still further; `late_help` in
+    /// `thorp status` counts the pages that took longer.
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) help_within: u32,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
@@ -130,8 +132,8 @@ pub(crate) struct GetArgs {
 pub(crate) struct RmArgs {
     /// The path.
     pub(crate) path: String,
-    /// All documents at the path and under it, and designs too, in transactions of bounded size: others see it go piece by
-    /// piece, but a design at once. Ctrl-C ends it behind one of these; called again, it goes on.
+    /// All documents at the path and under it, and designs too, in transactions of bounded size: others see it go piece
+    /// by piece, but a design at once. Ctrl-C ends it between batches; the next call continues.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     #[command(flatten)]
@@ -218,7 +220,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) batch: Option<u32>,
     /// Replace the design of that name. Only for designs. It is loaded beside the one before; a reader sees all of the
-    /// one or all of the other, and references into the one before are of no use any more.
+    /// one or all of the other, and references into the previous design become invalid.
     #[arg(long)]
     pub(crate) replace: bool,
     /// Load a design although it refers to entities that it does not have, and report their numbers. `keep` keeps such
@@ -240,10 +242,7 @@ pub(crate) enum DanglingArg {
 }
 
 const LOAD_HELP: &str = "\
-JSON lines go in batches, each a transaction with the mark of how far the file is in: a load that was interrupted, by
-Ctrl-C or by a crash, goes on where it was when it is called again with the same file. Of a pipe nobody knows whether it is
-the same: its lines are loaded from its beginning again, which changes nothing where they are in. The load of a design goes
-on from a pipe as well, because it is read as a whole before it is compared.";
+JSON lines go in batches, each a transaction with the mark of how far the file is in: an interrupted load continues where it stopped when it is called again with the same file. A pipe cannot be recognized: its lines are loaded again from the beginning, and lines that are already stored do not change. The load of a design can continue from a pipe, since the whole input is read before it is compared.";
 
 /// `thorp dump`.
 #[derive(Debug, Args)]
@@ -251,8 +250,8 @@ on from a pipe as well, because it is read as a whole before it is compared.";
 pub(crate) struct DumpArgs {
     /// The collection or design.
     pub(crate) name: String,
-    /// Not one moment: page by page, each as it is when it is read. For what others change all the time, and for what is
-    /// larger than the folder for temporary files has room.
+    /// Not one moment: page by page, each as it is when it is read. For what others change all the time, and for what
+    /// is larger than the folder for temporary files has room.
     #[arg(long)]
     pub(crate) in_parts: bool,
     #[command(flatten)]
@@ -261,8 +260,7 @@ pub(crate) struct DumpArgs {
 
 const DUMP_HELP: &str = "\
 A collection is one line of JSON per document, {\"name\": NAME, \"document\": DOCUMENT}, in the order of names; a design is a
-file of ISO 10303-21, with or without --json. All of it is read in one transaction, and kept in a temporary file until
-that has committed: nothing is printed of what others have changed meanwhile. If they go on doing so, it is tried again for
+file of ISO 10303-21, with or without --json. Everything is read in one transaction and kept in a temporary file until it commits, so the output is of one moment. If they go on doing so, it is tried again for
 30 seconds, and fails.";
 
 /// `thorp doctor`.

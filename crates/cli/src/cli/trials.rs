@@ -1,5 +1,6 @@
 //! The commands that measure and try it: benchmarks, experiments, demos, torture.
 
+use super::listen_address;
 use crate::job::JobName;
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
@@ -36,7 +37,7 @@ pub(crate) struct BenchArgs {
         required_if_eq_any = [("case", "first"), ("case", "leased-writers")]
     )]
     pub(crate) lab: Option<PathBuf>,
-    /// The caches to measure beside, if they are installed. Only for `web`; both without it.
+    /// The caches to compare with, if they are installed. Only for `web`; both without it.
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "all")]
     pub(crate) beside: Option<Vec<BenchRival>>,
     /// Looks up in the table of a home that is another process, over TCP. Only for `look-up`.
@@ -104,7 +105,7 @@ pub(crate) enum BenchCase {
     Churn,
     /// One counter that everybody increments.
     Contend,
-    /// Look-ups of stored web responses in their home's version table.
+    /// Lookups of stored web responses in their home's version table.
     LookUp,
     /// Hits of the caching proxy.
     Web,
@@ -142,10 +143,10 @@ pub(crate) struct ExperimentArgs {
     /// How long dirty data of a volume lasts, by the number of its copies. Of CoopReplica.
     #[arg(long)]
     pub(crate) reliability: bool,
-    /// How long it takes to bring home what a dead host has left of a volume. Of CoopReplica.
+    /// The time to write back the dirty data of a dead host. Of CoopReplica.
     #[arg(long)]
     pub(crate) take_over: bool,
-    /// The simulated cycles of failure and mending for each kind of failure. Of CoopReplica.
+    /// The simulated cycles of failure and repairing for each kind of failure. Of CoopReplica.
     #[arg(long, value_name = "COUNT", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub(crate) cycles: u32,
     /// The size of the volumes that are measured, in MiB; each takes several times as much on the disk. Of CoopReplica.
@@ -158,21 +159,21 @@ pub(crate) struct ExperimentArgs {
         required_unless_present_any = ["figure", "table", "failover", "reliability", "take_over"]
     )]
     pub(crate) all: bool,
-    /// How long it may take, in minutes: it repeats less, or with fewer transactions, where it would take longer, and says so;
-    /// with more than usual it repeats more.
+    /// How long it may take, in minutes: it repeats less, or with fewer transactions, where it would take longer, and
+    /// says so; with more than usual it repeats more.
     #[arg(long, value_name = "MINUTES", default_value_t = (bench::USUAL.as_secs() / 60) as u32, value_parser = clap::value_parser!(u32).range(1..=1440))]
     pub(crate) minutes: u32,
     /// How long each case is measured, in seconds, if there is time. Of ActiveCache.
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) case_s: u32,
-    /// The file that describes a lab, of one site: table 1 is measured over its line, which should take 0.1 ms one way, and
-    /// everything else at its site. Without it that line is emulated. Of BuddyCache.
+    /// The file that describes a lab, of one site: table 1 is measured over its line, which should take 0.1 ms one way,
+    /// and everything else at its site. Without it that line is emulated. Of BuddyCache.
     #[arg(long, value_name = "FILE")]
     pub(crate) lab: Option<PathBuf>,
     /// This process is at the lab's site.
     #[arg(long, hide = true, requires = "lab")]
     pub(crate) at_site: bool,
-    /// Writes the rows to `PAPER.jsonl` in this folder, and each figure as SVG and PNG beside it.
+    /// Writes the rows to `PAPER.jsonl` in this folder, and each figure as SVG beside it.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Where the holder's copies are, on a disk of its own, as on another host; else they share the disk of `--dir`. Of
@@ -216,8 +217,7 @@ Experiments of the CoopReplica paper, which planned the first and could not do i
   take-over      the time from the death of a host that has 1 GiB that is not home until all of it is home and the volume
                  attached elsewhere, without that which it takes to find out, beside a sequential writer on home's disk
 
-The columns: what the paper says, what its model says with the costs of this machine, what we measure, and the share of the
-machine's processors that others took meanwhile. A figure that is compared with a baseline of its own is called unsteady, and
+The columns: what the paper says, what its model says with the costs of this machine, what we measure, and the share of the processors that other programs used. A figure that is compared with a baseline of its own is called unsteady, and
 not met, if that differs by more than 25 % between its repetitions. Costs are
 measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on
 sockets as well, over an emulated distance. Behind them stand the objects that a transaction reads, r, the pages that it
@@ -242,13 +242,14 @@ pub(crate) struct TortureArgs {
     /// How often to break something.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: u32,
-    /// Clients that commit meanwhile; with groups, of each.
+    /// Clients that commit in the meantime; with groups, of each.
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) clients: u32,
     /// Groups that the clients are in; with 0 they speak to the store.
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
     pub(crate) groups: u32,
-    /// The store grants groups leases on what they hold: reads are validated in the group. In a lab it is drawn otherwise.
+    /// The store grants groups leases on what they hold: reads are validated in the group. In a lab it is drawn
+    /// otherwise.
     #[arg(long, requires = "groups")]
     pub(crate) leased: bool,
     /// Where the processes run, if not on loopback: the file that describes a lab.
@@ -308,7 +309,7 @@ pub(crate) struct MemberArgs {
     /// The servers to connect to: one or several addresses.
     #[arg(long, value_name = "ADDR")]
     pub(crate) server: String,
-    /// The group that it is to be a member of.
+    /// The group to join.
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
     /// Where it listens when it takes over as the group's redirector.
@@ -338,8 +339,8 @@ pub(crate) struct DemoArgs {
     /// A design (IFC, STEP) to run on instead of OO7.
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
-    /// The store's directory, which must not exist yet or be empty, and is left. Without it the demo uses a new one in the
-    /// temporary folder, and removes it.
+    /// The store's directory, which must not exist yet or be empty, and is left. Without it the demo uses a new one in
+    /// the temporary folder, and removes it.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Transactions of each client in each part of the comparison.
@@ -350,13 +351,13 @@ pub(crate) struct DemoArgs {
 /// The demos that are not of the store.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DemoScene {
-    /// Shows the web door: a shop on PostgreSQL, a watcher of its database, two proxies, readers and writers, beside nginx
-    /// and Varnish with a time to live of one second. Then everything is killed and stopped in turn; every response is
-    /// checked.
+    /// Shows the web front end: a shop on PostgreSQL, a watcher of its database, two proxies, readers and writers,
+    /// beside nginx and Varnish with a time to live of one second. Then everything is killed and stopped in turn; every
+    /// response is checked.
     Web(DemoWebArgs),
-    /// Shows the block door: a volume with two copies, ext4 on it, programs that fsync. Then its host is killed and its disk is
-    /// gone; attached on another host, the file system is whole and everything acknowledged is there. In the end, what copies
-    /// cost.
+    /// Shows the block front end: a volume with two copies, ext4 on it, programs that fsync. Then its host is killed
+    /// and its disk is gone; attached on another host, the file system is whole and everything acknowledged is there.
+    /// In the end, what copies cost.
     Volume(DemoVolumeArgs),
 }
 
@@ -373,8 +374,8 @@ pub(crate) struct DemoVolumeArgs {
     /// Writes raw blocks even where a file system could be mounted.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// The directory of all of it, which must not exist yet or be empty, and stays; without it one in the temporary folder, which
-    /// is removed.
+    /// The directory of all of it, which must not exist yet or be empty, and stays; without it one in the temporary
+    /// folder, which is removed.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -393,17 +394,17 @@ pub(crate) struct DemoWebArgs {
     /// How many things break; without it each kind of fault comes once.
     #[arg(long, value_name = "COUNT", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) faults: Option<u32>,
-    /// Breaks things, in turn, for so long.
+    /// How long to break things, one after another.
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     pub(crate) minutes: Option<f64>,
     /// Leaves nginx and Varnish out.
     #[arg(long)]
     pub(crate) alone: bool,
-    /// Nobody watches the database, and the proxies keep pages for a second: the check has to find stale ones, and the
-    /// command fails.
+    /// Runs without a watcher, with pages kept for a second: the check must find stale pages, and the command fails.
     #[arg(long, conflicts_with_all = ["faults", "minutes", "alone"])]
     pub(crate) unwatched: bool,
-    /// Where the database and all the rest are made; a temporary folder without it. Removed in the end unless it is named.
+    /// Where the database and all the rest are made; a temporary folder without it. Removed in the end unless it is
+    /// named.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -423,4 +424,62 @@ It fails if a page is stale, or if hits on both proxies and updates do not go on
 fn minutes(text: &str) -> Result<f64, String> {
     let minutes = text.parse::<f64>().ok().filter(|minutes| (0.01..=1440.0).contains(minutes));
     minutes.ok_or_else(|| "expected minutes, 0.01 to 1440".into())
+}
+
+/// `thorp shop`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+#[command(after_help = SHOP_HELP)]
+pub(crate) struct ShopArgs {
+    /// Where its database is, as for `thorp watch`.
+    #[arg(value_name = "DATABASE", required_unless_present = "map")]
+    pub(crate) database: Option<bench::shop::Database>,
+    /// Where to listen for visitors. Port 0 takes any free port; the line that says "ready" names it.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8000", value_parser = listen_address)]
+    pub(crate) listen: SocketAddr,
+    /// Prints the map from rows to dependencies, for `thorp watch --map`, and ends.
+    #[arg(long, conflicts_with_all = ["database", "setup"])]
+    pub(crate) map: bool,
+    /// Makes the shop's tables in an empty database, fills them, and ends.
+    #[arg(long)]
+    pub(crate) setup: bool,
+    /// Items on offer. This and the following options go with --setup.
+    #[arg(long, value_name = "COUNT", default_value_t = bench::shop::Stock::SMALL.items, requires = "setup", value_parser = stock)]
+    pub(crate) items: u32,
+    /// Users.
+    #[arg(long, value_name = "COUNT", default_value_t = bench::shop::Stock::SMALL.users, requires = "setup", value_parser = stock)]
+    pub(crate) users: u32,
+    /// Categories.
+    #[arg(long, value_name = "COUNT", default_value_t = bench::shop::Stock::SMALL.categories, requires = "setup", value_parser = stock)]
+    pub(crate) categories: u32,
+    /// Regions.
+    #[arg(long, value_name = "COUNT", default_value_t = bench::shop::Stock::SMALL.regions, requires = "setup", value_parser = stock)]
+    pub(crate) regions: u32,
+    /// The seed that everything is drawn from.
+    #[arg(long, value_name = "SEED", default_value_t = bench::shop::Stock::SMALL.seed, requires = "setup")]
+    pub(crate) seed: u32,
+    /// Names no dependencies: every page depends on everything.
+    #[arg(long)]
+    pub(crate) nameless: bool,
+    /// For how long a cache may keep a page that does not change, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 86_400)]
+    pub(crate) max_age: u32,
+    /// Stops the shop when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+const SHOP_HELP: &str = "\
+Users, items, bids, comments and purchases, with the interactions of RUBiS. Each page names in Cache-Groups the rows that it
+shows, and those whose coming or going would change it. Before it, in this order:
+  thorp shop postgres://postgres@127.0.0.1/shop --setup
+  thorp shop --map > map.toml
+  thorp watch postgres://postgres@127.0.0.1/shop --map map.toml --setup
+  thorp watch postgres://postgres@127.0.0.1/shop --map map.toml
+  thorp shop postgres://postgres@127.0.0.1/shop
+  thorp proxy --origin http://127.0.0.1:8000 --hub 127.0.0.1:7413";
+
+/// How many rows of a kind a shop is filled with.
+fn stock(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|count| (1..=10_000_000).contains(count)).ok_or_else(|| "expected 1 to 10000000".into())
 }

@@ -1,4 +1,4 @@
-//! The commands of the block door.
+//! The commands of the block front end.
 
 use super::{listen_address, size};
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,55 +9,57 @@ use std::time::Duration;
 /// The commands of `thorp volume`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
-    /// Makes a volume: with --store one of this name, whose home is beside the store; without it the raw file of one host's
-    /// volume, of zeros, which takes no room until it is written. A raw file or a block device that is there already can be
-    /// attached as it is.
+    /// Makes a volume: with --store one of this name, whose home is beside the store; without it the raw file of one
+    /// host's volume, of zeros, which takes no room until it is written. A raw file or a block device that is there
+    /// already can be attached as it is.
     Create(VolumeCreateArgs),
-    /// Attaches a volume at this host and serves it to NBD clients, until SIGTERM or Ctrl-C; then what is not home goes
-    /// there. A second Ctrl-C ends it at once: the cache has what is not home, and the next attachment goes on.
+    /// Attaches a volume at this host and serves it to NBD clients, until SIGTERM or Ctrl-C; then what is not written
+    /// back goes there. A second Ctrl-C ends it at once: dirty data stays in the cache, and the next attachment
+    /// continues.
     #[command(after_help = VOLUME_ATTACH_HELP)]
     Attach(VolumeAttachArgs),
-    /// Prints how a volume stands: its size, how often it was attached, and where; of a home, which cache has writes that are
-    /// not home. Of a volume that is attached at this host, its process says more: what is not home, hits, holders, requests
-    /// under way, troubles.
+    /// Prints how a volume stands: its size, how often it was attached, and where; of a home, which cache has writes
+    /// that are not home. Of a volume that is attached at this host, its process says more: what is not written back,
+    /// hits, holders, requests under way, faults.
     #[command(after_help = VOLUME_STATUS_HELP)]
     Status(VolumeStatusArgs),
-    /// Lists the volumes of a store, and where they are attached; or with --homes the files that are kept for volumes there,
-    /// those of none among them.
+    /// Lists the volumes of a store, and where they are attached; or with --homes the files that are kept for volumes
+    /// there, those of none among them.
     #[command(after_help = VOLUME_LIST_HELP)]
     List(VolumeListArgs),
-    /// Lists the holders that give room to the volumes of a store, and the volumes that count on each; or tells of the one in
-    /// this folder how much room its copies take, and those of each volume.
+    /// Lists the holders of a store and the volumes that use each; or, for the holder in a folder, the room that the
+    /// copies of each volume take.
     #[command(after_help = VOLUME_HOLDERS_HELP)]
     Holders(VolumeHoldersArgs),
-    /// Gives a volume another size, attached at this host or not at all. Behind the end of one that becomes smaller, which takes
-    /// --shrink, all is gone for good. NBD clients see the new size when they connect again.
+    /// Returns a volume another size, attached at this host or not at all. Behind the end of one that becomes smaller,
+    /// which takes --shrink, all is gone for good. NBD clients see the new size when they connect again.
     #[command(after_help = VOLUME_RESIZE_HELP)]
     Resize(VolumeResizeArgs),
-    /// Makes another volume with what was written to this one before, attached at this host or not at all. Both share their
-    /// blocks until one changes them, so it takes no time and no room; the home's file system has to be able to do that
-    /// (XFS and btrfs are).
+    /// Makes another volume with what was written to this one before, attached at this host or not at all. Both share
+    /// their blocks until one changes them, so it takes no time and no room; the home's file system has to be able to
+    /// do that (XFS and btrfs are).
     #[command(after_help = VOLUME_SNAPSHOT_HELP)]
     Snapshot(VolumeSnapshotArgs),
-    /// Reads all blocks of a volume's home and compares them with the checksums that home keeps, and with the clean blocks of its
-    /// cache; and what is not home with the copies at holders. Each difference is named, with what to do. It exits with 0 if all agree.
+    /// Reads all blocks of a volume's home and compares them with the checksums that home keeps, and with the clean
+    /// blocks of its cache; and what is not written back with the copies at holders. Each difference is named, with
+    /// what to do. It exits with 0 if all agree.
     #[command(after_help = VOLUME_SCRUB_HELP)]
     Scrub(VolumeScrubArgs),
-    /// Writes all that a volume has to a file, or to standard output. It is of one moment: of a volume that is attached at this
-    /// host, a snapshot, which takes a home on XFS or btrfs.
+    /// Writes everything that a volume has to a file, or to standard output. It is of one moment: of a volume that is
+    /// attached at this host, a snapshot, which takes a home on XFS or btrfs.
     #[command(after_help = VOLUME_EXPORT_HELP)]
     Export(VolumeExportArgs),
-    /// Makes a volume of what a file has, or standard input, in its size. One that is interrupted makes none.
+    /// Makes a volume of what a file has, or standard input, in its size. An interrupted one leaves nothing.
     #[command(after_help = VOLUME_IMPORT_HELP)]
     Import(VolumeImportArgs),
-    /// Brings home what a host that is gone has left of a volume at its holders, without attaching it here. A volume is detached
-    /// by ending the `thorp volume attach` that has it; this is for those that cannot be.
+    /// Brings home what a host that is gone has left of a volume at its holders, without attaching it here. A volume is
+    /// detached by ending the `thorp volume attach` that has it; this is for those that cannot be.
     Detach(VolumeDetachArgs),
     /// The registry of volumes, which a store keeps: who has each of them, and who has copies of it.
     #[command(subcommand)]
     Registry(VolumeRegistryCommand),
-    /// Removes a volume of a store, with its home. It must not be attached. With --home it removes a home that belongs to no
-    /// volume, as a command that was killed leaves it.
+    /// Removes a volume of a store, with its home. It must not be attached. With --home it removes a home that belongs
+    /// to no volume, as a command that was killed leaves it.
     #[command(after_help = VOLUME_REMOVE_HELP)]
     Remove(VolumeRemoveArgs),
 }
@@ -73,12 +75,12 @@ pub(crate) struct VolumeCreateArgs {
     /// The address of the store, which was started with --volumes; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: Option<String>,
-    /// The copies of a write that its answer tells of, that of the host where the volume is attached among them.
+    /// The copies of a write that its answer reports, that of the host where the volume is attached among them.
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
     pub(crate) copies: u8,
-    /// A host that is silent for longer may have its volume taken over: it answers no reads then.
-    #[arg(long, value_name = "S", requires = "store", default_value_t = volumes::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    /// A host that is silent for longer may have its volume taken over: after that it answers no reads.
+    #[arg(long, value_name = "S", requires = "store", default_value_t = attach::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) lease_s: u32,
 }
 
@@ -88,8 +90,8 @@ pub(crate) struct VolumeListArgs {
     /// The address of the store; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: String,
-    /// Lists the homes at the store: each with its number, its size, the bytes that it takes on its disk, when it was written
-    /// last, and the volume that it belongs to, if to any.
+    /// Lists the homes at the store: each with its number, its size, the bytes that it takes on its disk, when it was
+    /// written last, and the volume that it belongs to, if to any.
     #[arg(long)]
     pub(crate) homes: bool,
 }
@@ -128,8 +130,8 @@ Examples:
 /// The commands of `thorp volume registry`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeRegistryCommand {
-    /// Makes the entries of volumes again, of what homes, holders and caches know: where the store's directory was lost, or
-    /// was put back from an older copy. It shows what it has found, and writes nothing without --yes.
+    /// Makes the entries of volumes again, of what homes, holders and caches know: where the store's directory was
+    /// lost, or was put back from an older copy. It shows what it has found, and writes nothing without --yes.
     #[command(after_help = VOLUME_REBUILD_HELP)]
     Rebuild(VolumeRebuildArgs),
 }
@@ -140,8 +142,8 @@ pub(crate) struct VolumeRebuildArgs {
     /// The address of the store, which was started with --volumes; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: String,
-    /// The volumes whose entries are made again; without this, those that the registry does not know, or knows less of than
-    /// others. Of those that are named the entry is made again also if it looks right.
+    /// The volumes whose entries are made again; without this, those that the registry does not know, or knows less of
+    /// than others. Of those that are named the entry is made again also if it looks right.
     pub(crate) volumes: Vec<String>,
     /// The directory of a cache at this host that a volume was attached with. May be given several times.
     #[arg(long, value_name = "DIR")]
@@ -149,8 +151,8 @@ pub(crate) struct VolumeRebuildArgs {
     /// The address of a holder that neither the registry nor the homes know. May be given several times.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) holder: Vec<String>,
-    /// The name of a volume whose home was never told it, behind the number of that home: NUMBER=NAME. May be given several
-    /// times.
+    /// The name of a volume whose home was never told it, behind the number of that home: NUMBER=NAME. May be given
+    /// several times.
     #[arg(long, value_name = "NUMBER=NAME", value_parser = home_name)]
     pub(crate) name: Vec<(u64, String)>,
     /// The copies of a write, of a volume whose home was never told.
@@ -158,7 +160,7 @@ pub(crate) struct VolumeRebuildArgs {
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
     pub(crate) copies: u8,
     /// The lease of a volume whose home was never told.
-    #[arg(long, value_name = "S", default_value_t = volumes::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "S", default_value_t = attach::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) lease_s: u32,
     /// Writes the entries. A host that has one of the volumes attached loses it, and attaches it again.
     #[arg(long)]
@@ -177,8 +179,7 @@ Examples:
   thorp volume registry rebuild --store store:7411 --yes
   thorp volume registry rebuild --store store:7411 v --cache /ssd/v --yes
 
-Start all holders first: one that does not answer may have what nobody else has, and an entry that is made again names
-those that were found. The next attachment needs the lists of all of them. Where a store was put back from a copy, name
+Start all holders first. A silent holder may have the only copy of a write, and a rebuilt entry names only the holders that answered. The next attachment needs the lists of all of them. Where a store was put back from a copy, name
 all of its volumes: an entry of the same attachment may look right, and name holders of before.";
 
 /// `thorp volume detach`.
@@ -200,7 +201,8 @@ pub(crate) struct VolumeRemoveArgs {
     /// The name of the volume.
     #[arg(required_unless_present = "home", conflicts_with = "home")]
     pub(crate) volume: Option<String>,
-    /// Removes the home of this number, which belongs to no volume, nobody has open, and was written to a minute ago or longer.
+    /// Removes the home with this number. It must belong to no volume, not be open, and not have been written to for a
+    /// minute.
     #[arg(long, value_name = "NUMBER", value_parser = home_number)]
     pub(crate) home: Option<u64>,
     /// Also if it was written to just now.
@@ -228,35 +230,36 @@ pub(crate) struct VolumeAttachArgs {
     /// The failure domain of this host: no holder in it gets copies. The name of this host, unless another one is said.
     #[arg(long, value_name = "NAME", requires = "store")]
     pub(crate) domain: Option<String>,
-    /// Holders beyond those that copies are needed of: with one, writes go on without a pause when a holder is lost.
+    /// Holders beyond those that copies are needed of: with one, writes continue without a pause when a holder is lost.
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) spare: u8,
-    /// A write that waits for its copies (`--ack write`, FUA) waits for one more for each so many times that one of its blocks was
-    /// written since it was home, as far as there are holders for it (`--spare`). Never with 0.
+    /// A write that waits for its copies (`--ack write`, FUA) waits for one more for each so many times that one of its
+    /// blocks was written since it was written back, as far as there are holders for it (`--spare`). Never with 0.
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 0)]
     pub(crate) more_copies_after: u8,
-    /// A holder that counts nothing for so long is taken for lost, and requests do not wait for it any more. One whose pace is
-    /// known is given less time: eight times what it takes, with four deviations, and half a second at least.
+    /// A holder that acknowledges nothing for this long is considered lost, and requests no longer wait for it. A
+    /// holder with known response times gets less: eight times its mean and four deviations, and at least half a
+    /// second.
     #[arg(long, value_name = "MS", requires = "store", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(500..=60_000))]
     pub(crate) copy_timeout_ms: u64,
-    /// The way to go on while fewer copies are to be had than there are to be.
+    /// Behavior while too few holders are available.
     #[arg(long, value_enum, requires = "store", default_value_t = VolumeDegraded::WriteThrough)]
     pub(crate) degraded: VolumeDegraded,
     /// The directory of the cache, on a fast disk. It is made if it is not there, and serves this volume only.
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: PathBuf,
-    /// The directory of the small files beside the home, if that is not its own: whose it is, and its journal. A device needs
-    /// one, on a disk.
+    /// The directory of the small files beside the home, if that is not its own: whose it is, and its journal. A device
+    /// needs one, on a disk.
     #[arg(long, value_name = "DIR")]
     pub(crate) beside: Option<PathBuf>,
     /// Where NBD clients come: unix:PATH, or nbd://HOST or nbd://HOST:PORT. May be given several times.
     #[arg(long, value_name = "ADDR", required = true)]
-    pub(crate) listen: Vec<volumes::nbd::Address>,
+    pub(crate) listen: Vec<nbd::Address>,
     /// The name of the export, which clients may also leave out.
     #[arg(long, value_name = "NAME", default_value = "volume")]
     pub(crate) export: String,
-    /// The room in the cache for writes that are not home, which it takes at once. When it is full, writers wait. The
-    /// default is a quarter of the volume, but at least 16M and at most 1G.
+    /// The room in the cache for writes that are not written back, which it takes at once. When it is full, writers
+    /// wait. The default is a quarter of the volume, but at least 16M and at most 1G.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) dirty: Option<usize>,
     /// The room in the cache for clean blocks, 24 bytes of memory for each 4096.
@@ -265,23 +268,23 @@ pub(crate) struct VolumeAttachArgs {
     /// When a write is answered.
     #[arg(long, value_enum, default_value_t = VolumeAck::Flush)]
     pub(crate) ack: VolumeAck,
-    /// The way to go on when the cache's disk takes no more writes. Nothing that was promised is given up for it.
+    /// The way to continue when the cache's disk takes no more writes. Nothing that was promised is given up for it.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = VolumeCacheFailure::WriteThrough)]
     pub(crate) on_cache_failure: VolumeCacheFailure,
-    /// A write is home before it is so old.
+    /// The greatest age of a write that is not written back.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) age_s: u32,
     /// Scrubs the volume at this interval, such as 7d or 12h: as `thorp volume scrub --repair` does, at 32 MiB per
     /// second. `status` shows the last run, its findings and the next run.
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub(crate) scrub_every: Option<Duration>,
-    /// Attaches it although that loses writes which are not home: those of another cache, or of this one if the volume was
-    /// attached elsewhere since; with --store, those that only holders have which do not answer. Or although the home does
-    /// not know its cache any more.
+    /// Attaches it although that loses writes which are not written back: those of another cache, or of this one if the
+    /// volume was attached elsewhere since; with --store, those that only holders have which do not answer. Or although
+    /// the home no longer knows its cache.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Goes on with what the log of this cache has, where holders do not answer that may have what it has lost: its disk may
-    /// have lost its end, or an older copy of it was restored. `status` says so afterwards.
+    /// Goes on with what the log of this cache has, where holders do not answer that may have what it has lost: its
+    /// disk may have lost its end, or an older copy of it was restored. `status` says so afterwards.
     #[arg(long, requires = "store")]
     pub(crate) accept_own_log: bool,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
@@ -302,11 +305,12 @@ pub(crate) struct HolderArgs {
     /// The directory of the copies, on a fast disk. It is made if it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// The room that its files may take, such as 50G. Half of it is given to owners: the rest is for what is not freed yet.
+    /// The room that its files may take, such as 50G. Half of it is given to owners: the rest is for what is not freed
+    /// yet.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) room: usize,
-    /// Makes the directory anew, as another holder: the copies that it has are dropped. For one that is an older state of a
-    /// holder's directory, or a copy of it.
+    /// Makes the directory again, as another holder: the copies that it has are dropped. For one that is an older state
+    /// of a holder's directory, or a copy of it.
     #[arg(long)]
     pub(crate) as_new: bool,
     /// Listens here for the owners of volumes.
@@ -319,12 +323,12 @@ pub(crate) struct HolderArgs {
     /// owner's. The name of this host, unless another one is said.
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
-    /// Brings home by itself what a host has left of a volume that has copies here, when that host is silent for so long. With 0 it
-    /// does not, and leaves that to the next host that attaches the volume.
-    #[arg(long, value_name = "S", default_value_t = volumes::RESCUE_AFTER.as_secs() as u32, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    /// Writes back the copies kept here of a volume whose host has been silent for this long. With 0 it does not, and
+    /// leaves that to the next host that attaches the volume.
+    #[arg(long, value_name = "S", default_value_t = attach::RESCUE_AFTER.as_secs() as u32, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     pub(crate) bring_home_after_s: u32,
-    /// When it is stopped, has owners move its copies elsewhere first; a second Ctrl-C ends it at once. Without this they
-    /// stay, and count again when it is started again.
+    /// When it is stopped, has owners move its copies elsewhere first; a second Ctrl-C ends it at once. Without this
+    /// they stay, and count again when it is started again.
     #[arg(long)]
     pub(crate) leave: bool,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
@@ -344,19 +348,19 @@ pub(crate) enum VolumeAck {
     Flush,
 }
 
-/// A way to go on with fewer copies.
+/// Behavior with fewer copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VolumeDegraded {
     /// Everything goes home at once, and is answered when it is there.
     WriteThrough,
-    /// Writes are refused, with EIO; reads go on.
+    /// Writes fail with EIO; reads continue.
     Refuse,
 }
 
-/// A way to go on when the cache's disk fails.
+/// A way to continue when the cache's disk fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VolumeCacheFailure {
-    /// Dirty data goes home, and then everything does at once: writes and flushes are answered when they are home.
+    /// Dirty data is written back. After that, writes and flushes are acknowledged when they are written back.
     WriteThrough,
     /// Every request is refused, with EIO, and the command ends.
     Stop,
@@ -449,12 +453,12 @@ pub(crate) struct VolumeImportArgs {
     /// The address of the store, which was started with --volumes; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: Option<String>,
-    /// The copies of a write that its answer tells of, that of the host where the volume is attached among them.
+    /// The copies of a write that its answer reports, that of the host where the volume is attached among them.
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
     pub(crate) copies: u8,
     /// A host that is silent for longer may have its volume taken over: it answers no reads then.
-    #[arg(long, value_name = "S", requires = "store", default_value_t = volumes::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "S", requires = "store", default_value_t = attach::LEASE.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) lease_s: u32,
 }
 
@@ -482,7 +486,7 @@ Examples:
   thorp volume export v - --store store:7411 | zstd > v.img.zst
   thorp volume export v - --store store:7411 | thorp volume import - v --store elsewhere:7411
 
-Nothing stands under the file's name before all of it has come; Ctrl-C leaves nothing.";
+The file appears under its name when it is complete; Ctrl-C leaves nothing.";
 
 const VOLUME_SCRUB_HELP: &str = "\
 Examples:
@@ -491,10 +495,10 @@ Examples:
   thorp volume scrub v --store store:7411 --repair
   thorp volume scrub disk.img
 
-A volume of a store may be attached and used meanwhile. The clean blocks that are compared are those of
+A volume of a store may be attached and used at the same time. The clean blocks that are compared are those of
 --cache, or of the cache that it is attached with at this host, or was last. Home knows no checksum of what was
 never written through it, or of what was written last before it was killed: these blocks are counted as unknown.
-Writes that are not home are compared with the copies at holders, if the volume is attached at this host.";
+Dirty writes are compared with the copies at holders, if the volume is attached at this host.";
 
 const VOLUME_IMPORT_HELP: &str = "\
 Examples:
@@ -502,7 +506,7 @@ Examples:
   qemu-img convert -O raw debian.qcow2 debian.raw
   zstdcat v.img.zst | thorp volume import - v --store store:7411
 
-A size that is no multiple of 4096 bytes is rounded up, with zeros. Zeros take no room.";
+The size is rounded up to a multiple of 4096 bytes, with zeros. Zeros take no room.";
 
 const VOLUME_RESIZE_HELP: &str = "\
 Examples:

@@ -1,4 +1,4 @@
-//! The commands of the web door.
+//! The commands of the web front end.
 
 use super::{listen_address, size};
 use clap::{ArgGroup, Args, ValueEnum};
@@ -23,20 +23,20 @@ pub(crate) struct ProxyArgs {
     /// says "ready" names it.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
-    /// Where the application is: http://HOST:PORT or https://HOST:PORT, without a path. Over TLS its certificate has to be
-    /// for HOST, and from an authority that this system trusts.
+    /// Where the application is: http://HOST:PORT or https://HOST:PORT, without a path. Over TLS its certificate has to
+    /// be for HOST, and from an authority that this system trusts.
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     pub(crate) origin: Option<proxy::OriginUrl>,
-    /// A TOML file, in which each of these options may stand as a key of the same name, such as `listen = "0.0.0.0:80"`;
-    /// what is also on the command line goes before it. Read again at SIGHUP.
+    /// A TOML file, in which each of these options may stand as a key of the same name, such as `listen =
+    /// "0.0.0.0:80"`; what is also on the command line goes before it. Read again at SIGHUP.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Says whether a proxy could start with these options and files, and ends.
+    /// Returns whether a proxy could start with these options and files, and ends.
     #[arg(long)]
     pub(crate) check_config: bool,
-    /// PEM: the proxy's certificate, and behind it those that lead to its authority. Clients then speak HTTPS. Read again
-    /// when a file changes, and at SIGHUP. May be given several times, each with a --tls-key: a client gets the first that
-    /// is for the name it asks for.
+    /// PEM: the proxy's certificate, and behind it those that lead to its authority. Clients then speak HTTPS. Read
+    /// again when a file changes, and at SIGHUP. May be given several times, each with a --tls-key: a client gets the
+    /// first that is for the name it asks for.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Vec<PathBuf>,
     /// PEM: the private key of the certificate, without a passphrase.
@@ -81,8 +81,8 @@ pub(crate) struct ProxyArgs {
     /// Memory for stored responses: bytes, or with K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub(crate) cache: usize,
-    /// A directory of the proxy's own, where responses are kept that do not fit into memory. It has to be there; what an
-    /// earlier proxy has left in it for the same --origin is validated with the application before it is used.
+    /// A directory of the proxy's own, where responses are kept that do not fit into memory. It has to be there; what
+    /// an earlier proxy has left in it for the same --origin is validated with the application before it is used.
     #[arg(long, value_name = "DIR")]
     pub(crate) disk: Option<PathBuf>,
     /// The most that --disk takes there: bytes, or with K, M or G. At least four times --largest and a little more.
@@ -98,25 +98,25 @@ pub(crate) struct ProxyArgs {
     /// Threads that serve clients. Without it as many as there are processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Listens here for other proxies of the same application, which say --hub: a change that comes through one of them, or
-    /// that one is told of, is one for all.
+    /// Listens here for other proxies of the same application, which say --hub: a change that passes through any of
+    /// them, or is reported to it, counts for all.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) hub_listen: Option<SocketAddr>,
-    /// The address at which another proxy of the same application listens with --hub-listen. Nothing is stored while it is
-    /// not reached.
+    /// The address at which another proxy of the same application listens with --hub-listen. Nothing is stored while it
+    /// is not reached.
     #[arg(long, value_name = "ADDR", conflicts_with = "hub_listen")]
     pub(crate) hub: Option<String>,
-    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from the cache.
-    /// May be given several times. A watcher whose name is not among them is refused.
+    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from the
+    /// cache. May be given several times. A watcher whose name is not among them is refused.
     #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
     pub(crate) sources: Vec<coherence::SourceName>,
-    /// A home that is a process of its own (`thorp home`), which proxies share: its socket on this machine, as a path with a
-    /// slash, or HOST:PORT on another one, such as an application's. May be given several times, for homes that have one hub:
-    /// each has some of the responses, by their URLs, which are not stored while it is not there.
+    /// A home that is a process of its own (`thorp home`), which proxies share: its socket on this machine, as a path
+    /// with a slash, or HOST:PORT on another one, such as an application's. May be given several times, for homes that
+    /// have one hub: each has some of the responses, by their URLs, which are not stored while it is not there.
     #[arg(long = "home", value_name = "PATH_OR_ADDR", conflicts_with_all = ["hub", "hub_listen"])]
     pub(crate) homes: Vec<proxy::HomeAddress>,
-    /// Reads the table of a home on another machine by libfabric, without the home's processor, with the provider of this name
-    /// as the home says it (`thorp home --fabric`), such as `verbs;ofi_rxm`.
+    /// Reads the table of a home on another machine by libfabric, without the home's processor, with the provider of
+    /// this name as the home says it (`thorp home --fabric`), such as `verbs;ofi_rxm`.
     #[arg(long, value_name = "PROVIDER", requires = "homes")]
     pub(crate) fabric: Option<String>,
     /// Listens for other proxies on other addresses than loopback, although their connections are neither encrypted nor
@@ -172,24 +172,23 @@ A configuration file:
   weak = true
 
 At SIGHUP the file is read again, with all files that the options name. New settings hold for new requests, all at once;
-those that need a new start are named and left. Settings that cannot be used change nothing. When another origin is named,
-or something else is to be stored, all that is stored is validated at its next use.";
+those that need a new start are named and left. Settings that cannot be used change nothing. After a change of the origin or of what is stored, every stored response is validated at its next use.";
 
 /// The options of `thorp proxy` about storing: which responses, and for how long.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Storing")]
 pub(crate) struct PolicyArgs {
-    /// Serves stale responses where `stale-while-revalidate`, `stale-if-error` or a client's `max-stale` allow it. Never one
-    /// that an update has changed.
+    /// Serves stale responses where `stale-while-revalidate`, `stale-if-error` or a client's `max-stale` allow it.
+    /// Never one that an update has changed.
     #[arg(long)]
     pub(crate) weak: bool,
-    /// The lifetime of responses for browsers, and for caches between them and the proxy: with `no-cache` they ask before each
-    /// use of one that the proxy may store, as no update reaches them; with `as-is` they use it for as long as the application
-    /// says, changed or not.
+    /// The lifetime of responses for browsers, and for caches between them and the proxy: with `no-cache` they ask
+    /// before each use of one that the proxy may store, as no update reaches them; with `as-is` they use it for as long
+    /// as the application says, changed or not.
     #[arg(long, value_name = "HOW", default_value = "no-cache", value_enum)]
     pub(crate) browser_cache: BrowserCache,
-    /// A response field that names dependencies, and how it separates them: NAME:list, NAME:spaces or NAME:commas. May be
-    /// given several times. Without it Cache-Groups, Surrogate-Key, Cache-Tag, Edge-Cache-Tag and xkey are.
+    /// A response field that names dependencies, and how it separates them: NAME:list, NAME:spaces or NAME:commas. May
+    /// be given several times. Without it Cache-Groups, Surrogate-Key, Cache-Tag, Edge-Cache-Tag and xkey are.
     #[arg(long, value_name = "FIELD")]
     pub(crate) dependency_field: Vec<responses::DependencyField>,
     /// The most dependencies that a response may name. One with more is not stored.
@@ -208,7 +207,8 @@ pub(crate) struct PolicyArgs {
     /// The lifetime of a response that names dependencies and states no lifetime, in seconds.
     #[arg(long, value_name = "S", default_value_t = 86400)]
     pub(crate) dependent_lifetime: u32,
-    /// The lifetime of another response that states none, in percent of its age since Last-Modified. With 0 none is guessed.
+    /// The lifetime of another response that states none, in percent of its age since Last-Modified. With 0 none is
+    /// guessed.
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) guess_percent: u8,
     /// The longest such lifetime, in seconds.
@@ -229,8 +229,8 @@ pub(crate) struct PolicyArgs {
     /// Clients cannot have a stored response validated: of their Cache-Control only `only-if-cached` is followed.
     #[arg(long)]
     pub(crate) ignore_reloads: bool,
-    /// A coding that the application's responses may have: Accept-Encoding is reduced to these. May be given several times.
-    /// Without it br, gzip and zstd are.
+    /// A coding that the application's responses may have: Accept-Encoding is reduced to these. May be given several
+    /// times. Without it br, gzip and zstd are.
     #[arg(long, value_name = "NAME", value_parser = coding)]
     pub(crate) coding: Vec<responses::Token>,
 }
@@ -257,11 +257,11 @@ pub(crate) struct HomeArgs {
     /// The socket of proxies of this machine, which say --home. Its file can be reached by this user and its group.
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Listens here for proxies of other machines, which say --home, and at the next port for their look-ups.
+    /// Listens here for proxies of other machines, which say --home, and at the next port for their lookups.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Lets proxies of other machines read the table by libfabric, at the address where this listens, with the provider of
-    /// this name, such as `verbs;ofi_rxm`.
+    /// Lets proxies of other machines read the table by libfabric, at the address where this listens, with the provider
+    /// of this name, such as `verbs;ofi_rxm`.
     #[arg(long, value_name = "PROVIDER", requires = "listen")]
     pub(crate) fabric: Option<String>,
     /// The address of the hub of the application, if it is not here: nothing is stored while it is not reached.
@@ -270,8 +270,8 @@ pub(crate) struct HomeArgs {
     /// Listens here for other homes and proxies of the same application, which say --hub, and for `thorp watch --hub`.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) hub_listen: Option<SocketAddr>,
-    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from caches. May
-    /// be given several times. A watcher whose name is not among them is refused.
+    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from
+    /// caches. May be given several times. A watcher whose name is not among them is refused.
     #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
     pub(crate) sources: Vec<coherence::SourceName>,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
@@ -290,31 +290,33 @@ pub(crate) struct HomeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = VERIFY_HELP)]
 pub(crate) struct VerifyArgs {
-    /// The socket at which servers and applications ask. Its file can be reached by this user and its group: start this with
-    /// the group of the server's user.
+    /// The socket at which servers and applications ask. Its file can be reached by this user and its group: start this
+    /// with the group of the server's user.
     pub(crate) socket: PathBuf,
     /// An address of this machine at which they can ask, too, such as 127.0.0.1:7414. Every user of the machine can.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// A home that is a process of its own (`thorp home`): its socket on this machine, as a path with a slash, or HOST:PORT on
-    /// another one, such as the application's. Without it the home is in this process.
+    /// A home that is a process of its own (`thorp home`): its socket on this machine, as a path with a slash, or
+    /// HOST:PORT on another one, such as the application's. Without it the home is in this process.
     #[arg(long, value_name = "PATH_OR_ADDR", conflicts_with_all = ["hub", "hub_listen"])]
     pub(crate) home: Option<proxy::HomeAddress>,
-    /// The address of the hub of the application, such as that of `thorp watch`: nothing is kept while it is not reached.
-    /// Without it the hub is in this process.
+    /// The address of the hub of the application, such as that of `thorp watch`: nothing is kept while it is not
+    /// reached. Without it the hub is in this process.
     #[arg(long, value_name = "ADDR", conflicts_with = "hub_listen")]
     pub(crate) hub: Option<String>,
     /// Listens here for other homes and proxies of the same application, which say --hub, and for `thorp watch --hub`.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) hub_listen: Option<SocketAddr>,
-    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from caches. May
-    /// be given several times. A watcher whose name is not among them is refused.
+    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from
+    /// caches. May be given several times. A watcher whose name is not among them is refused.
     #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
     pub(crate) sources: Vec<coherence::SourceName>,
-    /// Listens on other addresses than loopback for those, although connections are neither encrypted nor authenticated yet.
+    /// Listens on other addresses than loopback for those, although connections are neither encrypted nor authenticated
+    /// yet.
     #[arg(long, requires = "hub_listen")]
     pub(crate) insecure: bool,
-    /// How many keys can be known at a time: some 500 bytes of memory each if something is stored under them, and the key.
+    /// How many keys can be known at a time: some 500 bytes of memory each if something is stored under them, and the
+    /// key.
     #[arg(long, value_name = "N", default_value_t = 1 << 18, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) responses: u32,
     /// Stops the helper when standard input ends: with the program that started it.
@@ -336,7 +338,7 @@ The questions of a server and its application (docs/verify.md has all of them; e
 /// `thorp invalidate`.
 #[derive(Debug, Args)]
 pub(crate) struct InvalidateArgs {
-    /// Names of what has changed: responses that depend on one of them are not served any more.
+    /// Names of what has changed: responses that depend on one of them are no longer served.
     #[arg(value_name = "DEPENDENCY")]
     pub(crate) dependencies: Vec<String>,
     /// A URL whose responses are removed, as clients ask for it. May be given several times.
@@ -411,11 +413,11 @@ their next use.";
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(group = clap::ArgGroup::new("task").args(["setup", "check", "remove", "renew_slot"]))]
 pub(crate) struct WatchArgs {
-    /// Where the database is: postgres://USER@HOST:PORT/NAME, or `host=... user=... dbname=...`. A password may stand in
-    /// PGPASSWORD of the environment. For TLS say sslmode=verify-full, and sslrootcert=FILE where its certificate is from an
-    /// authority of your own: postgres://USER@HOST/NAME?sslmode=verify-full&sslrootcert=FILE.
-    /// Or where the store is: thorp://HOST:PORT, which leases the spaces to watch (`thorp serve --leased 0`). Only --listen,
-    /// --insecure and --check go with it.
+    /// Where the database is: postgres://USER@HOST:PORT/NAME, or `host=... user=... dbname=...`. The environment
+    /// variable PGPASSWORD may have the password. For TLS say sslmode=verify-full, and sslrootcert=FILE where its
+    /// certificate is from an authority of your own: postgres://USER@HOST/NAME?sslmode=verify-full&sslrootcert=FILE. Or
+    /// where the store is: thorp://HOST:PORT, which leases the spaces to watch (`thorp serve --leased 0`). Only
+    /// --listen, --insecure and --check go with it.
     #[arg(value_name = "SOURCE", value_parser = source)]
     pub(crate) source_at: Source,
     /// The publication whose changes are watched. Without it `thorp`.
@@ -433,8 +435,8 @@ pub(crate) struct WatchArgs {
     /// Takes connections from a network that may not be trusted.
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// The address of a hub in another process, in place of one in this. It has to expect the watcher under the name of its
-    /// --source, and answers nothing from its caches while that is away.
+    /// The address of a hub in another process, in place of one in this. It has to expect the watcher under the name of
+    /// its --source, and answers nothing from its caches while that is away.
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["listen", "insecure"])]
     pub(crate) hub: Option<String>,
     /// The name by which the hub elsewhere knows the database: that of the slot, if it is not given.
@@ -443,17 +445,17 @@ pub(crate) struct WatchArgs {
     /// Prepares the database, as a superuser, says what it has made, and ends. From then on commits wait for a watcher.
     #[arg(long)]
     pub(crate) setup: bool,
-    /// Gives a role that writes such settings, in this database, that its commits wait, and no time limit ends that. With
-    /// --setup, or alone at any time. May be given several times. --remove undoes it.
+    /// Returns a role that writes such settings, in this database, that its commits wait, and no time limit ends that.
+    /// With --setup, or alone at any time. May be given several times. --remove undoes it.
     #[arg(long = "guard", value_name = "ROLE", conflicts_with_all = ["check", "remove", "renew_slot"])]
     pub(crate) guards: Vec<String>,
-    /// Says what is wrong with the database or the store, and which holes it leaves, and ends.
+    /// Returns what is wrong with the database or the store, and which holes it leaves, and ends.
     #[arg(long)]
     pub(crate) check: bool,
     /// Undoes what --setup has made, and ends. The watcher has to be stopped before.
     #[arg(long)]
     pub(crate) remove: bool,
-    /// Makes a slot anew that was lost, when no cache answers any more, and ends.
+    /// Creates a lost slot again once no cache answers, and ends.
     #[arg(long)]
     pub(crate) renew_slot: bool,
     /// Stops the watcher when standard input ends: with the program that started it.
@@ -491,7 +493,7 @@ pub(crate) enum WatchTask {
 }
 
 impl WatchArgs {
-    /// The task that is to be done in place of watching.
+    /// The task to do instead of watching.
     pub(crate) fn task(&self) -> Option<WatchTask> {
         let tasks = [
             (self.setup, WatchTask::Setup),
@@ -502,62 +504,4 @@ impl WatchArgs {
         ];
         tasks.into_iter().find_map(|(is_given, task)| is_given.then_some(task))
     }
-}
-
-/// `thorp shop`.
-#[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
-#[command(after_help = SHOP_HELP)]
-pub(crate) struct ShopArgs {
-    /// Where its database is, as for `thorp watch`.
-    #[arg(value_name = "DATABASE", required_unless_present = "map")]
-    pub(crate) database: Option<shop::Database>,
-    /// Where to listen for visitors. Port 0 takes any free port; the line that says "ready" names it.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8000", value_parser = listen_address)]
-    pub(crate) listen: SocketAddr,
-    /// Prints the map from rows to dependencies, for `thorp watch --map`, and ends.
-    #[arg(long, conflicts_with_all = ["database", "setup"])]
-    pub(crate) map: bool,
-    /// Makes the shop's tables in an empty database, fills them, and ends.
-    #[arg(long)]
-    pub(crate) setup: bool,
-    /// Items on offer. This and the following options go with --setup.
-    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.items, requires = "setup", value_parser = stock)]
-    pub(crate) items: u32,
-    /// Users.
-    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.users, requires = "setup", value_parser = stock)]
-    pub(crate) users: u32,
-    /// Categories.
-    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.categories, requires = "setup", value_parser = stock)]
-    pub(crate) categories: u32,
-    /// Regions.
-    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.regions, requires = "setup", value_parser = stock)]
-    pub(crate) regions: u32,
-    /// The seed that everything is drawn from.
-    #[arg(long, value_name = "SEED", default_value_t = shop::Stock::SMALL.seed, requires = "setup")]
-    pub(crate) seed: u32,
-    /// Names no dependencies: every page depends on everything.
-    #[arg(long)]
-    pub(crate) nameless: bool,
-    /// For how long a cache may keep a page that does not change, in seconds.
-    #[arg(long, value_name = "S", default_value_t = 86_400)]
-    pub(crate) max_age: u32,
-    /// Stops the shop when standard input ends: with the program that started it.
-    #[arg(long)]
-    pub(crate) until_stdin_closes: bool,
-}
-
-const SHOP_HELP: &str = "\
-Users, items, bids, comments and purchases, with the interactions of RUBiS. Each page names in Cache-Groups the rows that it
-shows, and those whose coming or going would change it. Before it, in this order:
-  thorp shop postgres://postgres@127.0.0.1/shop --setup
-  thorp shop --map > map.toml
-  thorp watch postgres://postgres@127.0.0.1/shop --map map.toml --setup
-  thorp watch postgres://postgres@127.0.0.1/shop --map map.toml
-  thorp shop postgres://postgres@127.0.0.1/shop
-  thorp proxy --origin http://127.0.0.1:8000 --hub 127.0.0.1:7413";
-
-/// How many rows of a kind a shop is filled with.
-fn stock(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|count| (1..=10_000_000).contains(count)).ok_or_else(|| "expected 1 to 10000000".into())
 }

@@ -28,7 +28,7 @@ use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use account::Account;
 use bench::{Program, Server, ServerOptions, lasting_address};
-use net::Emulator;
+use fixtures::Emulator;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;

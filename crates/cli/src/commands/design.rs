@@ -4,6 +4,8 @@ use crate::documents::refuse_over_documents;
 use crate::output::{self, Output};
 use crate::spool::Spool;
 use crate::{Error, Result};
+use designs::files::{self, How, Listed, LoadOptions, Loaded, Phase, Progress};
+use designs::step::{self, Reader};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
@@ -11,8 +13,6 @@ use std::io::Write;
 use std::path::Path;
 use thorp::design::{Design, Entity, Link, Object, Value};
 use thorp::{AsyncTx, Db, Ref, wait_for};
-use workloads::design::{self, How, Listed, LoadOptions, Loaded, Phase, Progress};
-use workloads::step::{self, Reader};
 
 /// The design and the number in a path such as `house/#123`.
 pub(super) fn entity_path(path: &str) -> Option<(&str, u64)> {
@@ -27,10 +27,10 @@ pub(super) fn find(db: &Db, name: &str) -> Result<Option<Design>> {
 
 /// All designs, and what interrupted loads and removals have left of some.
 pub(super) fn listed(db: &Db) -> Result<Vec<Listed>> {
-    Ok(wait_for(db.transact_async(async |mut tx| design::listed(&mut tx).await))?)
+    Ok(wait_for(db.transact_async(async |mut tx| files::listed(&mut tx).await))?)
 }
 
-/// Loads a design; one that was interrupted goes on where it was.
+/// Loads a design; one that was interrupted continues where it was.
 pub(super) fn load(db: &Db, reader: Reader, name: &str, options: LoadOptions, output: &mut Output) -> Result {
     let loaded = load_with_bar(db, reader, name, options)?;
     let (count, resumed_at, replaced) = (loaded.design.count, loaded.resumed_at, loaded.replaced);
@@ -66,7 +66,7 @@ pub(crate) fn load_file(db: &Db, file: &Path, name: &str) -> Result<Design> {
 fn load_with_bar(db: &Db, reader: Reader, name: &str, options: LoadOptions) -> Result<Loaded> {
     let bar = output::bar("read (bytes)", 0);
     let may_begin = async |tx: &mut AsyncTx| refuse_over_documents(tx, name).await;
-    let loaded = wait_for(design::load(db, reader, name, options, may_begin, |progress| show_progress(&bar, progress)));
+    let loaded = wait_for(files::load(db, reader, name, options, may_begin, |progress| show_progress(&bar, progress)));
     bar.finish_and_clear();
     Ok(loaded?)
 }
@@ -120,7 +120,7 @@ pub(super) fn dump(db: &Db, name: &str, output: &mut Output) -> Result<bool> {
         let Some(design) = find_whole(&mut tx, name).await? else { return Ok(false) };
         bar.set_length(design.count);
         let mut out = spool.begin()?;
-        design::dump(&mut tx, &design, &mut out, |written| bar.set_position(written)).await?;
+        files::dump(&mut tx, &design, &mut out, |written| bar.set_position(written)).await?;
         out.flush().map_err(thorp::Error::application)?;
         Ok(true)
     }));
@@ -135,7 +135,7 @@ pub(super) fn dump_in_parts(db: &Db, name: &str, output: &mut Output) -> Result<
     let design = wait_for(db.transact_async(async |mut tx| find_whole(&mut tx, name).await))?;
     let Some(design) = design else { return Ok(false) };
     let bar = output::bar_beside_output(DUMPED, design.count);
-    wait_for(design::dump_in_parts(db, &design, output.writer(), |written| bar.set_position(written)))?;
+    wait_for(files::dump_in_parts(db, &design, output.writer(), |written| bar.set_position(written)))?;
     bar.finish_and_clear();
     Ok(true)
 }

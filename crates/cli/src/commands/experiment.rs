@@ -21,7 +21,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How long the work may take to end by itself once it was interrupted, and all that it talks to is gone.
+/// How long the work may take to end by itself once it was interrupted, and everything that it talks to is gone.
 const END_WITHIN: Duration = Duration::from_millis(300);
 
 /// The stack of the thread that measures: as much as a main thread has.
@@ -43,7 +43,7 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let scratch = Scratch::with_way_through(None, &args.dir, "experiment")?;
     let holder = args.holder_dir.as_deref().filter(|_| matches!(chosen, Chosen::Coopreplica(_)));
     let holder = holder.map(|dir| Scratch::new(None, dir, "experiment")).transpose()?;
-    // A database that it has started would go on without it.
+    // A database that it has started would continue without it.
     let interrupt = Interrupt::watch_patiently()?;
     let program = std::env::current_exe()?;
     let asked = Asked {
@@ -121,7 +121,8 @@ fn hear(
     }
 }
 
-/// Ends the work that is under way. Of its thread nobody hears more, whatever becomes of it: it has lost all that it talks to.
+/// Ends the work that is under way. Of its thread nobody hears more, whatever becomes of it: it has lost everything
+/// that it talks to.
 fn end(said: &Receiver<Said>) {
     std::panic::set_hook(Box::new(|_| {}));
     bench::end_processes();
@@ -197,8 +198,8 @@ impl Rows {
     }
 }
 
-/// The person or the log that waits for an experiment: on a terminal there is a line that changes; elsewhere there is a new
-/// line each time that some more time has passed, but none for a program.
+/// The person or the log that waits for an experiment: on a terminal there is a line that changes; elsewhere there is a
+/// new line each time that some more time has passed, but none for a program.
 struct Waiting {
     spinner: ProgressBar,
     is_program: bool,

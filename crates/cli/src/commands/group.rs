@@ -4,9 +4,9 @@ use crate::cli::GroupArgs;
 use crate::output::Output;
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
+use machine::RoleId;
 use net::ConnectError::Refused;
 use net::{Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState};
-use node::RoleId;
 use redirector::{Config, Duty, Redirector, Stats, Status};
 use serde_json::json;
 use std::hash::{BuildHasher, RandomState};
@@ -40,7 +40,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
         ..Config::default()
     };
     let (runtime, address) = (Runtime::start_relay()?, config.address.clone());
-    // The standard library's hasher is the nearest randomness: each is keyed anew.
+    // The standard library's hasher is the nearest randomness: each is keyed again.
     let redirector = Redirector::new(config, ClientId(RandomState::new().hash_one(())));
     let mut machines = Machines::new();
     let (role, redirector) = machines.add(redirector);
@@ -81,7 +81,7 @@ enum Standing {
     Lost(String),
 }
 
-/// Says what changes until the redirector is closed; gives what it has counted.
+/// Returns what changes until the redirector is closed; gives what it has counted.
 fn watch(host: &Host, role: RoleId, redirector: &Shared<Redirector>, output: &mut Output) -> Result<Stats> {
     let mut said = Standing::Begins;
     loop {
@@ -104,7 +104,7 @@ fn watch(host: &Host, role: RoleId, redirector: &Shared<Redirector>, output: &mu
     }
 }
 
-/// Nothing if the host has failed meanwhile.
+/// Nothing if the host has failed in the meantime.
 fn status(redirector: &Shared<Redirector>) -> Option<Status> {
     let hosted = redirector.lock().unwrap_or_else(PoisonError::into_inner);
     (!hosted.is_over()).then(|| hosted.look().status())

@@ -5,7 +5,12 @@ use crate::Result;
 use crate::cli::HolderArgs;
 use crate::output::{Output, visible};
 use crate::stopper::{when_stdin_closes, when_told};
+use attach::control::{Control, ControlledHolder};
+use attach::{
+    Dropped, HolderNames, HolderServer, HolderSettings, HolderStatus, Lives, RescueSettings, RescueWord, TakeOverWord,
+};
 use net::Runtime;
+use registry::{StoreRegistry, host_name};
 use serde_json::json;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -13,11 +18,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use volumes::control::{Control, ControlledHolder};
-use volumes::registry::{StoreRegistry, host_name};
-use volumes::{
-    Dropped, HolderNames, HolderServer, HolderSettings, HolderStatus, Lives, RescueSettings, RescueWord, TakeOverWord,
-};
 
 /// How often to look whether it has failed, or is empty.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -130,7 +130,7 @@ impl DiskWords<'_> {
         ));
     }
 
-    /// Says once that volumes are to go to other holders, and that they may come again.
+    /// Says once that volumes should go to other holders, and that they may come again.
     fn look_at_copies(&mut self, status: &HolderStatus) {
         if status.is_nearly_full == self.is_nearly_full {
             return;
@@ -149,7 +149,7 @@ impl DiskWords<'_> {
     }
 }
 
-/// The copies that a directory had which was made anew.
+/// The copies that a directory had which was made again.
 fn said_of(dropped: &Dropped) -> String {
     let partition = dropped.partition.0;
     match dropped.copies {

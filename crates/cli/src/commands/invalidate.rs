@@ -19,8 +19,8 @@ pub(super) fn run(args: &InvalidateArgs, output: &mut Output) -> Result {
     output.line(&said, text(&said, args.soft))
 }
 
-/// The outcome for a person. A name that nothing is stored for is no error: something may be stored elsewhere, or was until a
-/// moment ago. But it may be a wrong name, so it is told.
+/// The outcome for a person. A name that nothing is stored for is no error: something may be stored elsewhere, or was
+/// until a moment ago. But it may be a wrong name, so it is told.
 fn text(said: &Value, is_soft: bool) -> String {
     let dependents = said["dependents"].as_u64().filter(|_| said["dependencies"] != 0);
     let dependents = dependents.map(|count| format!("stored responses that depend on them: {count}, "));

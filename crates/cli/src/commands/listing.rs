@@ -7,10 +7,11 @@ use crate::Result;
 use crate::cli::LsArgs;
 use crate::documents::{self, check_folder, list};
 use crate::output::{self, Output, visible};
+use designs::DESIGNS;
+use designs::files::{Listed, OWN_NAMES, Standing};
 use serde_json::json;
 use std::collections::BTreeMap;
 use thorp::{Db, Space, Stored};
-use workloads::design::{DESIGNS, Listed, OWN_NAMES, Standing};
 
 /// Entries of a map that are counted; a listing does not read a large store from end to end.
 const COUNTED_MAX: usize = 1_000_000;

@@ -12,12 +12,12 @@ use crate::error::only_for;
 use crate::output::{self, Output, cannot_write};
 use crate::spool::Spool;
 use crate::{Error, Result};
+use designs::files::{Dangling, How, LoadOptions, Missing, NameTaken};
 use input::Input;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 use thorp::{Db, Tx};
-use workloads::design::{Dangling, How, LoadOptions, Missing, NameTaken};
 
 /// The endings of files that are meant to hold a design, whatever they do hold.
 const DESIGN_ENDINGS: [&str; 9] = ["ifc", "ifczip", "stp", "step", "stpz", "stpnc", "p21", "spf", "zip"];

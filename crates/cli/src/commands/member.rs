@@ -1,5 +1,5 @@
-//! `thorp member`: a client of the demo or the torture, in a process of its own. It does what it is told on its standard
-//! input, and says on its standard output what it does.
+//! `thorp member`: a client of the demo or the torture, in a process of its own. It does what it is told on its
+//! standard input, and says on its standard output what it does.
 
 use crate::cli::MemberArgs;
 use crate::crew::{Order, Word, now};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use thorp::Db;
 use workloads::Random;
 
-/// How long it goes on trying to connect: the other end may be down just now.
+/// How long it continues trying to connect: the other end may be down just now.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) fn run(args: &MemberArgs) -> Result {

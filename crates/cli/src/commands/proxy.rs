@@ -25,7 +25,7 @@ const DESCRIPTORS_PER_CONNECTION: usize = 2;
 enum Event {
     /// The proxy has something to say.
     Note(Note),
-    /// Files are to be read again.
+    /// Files should be read again.
     Reload,
     Stop,
 }

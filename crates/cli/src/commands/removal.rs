@@ -1,4 +1,4 @@
-//! `rm`: a document; or all that is at a path and under it, in batches.
+//! `rm`: a document; or everything that is at a path and under it, in batches.
 
 use super::design;
 use super::documents::{no_document, nothing_under};
@@ -7,11 +7,11 @@ use crate::documents::{Range, check_path, find_documents, page, remove_all};
 use crate::output::{self, Output};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
+use designs::files::remove;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use thorp::{Db, wait_for};
-use workloads::design::remove;
 
 pub(super) fn rm(args: &RmArgs, output: &mut Output) -> Result {
     check_path(&args.path)?;

@@ -4,6 +4,7 @@ use crate::cli::{ServeArgs, StoreArgs};
 use crate::output::{self, Output, checks};
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
+use attach::HomeServer;
 use database::{LocalStore, Recovered};
 use disk::Progress;
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
@@ -15,7 +16,6 @@ use std::time::{Duration, Instant};
 use store::Stats;
 use types::PageId;
 use vfs::make_directory;
-use volumes::HomeServer;
 
 /// How often the store is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

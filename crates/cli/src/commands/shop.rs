@@ -4,8 +4,8 @@ use crate::cli::ShopArgs;
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Error, Result};
+use bench::shop::{Database, MAP, Shop, ShopConfig, Stock, fill};
 use serde_json::json;
-use shop::{Database, MAP, Shop, ShopConfig, Stock, fill};
 use std::sync::mpsc;
 
 pub(super) fn run(args: &ShopArgs, output: &mut Output) -> Result {
@@ -32,7 +32,7 @@ fn serve(args: &ShopArgs, database: Database, output: &mut Output) -> Result {
     let config =
         ShopConfig { names: !args.nameless, max_age_s: args.max_age, ..ShopConfig::new(args.listen, database) };
     let (stop, stopped) = mpsc::channel();
-    // A shop that has ended is not to be stopped any more.
+    // A shop that has ended is no longer to be stopped.
     let stop = move || stop.send(()).unwrap_or_default();
     when_told(stop.clone())?;
     if args.until_stdin_closes {

@@ -1,9 +1,9 @@
 //! `thorp torture`: real processes, a real directory, real connections, and SIGKILL.
 //!
-//! Each round lets clients work, breaks something in the middle of their work, and mends it. Without groups that is the
-//! store, which is killed and started again over what is left. With groups it is one thing after the other: what a
+//! Each round lets clients work, breaks something in the middle of their work, and repairs it. Without groups that is
+//! the store, which is killed and started again over what is left. With groups it is one thing after the other: what a
 //! group cannot do without, a member of it. In a lab a seed draws what, when and for how long, and what the lines are
-//! like. The clients go on by themselves.
+//! like. The clients continue by themselves.
 //!
 //! ```text
 //!   plan: drawn before ──► faults: broken, mended ──► what was taken down ──► history: was it right?

@@ -12,7 +12,8 @@ use verify::limits::{CONNECTIONS_MAX, KINDS_PER_VERSION_MAX};
 use verify::{Config, Tally, Verify};
 
 pub(super) fn run(args: &VerifyArgs, output: &mut Output) -> Result {
-    // A home of its own has room for all that can be stored under the keys, which is rarely more than one response each.
+    // A home of its own has room for everything that can be stored under the keys, which is rarely more than one
+    // response each.
     let slots = args.responses.saturating_mul(KINDS_PER_VERSION_MAX as u32).min(TABLE_SLOTS_MAX);
     let site = SiteConfig {
         hub: args.hub.clone(),

@@ -18,7 +18,10 @@ use crate::error::usage;
 use crate::output::{Output, Progress, checks, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Result, cli};
+use attach::control::{Control, ControlledVolume};
+use attach::{AttachConfig, Attached, Scrubbing, create_home, home_status};
 use live::Attachment;
+use nbd::{Export, Server, ServerConfig};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,14 +30,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use stored::Begun;
-use volumes::control::{Control, ControlledVolume};
-use volumes::nbd::{Export, Server, ServerConfig};
-use volumes::{AttachConfig, Attached, Scrubbing, create_home, home_status};
 
-/// Requests that are under way when the volume is to be detached are waited for so long.
+/// Requests that are under way when the volume should be detached are waited for this long.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 
-/// How often to look for what has gone wrong, and for how much is not home.
+/// How often to look for what has gone wrong, and for how much is not written back.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
@@ -213,7 +213,7 @@ struct Trouble {
 }
 
 impl Trouble {
-    fn look(&mut self, status: &volumes::Status) {
+    fn look(&mut self, status: &attach::Status) {
         if let Some(why) = status.lost_cache.as_ref().filter(|_| !self.has_lost_cache) {
             eprintln!("cache: {why}; the volume goes on without it: detach it, and attach it with another");
             self.has_lost_cache = true;
@@ -270,18 +270,18 @@ fn config(args: &VolumeAttachArgs, size: u64) -> AttachConfig {
     };
     AttachConfig {
         log_bytes: args.dirty.map_or_else(|| dirty_bytes(size), |dirty| dirty as u64),
-        progress: volumes::Progress::new(progress),
+        progress: attach::Progress::new(progress),
         checks: checks(),
         clean_bytes: args.clean as u64,
         ack: match args.ack {
-            VolumeAck::Write => volumes::Ack::Write,
-            VolumeAck::Flush => volumes::Ack::Flush,
+            VolumeAck::Write => attach::Ack::Write,
+            VolumeAck::Flush => attach::Ack::Flush,
         },
         age_max: Duration::from_secs(args.age_s.into()),
         beside: args.beside.clone(),
         cache_failure: match args.on_cache_failure {
-            VolumeCacheFailure::WriteThrough => volumes::CacheFailure::WriteThrough,
-            VolumeCacheFailure::Stop => volumes::CacheFailure::Stop,
+            VolumeCacheFailure::WriteThrough => attach::CacheFailure::WriteThrough,
+            VolumeCacheFailure::Stop => attach::CacheFailure::Stop,
         },
         is_forced: args.force,
         accepts_own_log: args.accept_own_log,
@@ -289,7 +289,8 @@ fn config(args: &VolumeAttachArgs, size: u64) -> AttachConfig {
     }
 }
 
-/// Brings everything home, and shows how far it has come. It is asked and told something until another process may have it.
+/// Brings everything home, and shows how far it has come. It is asked and told something until another process may have
+/// it.
 fn detach(attached: &Attached, control: impl Sized) -> Result {
     let not_home = attached.status().dirty_bytes;
     let progress = Progress::new("writing back", not_home);

@@ -26,7 +26,7 @@ pub(super) fn run(args: &WatchArgs, output: &mut Output) -> Result {
 /// Hears when the watcher is to stop.
 fn stopped(args: &WatchArgs) -> Result<Receiver<()>> {
     let (stop, stopped) = mpsc::channel();
-    // A watcher that has ended is not to be stopped any more.
+    // A watcher that has ended is no longer to be stopped.
     let stop = move || stop.send(()).unwrap_or_default();
     when_told(stop.clone())?;
     if args.until_stdin_closes {
@@ -47,7 +47,7 @@ fn site(args: &WatchArgs, within_source: bool, runtime: &Runtime, output: &mut O
     Ok(site)
 }
 
-/// Says what a look at the source has found.
+/// Returns what a look at the source has found.
 fn look(findings: &[Finding], output: &mut Output) -> Result {
     for finding in findings {
         let json = json!({

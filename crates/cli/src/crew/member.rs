@@ -86,7 +86,7 @@ impl Member {
         stdin.write_all(line.as_bytes()).map_err(|error| Error::from(format!("a client does not listen: {error}")))
     }
 
-    /// Stops it where it is, or lets it go on.
+    /// Stops it where it is, or lets it continue.
     pub(super) fn signal(&self, signal: Signal) -> Result {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }

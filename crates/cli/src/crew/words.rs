@@ -22,9 +22,9 @@ pub(crate) enum Word {
     Ready,
     /// An operation of the member, for the history.
     Event(Event),
-    /// It came by so many things that somebody's transaction had left half done.
+    /// It came by this many things that somebody's transaction had left half done.
     HalfDone(u64),
-    /// It rests: because it was told to, or because it has done all that it was told to do.
+    /// It rests: because it was told to, or because it has done everything that it was told to do.
     Rests(Counts),
 }
 

@@ -11,9 +11,9 @@ const BATCH: usize = 500;
 /// Bytes of documents after which it removes no more.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Removes what is at a path and under it. Each batch is a transaction: calling it again goes on where an earlier call
-/// was interrupted. Calls `removed` with the number of documents that are gone so far; gives that number at the end, or
-/// when it was interrupted.
+/// Removes what is at a path and under it. Each batch is a transaction: calling it again continues where an earlier
+/// call was interrupted. Calls `removed` with the number of documents that are gone so far; gives that number at the
+/// end, or when it was interrupted.
 pub(crate) fn remove_all(db: &Db, path: &str, interrupt: &Interrupt, mut removed: impl FnMut(u64)) -> Result<u64> {
     let mut count = 0;
     loop {

@@ -1,5 +1,5 @@
-//! Walks through a real design: from a window or a door to everything that it is made of; those that write change one of
-//! its properties.
+//! Walks through a real design: from a window or a door to everything that it is made of; those that write change one
+//! of its properties.
 //!
 //! A change never touches what refers to what, so each walk from one element must come by the same entities.
 
@@ -8,11 +8,12 @@ use super::{Calls, Job, Numbers, Work};
 use crate::Result;
 use crate::commands::load_file;
 use crate::history::Step;
+use designs::Object;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use thorp::{Db, Ref, wait_for};
 use workloads::Random;
-use workloads::design::{Object, change, walk};
+use workloads::design::{change, walk};
 
 /// The design's name in its store, and the one that its elements go by.
 const DESIGN: &str = "model";

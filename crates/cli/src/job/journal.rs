@@ -44,7 +44,7 @@ pub(super) fn plan(work: &Work, numbers: &mut Numbers, random: &mut Random) -> V
     [Step::Read { key, found: None }].into_iter().chain(append).collect()
 }
 
-/// Carries a visit out by `visit`, which is given the thing and what is to be appended, and gives what was in the
+/// Carries a visit out by `visit`, which is given the thing and what should be appended, and gives what was in the
 /// journal before, and how much was found half done.
 pub(super) fn carry_out(
     steps: &mut [Step],
@@ -60,7 +60,7 @@ pub(super) fn carry_out(
     Ok(half_done)
 }
 
-/// Gives what a job has made a name, under which [`found`] finds it.
+/// Returns what a job has made a name, under which [`found`] finds it.
 pub(super) fn name<T: Serialize + DeserializeOwned>(db: &Db, name: &str, made: &T) -> Result {
     Ok(db.transact(|tx| {
         let object = tx.create(thorp::Anywhere, made)?;

@@ -1,5 +1,5 @@
-//! Lists, as fast as can be and in each other's way. Some have a large value beside them, which changes whenever its list
-//! does: every visit of one sees whether both changed as a whole.
+//! Lists, as fast as can be and in each other's way. Some have a large value beside them, which changes whenever its
+//! list does: every visit of one sees whether both changed as a whole.
 
 use super::{Calls, Heavy, Job, Numbers, Work};
 use crate::Result;
@@ -31,7 +31,7 @@ struct List {
 pub(crate) struct Lists(Vec<List>);
 
 impl Lists {
-    /// Values consist of so many bytes, once or several times.
+    /// Values consist of this many bytes, once or several times.
     pub(crate) const BLOCK_BYTES: usize = 4096;
 
     /// Makes so many empty ones without and, after them, with a value.
@@ -58,7 +58,7 @@ impl Lists {
         Ok(Self(db.transact(find)?.ok_or("the store holds no lists")?))
     }
 
-    /// Takes a step. Gives how many values are not those of their list.
+    /// Takes a step. Returns how many values are not those of their list.
     fn step(&self, tx: &mut Tx, step: &mut Step, calls: &mut Calls) -> thorp::Result<u64> {
         let list = self.0[step.key() as usize];
         let mut numbers = tx.get(list.numbers)?;

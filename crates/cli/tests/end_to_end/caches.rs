@@ -3,13 +3,13 @@
 use crate::program::{command, thorp};
 use crate::stored_volumes::{LEASE, Process, Site, version, write};
 use crate::volumes::BLOCK;
+use fixtures::nbd_client::Command;
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Instant;
-use volumes::nbd::client::Command;
 
 /// Nothing goes home by itself.
 const LATE: [&str; 4] = ["--age-s", "3600", "--ack", "write"];
@@ -94,7 +94,7 @@ fn a_holder_whose_log_has_lost_its_end_is_not_taken_for_whole() {
     let refused = Process::start(&words).map(drop).unwrap_err();
     assert!(refused.contains("has lost copies that this holder had counted"), "{refused}");
     assert!(refused.contains("--as-new") && refused.contains("thorp-holder-end"), "{refused}");
-    // Its operator goes on with what there is.
+    // Its operator continues with what there is.
     fs::remove_file(Path::new(&dir).join("thorp-holder-end")).unwrap();
     site.holders.push(site.holder(0));
     let read = site.attach("other", &[]).unwrap().read();
@@ -164,7 +164,8 @@ fn a_copy_of_a_cache_waits_for_the_owner_like_any_other_host() {
     let refused = site.attach("copied", &[]).map(drop).unwrap_err();
     assert!(refused.contains("its host lives") && refused.contains("/host"), "{refused}");
     write(&mut client, 0, 3);
-    // An owner that does not give a sign of life is another thing; and it does not know what the other one has brought home.
+    // An owner that does not give a heartbeat is another thing; and it does not know what the other one has brought
+    // home.
     host.process.signal(Signal::STOP);
     let begun = Instant::now();
     let copy = site.attach("copied", &[]).unwrap();

@@ -48,13 +48,13 @@ fn tormented_groups_are_strictly_serializable() {
     assert!(told["commits_acknowledged"].as_u64().unwrap() >= 240, "{told}");
     assert_eq!((&told["lost"], &told["doubled"]), (&Value::from(0), &Value::from(0)), "{told}");
     assert_eq!(told["strictly_serializable"], true, "{told}");
-    // All members were in the group again, and those that were not cut off went on.
+    // All members were in the group again, and those that were not cut off continued.
     assert_eq!(told["stalls"], Value::Array(Vec::new()), "{told}");
     assert!(told["in_group_ms_max"].as_f64().unwrap() < told["in_group_ms_allowed"].as_f64().unwrap(), "{told}");
     assert!((0.0..1.0).contains(&told["gap_over_allowed_max"].as_f64().unwrap()), "{told}");
     assert!(told["call_ms_max"].as_f64().unwrap() > 0.0, "{told}");
-    // A member that hangs is taken for dead after one and a half seconds, and so is a redirector. On top come two round
-    // trips, and the time that a busy machine takes.
+    // A member that hangs is considered dead after one and a half seconds, and so is a redirector. On top come two
+    // round trips, and the time that a busy machine takes.
     assert!(told["failover_hung_ms_max"].as_f64().unwrap() < 3000.0, "{told}");
     assert!(told["failover_killed_ms_max"].as_f64().unwrap() < 1500.0, "{told}");
 }

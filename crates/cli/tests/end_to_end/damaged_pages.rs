@@ -128,8 +128,8 @@ fn one_damaged_page_costs_what_it_holds_and_can_be_left_behind() {
     db.close().unwrap();
 }
 
-/// A client that has the page in its cache reads it, and changes it before the damage is found. That change is in the log
-/// or set aside, and it is copied out.
+/// A client that has the page in its cache reads it, and changes it before the damage is found. That change is in the
+/// log or set aside, and it is copied out.
 #[test]
 fn a_salvage_keeps_what_was_committed_last() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! The demo of the block door. Where no file system can be mounted it writes raw blocks, and says so.
+//! The demo of the block front end. Where no file system can be mounted it writes raw blocks, and says so.
 
 use crate::program::{Folder, command, thorp};
 use serde_json::Value;

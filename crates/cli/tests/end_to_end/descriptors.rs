@@ -1,4 +1,5 @@
-//! A store with few file descriptors: it takes as many sessions as it has some for, says so to the others, and goes on.
+//! A store with few file descriptors: it takes as many sessions as it has some for, says so to the others, and
+//! continues.
 
 use crate::program::{Folder, serve, thorp};
 use bench::{Server, ServerOptions};
@@ -17,7 +18,7 @@ use std::time::Duration;
 const DESCRIPTORS: &str = "96";
 const CONNECTIONS: usize = 300;
 
-/// More than the two segments hold that a store begins with, so that the log is freed and used again meanwhile.
+/// More than the two segments hold that a store begins with, so that the log is freed and used again in the meantime.
 const COMMITS: usize = 300;
 const COMMIT_BYTES: usize = 1 << 20;
 
@@ -59,7 +60,7 @@ fn answer(connection: &mut TcpStream) -> String {
 }
 
 /// The system can run out of descriptors under a store, whatever limit it started with: here its own limit falls below
-/// what it has open. Commits go on with the files that are open, no new client is let in, and all are when there are
+/// what it has open. Commits continue with the files that are open, no new client is let in, and all are when there are
 /// descriptors again.
 #[test]
 fn a_store_that_has_lost_its_descriptors_goes_on_with_those_that_are_open() {
@@ -88,7 +89,7 @@ fn a_store_that_has_lost_its_descriptors_goes_on_with_those_that_are_open() {
     assert!(log_segments(&folder) >= segments);
 }
 
-/// Gives the store's process another limit.
+/// Returns the store's process another limit.
 fn limit_descriptors(server: &Server, current: Option<u64>) {
     let (process, maximum) = (Pid::from_raw(server.pid().cast_signed()), getrlimit(Resource::Nofile).maximum);
     prlimit(process, Resource::Nofile, Rlimit { current, maximum }).unwrap();

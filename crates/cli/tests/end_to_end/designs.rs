@@ -86,7 +86,7 @@ fn a_design_is_replaced_by_its_next_revision() {
     assert_eq!(thorp(words).ok(), "5 entities in design house, resumed after 5\n", "it is that one already");
 }
 
-/// A design is known by what it says, so its load goes on from a pipe as well.
+/// A design is known by what it says, so its load continues from a pipe as well.
 #[test]
 fn a_design_comes_through_a_pipe() {
     let folder = Folder::new();

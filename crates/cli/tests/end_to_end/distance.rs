@@ -1,7 +1,7 @@
 //! The cost of distance: commands that read much take few round trips, however long each is.
 
 use crate::program::{Folder, serve, thorp};
-use net::Emulator;
+use fixtures::Emulator;
 use std::time::Duration;
 
 /// Requests that one client sends for a command. Each round trip begins with one at least, so these are no fewer.

@@ -29,7 +29,8 @@ fn no_server() {
     check(&["get", "a", "--server", "127.0.0.1:1"], &["no server at 127.0.0.1:1", hint]);
 }
 
-/// A command that only asks says soon that nobody is there: one that does more waits for longer, as the store may be starting.
+/// A command that only asks says soon that nobody is there: one that does more waits for longer, as the store may be
+/// starting.
 #[test]
 fn no_store_of_volumes() {
     for words in [&["list"][..], &["status", "v"], &["holders"], &["list", "--homes"]] {

@@ -25,10 +25,10 @@ fn a_table_of_the_paper_beside_ours() {
     }
     let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}: {printed}"));
     assert_eq!(row("peer fetch")["paper"], 1.8);
-    // On a machine that has more to do a neighbour may be too late for some, and the store is asked for those.
+    // On a machine that has more to do a peer may be too late for some, and the store is asked for those.
     let from_neighbours = row("from neighbours, of all pages fetched")["ours"].as_f64().unwrap();
     assert!(from_neighbours > 0.0 && from_neighbours <= 100.0, "{from_neighbours} %");
-    // Nine who hold the page are told of each commit, however many others there are.
+    // Nine who hold the page are notified of each commit, however many others there are.
     let [few, many] = [20, 200]
         .map(|members| row(&format!("per commit, 10 of {members} members hold the page"))["ours"].as_f64().unwrap());
     assert!(few > 9.0 && many < 1.1 * few, "{few} messages, and {many}");
@@ -128,8 +128,8 @@ fn an_experiment_that_is_told_to_stop_leaves_nothing() {
     assert_eq!(places(&folder), [] as [PathBuf; 0]);
 }
 
-/// Presses Ctrl-C when this holds of the process and of the folders that it has made, and gives what it has said. It has to end soon,
-/// whatever it was at, and to leave no process and no folder.
+/// Presses Ctrl-C when this holds of the process and of the folders that it has made, and gives what it has said. It
+/// has to end soon, whatever it was at, and to leave no process and no folder.
 fn interrupted(which: &[&str], is_due: impl Fn(u32, &[PathBuf]) -> bool) -> Output {
     let folder = Folder::new();
     let mut experiment = command();
@@ -245,7 +245,7 @@ fn how_long_copies_last_is_counted_and_drawn() {
     assert!(hot > 20.0 * cold, "{hot} {cold}");
     assert!(rows.iter().filter(|row| row["case"] == "markov").all(|row| row["met"].is_boolean()));
     assert_eq!(std::fs::read_to_string(folder.path().join("out/coopreplica.jsonl")).unwrap(), printed);
-    assert!(folder.path().join("out/reliability.png").is_file());
+    assert!(folder.path().join("out/reliability.svg").is_file());
     let figure = thorp(["experiment", "coopreplica", "--figure", "7"]).error();
     assert!(figure.contains("--reliability"), "{figure}");
     let other = thorp(["experiment", "buddycache", "--reliability"]).error();

@@ -1,5 +1,5 @@
-//! A cache whose disk fails: writes to it are EIO from some moment on, as those of an SSD that is worn out, and it can be read.
-//! The disk is an image behind nbdkit's error filter, with ext4 on it.
+//! A cache whose disk fails: writes to it are EIO from some moment on, as those of an SSD that is worn out, and it can
+//! be read. The disk is an image behind nbdkit's error filter, with ext4 on it.
 
 use crate::full_volumes::{Pieces, attach_by, connect, wait_for_line};
 use crate::mounts::{Fuse, Mounted, can_mount, run};
@@ -52,7 +52,7 @@ impl Disk {
         self.folder.write("fails", "");
     }
 
-    /// It works again, and its file system is mended.
+    /// It works again, and its file system is repaired.
     fn work(&mut self) {
         self.mounted = None;
         std::fs::remove_file(self.folder.path().join("fails")).unwrap();
@@ -71,8 +71,8 @@ impl Drop for Disk {
     }
 }
 
-/// A volume of one host goes on without its cache. It is killed then, and the disk works again: what the cache has is older
-/// than home, and is not taken for the newest. A volume that is detached without its cache is home.
+/// A volume of one host continues without its cache. It is killed then, and the disk works again: what the cache has is
+/// older than home, and is not taken for the newest. A volume that is detached without its cache is home.
 #[test]
 fn a_volume_goes_on_without_its_cache() {
     if !can_mount() {
@@ -133,7 +133,7 @@ fn a_volume_stops_when_it_is_told_to_and_a_lost_cache_is_refused() {
             let data = vec![2; 4096];
             (0..1024)
                 .map_while(|at| {
-                    let write = volumes::nbd::client::Command::Write { offset: at * 4096, data: &data, fua: true };
+                    let write = fixtures::nbd_client::Command::Write { offset: at * 4096, data: &data, fua: true };
                     client.call(&write).ok().map(|reply| reply.error)
                 })
                 .find(|error| *error != 0)

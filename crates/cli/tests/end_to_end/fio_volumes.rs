@@ -1,5 +1,6 @@
-//! fio writes to a volume of a store while its owner, a holder and its home are killed, in turn and together, and finds what it
-//! has written. Where the owner dies fio's own account of what was answered is kept; the owner's cache is gone each time.
+//! fio writes to a volume of a store while its owner, a holder and its home are killed, in turn and together, and finds
+//! what it has written. Where the owner dies fio's own account of what was answered is kept; the owner's cache is gone
+//! each time.
 
 use crate::program::is_on_path;
 use crate::stored_volumes::{Host, Site};

@@ -1,5 +1,6 @@
-//! A disk without room: one clear line, nothing lost, and with room it goes on. On a small file system of the test's own,
-//! in a mount namespace that ends with it; where the system does not let us have one, the test says so and is skipped.
+//! A disk without room: one clear line, nothing lost, and with room it continues. On a small file system of the test's
+//! own, in a mount namespace that ends with it; where the system does not let us have one, the test says so and is
+//! skipped.
 
 use crate::program::{Folder, options, thorp};
 use std::io::Write;
@@ -65,7 +66,7 @@ pub(crate) fn is_inside(test: &str) -> bool {
     false
 }
 
-/// Loads the file again and again, each time under another name, until there is no room. Gives how often it went in.
+/// Loads the file again and again, each time under another name, until there is no room. Returns how often it went in.
 fn load_until_full(file: &str, target: [&str; 2]) -> usize {
     for count in 0.. {
         let name = format!("c{count}");

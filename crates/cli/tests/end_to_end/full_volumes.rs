@@ -1,24 +1,24 @@
-//! Volumes on disks without room: a cache's, home's, a holder's. Nothing that was promised is lost, nothing is promised that
-//! there is no room for, and with room it goes on. Ten times as much is written as a log has room for.
+//! Volumes on disks without room: a cache's, home's, a holder's. Nothing that was promised is lost, nothing is promised
+//! that there is no room for, and with room it continues. Ten times as much is written as a log has room for.
 
 use crate::full_disk::{SmallDisk, fill, is_inside};
 use crate::program::{Folder, thorp};
 use crate::stored_volumes::{Process, Site};
+use fixtures::nbd_client::{Client, Command};
+use nbd::Address;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::ChildStderr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use volumes::nbd::Address;
-use volumes::nbd::client::{Client, Command};
 
 /// Longer than anything takes on a machine that has much else to do.
 const LONG: Duration = Duration::from_secs(60);
 
 const PIECE: usize = 64 << 10;
 
-/// The log of each volume here has so much room.
+/// The log of each volume here has this much room.
 const DIRTY: usize = 8 << 20;
 
 /// A volume that is written piece by piece, each full of its version.
@@ -49,7 +49,8 @@ impl Pieces {
         true
     }
 
-    /// Each block is of a version that was written, and none is older than what was promised. After that it is promised as it was read.
+    /// Each block is of a version that was written, and none is older than what was promised. After that it is promised
+    /// as it was read.
     pub(crate) fn check(&mut self, client: &mut Client) {
         for piece in 0..self.written.len() {
             let offset = (piece * PIECE) as u64;
@@ -99,7 +100,8 @@ pub(crate) fn wait_for_line(errors: &mut impl BufRead, part: &str) {
     }
 }
 
-/// The room of the log is taken when a volume is attached, so a cache's disk that fills up later keeps nobody from writing.
+/// The room of the log is taken when a volume is attached, so a cache's disk that fills up later keeps nobody from
+/// writing.
 #[test]
 fn a_cache_whose_disk_fills_up() {
     if !is_inside("full_volumes::a_cache_whose_disk_fills_up") {
@@ -135,8 +137,8 @@ fn a_cache_whose_disk_fills_up() {
     assert!(said.contains("detached"), "{errors}{said}");
 }
 
-/// Home has no room any more: the log fills up, and writers wait. The owner is killed meanwhile. With room all goes on, and is
-/// home in the end.
+/// Home has no room any more: the log fills up, and writers wait. The owner is killed in the meantime. With room all
+/// continues, and is home in the end.
 #[test]
 fn a_home_whose_disk_fills_up() {
     if !is_inside("full_volumes::a_home_whose_disk_fills_up") {
@@ -197,9 +199,10 @@ fn wait_for_full(site: &Site, dir: &str, is_full: bool) {
     }
 }
 
-/// The disk of a holder fills up: it promises no more than it has, so everything else goes home instead of waiting for it, and
-/// it uses its files again. It is killed, and starts on the full disk. The owner dies with its cache, and nothing is lost; with room it goes on. It says how its disk
-/// stands: when it starts, when that is full, and when it has room.
+/// The disk of a holder fills up: it promises no more than it has, so everything else goes home instead of waiting for
+/// it, and it uses its files again. It is killed, and starts on the full disk. The owner dies with its cache, and
+/// nothing is lost; with room it continues. It says how its disk stands: when it starts, when that is full, and when it
+/// has room.
 #[test]
 fn a_holder_whose_disk_fills_up() {
     if !is_inside("full_volumes::a_holder_whose_disk_fills_up") {
@@ -282,8 +285,9 @@ fn member(site: &Site, of: &Process) -> Value {
     members.iter().find(|it| it["partition"] == of.ready["partition"]).unwrap_or_else(|| panic!("{said}")).clone()
 }
 
-/// A holder whose disk is small fills up with what is not home. It says so while it has room for more, stays while nobody else
-/// has room, and is replaced when there is another one: no write has waited for it, and none was written with fewer copies.
+/// A holder whose disk is small fills up with what is not written back. It says so while it has room for more, stays
+/// while nobody else has room, and is replaced when there is another one: no write has waited for it, and none was
+/// written with fewer copies.
 #[test]
 fn a_holder_leaves_before_it_is_full() {
     if !is_inside("full_volumes::a_holder_leaves_before_it_is_full") {
@@ -332,7 +336,7 @@ fn a_holder_leaves_before_it_is_full() {
     }
     assert_eq!(member(&site, &site.holders[1])["holds"], serde_json::json!(["v"]));
     wait_for_line(&mut errors, "has room for volumes again");
-    // The first one is not needed any more, nor is the host.
+    // The first one is no longer needed, nor is the host.
     site.holders.remove(0).kill();
     host.process.kill();
     std::fs::remove_dir_all(site.folder.file("host-1")).unwrap();

@@ -56,7 +56,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) -> Duratio
     start.elapsed()
 }
 
-/// Waits until the redirector has so many members.
+/// Waits until the redirector has this many members.
 #[track_caller]
 fn await_members(redirector: SocketAddr, members: usize) -> Duration {
     let joined = |status: &Value| {
@@ -217,8 +217,8 @@ fn members_do_without_a_redirector_and_come_back_to_it() {
     assert_eq!(count(&told, "counts", "commits"), count(&told, "counts", "updates"), "{told}");
 }
 
-/// However busy they are, and wherever they were meanwhile: also a member that was sent to the store before it had
-/// heard the name of its group.
+/// However busy they are, and wherever they were in the meantime: also a member that was sent to the store before it
+/// had heard the name of its group.
 #[test]
 fn busy_members_come_back_to_a_redirector_that_was_killed() {
     let folder = Folder::new();
@@ -265,7 +265,7 @@ fn a_member_that_is_stopped_stops_nobody() {
     await_members(redirector.address(), 2);
     assert_eq!(other.read(), 0);
     other.signal("STOP");
-    // Longer than a member may be silent: it is taken for dead meanwhile.
+    // Longer than a member may be silent: it is considered dead in the meantime.
     let (start, mut slowest, mut count) = (Instant::now(), Duration::ZERO, 0);
     while start.elapsed() < Duration::from_secs(3) {
         let begun = Instant::now();
@@ -313,7 +313,7 @@ fn an_eligible_member_takes_over() {
     let counter = counter(&eligible);
     assert_eq!(get(&other, counter), 0);
     await_members(redirector.address(), 2);
-    // Both have heard of each other when this has gone round.
+    // Both have learned of each other when this has gone round.
     eventually("the members are told", || {
         put(&eligible, counter, 1);
         get(&other, counter) == 1
@@ -358,8 +358,8 @@ fn a_redirector_that_stands_by_leads_when_the_other_is_gone() {
     assert_eq!(get(&other, counter), 1);
 }
 
-/// Its store finds out later than its members, so nobody comes to the one that stands by when it could lead: they are with
-/// the store. It leads all the same, and they come back.
+/// Its store finds out later than its members, so nobody comes to the one that stands by when it could lead: they are
+/// with the store. It leads all the same, and they come back.
 #[test]
 fn a_redirector_that_stands_by_leads_although_nobody_knocks() {
     let folder = Folder::new();
@@ -420,7 +420,7 @@ fn is_stopped(process: u32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     tasks.flatten().all(|task| {
         let status = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // Behind the name, which stands in brackets and may have any in it.
+        // Behind the name, which is in brackets and may have any in it.
         status.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
     })
 }

@@ -133,7 +133,7 @@ impl Archive {
 struct Guest {
     process: Child,
     lines: Receiver<String>,
-    /// All that it has said, for when something is wrong.
+    /// Everything that it has said, for when something is wrong.
     said: Vec<String>,
     /// The files that are synced, by disk; those that are removed again, durably, are not there.
     files: HashMap<String, HashMap<usize, bool>>,
@@ -201,7 +201,7 @@ impl Guest {
     fn kill(mut self) -> HashMap<String, HashMap<usize, bool>> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        // All that it has said before counts.
+        // Everything that it has said before counts.
         while let Ok(line) = self.lines.recv() {
             self.hear(line);
         }
@@ -217,8 +217,8 @@ impl Drop for Guest {
     }
 }
 
-/// A volume with an empty ext4, for all that a guest writes until its kernel's client has noticed that its server is gone:
-/// now and then only when a request is not answered in time.
+/// A volume with an empty ext4, for everything that a guest writes until its kernel's client has noticed that its
+/// server is gone: now and then only when a request is not answered in time.
 fn volume() -> Folder {
     let folder = Folder::new();
     let home = folder.file("disk");
@@ -227,9 +227,9 @@ fn volume() -> Folder {
     folder
 }
 
-/// The owner of the disk that qemu serves is killed and started again, and the guest notices nothing: with `--ack write` all
-/// that was answered is in the log. That of the kernel's client is killed; then the guest is. In both volumes is a whole file
-/// system, with all that was synced.
+/// The owner of the disk that qemu serves is killed and started again, and the guest notices nothing: with `--ack
+/// write` everything that was answered is in the log. That of the kernel's client is killed; then the guest is. In both
+/// volumes is a whole file system, with everything that was synced.
 #[test]
 fn a_guest_keeps_what_it_has_synced() {
     let programs = ["qemu-system-x86_64", "busybox"].into_iter().all(is_on_path);

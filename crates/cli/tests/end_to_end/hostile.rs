@@ -1,5 +1,5 @@
-//! A member that asks for what the store would end a session for, again and again, beside one that works. Store, redirector
-//! and honest member are processes of their own; this one is the hostile member.
+//! A member that asks for what the store would end a session for, again and again, beside one that works. Store,
+//! redirector and honest member are processes of their own; this one is the hostile member.
 
 use crate::groups::{counter, put, start_redirector};
 use crate::program::{Folder, serve, thorp};

@@ -69,7 +69,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, is_dead: &(Mutex<bool>, Condvar
         }
     }
     await_life(is_dead);
-    // Either end may have gone on its own.
+    // Either end may have continued its own.
     let _ = to.shutdown(Shutdown::Both);
 }
 
@@ -92,9 +92,9 @@ fn validated(redirector: &Redirector) -> u64 {
 /// The values that a reader has seen, and when it began to look.
 type Seen = Vec<(Instant, u64)>;
 
-/// The group is cut off from its store, and goes on reading under its lease. The store is killed and started again, and
-/// somebody else changes what is read: that is acknowledged when nobody reads the old value any more, and not later than
-/// the lease wants it.
+/// The group is cut off from its store, and continues reading under its lease. The store is killed and started again,
+/// and somebody else changes what is read: that is acknowledged when nobody reads the old value any more, and not later
+/// than the lease wants it.
 #[track_caller]
 fn a_lease_outlives_its_store(configured_then: &[&str]) {
     let (folder, listen) = (Folder::new(), lasting_address().unwrap());

@@ -23,7 +23,7 @@ mod hung_up;
 mod leases;
 mod more_copies;
 mod mounted_volumes;
-#[path = "../../../volumes/tests/mounts/mounts.rs"]
+#[path = "../../../volumes/attach/tests/mounts/mounts.rs"]
 mod mounts;
 mod operators;
 mod pages;

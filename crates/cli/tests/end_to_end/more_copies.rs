@@ -2,11 +2,11 @@
 
 use crate::stored_volumes::{Host, Process, Site};
 use crate::volumes::BLOCK;
+use fixtures::nbd_client::Command;
 use rustix::process::Signal;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
-use volumes::nbd::client::Command;
 
 /// The owner takes a holder for lost that is silent for half a second, and waits for it no more.
 const BEFORE_IT_IS_LOST: Duration = Duration::from_millis(400);

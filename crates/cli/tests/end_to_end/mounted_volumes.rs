@@ -51,7 +51,7 @@ close_open = 0.0
 posix_fallocate = 0.0
 ";
 
-/// Starts the exerciser of file systems, with a seed, for so many operations or until it is ended.
+/// Starts the exerciser of file systems, with a seed, for this many operations or until it is ended.
 fn fsx(program: &Path, folder: &Folder, config: &str, file: &str, seed: u32, operations: Option<u32>) -> Child {
     let config = folder.write(&format!("fsx-{seed}.toml"), config);
     let mut fsx = Command::new(program);
@@ -99,8 +99,9 @@ fn end(mut program: Child) {
     program.wait().unwrap();
 }
 
-/// fsx finds nothing on a device, and on a file system that is trimmed meanwhile. Then the owner is killed while fsx and a
-/// writer that syncs are at work; all that was synced is there, and the file system is whole, in each life.
+/// fsx finds nothing on a device, and on a file system that is trimmed in the meantime. Then the owner is killed while
+/// fsx and a writer that syncs are at work; everything that was synced is there, and the file system is whole, in each
+/// life.
 #[test]
 fn fsx_and_fstrim_find_nothing_and_kills_lose_nothing() {
     let Some(exerciser) = tool("bin/fsx").filter(|_| can_mount()) else { return };

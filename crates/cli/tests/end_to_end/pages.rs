@@ -5,6 +5,9 @@ use crate::groups;
 use crate::program::{Folder, command, ran, serve, thorp};
 use crate::volumes;
 use crate::web::Proxy;
+use attach::VOLUME_HOMES;
+use machine::metrics::Described;
+use net::LINKS;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -16,7 +19,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders deep").to_owned()
 }
 
-/// `UPDATE=1 cargo test -p thorp-cli --test end_to_end` writes the pages anew.
+/// `UPDATE=1 cargo test -p thorp-cli --test end_to_end` writes the pages again.
 #[track_caller]
 fn check_fresh(name: &str, page: &str) {
     let file = root().join(name);
@@ -31,6 +34,52 @@ fn check_fresh(name: &str, page: &str) {
 fn the_page_of_the_command_line_is_fresh() {
     let output = Command::new(env!("CARGO_BIN_EXE_thorp")).arg("markdown").output().unwrap();
     check_fresh("docs/cli.md", &String::from_utf8(output.stdout).unwrap());
+}
+
+/// The tables of all roles, in the order in which a status has them.
+fn tables() -> [Described<'static>; 11] {
+    use {client::tables::CLIENT, redirector::tables as redirector, store::tables as store};
+    [
+        store::STORE.described(),
+        store::SPACES.described(),
+        store::SESSIONS.described(),
+        store::REFUSALS.described(),
+        store::DAMAGED_PAGES.described(),
+        redirector::REDIRECTOR.described(),
+        redirector::MEMBERS.described(),
+        redirector::COUNTS.described(),
+        CLIENT.described(),
+        VOLUME_HOMES.described(),
+        LINKS.described(),
+    ]
+}
+
+#[test]
+fn the_page_of_metrics_is_fresh() {
+    let mut page = String::from(
+        "# The figures of a node\n\n`thorp status` asks a store or a redirector how it stands, and shows these tables; with `--json` each is a list of objects\n\
+         under its name. The roles that a process has not leave theirs out. `total` counts since the process started, `now` what\n\
+         there is at the moment, and a `count` is the number of an update of the store ([terms.md](terms.md)).\n",
+    );
+    for (name, what, columns) in tables() {
+        let _ = write!(page, "\n## {name}\nOne row: {what}.\n\n| column | unit | what it says |\n|---|---|---|\n");
+        for column in columns {
+            let _ = writeln!(page, "| {} | {} | {} |", column.name, column.unit, column.what);
+        }
+    }
+    check_fresh("docs/metrics.md", &page);
+}
+
+#[test]
+fn metrics_have_names_of_their_own() {
+    let is_unique = |mut names: Vec<&str>| {
+        names.sort_unstable();
+        names.windows(2).all(|two| two[0] != two[1])
+    };
+    assert!(is_unique(tables().iter().map(|(name, ..)| *name).collect()));
+    for (name, _, columns) in tables() {
+        assert!(is_unique(columns.iter().map(|column| column.name).collect()), "{name}");
+    }
 }
 
 #[test]
@@ -48,7 +97,7 @@ fn the_page_of_refusals_is_fresh() {
         Refusal::Lapsed(types::Incarnation(2)),
     ];
     let mut page = String::from(
-        "# Refusals\n\nGenerated from `crates/types/src/refusal.rs`; a test keeps it fresh.\n\n\
+        "# Refusals\n\nGenerated from `crates/core/types/src/refusal.rs`; a test keeps it fresh.\n\n\
          ## Of a commit\nA refused commit has no effect.\n\n| name | what the caller is to do | says |\n|---|---|---|\n",
     );
     for refusal in refusals {
@@ -68,8 +117,8 @@ fn command_lines(document: &Path) -> Vec<String> {
     blocks.flat_map(|(block, _)| block.lines()).map(str::to_owned).collect()
 }
 
-/// Every line of README that begins with `thorp` runs, in their order, against a store that the first of them starts, and
-/// a redirector and a proxy that others do: with their addresses in place of those that README has.
+/// Every line of README that begins with `thorp` runs, in their order, against a store that the first of them starts,
+/// and a redirector and a proxy that others do: with their addresses in place of those that README has.
 #[test]
 fn the_command_lines_in_readme_run() {
     let folder = Folder::new();
@@ -120,8 +169,8 @@ fn the_two_commands_stand_in_readme() {
     assert!(ours.iter().any(|line| line.starts_with("cargo xtask test")), "{ours:?}");
 }
 
-/// The main job, with less to do: `cargo run --release -- demo`. With so few transactions the times that it compares say
-/// nothing.
+/// The main job, with less to do: `cargo run --release -- demo`. With so few transactions the times that it compares
+/// say nothing.
 #[test]
 fn the_demo_ends_well() {
     let folder = Folder::new();

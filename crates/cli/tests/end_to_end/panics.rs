@@ -71,8 +71,8 @@ fn a_redirector_that_panics_ends_and_says_why() {
     thorp(["put", "a", "1", "--server", &at]).ok();
 }
 
-/// A store that welcomes its one client and never sends a page. It tells of the first fetch, and says what has the client
-/// panic when it is let.
+/// A store that welcomes its one client and never sends a page. It reports the first fetch, and says what has the
+/// client panic when it is let.
 fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -114,8 +114,8 @@ fn welcome() -> ToClient {
     })
 }
 
-/// On an application's own thread, which reads the socket while it waits for a page: it has an error and goes on, and so
-/// has another that waits for the first one.
+/// On an application's own thread, which reads the socket while it waits for a page: it has an error and continues, and
+/// so has another that waits for the first one.
 #[test]
 fn a_client_that_panics_on_a_thread_that_waits_ends_and_the_threads_go_on() {
     let (go, let_it) = channel();

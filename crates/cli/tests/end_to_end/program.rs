@@ -130,8 +130,8 @@ pub(crate) fn is_on_path(name: &str) -> bool {
     is_there
 }
 
-/// A program of others that `cargo xtask provision` has put beside the build. Where it is not there its tests are skipped, but
-/// for CI, which puts it there.
+/// A program of others that `cargo xtask provision` has put beside the build. Where it is not there its tests are
+/// skipped, but for CI, which puts it there.
 pub(crate) fn tool(file: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools").join(file);
     assert!(path.is_file() || std::env::var_os("CI").is_none(), "{} is not installed", path.display());

@@ -3,13 +3,13 @@
 use crate::program::thorp;
 use crate::stored_volumes::{Host, Site, version, write};
 use crate::volumes::BLOCK;
+use fixtures::nbd_client::Command;
+use registry::StoreRegistry;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command as Program;
 use std::thread;
 use std::time::{Duration, Instant};
-use volumes::nbd::client::Command;
-use volumes::registry::StoreRegistry;
 
 /// Longer than anything takes on a machine that has much else to do.
 const LONG: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ fn a_lost_registry_is_made_again_of_what_homes_and_holders_know() {
     site.wait_for_holders(1);
     let mut client = host.connect();
     (0..BLOCKS).for_each(|block| write(&mut client, block, 100 + block));
-    // Home was told of the holder.
+    // Home was notified of the holder.
     thread::sleep(Duration::from_millis(500));
     host.process.kill();
     site.store.kill().unwrap();
@@ -94,7 +94,7 @@ fn a_lost_registry_is_made_again_of_what_homes_and_holders_know() {
     host.process.end();
 }
 
-/// The store is put back from an older copy while a host has the volume: it goes on.
+/// The store is put back from an older copy while a host has the volume: it continues.
 #[test]
 fn a_host_goes_on_when_the_registry_has_gone_back() {
     let mut site = Site::new(1);

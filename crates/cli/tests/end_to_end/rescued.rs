@@ -44,7 +44,7 @@ fn a_host_that_comes_back_after_a_rescue_keeps_its_clean_blocks() {
     }
     host.process.end();
 
-    // Another host writes meanwhile: none of its blocks is taken for current.
+    // Another host writes in the meantime: none of its blocks is considered current.
     let other = site.attach("host-2", &["--age-s", "600"]).unwrap();
     site.wait_for_holders(1);
     write_all(&other, 0..BLOCKS, 300);

@@ -1,5 +1,5 @@
-//! A store is restored from a copy while its clients live: they know of commits that the copy does not have, and believe
-//! nothing of that.
+//! A store is restored from a copy while its clients live: they know of commits that the copy does not have, and
+//! believe nothing of that.
 
 use crate::groups::{counter, eventually, get, put, start_redirector, status};
 use crate::program::{Folder, options};
@@ -51,7 +51,7 @@ fn clients_of_a_store_believe_nothing_that_its_copy_does_not_have() {
     // Its operators are told by how much it is older.
     let told = status(listen).unwrap();
     assert_eq!(told["store"][0]["commits_gone"], PARTED, "{told}");
-    // And they go on with it like anybody else.
+    // And they continue with it like anybody else.
     put(&clients[0], count, 7);
     for db in [&clients[1], &other] {
         eventually("all are with the copy", || get(db, count) == 7);

@@ -1,10 +1,11 @@
-//! Blocks that change at home behind its back, and caches that come back older: nobody reads them as data, and `scrub` names
-//! them.
+//! Blocks that change at home behind its back, and caches that come back older: nobody reads them as data, and `scrub`
+//! names them.
 
 use crate::program::{Folder, Ran, command, ran, thorp};
 use crate::raw::Raw;
 use crate::stored_volumes::{Host, Process, Site, version, write};
 use crate::volumes::BLOCK;
+use fixtures::nbd_client::Command;
 use protocol::volumes::{
     Free, FromHolder, HeldVolume, List, ListVolumes, Sequence, Stamp, ToHolder, VolumeId, Volumes,
 };
@@ -15,7 +16,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use volumes::nbd::client::Command;
 
 /// A byte of a file becomes another one, and the file looks as it did: as a disk does it that wears.
 pub(crate) fn wear(file: &Path, block: usize) {
@@ -114,7 +114,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     let with_cache = site.scrub(&["--cache", &site.folder.file("host-1")]);
     assert_eq!(told(&with_cache).0, vec![(3, "cache_has_it".to_owned())]);
 
-    // Written anew it is well.
+    // Written again it is well.
     let host = site.attach("host-2", &[]).unwrap();
     write(&mut host.connect(), 3, 5);
     host.process.end();
@@ -164,10 +164,10 @@ fn the_clean_blocks_of_an_attached_volume_are_compared() {
     let [(block, meaning)] = &told(&worn).0[..] else { panic!("{}", worn.stdout) };
     assert_eq!(meaning, "cache_damaged");
     expect_differing(&worn);
-    // A client has it from home, and the cache has it anew.
+    // A client has it from home, and the cache has it again.
     assert_eq!(read(&host, *block as usize), Ok(70 + block));
     site.scrub(&[]).ok();
-    // Blocks that are written meanwhile are none that differ.
+    // Blocks that are written in the meantime are none that differ.
     let mut client = host.connect();
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
@@ -182,7 +182,8 @@ fn the_clean_blocks_of_an_attached_volume_are_compared() {
     host.process.end();
 }
 
-/// Of a volume of one host. Blocks that another program has written while nobody had it attached are right, and unknown.
+/// Of a volume of one host. Blocks that another program has written while nobody had it attached are right, and
+/// unknown.
 #[test]
 fn a_raw_file_is_compared_and_may_be_written_by_others() {
     let folder = Folder::new();
@@ -230,7 +231,7 @@ pub(crate) fn damage_version(folder: &Path, marked: u64) -> bool {
     })
 }
 
-/// A copy that is needed until its write is home, which is to come to that in a day.
+/// A copy that is needed until its write is home, which should come to that in a day.
 #[test]
 fn a_copy_that_changed_at_a_holder_is_named() {
     let site = Site::new(1);
@@ -268,7 +269,8 @@ fn address_of(holder: &Process) -> SocketAddr {
     holder.ready["listen"].as_str().unwrap().parse().unwrap()
 }
 
-/// Has a holder free what it keeps of its one volume, but for the last copies: as an owner would that takes them for home.
+/// Has a holder free what it keeps of its one volume, but for the last copies: as an owner would that takes them for
+/// home.
 fn free_all_but(holder: &Process, kept: u64) {
     let connect = || Raw::<FromHolder>::over(TcpStream::connect(address_of(holder)).unwrap());
     let mut operator = connect();
@@ -288,8 +290,8 @@ fn free_all_but(holder: &Process, kept: u64) {
     assert_eq!(list(), kept);
 }
 
-/// The owner sends a holder that was put back from an older copy what it lacks at once, so here the holder is told that what is
-/// not home is home.
+/// The owner sends a holder that was put back from an older copy what it lacks at once, so here the holder is told that
+/// what is not home is home.
 #[test]
 fn a_copy_that_a_holder_counted_and_lacks_is_named() {
     let mut site = Site::new(1);
@@ -308,7 +310,7 @@ fn a_copy_that_a_holder_counted_and_lacks_is_named() {
     let said = thorp(["volume", "scrub", "v", "--store", &site.address()]).stdout;
     assert!(said.contains("block 2, not home, at holder") && said.contains("--as-new"), "{said}");
 
-    // Without it what is not home goes there; made anew it is another one, which has all that comes.
+    // Without it what is not written back goes there; made again it is another one, which has everything that comes.
     site.holders.remove(0).kill();
     site.wait_until("everything is home", |it| it["live"]["dirty_writes"] == 0);
     site.holders.push(site.holder_in(&site.folder.file("copies-0"), 0, &["--as-new"]));

@@ -1,4 +1,5 @@
-//! The shop, and the demo of the web door on it. Where PostgreSQL is not installed it is skipped; in CI it has to be.
+//! The shop, and the demo of the web front end on it. Where PostgreSQL is not installed it is skipped; in CI it has to
+//! be.
 
 use crate::program::{Folder, Ran, command, ran, thorp};
 use serde_json::Value;

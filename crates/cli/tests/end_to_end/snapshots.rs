@@ -1,12 +1,13 @@
-//! Snapshots where a file system can share blocks: XFS in a file, mounted as root. Elsewhere this is skipped, and said so.
+//! Snapshots where a file system can share blocks: XFS in a file, mounted as root. Elsewhere this is skipped, and said
+//! so.
 
 use crate::program::{Folder, command, is_on_path, options, thorp};
+use fixtures::nbd_client::{Client, Command as Ask};
+use nbd::Address;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use volumes::nbd::Address;
-use volumes::nbd::client::{Client, Command as Ask};
 
 const BLOCK: usize = 4096;
 

@@ -90,8 +90,8 @@ fn ctrl_c_ends_what_waits_for_a_store_that_is_stopped() {
     assert!(!std::path::Path::new(&out).exists());
 }
 
-/// It is at home when the store stops. That goes on with what it was told, so it is said how to find that; it may have been told to
-/// remove it.
+/// It is at home when the store stops. That continues with what it was told, so it is said how to find that; it may
+/// have been told to remove it.
 #[test]
 fn ctrl_c_ends_an_import_whose_home_is_stopped() {
     let site = Site::new(0);

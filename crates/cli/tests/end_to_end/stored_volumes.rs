@@ -2,6 +2,8 @@
 
 use crate::program::{Folder, command, options, thorp, thorp_reading};
 use crate::volumes::{BLOCK, Versions, check, write_until_gone};
+use fixtures::nbd_client::{Client, Command};
+use nbd::Address;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -10,8 +12,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
-use volumes::nbd::Address;
-use volumes::nbd::client::{Client, Command};
 
 /// Longer than anything takes on a machine that has much else to do.
 const LONG: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ impl Site {
 
     /// Starts the store again, at its address.
     pub(crate) fn restart_store(&mut self) {
-        // Its address and its folder are to be had when the one before is gone for good.
+        // Its address and its folder should be had when the one before is gone for good.
         self.store.kill().unwrap();
         self.start_store_again();
     }
@@ -160,7 +160,7 @@ impl Site {
         self.attach_by(name, host, &[&["--cache", &self.folder.file(host), "--clean", "2M"], more].concat())
     }
 
-    /// The same with a cache somewhere else, which has so much room for clean blocks.
+    /// The same with a cache somewhere else, which has this much room for clean blocks.
     pub(crate) fn attach_with_cache(&self, host: &str, cache: &str, clean: &str) -> Result<Host, String> {
         self.attach_by("v", host, &["--cache", cache, "--clean", clean])
     }
@@ -234,7 +234,8 @@ pub(crate) fn version(bytes: &[u8], block: usize) -> u64 {
     u64::from_le_bytes(bytes[block * BLOCK..][..8].try_into().unwrap())
 }
 
-/// The promise: the owner is killed, its disk is gone, and on another host is everything that was flushed. Again and again.
+/// The promise: the owner is killed, its disk is gone, and on another host is everything that was flushed. Again and
+/// again.
 #[test]
 fn a_volume_survives_its_host() {
     let site = Site::new(2);
@@ -400,7 +401,8 @@ fn of_two_hosts_that_attach_at_once_one_gets_the_volume() {
     assert_eq!(version(&got[0].as_ref().unwrap().read(), 3), 77);
 }
 
-/// Holders are killed and come back, at other addresses, while writes go on. Then the owner is killed, and its disk is gone.
+/// Holders are killed and come back, at other addresses, while writes continue. Then the owner is killed, and its disk
+/// is gone.
 #[test]
 fn holders_that_are_killed_and_come_back_lose_nothing() {
     let mut site = Site::new(1);
@@ -411,7 +413,7 @@ fn holders_that_are_killed_and_come_back_lose_nothing() {
     for round in 0..3 {
         (0..30).for_each(|block| write(&mut client, block, round * 100 + block + 1));
         site.holders.remove(0).kill();
-        // With nobody to copy to, a write is answered when it is home.
+        // With nobody to copy to, a write is answered when it is written back.
         write(&mut client, 40 + round, 900 + round);
         let again = site.holder(0);
         site.holders.push(again);
@@ -447,7 +449,8 @@ fn an_owner_tells_of_its_holders() {
     assert!(said.contains("its process has ended"), "{said}");
 }
 
-/// A volume becomes smaller and larger, attached and not, and what was behind its end does not come back; nor after a kill.
+/// A volume becomes smaller and larger, attached and not, and what was behind its end does not come back; nor after a
+/// kill.
 #[test]
 fn a_volume_gets_another_size() {
     let site = Site::new(1);
@@ -505,7 +508,8 @@ fn a_command_reaches_no_other_volume() {
     assert!(stands.contains("8388608") && !stands.contains("another volume"), "{stands}");
 }
 
-/// Where the file system can share blocks a snapshot is a volume with what was written before; elsewhere it is said what can.
+/// Where the file system can share blocks a snapshot is a volume with what was written before; elsewhere it is said
+/// what can.
 #[test]
 fn a_snapshot_has_what_was_written_before_it() {
     let site = Site::new(0);
@@ -552,7 +556,7 @@ fn a_holder_tells_whose_copies_it_has() {
     assert!(thorp(["volume", "status", "--cache", &dir]).error().contains("no cache of a volume"));
 }
 
-/// A volume goes out and comes in as a file and as a stream, with its holes, and nothing half done stands under a name.
+/// A volume goes out and comes in as a file and as a stream, with its holes, and nothing half done is under a name.
 #[test]
 fn a_volume_is_exported_and_imported() {
     let site = Site::new(1);
@@ -644,8 +648,8 @@ fn a_host_goes_on_with_its_own_log() {
     check(&mut versions, &host.read());
 }
 
-/// A host comes back with much in its log, over a line that is slow: it says how far it is, also by the socket in its cache, and can be
-/// interrupted. The next attachment goes on.
+/// A host comes back with much in its log, over a line that is slow: it says how far it is, also by the socket in its
+/// cache, and can be interrupted. The next attachment continues.
 #[test]
 fn a_long_way_home_is_told_of_and_can_be_interrupted() {
     // However they are flushed, the log has room for all of them: none goes home before the host is killed.
@@ -662,7 +666,7 @@ fn a_long_way_home_is_told_of_and_can_be_interrupted() {
     assert_eq!(client.call(&Command::Flush).unwrap().error, 0);
     drop(client);
     host.process.kill();
-    let line = net::Emulator::start(site.store.address(), Duration::from_millis(1), Some(150_000)).unwrap();
+    let line = fixtures::Emulator::start(site.store.address(), Duration::from_millis(1), Some(150_000)).unwrap();
     let (cache, store, socket) = (site.folder.file("host"), line.address().to_string(), site.folder.file("host.nbd"));
     let listen = format!("unix:{socket}");
     let words = ["volume", "attach", "v", "--store", &store, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
@@ -705,7 +709,8 @@ fn a_volume_of_a_dead_host_is_brought_home() {
     detach().ok();
 }
 
-/// A host is killed, and its holder stopped: everybody says since when nothing is heard, and which machine is to be started again.
+/// A host is killed, and its holder stopped: everybody says since when nothing is heard, and which machine should be
+/// started again.
 #[test]
 fn a_host_and_a_holder_that_are_gone_are_named() {
     let mut site = Site::new(1);

@@ -200,7 +200,7 @@ fn a_server_asks_whether_it_may_use_what_it_has() {
     let (_, other, _) = verify.look("other page");
     assert_ne!(other, version);
 
-    // A command tells of a change, at the address.
+    // A command reports a change, at the address.
     let address = verify.listen.unwrap().to_string();
     let told = thorp(["invalidate", "--admin", &address, "item:1"]).ok();
     assert_eq!(told, "invalidated (dependencies: 1, responses removed by URL: 0)\n");
@@ -320,7 +320,7 @@ fn share(home: Home, address: &str) {
     let proxy = Proxy::start_with(&["--origin", "http://127.0.0.1:1", "--home", address]);
     let verify = Verify::start(&folder.path().join("verify"), &["--home", address]);
     verify.wait_for_stored("page", "item:1");
-    // A change that the proxy is told of. It is marked for a moment longer.
+    // A change that the proxy is notified of. It is marked for a moment longer.
     assert_eq!(thorp(["invalidate", "--admin", proxy.admin(), "item:1"]).code, Some(0));
     assert_eq!(verify.look("page").0, "fill");
     verify.wait_for_stored("page", "item:1");

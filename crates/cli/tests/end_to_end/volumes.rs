@@ -2,6 +2,8 @@
 
 use crate::mounts::{Fuse, Mounted, can_mount, run};
 use crate::program::{Folder, command, serve, thorp};
+use fixtures::nbd_client::{Client, Command};
+use nbd::Address;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -9,8 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
-use volumes::nbd::Address;
-use volumes::nbd::client::{Client, Command};
 
 pub(crate) const BLOCK: usize = 4096;
 const BLOCKS: u64 = 2048;
@@ -64,7 +64,8 @@ impl Attached {
     }
 }
 
-/// Does what a command line says that attaches a volume, with a folder of its own in the place of `/tmp`, and detaches it.
+/// Does what a command line says that attaches a volume, with a folder of its own in the place of `/tmp`, and detaches
+/// it.
 pub(crate) fn attach_and_detach(folder: &Folder, line: &str) {
     let line = line.replace("/tmp", folder.path().to_str().unwrap());
     let words = line.split_whitespace().skip(1).take_while(|word| *word != "&");
@@ -109,8 +110,8 @@ pub(crate) fn write_until_gone(mut client: Client, versions: &mut Versions, firs
     }
 }
 
-/// Each block is one that was written, whole, and no older than what was promised. Once it was read it is a promise, too; and
-/// a newer one that was not promised is gone for good.
+/// Each block is one that was written, whole, and no older than what was promised. Once it was read it is a promise,
+/// too; and a newer one that was not promised is gone for good.
 pub(crate) fn check(versions: &mut Versions, bytes: &[u8]) {
     for (block, bytes) in (0..).zip(bytes.chunks(BLOCK)) {
         let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
@@ -153,7 +154,8 @@ fn what_was_promised_survives_kills_and_is_home_in_the_end() {
     assert!(thorp(["volume", "status", &home, "--json"]).ok().contains(r#""not_home_at":null"#));
 }
 
-/// While a volume is attached its process says how it stands, whoever asks by whatever name; when it was killed, that is said.
+/// While a volume is attached its process says how it stands, whoever asks by whatever name; when it was killed, that
+/// is said.
 #[test]
 fn an_attached_volume_is_asked_how_it_stands() {
     let folder = Folder::new();
@@ -213,8 +215,8 @@ fn a_volume_of_one_host_gets_another_size_and_a_snapshot() {
     assert_eq!(std::fs::metadata(&home).unwrap().len(), 8 << 20);
 }
 
-/// The files of an earlier volume are not taken for those of a new one of its name; nor is one taken for clean whose files are
-/// in another directory.
+/// The files of an earlier volume are not taken for those of a new one of its name; nor is one taken for clean whose
+/// files are in another directory.
 #[test]
 fn the_files_beside_a_home_are_its_own() {
     let folder = Folder::new();
@@ -259,7 +261,7 @@ fn the_files_beside_a_home_are_its_own() {
     assert_eq!(std::fs::read(&home).unwrap()[..BLOCK], [9; BLOCK]);
 }
 
-/// ext4 with blocks of 1 KiB tells of data and holes in these.
+/// ext4 with blocks of 1 KiB reports data and holes in these.
 #[test]
 fn an_image_is_whole_where_files_have_small_blocks() {
     if !can_mount() {
@@ -373,8 +375,8 @@ fn a_holder_that_was_killed_is_the_same_partition_and_one_with_another_disk_is_n
     }
 }
 
-/// ext4 on a volume, by libnbd's file system and a loop device: the process that has it attached is killed, and everything
-/// that was synced is there, in a file system that is whole.
+/// ext4 on a volume, by libnbd's file system and a loop device: the process that has it attached is killed, and
+/// everything that was synced is there, in a file system that is whole.
 #[test]
 fn a_file_system_survives_the_kill_of_its_volume() {
     if !can_mount() {

@@ -1,7 +1,7 @@
 //! The watcher as an operator runs it, beside a real PostgreSQL.
 
 #[expect(dead_code, reason = "it does more for the tests of the crate that it belongs to")]
-#[path = "../../../pgwatch/tests/postgres/server.rs"]
+#[path = "../../../web/pgwatch/tests/postgres/server.rs"]
 mod server;
 
 use crate::program::{Folder, command, thorp};
@@ -39,7 +39,8 @@ fn watcher(arguments: &[&str]) -> (Child, String) {
     (child, address)
 }
 
-/// A database of items, the folder and the name of the map of their dependencies, and the database as a word of a command line.
+/// A database of items, the folder and the name of the map of their dependencies, and the database as a word of a
+/// command line.
 fn items() -> (Postgres, Folder, String, String) {
     let (server, folder) = (Postgres::start(&[]), Folder::new());
     server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
@@ -127,7 +128,8 @@ fn commit_until(stop: &AtomicBool, writer: &Session) -> Duration {
     longest
 }
 
-/// A watcher that is stopped hands over when no home has a lease any more. Of one that was killed nobody knows which are out.
+/// A watcher that is stopped hands over when no home has a lease any more. Of one that was killed it is unknown which
+/// are out.
 #[test]
 fn a_watcher_that_is_started_again_holds_no_commit_for_as_long_as_a_lease() {
     if !is_installed() {
@@ -189,8 +191,8 @@ fn end(mut watcher: Child) {
     assert!(watcher.wait().unwrap().success());
 }
 
-/// A transaction that somebody has forgotten holds up both the setting up and a watcher that begins; and a map may be that of
-/// another database. Each is said by name.
+/// A transaction that somebody has forgotten holds up both the setting up and a watcher that begins; and a map may be
+/// that of another database. Each is said by name.
 #[test]
 fn what_a_watcher_waits_for_is_said() {
     if !is_installed() {
@@ -264,7 +266,7 @@ fn says(said: &Receiver<String>, state: &str) {
     while said.recv_timeout(PATIENCE).expect("it says more") != state {}
 }
 
-/// Another one has got the slot, and speaks for the database at the hub: that one goes on.
+/// Another one has got the slot, and speaks for the database at the hub: that one continues.
 #[test]
 fn a_watcher_that_was_stopped_does_not_take_its_place_back() {
     if !is_installed() {
@@ -311,8 +313,8 @@ fn a_watcher_that_was_stopped_does_not_take_its_place_back() {
     assert!(second.wait().unwrap().success());
 }
 
-/// The watcher is killed with its hub, and the server crashes and is up again within the lease of a home: a commit that has
-/// waited is visible then, and nobody has told of it.
+/// The watcher is killed with its hub, and the server crashes and is up again within the lease of a home: a commit that
+/// has waited is visible then, and nobody has told of it.
 #[test]
 fn a_watcher_dies_with_its_server() {
     if !is_installed() {

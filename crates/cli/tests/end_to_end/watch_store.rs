@@ -1,5 +1,6 @@
-//! The watcher of a store as an operator runs it: a store, a watcher with its hub, a proxy, an application that reads objects
-//! and names them, writers. Processes are killed and stopped, and no response lacks what was done before it was asked for.
+//! The watcher of a store as an operator runs it: a store, a watcher with its hub, a proxy, an application that reads
+//! objects and names them, writers. Processes are killed and stopped, and no response lacks what was done before it was
+//! asked for.
 
 use crate::program::{Folder, command, options, serve, thorp};
 use crate::web::{PATIENCE, Proxy};
@@ -114,7 +115,7 @@ fn application(db: Db, items: [Ref<u64>; ITEMS]) -> String {
     format!("http://{address}")
 }
 
-/// The changes that somebody was told of, or shown, and how everybody gets on.
+/// The changes that somebody was notified of, or shown, and how everybody gets on.
 #[derive(Default)]
 struct Site {
     known: Mutex<[u64; ITEMS]>,
@@ -238,7 +239,7 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
         site.get_on("at first");
         site.get_on("and on");
 
-        // The hub dies with its watcher: the store waits until no cache answers, and goes on without them.
+        // The hub dies with its watcher: the store waits until no cache answers, and continues without them.
         watcher.signal(Signal::KILL);
         let (begun, commits) = (Instant::now(), site.commits.load(SeqCst));
         while site.commits.load(SeqCst) < commits + 20 {
@@ -262,7 +263,8 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
         store = Server::start(&leased(&folder, store_at)).unwrap();
         site.get_on("the store was killed and started again");
 
-        // Two watch for a while, each with a hub of its own: no commit waits for the one that leaves for longer than a lease.
+        // Two watch for a while, each with a hub of its own: no commit waits for the one that leaves for longer than a
+        // lease.
         let other = Watcher::start(store_at, lasting_address().unwrap(), "watching");
         site.get_on("two watch");
         other.stop();

@@ -265,7 +265,7 @@ fn pages_have_one_of_several_homes_and_one_that_dies_takes_its_own_alone() {
         let url = format!("http://shop.example{path}");
         thorp(["invalidate", "--admin", &proxies[0].admin, "--url", &url]).ok()
     };
-    // A change that one is told of is one for the other, whichever home the page has.
+    // A change that one is notified of is one for the other, whichever home the page has.
     for (at, path) in paths.iter().enumerate() {
         invalidate(path);
         for (proxy, stored) in proxies.iter().zip(&stored) {
@@ -347,7 +347,7 @@ fn share(home: Home, at: &[&str], next: &[&str]) {
     let options = [&["--origin", &origin], at].concat();
     let proxies = [(); 2].map(|()| Proxy::start_with(&options));
     let stored = proxies.each_ref().map(|proxy| proxy.wait_for_hit("/"));
-    // A change that one is told of is one for the other.
+    // A change that one is notified of is one for the other.
     thorp(["invalidate", "--admin", &proxies[0].admin, "--url", "http://shop.example/"]).ok();
     for (proxy, stored) in proxies.iter().zip(&stored) {
         assert_ne!(proxy.get("/").1, *stored);

@@ -67,7 +67,7 @@ fn status(proxy: &Proxy) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// Killed again and again while it writes: each time all that is answered is right, to the byte.
+/// Killed again and again while it writes: each time everything that is answered is right, to the byte.
 #[test]
 fn a_proxy_that_is_killed_finds_its_disk_again() {
     let folder = Folder::new();

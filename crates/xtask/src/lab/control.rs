@@ -54,7 +54,7 @@ fn serve(stop: &PipeReader, listener: &UnixListener, network: &Shared) -> io::Re
     Ok(())
 }
 
-/// Waits until somebody wants something. Says whether to go on.
+/// Waits until somebody wants something. Returns whether to continue.
 fn wait(stop: &PipeReader, listener: &UnixListener, connections: &[Connection]) -> io::Result<bool> {
     let mut sources = vec![PollFd::new(stop, PollFlags::IN)];
     sources.extend(connections.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN)));
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// Does what it is told. Says whether there may be more.
+    /// Does what it is told. Returns whether there may be more.
     fn receive(&mut self, network: &Shared) -> bool {
         let mut buffer = [0; LINE_BYTES_MAX];
         match self.stream.read(&mut buffer) {

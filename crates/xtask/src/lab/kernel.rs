@@ -27,8 +27,8 @@ struct InterfaceRequest {
 // The kernel reads and writes this many bytes (32 where pointers have four).
 const _: () = assert!(size_of::<InterfaceRequest>() == 40);
 
-/// Gives the calling thread a network namespace of its own, and so all that it starts and opens from now on. It is gone
-/// when the thread, those processes and those files are.
+/// Returns the calling thread a network namespace of its own, and so everything that it starts and opens from now on.
+/// It is gone when the thread, those processes and those files are.
 #[expect(unsafe_code, reason = "rustix has one function for all flags, and one of them is dangerous")]
 pub(super) fn enter_new_network() -> io::Result<()> {
     // SAFETY: what must not be unshared is the table of files (`UnshareFlags::FILES`), and it is not.

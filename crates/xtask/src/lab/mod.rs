@@ -112,7 +112,7 @@ impl Lab {
         self.folder.path().join("control")
     }
 
-    /// Writes down where everything is. Gives the path of the file.
+    /// Writes down where everything is. Returns the path of the file.
     fn write_description(&self) -> Result<String> {
         let path = self.folder.path().join("lab.json");
         let sites: Vec<_> = self.sites.iter().map(describe).collect();

@@ -110,7 +110,7 @@ impl Network {
         while let Some(arrival) = self.sites[site].up.pop(now) {
             match self.destination(&arrival.packet) {
                 Some(STORE) => return Some((STORE, arrival.packet)),
-                // It goes on at the time it was due, so that being late once is not added to being late twice.
+                // It continues at the time it was due, so that being late once is not added to being late twice.
                 Some(other) => self.sites[other - 1].down.push(arrival.due, arrival.packet),
                 None => {}
             }

@@ -38,7 +38,7 @@ impl Shared {
     }
 }
 
-/// Starts to carry packets between the devices, which stand in the order of their places.
+/// Starts to carry packets between the devices, which are in the order of their places.
 pub(super) fn start(devices: Vec<File>, network: Shared) -> Result<Worker> {
     Worker::start("relay", move |stop| {
         be_punctual();

@@ -2,8 +2,8 @@
 //!
 //! 1. `thorp` pulls in at most [`CRATES_MAX`] crates, itself and those of others among them.
 //! 2. Those of ours among them are packages that could be published: a name that begins with `thorp`, what a registry
-//!    shows of it, and a version wherever one of them uses another. So neither the simulator nor anything of the program's
-//!    is among them.
+//!    shows of it, and a version wherever one of them uses another. So neither the simulator nor anything of the
+//!    program's is among them.
 
 use crate::{Result, cargo, metadata, output_of};
 use serde_json::Value;
@@ -52,9 +52,9 @@ fn check_count(count: usize) -> Option<String> {
 
 fn check_package(package: &Value) -> Vec<String> {
     let name = package["name"].as_str().unwrap_or_default();
-    let folder = super::short_name(&package["name"]);
+    let folder = super::folder_of(package);
     let mut findings = Vec::new();
-    let mut find = |what: String| findings.push(format!("crates/{folder}/Cargo.toml: {what}"));
+    let mut find = |what: String| findings.push(format!("{folder}/Cargo.toml: {what}"));
     if name != "thorp" && !name.starts_with("thorp-") {
         find(format!("the library uses `{name}`, whose package is not named `thorp-{name}`: it is no part of it"));
     }

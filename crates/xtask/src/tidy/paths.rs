@@ -1,4 +1,4 @@
-//! Every path that a document names exists: links, and all that stands in backticks and looks like a path of ours.
+//! Every path that a document names exists: links, and everything that is in backticks and looks like a path of ours.
 
 use super::text;
 use crate::root;

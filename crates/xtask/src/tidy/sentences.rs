@@ -47,7 +47,8 @@ struct Sentence {
     last: String,
 }
 
-/// A reader of sentences, line by line. An empty line, a heading, an item of a list and a cell of a table begin one, too.
+/// A reader of sentences, line by line. An empty line, a heading, an item of a list and a cell of a table begin one,
+/// too.
 #[derive(Debug, Default)]
 struct Sentences {
     found: Vec<Sentence>,

@@ -1,4 +1,4 @@
-//! One word for one thing: what docs/terms.md says is not used any more is not used in code.
+//! One word for one thing: what docs/terms.md says is no longer used is not used in code.
 
 use super::text;
 use crate::{Result, root};
@@ -16,7 +16,7 @@ pub(super) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
     Ok(files.iter().filter(is_code).flat_map(found).collect())
 }
 
-/// The words in `code` of each row's third column, with the term that stands in the first.
+/// The words in `code` of each row's third column, with the term that is in the first.
 fn retired(terms: &str) -> Vec<(String, String)> {
     let mut retired = Vec::new();
     for row in terms.lines().filter(|line| line.starts_with('|')) {

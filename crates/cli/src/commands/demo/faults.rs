@@ -1,5 +1,5 @@
-//! Things break while everybody reads and writes: a member is stopped, a redirector is killed and replaced, the store is
-//! killed.
+//! Things break while everybody reads and writes: a member is stopped, a redirector is killed and replaced, the store
+//! is killed.
 
 use super::buddy::Groups;
 use super::{EVERYBODYS_WRITES, PATIENCE, Stage, tell};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How long the member is stopped: for longer than it may be silent.
 const STOPPED: Duration = Duration::from_secs(3);
 
-/// Commits by which clients show that they go on.
+/// Commits by which clients show that they continue.
 const SIGNS_OF_LIFE: u64 = 12;
 
 /// The cost of the faults.

@@ -1,6 +1,6 @@
-//! `thorp demo volume`: what the block door is for. A volume with two copies, a file system on it, a workload with fsyncs;
-//! then its host is killed, and its disk is gone. Attached on another host, the file system is whole, and everything that was
-//! acknowledged is there. In the end, what copies cost.
+//! `thorp demo volume`: what the block front end is for. A volume with two copies, a file system on it, a workload with
+//! fsyncs; then its host is killed, and its disk is gone. Attached on another host, the file system is whole, and
+//! everything that was acknowledged is there. In the end, what copies cost.
 //!
 //! ```text
 //!   ext4 - loop - nbdfuse --NBD--> host-1 (thorp volume attach) --copies--> holder-1, holder-2
@@ -171,7 +171,7 @@ fn work_for(args: &DemoVolumeArgs, interrupt: &Interrupt, trouble: impl Fn() -> 
     Ok(())
 }
 
-/// Kills the host while it writes, and removes its disk. Gives the bytes that were not home.
+/// Kills the host while it writes, and removes its disk. Returns the bytes that were not home.
 fn kill(host: &mut Host, is_dead: &AtomicBool, output: &mut Output) -> Result<u64> {
     let dirty = host.dirty_bytes()?;
     is_dead.store(true, SeqCst);

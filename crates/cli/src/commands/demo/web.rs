@@ -1,6 +1,7 @@
-//! `thorp demo web`: what the web door is for. A shop on PostgreSQL, a watcher of its database, two proxies, readers and
-//! writers; then everything is killed and stopped in turn, while every response is held against what writers had been
-//! told and readers been shown. Beside it nginx and Varnish, if they are installed, which keep pages for a second.
+//! `thorp demo web`: what the web front end is for. A shop on PostgreSQL, a watcher of its database, two proxies,
+//! readers and writers; then everything is killed and stopped in turn, while every response is held against what
+//! writers had been told and readers been shown. Beside it nginx and Varnish, if they are installed, which keep pages
+//! for a second.
 //!
 //! ```text
 //!   readers ---> proxy, proxy ---> shop <--- writers         some writers go by way of the proxies
@@ -20,10 +21,10 @@ use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
 use account::{Account, Turn};
+use bench::shop::{MAP, Popularity, Reads, Stock};
 use bench::{Load, LoadOptions, Part, Postgres, Program, lasting_address};
 use faults::Fault;
 use rival::Rival;
-use shop::{MAP, Popularity, Reads, Stock};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -150,7 +151,7 @@ impl Site {
         let database = Postgres::create(dir, &[])?;
         let words = database.words();
         let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        tasks.block_on(shop::fill(&database.config(), &Stock::SMALL))?;
+        tasks.block_on(bench::shop::fill(&database.config(), &Stock::SMALL))?;
         let [shop_at, hub_at, one_at, other_at] = [(); 4].map(|()| lasting_address());
         let (shop_at, hub_at) = (shop_at?.to_string(), hub_at?.to_string());
         let max_age = if unwatched { PLAIN_TTL_S } else { 86_400 }.to_string();

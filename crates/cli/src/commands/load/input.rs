@@ -2,14 +2,14 @@
 //! opened a second time somebody else may have read.
 
 use crate::Result;
+use designs::step::{self, Reader};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use workloads::step::{self, Reader};
 
-/// A pipe from which nothing comes for so long pauses.
+/// A pipe from which nothing comes for this long pauses.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Blanks and comments at the beginning of a design are at most this long.
@@ -23,7 +23,8 @@ pub(super) struct Input {
     reader: BufReader<Source>,
 }
 
-/// A file or a pipe. A pipe that pauses is an error of the kind [`ErrorKind::WouldBlock`], unless that is of no interest.
+/// A file or a pipe. A pipe that pauses is an error of the kind [`ErrorKind::WouldBlock`], unless that is of no
+/// interest.
 struct Source {
     file: File,
     is_file: bool,

@@ -141,7 +141,7 @@ impl<'a> Lines<'a> {
     fn batch(&mut self, count: usize, interrupt: &Interrupt) -> Result<Vec<(String, String)>> {
         let mut batch: Vec<_> = self.first.take().into_iter().collect();
         let mut bytes: usize = batch.iter().map(|(_, document)| document.len()).sum();
-        // A file's batches are as large as they are to be, so that its load goes on in whole ones.
+        // A file's batches are as large as they should be, so that its load continues in whole ones.
         if self.is_over || (interrupt.has_come() && batch.is_empty()) {
             return Ok(batch);
         }

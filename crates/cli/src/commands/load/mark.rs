@@ -7,7 +7,7 @@ use crate::documents::LOADS;
 use serde::{Deserialize, Serialize};
 use thorp::{Map, Tx};
 
-/// The identity of a load: the same file, by its contents, into the same collection goes on where it was interrupted.
+/// The identity of a load: the same file, by its contents, into the same collection continues where it was interrupted.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     key: (String, String),

@@ -1,7 +1,7 @@
 //! The configuration file of a proxy: TOML, in which each option of the command is a key of the same name.
 //!
-//! The keys become the options that they are named for, in front of those of the command line, and clap reads both: so a
-//! value in the file is checked as one on the command line is. A key that the command line gives as well is left out.
+//! The keys become the options that they are named for, in front of those of the command line, and clap reads both: so
+//! a value in the file is checked as one on the command line is. A key that the command line gives as well is left out.
 
 use crate::cli::{Cli, Command, ProxyArgs};
 use crate::error::usage;

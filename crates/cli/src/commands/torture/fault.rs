@@ -2,12 +2,12 @@
 
 use crate::lab::Cut;
 
-/// One thing that is broken, and mended.
+/// One thing that is broken, and repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The store is killed, and started again.
     KillStore,
-    /// A member is stopped for long, and goes on.
+    /// A member is stopped for long, and continues.
     StopMember,
     /// A redirector is killed, and started again at once.
     ReplaceRedirector,
@@ -24,7 +24,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// All that there can be where lines can be cut so.
+    /// Everything that there can be where lines can be cut so.
     pub(super) fn all(groups: usize, cuts: &[Cut]) -> Vec<Self> {
         let mut faults = vec![Self::KillStore];
         if groups > 0 {

@@ -1,4 +1,4 @@
-//! The faults, how each is mended, and what the others must be able to do meanwhile.
+//! The faults, how each is repaired, and what the others must be able to do in the meantime.
 
 use super::PATIENCE;
 use super::fault::Fault;
@@ -31,7 +31,7 @@ pub(super) struct FaultCosts {
 }
 
 impl Round {
-    /// Breaks what is to be broken, sees that the others go on, mends it, sees that all are back.
+    /// Breaks what should be broken, sees that the others continue, repairs it, sees that all are back.
     pub(super) fn inflict(&self, cluster: &mut Cluster, costs: &mut FaultCosts) -> Result<Trouble> {
         let (fault, group, broken_for) = (self.fault, self.group, self.broken_for);
         if fault == Fault::StopMember {
@@ -67,7 +67,7 @@ impl Serialize for Fault {
     }
 }
 
-// Each of those that break and mend gives when what was broken was there again.
+// Each of those that break and repair gives when what was broken was there again.
 
 fn kill_store(cluster: &mut Cluster, costs: &mut FaultCosts) -> Result<u64> {
     let start = Instant::now();
@@ -101,7 +101,7 @@ fn stop_member(cluster: &mut Cluster, group: usize, broken_for: Duration, costs:
     Ok(now())
 }
 
-/// Waits until others than those that are concerned have gone on.
+/// Waits until others than those that are concerned have continued.
 fn go_on(cluster: &Cluster, others: &[usize]) -> Result {
     if others.is_empty() { Ok(()) } else { cluster.crew.wait_commits(others, SIGNS_OF_LIFE, PATIENCE) }
 }

@@ -1,5 +1,5 @@
 //! The plan of a torture. Without a lab that is one thing after the other; with one the seed draws it all: what is
-//! broken when and for how long, what the lines are like meanwhile, and how each client works.
+//! broken when and for how long, what the lines are like in the meantime, and how each client works.
 //!
 //! The same seed draws the same plan. The course of a run is real time's own.
 
@@ -18,8 +18,8 @@ const LONG: Duration = Duration::from_millis(2500);
 const LEASE_MS: u32 = 2000;
 const LEASES_MS: Range<f64> = 100.0..3000.0;
 
-/// How long clients wait for an answer in a lab: long enough for everything that is going to happen, and shorter than some
-/// cuts, so that some are told that nobody answers.
+/// How long clients wait for an answer in a lab: long enough for everything that is going to happen, and shorter than
+/// some cuts, so that some are told that nobody answers.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The range that a line's loss is drawn from, and the chance of each.
@@ -40,7 +40,8 @@ const PAUSES_CHANCE: f64 = 0.25;
 const PAUSE_MS: Range<u64> = 200..1200;
 
 /// The chance of a round in which a client of each group visits large values, the share of its visits, how long a value
-/// takes on the slowest line, in seconds, and the largest value in blocks: of the order of what a transaction may write.
+/// takes on the slowest line, in seconds, and the largest value in blocks: of the order of what a transaction may
+/// write.
 const HEAVY_CHANCE: f64 = 0.6;
 const HEAVY_SHARE: f64 = 0.3;
 const VALUE_S: Range<f64> = 0.1..4.0;
@@ -77,7 +78,7 @@ pub(super) struct Plan {
     pub(super) rounds: Vec<Round>,
 }
 
-/// A round: clients work, something is broken and mended.
+/// A round: clients work, something is broken and repaired.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Round {
     pub(super) fault: Fault,

@@ -1,6 +1,7 @@
 //! Whether everybody gets on, judged from what was taken down: a history can be right although nobody does.
 //!
-//! 1. Members are in their group again within [`BACK_WITHIN`] of its redirector's, the store's and the line's being there.
+//! 1. Members are in their group again within [`BACK_WITHIN`] of its redirector's, the store's and the line's being
+//!    there.
 //! 2. A client that is not cut off has a commit acknowledged every so often: how often depends on what the lines are
 //!    like and on what this client does, see [`Terms::gap_max`].
 //! 3. No call of a client takes longer than its patience, and [`CALL_MARGIN`].
@@ -20,12 +21,12 @@ pub(super) const CALL_MARGIN: Duration = Duration::from_secs(1);
 /// How long clients wait for an answer if they are not told.
 pub(super) const PATIENCE_USUAL: Duration = Duration::from_secs(30);
 
-/// The time that a commit may take in the worst of cases, beside all that is counted: races that are lost, the silence
-/// after which somebody is taken for dead, retransmissions, and processors that others use.
+/// The time that a commit may take in the worst of cases, beside everything that is counted: races that are lost, the
+/// silence after which somebody is considered dead, retransmissions, and processors that others use.
 const STALL: Duration = Duration::from_secs(4);
 
-/// The same for a line that loses packets: the kernel doubles the time after which it sends again, and a connection that
-/// has to be made anew begins with a second.
+/// The same for a line that loses packets: the kernel doubles the time after which it sends again, and a connection
+/// that has to be made again begins with a second.
 const STALL_OF_LOSS: Duration = Duration::from_secs(3);
 
 /// Round trips of a transaction with several tries.
@@ -34,7 +35,8 @@ const ROUND_TRIPS: u32 = 20;
 /// Pieces of others' large messages that a small message may have to wait for, all in all.
 const PIECES: u32 = 8;
 
-/// How often a large value crosses the slowest line for one commit: fetched and written, in several tries, beside others.
+/// How often a large value crosses the slowest line for one commit: fetched and written, in several tries, beside
+/// others.
 const CROSSINGS: u32 = 4;
 
 /// The conditions that make commits of one client in one round take long.
@@ -70,10 +72,10 @@ impl Terms {
 #[derive(Clone, Debug)]
 pub(super) struct Trouble {
     pub(super) fault: Fault,
-    /// The crew's members that cannot be expected to go on.
+    /// The crew's members that cannot be expected to continue.
     pub(super) members: Vec<usize>,
     pub(super) from: u64,
-    /// All that they need is there again.
+    /// Everything that they need is there again.
     pub(super) mended: u64,
     /// How the members of each group came back to it.
     pub(super) returns: Vec<Return>,
@@ -82,7 +84,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// From when on its members are expected to go on again.
+    /// From when on its members are expected to continue again.
     fn until(&self) -> u64 {
         self.over.min(self.mended + nanos(BACK_WITHIN))
     }
@@ -133,8 +135,8 @@ pub(super) struct Account {
 pub(super) struct Progress {
     /// The longest that a group's members took to be in it again.
     pub(super) in_group_max: Duration,
-    /// The longest that somebody who was not cut off went without a commit, and the most of what was allowed that anybody
-    /// has used of it.
+    /// The longest that somebody who was not cut off went without a commit, and the most of what was allowed that
+    /// anybody has used of it.
     pub(super) gap_max: Duration,
     pub(super) gap_over_allowed_max: f64,
     /// The longest call.
@@ -317,7 +319,7 @@ mod tests {
                       one in 2000 ms was expected";
         let other = trouble(Fault::KillRedirector, &[1], 4, 6, 8);
         check(&account(vec![client(1, &[1, 8])], vec![other]), &[before]);
-        // The line was mended in second 4.
+        // The line was repaired in second 4.
         let after = "client 1 was not cut off and had no commit acknowledged for 16000 ms, from 14000 ms on, where at least \
                      one in 2000 ms was expected";
         check(&account(vec![client(1, &[1, 3, 30])], vec![cut(4, 30)]), &[after]);

@@ -1,4 +1,5 @@
-//! `thorp volume resize` and `thorp volume snapshot`: by the process that has the volume attached at this host, or without one.
+//! `thorp volume resize` and `thorp volume snapshot`: by the process that has the volume attached at this host, or
+//! without one.
 
 use super::live::Attachment;
 use super::store::Store;
@@ -7,12 +8,12 @@ use crate::Result;
 use crate::cli::{VolumePlace, VolumeResizeArgs, VolumeSnapshotArgs};
 use crate::output::Output;
 use crate::stopper::Interrupt;
+use ::registry::draw_volume;
+use attach::control::Action;
+use attach::image::Image;
+use attach::{Epoch, Registered, home_status, resize_home, snapshot_home};
 use serde_json::json;
 use std::path::Path;
-use volumes::control::Action;
-use volumes::image::Image;
-use volumes::registry::draw_volume;
-use volumes::{Epoch, Registered, home_status, resize_home, snapshot_home};
 
 pub(super) fn resize(args: &VolumeResizeArgs, output: &mut Output) -> Result {
     let (volume, size, interrupt) = (&args.volume, args.size as u64, Interrupt::watch()?);
@@ -33,7 +34,8 @@ fn resize_stored(args: &VolumeResizeArgs, store: &Store, size: u64) -> Result<(u
         attachment.order(Action::Resize { size, may_shrink: *shrink }, store.interrupt())?;
         return Ok((before, true));
     }
-    // All behind the end is trimmed under an epoch of its own, so that a host that attaches it meanwhile waits for that.
+    // All behind the end is trimmed under an epoch of its own, so that a host that attaches it in the meantime waits
+    // for that.
     let shrink = *shrink;
     stored::attach_briefly(&found, store, move |attached, is_told| Ok(attached.resize(size, shrink, is_told)?))?;
     Ok((before, false))
@@ -65,7 +67,8 @@ pub(super) fn snapshot(args: &VolumeSnapshotArgs, output: &mut Output) -> Result
     output.line(&json!({"snapshot": snapshot, "of": volume}), text)
 }
 
-/// Makes a volume of a store with what another one has, all that was written to that before included; gives what it has.
+/// Makes a volume of a store with what another one has, everything that was written to that before included; gives what
+/// it has.
 pub(super) fn take_snapshot(store: &Store, name: &str, snapshot: &str, place: &VolumePlace) -> Result<Image> {
     let found = store.find(name)?;
     store.expect_free(snapshot)?;

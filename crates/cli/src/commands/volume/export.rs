@@ -1,4 +1,4 @@
-//! `thorp volume export`: all that a volume has, of one moment, as a file or a stream.
+//! `thorp volume export`: everything that a volume has, of one moment, as a file or a stream.
 
 use super::change::take_snapshot;
 use super::file::Unfinished;
@@ -10,12 +10,12 @@ use crate::Result;
 use crate::cli::VolumeExportArgs;
 use crate::output::{Output, bar, cannot_write};
 use crate::stopper::Interrupt;
+use ::registry::draw_volume;
+use attach::image::{Image, ImageError, Part};
+use attach::{Epoch, FarError, HomeError, home_status};
 use serde_json::json;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
-use volumes::image::{Image, ImageError, Part};
-use volumes::registry::draw_volume;
-use volumes::{Epoch, FarError, HomeError, home_status};
 
 /// A hole is so many zeros at a time, where it cannot be left out.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -71,7 +71,7 @@ fn export_attached(args: &VolumeExportArgs, store: &Store, sink: &mut Sink<'_>) 
         format!("'{name}' is attached, so a snapshot of it is exported, and there is none: {error}; or detach it first")
     })?;
     let written = write(&image, sink, store.interrupt());
-    // Its session is to end: home removes what nobody has open.
+    // Its session should end: home removes what nobody has open.
     drop(image);
     if let Err(why) = remove(store, &snapshot) {
         // The image is none the worse.

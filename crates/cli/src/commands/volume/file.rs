@@ -1,13 +1,13 @@
-//! A file in which zeros take no room, and which stands under its name when it is whole.
+//! A file in which zeros take no room, and which is under its name when it is whole.
 
 use crate::Result;
+use attach::expect_alone;
+use attach::image::data_in;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use volumes::expect_alone;
-use volumes::image::data_in;
 
 /// A file that is being written, under another name. It is removed with this, unless it was finished.
 pub(super) struct Unfinished {
@@ -19,7 +19,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins a file of this name, which is to take the place of another one only if that was wanted.
+    /// Begins a file of this name, which should take the place of another one only if that was wanted.
     pub(super) fn begin(name: &Path, replaces: bool) -> Result<Self> {
         let shown = name.display();
         match fs::metadata(name) {
@@ -44,7 +44,7 @@ impl Unfinished {
         data_in(bytes).try_for_each(|run| self.file.write_all_at(&bytes[run.clone()], offset + run.start as u64))
     }
 
-    /// All of it has come: it has this length, and stands under its name.
+    /// All of it has come: it has this length, and is under its name.
     pub(super) fn finish(mut self, len: u64) -> Result {
         let done = self.file.set_len(len).and_then(|()| self.file.sync_all()).and_then(|()| self.rename());
         let done = done.and_then(|()| self.sync_name());

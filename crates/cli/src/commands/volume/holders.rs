@@ -5,12 +5,12 @@ use crate::Result;
 use crate::cli::VolumeHoldersArgs;
 use crate::error::usage;
 use crate::output::{Output, number, visible};
+use ::registry::{Enlisted, Registrant, StoreRegistry, Volume};
+use attach::control;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use volumes::control;
-use volumes::registry::{Enlisted, Registrant, StoreRegistry, Volume};
 
 pub(super) fn holders(args: &VolumeHoldersArgs, output: &mut Output) -> Result {
     let registry = args.store.as_deref().map(registry::to_ask).transpose()?;

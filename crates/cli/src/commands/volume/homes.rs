@@ -1,17 +1,17 @@
 //! The homes at a store, those of no volume among them: what a killed `create`, `import` or `export` leaves.
 //!
-//! A home is made before its volume is registered, so one that belongs to none may be about to. Its maker has it open, which home
-//! knows; between a snapshot and its being opened, or where a line was cut, its age alone tells.
+//! A home is made before its volume is registered, so one that belongs to none may be about to. Its maker has it open,
+//! which home knows; between a snapshot and its being opened, or where a line was cut, its age alone tells.
 
 use super::registry;
 use crate::Result;
 use crate::cli::{VolumeListArgs, VolumeRemoveArgs};
 use crate::output::{Output, number};
+use ::registry::Volume;
+use attach::{FarError, FarHomes, FoundHome, VolumeId};
 use net::Runtime;
 use serde_json::json;
 use std::time::Duration;
-use volumes::registry::Volume;
-use volumes::{FarError, FarHomes, FoundHome, VolumeId};
 
 /// A home of no volume that was written to a shorter time ago may be that of a volume which is being made.
 const UNWRITTEN: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub(super) fn is_exported(volume: &str) -> bool {
     number.is_some_and(|number| number.len() == 16 && number.chars().all(|it| it.is_ascii_hexdigit()))
 }
 
-/// Says how to look for a home that may have been made.
+/// Returns how to look for a home that may have been made.
 pub(super) fn of_none(id: VolumeId, store: &str) -> String {
     let number = number(id.0);
     format!(

@@ -7,6 +7,9 @@ use crate::Result;
 use crate::cli::VolumeImportArgs;
 use crate::output::{Output, bar, spinner};
 use crate::stopper::Interrupt;
+use ::registry::draw_volume;
+use attach::image::{Filling, data_in};
+use attach::{Registered, SIZE_MAX};
 use indicatif::ProgressBar;
 use rustix::fs::{SeekFrom, seek};
 use serde_json::json;
@@ -18,9 +21,6 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
-use volumes::image::{Filling, data_in};
-use volumes::registry::draw_volume;
-use volumes::{Registered, SIZE_MAX};
 
 /// So much is read at a time.
 const CHUNK_BYTES: usize = 8 << 20;
@@ -31,7 +31,7 @@ const AHEAD_MAX: usize = 2;
 /// How often it is looked whether somebody wants to leave, while a pipe says nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-const BLOCK: u64 = volumes::BLOCK as u64;
+const BLOCK: u64 = attach::BLOCK as u64;
 
 /// Something that was read.
 enum Chunk {
@@ -129,12 +129,12 @@ impl Input {
         Ok(Self { name, file, len, has_holes: metadata.is_file() && !is_stdin })
     }
 
-    /// Gives all of it in whole blocks, but for holes; gives its size in whole blocks, and how many bytes came.
+    /// Returns all of it in whole blocks, but for holes; gives its size in whole blocks, and how many bytes came.
     fn each_chunk(self, interrupt: &Interrupt, give: &mut dyn FnMut(u64, &[u8]) -> Result) -> Result<(u64, u64)> {
         let progress = self.len.map_or_else(|| spinner("bytes are imported"), |len| bar("bytes are imported", len));
         let (sender, chunks) = sync_channel(AHEAD_MAX);
         let name = self.name.clone();
-        // It may wait for a pipe for ever: nobody waits for it.
+        // It may wait for a pipe for ever: no request waits for it.
         thread::spawn(move || self.read(&sender));
         let taken = take(&chunks, &name, interrupt, give, &progress);
         progress.finish_and_clear();

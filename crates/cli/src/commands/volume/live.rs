@@ -3,13 +3,13 @@
 use crate::Result;
 use crate::output::{Output, Progress, number, visible};
 use crate::stopper::Interrupt;
+use ::registry::{Volume, host_name};
+use attach::control::{self, Action, ControlError, LiveCopies, LiveScrub, LiveVolume, Order, VolumeCounters};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
-use volumes::control::{self, Action, ControlError, LiveCopies, LiveScrub, LiveVolume, Order, VolumeCounters};
-use volumes::registry::{Volume, host_name};
 
 /// The intervals of checking for the end of an order, and of asking for the dirty bytes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -48,8 +48,8 @@ impl Attachment {
         Some(Self { identity: number(volume.id.0), at })
     }
 
-    /// Of a volume of one host, if a process has it: one that has ended has left its writes in the cache, which may be another
-    /// volume's since.
+    /// Of a volume of one host, if a process has it: one that has ended has left its writes in the cache, which may be
+    /// another volume's since.
     pub(super) fn of_home(home: &Path, dirty_at: Option<&str>, named: Option<&Path>) -> Result<Option<Self>> {
         let Some(place) = dirty_at else { return Ok(None) };
         let path = home.canonicalize().map_err(|error| format!("cannot open {}: {error}", home.display()))?;
@@ -173,7 +173,7 @@ pub(super) fn ask(cache: &Path) -> Result<Value> {
     Ok(status)
 }
 
-/// Prints how a volume of a store stands at this host, where the store cannot be asked.
+/// Prints how a volume of a store is at this host, where the store cannot be asked.
 pub(super) fn print_without_store(name: &str, why: &crate::Error, cache: &Path, output: &mut Output) -> Result {
     let live = ask(cache)?;
     let mut rows = vec![("volume", live["identity"].clone()), ("name", json!(name)), ("store", json!(why.to_string()))];

@@ -1,17 +1,17 @@
-//! `thorp volume registry rebuild`: shows what homes, holders and caches know of each volume, and makes the registry's entries
-//! again of that.
+//! `thorp volume registry rebuild`: shows what homes, holders and caches know of each volume, and makes the registry's
+//! entries again of that.
 
 use super::registry;
 use crate::Result;
 use crate::cli::VolumeRebuildArgs;
 use crate::output::{Output, number, visible};
+use ::registry::{HolderName, StoreRegistry, Volume};
+use attach::{
+    AskedHolder, CacheFound, Epoch, FarError, FarHome, FarHomes, Findings, Found, FoundVolume, Places, VolumeId,
+};
 use net::Runtime;
 use serde_json::{Value, json};
 use std::time::Duration;
-use volumes::registry::{HolderName, StoreRegistry, Volume};
-use volumes::{
-    AskedHolder, CacheFound, Epoch, FarError, FarHome, FarHomes, Findings, Found, FoundVolume, Places, VolumeId,
-};
 
 /// How it stands with a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Standing {
     }
 }
 
-/// A volume, and the entry that is to be made of it, if one is.
+/// A volume, and the entry that should be made of it, if one is.
 struct Planned<'a> {
     found: &'a FoundVolume,
     name: Option<String>,
@@ -197,7 +197,7 @@ fn describe(volume: &Volume) -> Value {
     })
 }
 
-fn stamp(stamp: volumes::Stamp) -> String {
+fn stamp(stamp: attach::Stamp) -> String {
     format!("{}.{}", stamp.epoch.0, stamp.sequence.0)
 }
 

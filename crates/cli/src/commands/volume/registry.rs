@@ -1,16 +1,16 @@
 //! The registry of a store, as a command has it that only asks: what stands there, and of whom nothing is heard.
 //!
-//! A sign of life in the registry is a number that changes; for people there is also its time, by the clock of whoever gave it. A
-//! command that has looked once can go by that alone, and two clocks may differ: so whoever seems silent is looked at a few times
-//! more, and is not called so when the number changes.
+//! A heartbeat in the registry is a number that changes; for people there is also its time, by the clock of whoever
+//! gave it. A command that has looked once can go by that alone, and two clocks may differ: so whoever seems silent is
+//! looked at a few times more, and is not called so when the number changes.
 
+use ::registry::{Enlisted, PULSE, RegistryError, SILENCE, StoreRegistry, Volume, host_name};
+use attach::PartitionId;
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use volumes::PartitionId;
-use volumes::registry::{Enlisted, PULSE, RegistryError, SILENCE, StoreRegistry, Volume, host_name};
 
-/// A store that is not there is looked for so long: one that is being started again is found.
+/// A store that is not there is looked for this long: one that is being started again is found.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
 /// A party that seems silent is looked at again for no longer than this,
@@ -27,7 +27,7 @@ pub(super) fn to_ask(address: &str) -> Result<StoreRegistry, RegistryError> {
     StoreRegistry::connect_within(address, &host_name(), LOOK_WITHIN)
 }
 
-/// For how long nothing was heard of the owners of some volumes that are silent, by the volumes' numbers.
+/// For how long nothing was heard from the owners of some volumes that are silent, by the volumes' numbers.
 pub(super) fn silent_owners(
     registry: &StoreRegistry,
     of: impl Fn(&Volume) -> bool,
@@ -71,7 +71,7 @@ pub(super) fn away(registry: &StoreRegistry, volume: &Volume) -> Result<Vec<Stri
     Ok(holders.iter().filter_map(word).collect())
 }
 
-/// A sign of life.
+/// A heartbeat.
 #[derive(Clone, Copy)]
 struct Sign {
     /// Changes with each.

@@ -7,11 +7,11 @@ use crate::Result;
 use crate::cli::VolumeScrubArgs;
 use crate::output::{Output, bar, spinner, visible};
 use crate::stopper::Interrupt;
+use ::registry::Volume;
+use attach::control;
+use attach::{BLOCK, BlockSums, ComparedCopies, CopyDifference, Difference, NotCompared, Repair, Scrub};
 use serde_json::{Value, json};
 use std::path::Path;
-use volumes::control;
-use volumes::registry::Volume;
-use volumes::{BLOCK, BlockSums, ComparedCopies, CopyDifference, Difference, NotCompared, Repair, Scrub};
 
 pub(super) fn scrub(args: &VolumeScrubArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch()?;
@@ -136,7 +136,8 @@ fn run(
     }
 }
 
-/// Has what is not home compared with the copies at holders, if the volume is attached here, and tells the differences.
+/// Has what is not written back compared with the copies at holders, if the volume is attached here, and tells the
+/// differences.
 fn compare_copies(scrub: &Scrub, repairs: bool, interrupt: &Interrupt, output: &mut Output) -> Result<ComparedCopies> {
     if interrupt.has_come() {
         return Ok(ComparedCopies::default());

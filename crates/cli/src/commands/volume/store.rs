@@ -1,16 +1,16 @@
 //! A store whose volumes a command is about: asked for as long as nobody wants the command to end.
 //!
-//! A store that is stopped, or cut off, answers nothing, and may be waited for long. A command ends a short while after the first
-//! Ctrl-C all the same: that while is for what home is at, and for undoing what was done.
+//! A store that is stopped, or cut off, answers nothing, and may be waited for long. A command ends a short while after
+//! the first Ctrl-C all the same: that while is for what home is at, and for undoing what was done.
 
 use super::{homes, rebuild};
 use crate::Result;
 use crate::stopper::Interrupt;
+use ::registry::{RegistryError, StoreRegistry, Volume, host_name};
+use attach::{FarError, FarHome, GivenUp, VolumeId};
 use net::Runtime;
 use std::sync::Arc;
 use std::time::Duration;
-use volumes::registry::{RegistryError, StoreRegistry, Volume, host_name};
-use volumes::{FarError, FarHome, GivenUp, VolumeId};
 
 /// So long after the first Ctrl-C home is waited for.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ impl Store {
         &self.runtime
     }
 
-    /// Tells when the command is to end.
+    /// Tells when the command should end.
     pub(super) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }

@@ -12,23 +12,23 @@ use crate::error::usage;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
+use ::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
+use attach::control::{AttachingVolume, Control};
+use attach::{
+    AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, REPLACE_AFTER, Registered, StoredVolume,
+    TakeOverError, TakeOverWord, VolumeId, bring_home,
+};
 use net::{ListenError, Runtime};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use volumes::control::{AttachingVolume, Control};
-use volumes::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
-use volumes::{
-    AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, REPLACE_AFTER, Registered, StoredVolume,
-    TakeOverError, TakeOverWord, VolumeId, bring_home,
-};
 
 /// Whether home has removed what was made there.
 type Removed = std::result::Result<(), FarError>;
 
-/// A holder that counts nothing for longer is taken for lost.
+/// A holder that counts nothing for longer is considered lost.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// The name of a volume, as it stands on the command line.
@@ -44,7 +44,7 @@ pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) 
     let (volume, lease) = (draw_volume()?, Duration::from_secs(args.lease_s.into()));
     let home = store.create_home(volume, size)?;
     let entry = Registered::new(size, args.copies, lease);
-    register(&store, name, volume, &entry, || home.remove(volumes::Epoch(0)))?;
+    register(&store, name, volume, &entry, || home.remove(attach::Epoch(0)))?;
     let (number, store) = (number(volume.0), store.address());
     let text = format!("{name}: {size} bytes of zeros; attach it with `thorp volume attach {name} --store {store}`");
     output.line(&json!({"name": name, "volume": number, "size": size, "copies": args.copies}), text)
@@ -97,7 +97,7 @@ fn remove_volume(volume: &str, store: &str, output: &mut Output) -> Result {
     let found = store.find(volume)?;
     let home = match store.home(found.id) {
         Ok(home) => Some(home),
-        // Its home was lost: it is to go all the same.
+        // Its home was lost: it should go all the same.
         Err(FarError::NoVolume(..)) => None,
         Err(error) => return Err(error.into()),
     };
@@ -221,7 +221,7 @@ pub(super) fn attach_briefly(
         lease_patience: PATIENCE,
     };
     let config = AttachConfig {
-        log_bytes: volumes::LOG_BYTES_MIN,
+        log_bytes: attach::LOG_BYTES_MIN,
         clean_bytes: 0,
         ..AttachConfig::new(PathBuf::new(), scratch.path().join("cache"))
     };
@@ -236,7 +236,7 @@ pub(super) fn attach_briefly(
     });
     let attached = Arc::new(attached??);
     let done = act(&attached, &|| interrupt.has_come());
-    // If it was not done, too, nobody is to wait for this host.
+    // If it was not done, too, nobody should wait for this host.
     let detached = interrupt.within(GRACE, move || attached.detach());
     done?;
     Ok(detached??)
@@ -347,10 +347,11 @@ fn why_dropped(name: &str, place: &str, here: &str) -> String {
     }
 }
 
-/// A volume for programs; its holders by name, as far as these are known; and for how long its host has been silent, if it is.
+/// A volume for programs; its holders by name, as far as these are known; and for how long its host has been silent, if
+/// it is.
 fn describe(volume: &Volume, silence: Option<Duration>) -> serde_json::Map<String, Value> {
     let entry = &volume.view.entry;
-    let holder = |partition: &volumes::PartitionId| {
+    let holder = |partition: &attach::PartitionId| {
         let known = volume.holders.iter().find(|it| it.partition == *partition);
         known.map_or_else(|| number(partition.0), |it| it.name.clone())
     };
@@ -371,7 +372,7 @@ fn describe(volume: &Volume, silence: Option<Duration>) -> serde_json::Map<Strin
     fields
 }
 
-/// A take-over that went on without lists, in words that do not ask what became of it: nobody knows.
+/// A takeover that continued without lists, in words that do not ask what became of it: nobody knows.
 fn gone_without(it: &GoneWithout) -> String {
     let GoneWithout { epoch, at, lists } = it;
     let ago = at.map(|at| format!(" {} s ago,", at.elapsed().unwrap_or_default().as_secs())).unwrap_or_default();

@@ -94,14 +94,14 @@ fn prepare(task: WatchTask, config: &WatchConfig, guards: &[String], output: &mu
 /// Hears when the command is to undo what it has made.
 fn signalled() -> Result<oneshot::Receiver<()>> {
     let (stop, stopped) = oneshot::channel();
-    // A command that has ended is not to be stopped any more.
+    // A command that has ended is no longer to be stopped.
     when_told(move || {
         let _ = stop.send(());
     })?;
     Ok(stopped)
 }
 
-/// Says which transactions are waited for, when they are others than before.
+/// Returns which transactions are waited for, when they are others than before.
 fn say_awaited(awaited: &[Running], said: &mut Option<Vec<Option<i32>>>, is_json: bool) {
     let processes: Vec<_> = awaited.iter().map(|running| running.process).collect();
     if said.replace(processes.clone()).as_ref() == Some(&processes) {
@@ -137,8 +137,8 @@ fn awaited_text(awaited: &[Running]) -> String {
     format!("waits until these transactions have ended:{}{more}", lines.collect::<String>())
 }
 
-/// So long after its watcher's end a cache may answer: a hub elsewhere gives the watcher up after a lease, and a cache that
-/// does not hear of it gives the hub up after another one. The clocks may drift apart.
+/// So long after its watcher's end a cache may answer: a hub elsewhere gives the watcher up after a lease, and a cache
+/// that does not learn of it gives the hub up after another one. The clocks may drift apart.
 fn silence() -> Duration {
     2 * longest_lease()
 }
@@ -158,7 +158,7 @@ fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
     output.line(&json, format_args!("{text} (commits: {}, found not to wait: {})", last.commits, last.unheld))
 }
 
-/// How long a home answers that has not heard of its hub, by the hub's clock.
+/// How long a home answers that has not learned of its hub, by the hub's clock.
 fn longest_lease() -> Duration {
     let lease = SiteConfig::default().lease;
     lease + lease * LEASE_DRIFT_PERMILLE / 1000
@@ -201,7 +201,7 @@ impl<'a> Followed<'a> {
         Ok(Self { config, tasks, said: None, catching_up: None, awaited: None, is_json, is_looked_at: false })
     }
 
-    /// Tells of each change of its state, until it has left, as it is told to when it is to stop.
+    /// Reports each change of its state, until it has left, as it is told to when it is to stop.
     fn follow(
         mut self,
         watch: &mut Watch,
@@ -255,7 +255,7 @@ impl<'a> Followed<'a> {
         output.flush()
     }
 
-    /// Says what a watcher waits for that catches up for long.
+    /// Returns what a watcher waits for that catches up for long.
     fn look_for_awaited(&mut self, status: &WatchStatus) {
         let Some(before) = status.awaits_before.filter(|_| status.state == WatchState::CatchingUp) else {
             (self.catching_up, self.awaited) = (None, None);

@@ -57,7 +57,7 @@ impl<'a> Said<'a> {
         Self { store, last: None, silent_since: None }
     }
 
-    /// Tells of each change of the watcher's state, until it is to stop.
+    /// Reports each change of the watcher's state, until it is to stop.
     fn follow(mut self, watch: &Watch, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
         loop {
             let status = watch.status();

@@ -20,8 +20,8 @@ pub(super) struct Shown {
     pub(super) is_hit: bool,
 }
 
-/// Reads and writes until enough has been seen. No page lacks an update that its writer had been told is done when the page
-/// was asked for.
+/// Reads and writes until enough has been seen. No page lacks an update that its writer had been told is done when the
+/// page was asked for.
 pub(super) fn check(read: impl Fn(usize) -> Shown + Sync, write: impl Fn(usize, u64) + Sync) {
     let done: [AtomicU64; ITEMS] = Default::default();
     let (hits, updates, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
@@ -37,7 +37,7 @@ pub(super) fn check(read: impl Fn(usize) -> Shown + Sync, write: impl Fn(usize, 
                     write(item, value);
                     done.store(value, SeqCst);
                     updates.fetch_add(1, SeqCst);
-                    // Readers are to find pages that are good for a while.
+                    // Readers should find pages that are good for a while.
                     std::thread::sleep(std::time::Duration::from_millis(value % 13));
                 }
             });

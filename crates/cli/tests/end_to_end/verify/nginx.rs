@@ -1,4 +1,5 @@
-//! A real nginx, which keeps responses by the example's configuration, before an application that names what they depend on.
+//! A real nginx, which keeps responses by the example's configuration, before an application that names what they
+//! depend on.
 
 use super::load::{self, ITEMS, Shown};
 use super::{Answer, Server, Verify, are_installed, exchange, free_address, get, request_text, wait_for};
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 const NGINX: &str = "/usr/sbin/nginx";
 
-/// An application with items, whose values are all that its pages show.
+/// An application with items, whose values are everything that its pages show.
 struct Application {
     address: SocketAddr,
     state: Arc<State>,
@@ -52,7 +53,7 @@ impl Application {
         self.state.items.lock().unwrap()[item] = value;
     }
 
-    /// Waits until so many pages are made that do not go out yet.
+    /// Waits until this many pages are made that do not go out yet.
     fn wait_for_held(&self, count: u32) {
         let held = self.state.held.lock().unwrap();
         let (_held, late) = self.state.moved.wait_timeout_while(held, PATIENCE, |held| held.0 < count).unwrap();
@@ -98,7 +99,7 @@ impl State {
         }
     }
 
-    /// Says what a page depends on; gives the field by which nginx knows that it may keep it.
+    /// Returns what a page depends on; gives the field by which nginx knows that it may keep it.
     fn announce(&self, ticket: &str, item: usize) -> String {
         let Ok(stream) = UnixStream::connect(&self.helper) else { return String::new() };
         let body = json!({"ticket": ticket, "dependencies": [format!("item:{item}")]}).to_string();
@@ -174,7 +175,7 @@ fn nginx_uses_nothing_that_is_stale() {
     let application = Application::start(&socket);
     let (_nginx, address) = nginx(&folder, &unix(&socket), application.address);
     let read = |path: &str| shown(&get(address, path));
-    // A page is used when nobody was told of a change: what follows can fail.
+    // A page is used when nobody was notified of a change: what follows can fail.
     let begun = Instant::now();
     let mut value = 0;
     loop {

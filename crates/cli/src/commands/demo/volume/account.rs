@@ -1,4 +1,5 @@
-//! The result: whether everything is there that was acknowledged, and what copies cost, with the paper's figures beside ours.
+//! The result: whether everything is there that was acknowledged, and what copies cost, with the paper's figures beside
+//! ours.
 
 use super::mount::Verdict;
 use crate::Result;
@@ -31,7 +32,7 @@ impl Checked {
         self.lost_bytes
     }
 
-    /// Something of so many bytes that had to be there was, or was not.
+    /// Something of this many bytes that had to be there was, or was not.
     pub(super) fn compare(&mut self, bytes: u64, is_there: bool, what: impl FnOnce() -> String) {
         self.things += 1;
         self.bytes += bytes;

@@ -1,9 +1,11 @@
-//! The workload on raw blocks, where no file system can be mounted: each block is written again and again with its version, by
-//! NBD, and flushed now and then. The promised versions are remembered here, outside of the volume.
+//! The workload on raw blocks, where no file system can be mounted: each block is written again and again with its
+//! version, by NBD, and flushed now and then. The promised versions are remembered here, outside of the volume.
 
 use super::account::Checked;
 use super::files::random;
 use crate::Result;
+use fixtures::nbd_client::{Client, Command};
+use nbd::Address;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,8 +13,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use volumes::nbd::Address;
-use volumes::nbd::client::{Client, Command};
 
 const BLOCK: usize = 4096;
 
@@ -100,7 +100,7 @@ fn call(client: &mut Client, command: &Command<'_>) -> Result<Vec<u8>> {
     if reply.error == 0 { Ok(reply.data) } else { Err(format!("the volume answers with error {}", reply.error).into()) }
 }
 
-/// All that was promised before the host died.
+/// Everything that was promised before the host died.
 pub(super) struct Written {
     versions: Versions,
     took: Duration,

@@ -1,6 +1,6 @@
-//! The workload on a file system, as programs do that must lose nothing: whole files that are replaced (written under another
-//! name, fsynced, renamed, and their folder fsynced), and journals that are appended to and fsynced. All that was acknowledged
-//! is remembered here, outside of the volume.
+//! The workload on a file system, as programs do that must lose nothing: whole files that are replaced (written under
+//! another name, fsynced, renamed, and their folder fsynced), and journals that are appended to and fsynced. Everything
+//! that was acknowledged is remembered here, outside of the volume.
 
 use super::account::Checked;
 use crate::Result;
@@ -26,7 +26,7 @@ const APPEND_BYTES_MAX: u64 = 12 << 10;
 /// A journal does not grow beyond this, so that the volume has room.
 const JOURNAL_BYTES_MAX: u64 = 24 << 20;
 
-/// All that one program was told is safe.
+/// Everything that one program was told is safe.
 #[derive(Clone, Debug, Default)]
 struct Acknowledged {
     /// Of each file, the last version that is safe, and the last that was begun.
@@ -63,7 +63,7 @@ impl Work {
         let (end, ended) = channel();
         for writer in 0..WRITERS {
             fs::create_dir(folder(dir, writer))?;
-            // The folder's own name is to be safe before anything in it is.
+            // The folder's own name should be safe before anything in it is.
             File::open(dir)?.sync_all()?;
             let (shared, end) = (shared.clone(), end.clone());
             thread::spawn(move || {
@@ -156,7 +156,7 @@ impl Shared {
     }
 }
 
-/// All that was acknowledged before the host died.
+/// Everything that was acknowledged before the host died.
 pub(super) struct Written {
     acknowledged: Vec<Acknowledged>,
     took: Duration,

@@ -1,5 +1,5 @@
-//! A volume as a disk of this machine: nbdfuse shows it as a file, a loop device makes a disk of that, and ext4 is on it. That
-//! takes root, FUSE and loop devices. All of it is undone when it is dropped, in whatever state.
+//! A volume as a disk of this machine: nbdfuse shows it as a file, a loop device makes a disk of that, and ext4 is on
+//! it. That takes root, FUSE and loop devices. All of it is undone when it is dropped, in whatever state.
 
 use crate::Result;
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ const MKFS: usize = 4;
 const E2FSCK: usize = 5;
 
 impl Tools {
-    /// Finds all that it takes; or says why that is not had here.
+    /// Finds everything that it takes; or says why that is not had here.
     pub(super) fn find() -> Tried<Self> {
         let found = PROGRAMS.map(find);
         let missing: Vec<_> =

@@ -2,11 +2,11 @@
 
 use crate::Result;
 use crate::stopper::Interrupt;
+use attach::control;
 use bench::{Part, Process, Program, Server, ServerOptions};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
-use volumes::control;
 
 /// The length of the lease: a silent host may be taken over from then.
 pub(super) const LEASE: Duration = Duration::from_secs(3);

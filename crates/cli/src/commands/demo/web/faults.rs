@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 /// How long a part is stopped: its lease is over long before.
 const STOPPED: Duration = Duration::from_secs(3);
 
-/// How long everything may take to go on.
+/// How long everything may take to continue.
 const GO_ON_WITHIN: Duration = Duration::from_secs(40);
 
-/// The pages from the cache of each proxy, and the updates, by which all is seen to go on.
+/// The pages from the cache of each proxy, and the updates, by which all is seen to continue.
 const SIGNS_OF_LIFE: u64 = 5;
 
 /// A fault.
@@ -79,7 +79,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Breaks something, mends it, and waits until everybody goes on.
+/// Breaks something, repairs it, and waits until everybody continues.
 pub(super) fn play(fault: Fault, site: &mut Site, load: &Load, interrupt: &Interrupt) -> Result<Broken> {
     let stopped = || pause(STOPPED, interrupt);
     let watcher = || "nobody watches".to_owned();

@@ -1,0 +1,356 @@
+//! A transaction commits: the request, its one outcome, and its consequences for the cache.
+//!
+//! 1. A number is given at commit, and never again.
+//! 2. A request stays in `pending` until its outcome is known, over as many sessions as that takes.
+//! 3. Every copy of a request names the latest incarnation of the store that we know of. One that finds a later one,
+//!    and has no outcome there, has lapsed: no copy can commit any more, and it is sent again if anybody waits for it.
+//! 4. Evidence is taken when the request is built. Later news is for the store to judge.
+
+use crate::txns::State;
+use crate::{Client, TxnError, TxnHandle};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use cache::Cache;
+use core::mem;
+use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
+use types::limits::LARGE_COMMITS_BYTES_MAX;
+use types::{Broken, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
+
+/// The outcome of a request that has had no effect and will have none, for a reason that is not the application's.
+pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()));
+
+#[derive(Debug)]
+struct Pending {
+    request: CommitRequest,
+    /// The transaction that wants to know; `None` if it was abandoned.
+    txn: Option<TxnHandle>,
+    /// The granted pages that it creates objects in.
+    taken: Vec<PageId>,
+    sent: bool,
+    /// It was made for a store that may be another by now: it is not sent again, but its outcome is asked for.
+    is_void: bool,
+    /// The bytes that it takes of a line that others would wait for.
+    large_bytes: usize,
+}
+
+/// A message that goes out again when a session resumes.
+pub(crate) enum Resend {
+    Request(CommitRequest),
+    /// Nobody waits for this one any more, so it is not tried again, but its outcome concerns the cache; or it is
+    /// void, and somebody waits to hear whether it had an effect before.
+    Ask(TxnId),
+}
+
+#[derive(Debug)]
+pub(crate) struct Commits {
+    /// The last number that was given.
+    last: u64,
+    pending: BTreeMap<u64, Pending>,
+    unsent: VecDeque<u64>,
+    /// How many outcomes the store remembers.
+    outcomes_max: usize,
+}
+
+impl Commits {
+    pub(crate) fn new(outcomes_max: usize) -> Self {
+        Self { last: 0, pending: BTreeMap::new(), unsent: VecDeque::new(), outcomes_max }
+    }
+
+    /// The next number.
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Takes up a request, which goes out in its turn, and the granted pages that it creates objects in.
+    fn begin(&mut self, txn: TxnHandle, request: CommitRequest, taken: Vec<PageId>) {
+        let (number, large_bytes) = (request.txn.number, request.large_bytes());
+        let pending = Pending { request, txn: Some(txn), taken, sent: false, is_void: false, large_bytes };
+        self.pending.insert(number, pending);
+        self.unsent.push_back(number);
+    }
+
+    /// The request has its outcome.
+    fn end(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&number)?;
+        self.unsent.retain(|&unsent| unsent != number);
+        Some(pending)
+    }
+
+    /// The lowest number whose outcome we do not have.
+    fn answered(&self) -> u64 {
+        self.pending.first_key_value().map_or(self.last + 1, |(&number, _)| number)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.pending.len() - self.unsent.len()
+    }
+
+    /// Whether a request may go out. It must not be so far ahead of the first without an outcome that the store cannot
+    /// remember all between them. And only so much of large ones is under way at a time: they wait here, where small
+    /// ones pass them, and not in front of the line, where they would take up as much again.
+    fn may_go(&self, number: u64, answered: u64) -> bool {
+        let large_bytes = self.pending[&number].large_bytes;
+        let is_remembered = number - answered < self.outcomes_max.max(1) as u64;
+        is_remembered && (large_bytes == 0 || self.large_under_way() + large_bytes <= LARGE_COMMITS_BYTES_MAX)
+    }
+
+    fn large_under_way(&self) -> usize {
+        let all: usize = self.pending.values().map(|pending| pending.large_bytes).sum();
+        all - self.unsent.iter().map(|number| self.pending[number].large_bytes).sum::<usize>()
+    }
+
+    /// The next request that may go out where a session may have this many outstanding, named for this incarnation.
+    fn next(&mut self, most: u32, incarnation: Incarnation) -> Option<CommitRequest> {
+        if self.outstanding() >= most.max(1) as usize {
+            return None;
+        }
+        let answered = self.answered();
+        let place = self.unsent.iter().position(|&number| self.may_go(number, answered))?;
+        let number = self.unsent.remove(place)?;
+        let pending = self.pending.get_mut(&number).expect("unsent requests are pending");
+        pending.sent = true;
+        pending.request.answered = answered;
+        pending.request.incarnation = incarnation;
+        Some(pending.request.clone())
+    }
+
+    pub(crate) fn link_is_gone(&mut self) {
+        self.unsent = self.pending.keys().copied().collect();
+    }
+
+    /// The messages that go out on a new session, in the order of the numbers.
+    pub(crate) fn resume(&mut self, most: u32, incarnation: Incarnation, broken: Broken) -> Vec<Resend> {
+        let mut resends = Vec::new();
+        let asked = |pending: &Pending| {
+            pending.txn.is_none() || pending.is_void || (pending.sent && broken.is(Rule::SendAgain))
+        };
+        for (_, pending) in self.pending.iter().filter(|(_, pending)| asked(pending)) {
+            resends.push(Resend::Ask(pending.request.txn));
+        }
+        let pending = &self.pending;
+        self.unsent.retain(|number| !asked(&pending[number]));
+        while let Some(request) = self.next(most, incarnation) {
+            resends.push(Resend::Request(request));
+        }
+        resends
+    }
+
+    /// The granted pages that pending requests create objects in.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = PageId> {
+        self.pending.values().flat_map(|pending| pending.taken.iter().copied())
+    }
+
+    /// Whether a pending request writes to the page.
+    pub(crate) fn writes_to(&self, page: PageId) -> bool {
+        let writes = |pending: &Pending| pending.request.writes.binary_search_by_key(&page, |delta| delta.page).is_ok();
+        self.pending.values().any(writes)
+    }
+
+    /// The page does not come back when its request is refused.
+    /// Returns whether one had taken it.
+    pub(crate) fn lose_taken(&mut self, page: PageId) -> bool {
+        let mut was_taken = false;
+        for pending in self.pending.values_mut() {
+            let taken = pending.taken.len();
+            pending.taken.retain(|&taken| taken != page);
+            was_taken |= pending.taken.len() < taken;
+        }
+        was_taken
+    }
+
+    /// The requests were to another store: nobody will tell. Returns the transactions that waited for them.
+    pub(crate) fn forget(&mut self) -> Vec<TxnHandle> {
+        self.unsent.clear();
+        mem::take(&mut self.pending).into_values().filter_map(|pending| pending.txn).collect()
+    }
+
+    /// The store is in a later incarnation than any that the requests were sent to, and may not be the one that they
+    /// were made for: their reads count no more, so they are not sent again. Those that have had an effect had it
+    /// before, and that is asked for. Returns the transactions that waited for the others.
+    pub(crate) fn void(&mut self) -> Vec<TxnHandle> {
+        self.unsent.clear();
+        let has_effect = |pending: &Pending| pending.sent && !pending.request.writes.is_empty();
+        let (kept, without): (Vec<_>, _) = mem::take(&mut self.pending).into_iter().partition(|(_, p)| has_effect(p));
+        let voided = |(number, pending)| (number, Pending { taken: Vec::new(), is_void: true, ..pending });
+        self.pending = kept.into_iter().map(voided).collect();
+        without.into_iter().filter_map(|(_, pending)| pending.txn).collect()
+    }
+
+    /// A later incarnation of the store has no outcome of the request, and will have none of the copies that were sent
+    /// so far. Returns whether that is not all: it was sent again since, or should be.
+    fn lapse(&mut self, number: u64, incarnation: Incarnation) -> bool {
+        let Some(pending) = self.pending.get_mut(&number).filter(|pending| !pending.is_void) else { return false };
+        if pending.request.incarnation >= incarnation {
+            return true;
+        }
+        pending.sent = false;
+        if pending.txn.is_some() && !self.unsent.contains(&number) {
+            self.unsent.push_back(number);
+        }
+        pending.txn.is_some()
+    }
+
+    /// Nobody waits for the outcome any more. A request that never went out is dropped: then the pages that it took
+    /// come back, and it is certain that it has no effect.
+    pub(crate) fn abandon(&mut self, number: u64) -> Option<Vec<PageId>> {
+        let pending = self.pending.get_mut(&number)?;
+        pending.txn = None;
+        if pending.sent {
+            return None;
+        }
+        self.unsent.retain(|&unsent| unsent != number);
+        self.pending.remove(&number).map(|pending| pending.taken)
+    }
+}
+
+impl Client {
+    /// Asks for the transaction to be committed; [`Client::outcome`] has the answer after [`crate::Output::Wake`], or
+    /// at once if the transaction has done nothing, or need not ask (see `fresh`).
+    pub fn commit(&mut self, now: Time, txn: TxnHandle) -> Result<TxnId, TxnError> {
+        self.txns.running(txn)?;
+        self.session.check()?;
+        self.claims.end_all(txn, &mut self.txns, &mut self.cache);
+        let running = self.txns.running(txn)?;
+        let id = TxnId { client: self.id, number: self.commits.number() };
+        if running.workspace.is_empty() {
+            running.stop(State::Decided(Ok(Outcome::Committed { pages: Vec::new() })));
+            self.stats.commits += 1;
+        } else if self.is_known_to_be_current(txn) {
+            self.commit_at_once(now, txn);
+        } else {
+            self.request(now, txn, id);
+        }
+        Ok(id)
+    }
+
+    /// Builds the request of a running transaction, which waits for its outcome from here on.
+    fn request(&mut self, now: Time, txn: TxnHandle, id: TxnId) {
+        let Some(running) = self.txns.get(txn) else { return };
+        let (cache, horizon) = (&self.cache, self.session.horizon());
+        let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
+        running.stop(State::Committing(id.number));
+        running.waiting = None;
+        let (taken, chains) = (mem::take(&mut running.taken), mem::take(&mut running.chains));
+        let workspace = mem::take(&mut running.workspace);
+        self.txns.wait(now, txn);
+        self.allocator.check_in(chains);
+        // Both are filled in when it is sent.
+        let (incarnation, answered) = (self.session.incarnation, 0);
+        self.commits.begin(txn, CommitRequest { txn: id, incarnation, answered, reads, writes }, taken);
+        self.let_go(now, &workspace);
+        self.send_commits(now);
+    }
+
+    pub(crate) fn send_commits(&mut self, now: Time) {
+        while self.session.is_live() {
+            let most = self.session.up.limits().commits;
+            let Some(request) = self.commits.next(most, self.session.incarnation) else { return };
+            self.stats.commit_requests += 1;
+            self.send(now, request);
+        }
+    }
+
+    /// The store has decided.
+    pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
+        if reply.txn.client != self.id {
+            return;
+        }
+        if let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome {
+            self.session.incarnation = self.session.incarnation.max(incarnation);
+            if self.commits.lapse(reply.txn.number, incarnation) {
+                return self.send_commits(now);
+            }
+        }
+        let Some(pending) = self.commits.end(reply.txn.number) else { return };
+        let outcome = match reply.outcome {
+            // Not sent again, it cannot be said to have had no effect: the store may have forgotten that it had one.
+            Outcome::Refused(Refusal::Lapsed(_)) => Outcome::Unknown,
+            outcome => outcome,
+        };
+        match &outcome {
+            Outcome::Committed { pages } => self.committed(now, &pending, pages),
+            Outcome::Refused(refusal) => self.refused(&pending, refusal),
+            Outcome::Unknown => self.unknown(&pending),
+        }
+        if let Some(txn) = pending.txn {
+            self.txns.decide(txn, Ok(outcome), &mut self.out);
+        }
+        self.send_commits(now);
+    }
+
+    /// To the committer the reply stands for the notices.
+    fn committed(&mut self, now: Time, pending: &Pending, pages: &[Advance]) {
+        self.stats.commits += 1;
+        for delta in &pending.request.writes {
+            match pages.binary_search_by_key(&delta.page, |advance| advance.page) {
+                Ok(found) => self.changed(&Notice::of(pending.request.txn, delta, pages[found])),
+                Err(_) => self.drop_page(delta.page),
+            }
+        }
+        for &page in &pending.taken {
+            self.cache.pin(page, self.fetches.is_under_way(page));
+        }
+        self.make_room(now);
+    }
+
+    /// The request has no effect. Slots that it read and that are not the newest become holes, unless we have heard
+    /// better in the meantime.
+    fn refused(&mut self, pending: &Pending, refusal: &Refusal) {
+        self.stats.refused += 1;
+        if let Refusal::Stale(pages) = refusal {
+            for (page, slots) in pages {
+                if let Some(stale) = stale_here(&self.cache, &pending.request, *page, slots) {
+                    self.puncture(*page, &stale);
+                }
+            }
+        }
+        self.allocator.give_back(&pending.taken, &mut self.cache);
+    }
+
+    /// The request may have had its effect. The pages that it wrote are read from the store again; and a page that it
+    /// has taken to create in is no grant any more, nor known to be empty: it goes as a whole. Holes in it would leave
+    /// the rest of it pinned, and its free slots would count as read without anybody having asked for them.
+    fn unknown(&mut self, pending: &Pending) {
+        if self.config.broken.is(Rule::PunctureUnknown) {
+            return;
+        }
+        for delta in &pending.request.writes {
+            self.puncture(delta.page, &delta.slots());
+        }
+        for &page in &pending.taken {
+            self.drop_page(page);
+        }
+    }
+
+    /// Makes holes of `slots`.
+    fn puncture(&mut self, page: PageId, slots: &SlotSet) {
+        self.cache.puncture(page, slots);
+        self.txns.puncture(page);
+    }
+
+    /// The outcome of a commit, once; the handle ends with it. `Ok(None)`: not yet.
+    pub fn outcome(&mut self, txn: TxnHandle) -> Result<Option<Outcome>, TxnError> {
+        let found = self.txns.get(txn).ok_or(TxnError::Ended)?;
+        match found.state() {
+            State::Running | State::Committing(_) => Ok(None),
+            State::Decided(_) => {
+                let ended = self.txns.end(txn).expect("just found");
+                let State::Decided(outcome) = ended.into_state() else { unreachable!("just matched") };
+                outcome.map(Some)
+            }
+            State::Doomed => Err(TxnError::Doomed),
+            State::Failed(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// Those of the slots that the request has read, and that are no newer in the cache than they were then; `None` if the
+/// page is not here.
+fn stale_here(cache: &Cache, request: &CommitRequest, page: PageId, slots: &SlotSet) -> Option<SlotSet> {
+    let frame = cache.get(page)?;
+    let reads = request.reads.binary_search_by_key(&page, |reads| reads.page).ok()?;
+    let reads = &request.reads[reads];
+    let is_stale = |slot: &u16| reads.slots.contains(*slot) && frame.evidence(*slot) <= reads.evidence_of(*slot);
+    Some(slots.iter().filter(is_stale).collect())
+}

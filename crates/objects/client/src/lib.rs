@@ -1,0 +1,282 @@
+//! The client role: a page cache, transactions and their commit requests, as a pure machine.
+//!
+//! # How it is called
+//! By the driver: [`Client::connected`], [`Client::heard`], [`Client::handle`], [`Client::disconnected`],
+//! [`Client::handle_timeout`], [`Client::stopped`]; in a group [`Client::reachable`], [`Client::peer_connected`],
+//! [`Client::peer_disconnected`], [`Client::from_peer`]; [`Client::way`] says where to connect. By the application's
+//! threads, under the same short lock: [`Client::begin`], [`Client::read`] and the rest. After each of them
+//! [`Client::poll_output`] until it returns nothing, then [`Client::poll_timeout`] for when to call
+//! [`Client::handle_timeout`]. `now` never goes back.
+//!
+//! A call that cannot be answered from the cache says `Wait`; [`Output::Wake`] says when to call again. A read that
+//! hits is a function call: it sends nothing and allocates nothing.
+//!
+//! # Invariants (the numbers are those of `docs/protocol.md`)
+//! - 2, 3: each slot of a cached page is a hole, or reflects every change through the page's version and through the
+//!   horizon (`cache`, `session`).
+//! - 4: the reads of a running transaction are still in the cache as they were, or frozen with their evidence; if not,
+//!   the transaction is doomed, and every call on it says so (`notice`, `room`).
+//! - 5: no slot goes back (`cache`).
+//! - 7: a commit request is sent until its outcome is known, always under the same number (`commit`).
+//! - 9: nobody sees a workspace but its own transaction (`workspace`).
+//!
+//! # Modules
+//! | module | duty |
+//! |---|---|
+//! | `access`, `workspace` | a transaction reads and writes |
+//! | `seen` | objects that it reads again |
+//! | `create` | where new objects go |
+//! | `fetch`, `prefetch`, `follow`, `window` | which pages are under way, and which are asked for next |
+//! | `arrive`, `claims` | pages come in, and stay until they were looked at |
+//! | `help` | from peers' caches, and from ours to theirs |
+//! | `group` | by which way the store is reached |
+//! | `room` | pages go out |
+//! | `notice`, `doom` | changes by others, and the transactions that have read the values before |
+//! | `commit` | requests and outcomes |
+//! | `fresh` | transactions that commit without a request |
+//! | `link` | sending to the store, and giving up |
+//! | `session` | the course of a session: hello, rejoin, heartbeat, end |
+//! | `txns`, `waiting` | the table of transactions; which are woken when |
+//! | `machine`, `tables` | the trait of all machines; the table of a status |
+//! | `answers`, `outputs` | answers to the application; actions for the driver, in order |
+//! | `config`, `inspect` | settings; the view that checkers have |
+//! | `mutants` | rules that take code to break, for tests of the checkers |
+#![no_std]
+
+extern crate alloc;
+
+mod access;
+mod answers;
+mod arrive;
+mod claims;
+mod commit;
+mod config;
+mod create;
+mod doom;
+mod fetch;
+mod follow;
+mod fresh;
+mod group;
+mod help;
+mod inspect;
+mod link;
+mod machine;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod notice;
+mod outputs;
+mod prefetch;
+mod room;
+mod seen;
+mod session;
+pub mod tables;
+mod txns;
+mod waiting;
+mod window;
+mod workspace;
+
+use ::session::Phase;
+use alloc::format;
+use alloc::string::String;
+pub use answers::{Created, Read, Stats, TxnError, Write};
+use cache::Cache;
+use claims::Claims;
+use commit::Commits;
+pub use config::Config;
+use create::Allocator;
+use fetch::Fetches;
+use group::Group;
+use help::Neighbours;
+pub use outputs::Output;
+use outputs::Outputs;
+use protocol::{Goodbye, Pong, ToClient};
+pub use seen::Seen;
+use session::Session;
+use txns::{State, Txns};
+use types::{ClientId, Time};
+
+/// A running transaction of this client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxnHandle(pub u64);
+
+/// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
+/// of a part, `impl Client` is the way of a call or an event through several of them: the part decides, the role says
+/// what goes out and in which order. `access`, `arrive`, `link`, `notice` and `room` are of that alone. No file calls
+/// one that calls it back.
+#[derive(Debug)]
+pub struct Client {
+    config: Config,
+    id: ClientId,
+    out: Outputs,
+    cache: Cache,
+    session: Session,
+    txns: Txns,
+    fetches: Fetches,
+    claims: Claims,
+    neighbours: Neighbours,
+    group: Group,
+    commits: Commits,
+    allocator: Allocator,
+    stats: Stats,
+}
+
+impl Client {
+    /// A client with an empty cache.
+    pub fn new(config: Config, id: ClientId) -> Self {
+        Self {
+            id,
+            out: Outputs::default(),
+            cache: Cache::new(config.cache_bytes_limit, config.broken),
+            session: Session::new(),
+            txns: Txns::new(config.patience, config.broken),
+            fetches: Fetches::new(&config),
+            claims: Claims::default(),
+            neighbours: Neighbours::new(config.limits.peers),
+            group: Group::new(config.group.clone()),
+            commits: Commits::new(config.limits.outcomes_per_client),
+            allocator: Allocator::new(config.grant_pages, config.limits.grant_pages),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// A link to the store is up: says hello.
+    pub fn connected(&mut self, now: Time) {
+        self.session_is_down();
+        self.say_hello(now);
+    }
+
+    /// The link is gone. The cache and the running transactions stay.
+    pub fn disconnected(&mut self) {
+        self.session_is_down();
+    }
+
+    /// The store of this process has stopped, and why: every transaction ends at once, and so does each that is begun
+    /// later.
+    pub fn stopped(&mut self, why: String) {
+        self.store_stopped(why);
+    }
+
+    /// A message has come in.
+    pub fn handle(&mut self, now: Time, message: ToClient) {
+        self.heard(now);
+        self.session.up.hear_of(message.newest_named());
+        if let Err(why) = self.dispatch(now, message) {
+            self.hang_up(why);
+        }
+    }
+
+    /// One message of a session. A reason to end it comes back as a goodbye.
+    fn dispatch(&mut self, now: Time, message: ToClient) -> Result<(), Goodbye> {
+        match (self.session.up.phase(), message) {
+            // A message after we gave the link up is of no account.
+            (Phase::Down | Phase::Over(..), _) => {}
+            (Phase::Rejoining | Phase::Live, ToClient::Pong(pong)) => self.group.pong(pong, &mut self.out),
+            (_, ToClient::Goodbye(goodbye)) => return self.goodbye(goodbye),
+            (Phase::Greeting, ToClient::Welcome(welcome)) => return self.welcome(&welcome),
+            (Phase::Rejoining | Phase::Live, ToClient::Welcome(welcome)) if self.group.is_joined() => {
+                return self.store_lives_anew(&welcome);
+            }
+            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => return self.rejoined(now, rejoined),
+            (Phase::Live, ToClient::Rejoined(rejoined)) => return self.lose_pages(now, rejoined),
+            (Phase::Rejoining | Phase::Live, ToClient::Notices(notices)) => return self.notices(now, &notices),
+            (Phase::Live, ToClient::Page(page)) => return self.page(now, page),
+            (Phase::Live, ToClient::LeftOut(left_out)) => return self.left_out(now, &left_out),
+            (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
+            (Phase::Live, ToClient::Granted(granted)) => return self.granted(now, &granted),
+            (Phase::Live, ToClient::Help(help)) => self.help(now, &help),
+            (Phase::Live, ToClient::Members(members)) => self.group.members(members, self.neighbours.eligible()),
+            (Phase::Greeting | Phase::Rejoining | Phase::Live, ToClient::Leader(leader)) => {
+                return self.group.leader(now, leader, self.session.is_live(), self.neighbours.eligible());
+            }
+            (Phase::Live, ToClient::PeerPage(page)) => return self.peer_page(now, page),
+            (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => {
+                self.send(now, Pong { nonce: ping.nonce });
+            }
+            (phase, _) => {
+                let text = format!("a message that a store does not send to a client that is {phase:?}");
+                return Err(Goodbye::malformed(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next action that the machine wants done.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.pop()
+    }
+
+    /// When [`Client::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let find = self.group.find_at().filter(|_| self.session.is_live());
+        self.session.poll_timeout().into_iter().chain(self.txns.impatient_at).chain(find).min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.session_timeout(now);
+        if self.session.is_live() && self.group.find_at().is_some_and(|at| at <= now) {
+            self.find_leader(now);
+        }
+        for txn in self.txns.impatient(now) {
+            self.give_up(txn, &TxnError::Unreachable);
+        }
+    }
+
+    /// The client's id at the store.
+    pub fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&mut self) -> TxnHandle {
+        let txn = self.txns.begin(self.fetches.last());
+        if let Phase::Over(error @ TxnError::Stopped(_)) = self.session.up.phase() {
+            // With what is cached it could continue for long, and commit nothing in the end.
+            self.txns.get(txn).expect("just begun").stop(State::Failed(error.clone()));
+        }
+        txn
+    }
+
+    /// Whether the transaction can continue: what any other call on it would say, without its effects.
+    pub fn check(&mut self, txn: TxnHandle) -> Result<(), TxnError> {
+        self.txns.running(txn).map(drop)
+    }
+
+    /// The transaction waits for what dooms it: that others have changed what it has read. It is woken then, or when it
+    /// has waited for as long as the application is patient.
+    ///
+    /// # Errors
+    /// Why it can continue no more: [`TxnError::Doomed`] is what it waits for.
+    pub fn watch(&mut self, now: Time, txn: TxnHandle) -> Result<(), TxnError> {
+        self.txns.running(txn)?;
+        self.txns.wait(now, txn);
+        Ok(())
+    }
+
+    /// Whether the transaction has changed nothing so far.
+    pub fn is_read_only(&mut self, txn: TxnHandle) -> Result<bool, TxnError> {
+        Ok(self.txns.running(txn)?.workspace.is_read_only())
+    }
+
+    /// Drops the transaction and all it did. Also how a handle is ended after an error.
+    pub fn abort(&mut self, now: Time, txn: TxnHandle) {
+        self.claims.end_all(txn, &mut self.txns, &mut self.cache);
+        let Some(ended) = self.txns.end(txn) else { return };
+        if let State::Committing(number) = *ended.state() {
+            let taken = self.commits.abandon(number).unwrap_or_default();
+            return self.allocator.give_back(&taken, &mut self.cache);
+        }
+        #[cfg(feature = "mutants")]
+        self.leave_traces(&ended.workspace);
+        self.allocator.check_in(ended.chains);
+        self.allocator.give_back(&ended.taken, &mut self.cache);
+        self.let_go(now, &ended.workspace);
+    }
+
+    /// The client's figures.
+    pub fn stats(&self) -> Stats {
+        let (cache_bytes, cache_pages) = (self.cache.bytes() as u64, self.cache.len() as u64);
+        Stats { cache_bytes, cache_pages, doomed: self.txns.doomed, ..self.stats }
+    }
+}

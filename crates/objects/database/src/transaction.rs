@@ -1,0 +1,109 @@
+//! Begin, commit, abort.
+
+use crate::nested;
+use crate::tries::Tries;
+use crate::{Database, Error, Result};
+use client::{Client, TxnHandle};
+use protocol::Outcome;
+use std::sync::Arc;
+use std::task::Poll;
+use types::Version;
+
+/// A running transaction. Dropping it before it has committed aborts it.
+///
+/// ```text
+///            begin                      commit                committed: all of it took effect
+///   Database -----> Transaction --------------------------->  refused: none of it did
+///                        |                                    unknown: the store can no longer say
+///                        +-- abort, drop, panic, cancelled future --> none of it takes effect
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    database: Arc<Database>,
+    handle: TxnHandle,
+    ended: bool,
+}
+
+/// The receipt of a transaction that took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The version that everything it changed has now; `None` if it changed nothing.
+    pub version: Option<Version>,
+}
+
+impl Transaction {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] or [`Error::Forked`] if the database is of no use any more, [`Error::Nested`] inside of the body
+    /// of another transaction.
+    pub fn begin(database: &Arc<Database>) -> Result<Self> {
+        if nested::is_inside(database) {
+            return Err(Error::Nested);
+        }
+        database.check()?;
+        let handle = database.look(Client::begin);
+        Ok(Self { database: database.clone(), handle, ended: false })
+    }
+
+    /// The client's handle for it.
+    pub fn handle(&self) -> TxnHandle {
+        self.handle
+    }
+
+    /// Whether it can continue.
+    ///
+    /// # Errors
+    /// [`Error::Doomed`], or why the database has stopped.
+    pub fn check(&self) -> Result<()> {
+        let checked = self.database.peek(|client, _| client.check(self.handle));
+        checked.map_err(|error| self.database.error(error))
+    }
+
+    /// Commits it. If it has written something, the transaction that is first in line goes before it, unless that is
+    /// the one that `tries` is of.
+    ///
+    /// # Errors
+    /// [`Error::Doomed`] and [`Error::Refused`]: it has no effect. [`Error::OutcomeUnknown`], and whatever else says that
+    /// the store has not answered: it may have taken effect.
+    pub async fn commit(mut self, tries: Option<&Tries>) -> Result<Committed> {
+        let txn = self.handle;
+        self.database.yield_to_first(txn, tries.and_then(Tries::place)).await;
+        let (mut id, mut has_waited) = (None, false);
+        let outcome = self.database.wait(txn, |client, now| {
+            has_waited = id.is_some();
+            if id.is_none() {
+                id = Some(client.commit(now, txn)?);
+            }
+            Ok(client.outcome(txn)?.map_or(Poll::Pending, Poll::Ready))
+        });
+        let outcome = outcome.await?;
+        if !has_waited {
+            // A transaction that commits at once may still have let go of something.
+            self.database.settle();
+        }
+        // The handle has ended with its outcome.
+        self.ended = true;
+        match outcome {
+            Outcome::Committed { pages } => {
+                Ok(Committed { version: pages.iter().map(|advance| advance.version).max() })
+            }
+            Outcome::Refused(refusal) => Err(Error::Refused(refusal)),
+            Outcome::Unknown => Err(Error::OutcomeUnknown(id.expect("an outcome is of a commit"))),
+        }
+    }
+
+    /// Drops everything that it did.
+    pub fn abort(self) {}
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if !self.ended {
+            let txn = self.handle;
+            self.database.client(|client, now| client.abort(now, txn));
+            self.database.forget(txn);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The first front end: transactional objects.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `db` | a database, and the loop that runs transactions |
+//! | `tx` | a running transaction: get, put, create, delete |
+//! | `transaction` | transactions that the application begins and ends itself |
+//! | `object` | an object's value in a transaction, wherever it is stored |
+//! | `value`, `format`, `chain` | how objects are in slots, and in chains of chunks when they are large |
+//! | `cbor`, `named` | how values are encoded, and by which names they know their types |
+//! | `reference`, `references` | typed references; where an object refers to, by its bytes |
+//! | `stamp` | what tells an object from the next one in its slot |
+//! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
+//! | `tree`, `node`, `map`, `cursor` | the ordered map |
+//! | `roots` | names that objects and maps are found by |
+//! | `stored` | what names stand for, for programs that do not know the types |
+//! | `spaces` | the spaces of a store |
+//! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
+//! | `error` | what can go wrong, sorted by what the caller should do |
+
+mod cbor;
+mod chain;
+mod cursor;
+mod db;
+mod error;
+mod format;
+mod key;
+mod key_type;
+mod kinds;
+mod map;
+mod named;
+mod node;
+mod object;
+mod open;
+mod reference;
+mod references;
+mod roots;
+mod spaces;
+mod stamp;
+mod stored;
+mod transaction;
+mod tree;
+mod tx;
+mod value;
+
+pub use client::Stats;
+pub use cursor::Cursor;
+pub use database::{Async, Blocking, Committed, Mode, Space};
+pub use db::{Db, over, wait_for};
+pub use error::{Caller, Error, Result};
+pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
+pub use key_type::KeyType;
+pub use map::Map;
+pub use open::Builder;
+pub use reference::{Anywhere, Near, Ref};
+pub use references::references;
+pub use stored::Stored;
+pub use transaction::{AsyncTransaction, Transaction};
+pub use tx::{AsyncTx, OBJECTS_NAMED_MAX, Tx};
+pub use types::{ClientId, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId, Version};

@@ -1,0 +1,124 @@
+//! The front end over simulated nodes: several clients in virtual time, over a network and a store that fail. Each
+//! transaction sees the store as of one moment, and an acknowledged change stays.
+
+use objects::{Anywhere, AsyncTx, Db, Map, Result};
+use sim::Simulation;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+const ACCOUNTS: u32 = 6;
+const CLIENTS: u32 = 3;
+const TASKS: u32 = 2;
+const TRANSFERS: u32 = 12;
+/// Longer than any simulated run.
+const PATIENCE: Duration = Duration::from_secs(1 << 20);
+
+/// The knowledge that the tasks share beside the store.
+#[derive(Default)]
+struct Known {
+    /// Transfers that were acknowledged, with their receipts.
+    receipts: RefCell<BTreeMap<u32, Vec<u8>>>,
+    running: Cell<u32>,
+}
+
+/// Moves one from an account to another and files a receipt, long enough that the map of receipts must grow.
+async fn transfer(db: &Db, number: u32) -> Result<Vec<u8>> {
+    db.transact_async(|mut tx| async move {
+        let accounts: Map<u32, i64> = tx.map("accounts").await?;
+        let receipts: Map<u32, Vec<u8>> = tx.map("receipts").await?;
+        let all = accounts.range::<u32>(..).collect(&mut tx).await?;
+        assert_eq!(all.iter().map(|(_, balance)| balance).sum::<i64>(), 0, "seen in one transaction: {all:?}");
+        let balance = |account: u32| all.iter().find(|(key, _)| *key == account).map_or(0, |(_, balance)| *balance);
+        let (from, to) = (number % ACCOUNTS, (number / 7 + number % 5 + 1) % ACCOUNTS);
+        if from != to {
+            accounts.insert(&mut tx, &from, &(balance(from) - 1)).await?;
+            accounts.insert(&mut tx, &to, &(balance(to) + 1)).await?;
+        }
+        let receipt = vec![number as u8; 200 + (number as usize * 37) % 900];
+        receipts.insert(&mut tx, &number, &receipt).await?;
+        Ok(receipt)
+    })
+    .await
+}
+
+async fn task(db: Db, first: u32, known: Rc<Known>) {
+    for number in first..first + TRANSFERS {
+        let receipt = transfer(&db, number).await.expect("the transfer commits");
+        known.receipts.borrow_mut().insert(number, receipt);
+    }
+    known.running.set(known.running.get() - 1);
+    if known.running.get() == 0 {
+        audit(&db, &known).await;
+    }
+}
+
+/// Every acknowledged receipt is filed, and no other.
+async fn audit(db: &Db, known: &Known) {
+    let filed = db.transact_async(|mut tx| async move {
+        let receipts: Map<u32, Vec<u8>> = tx.map("receipts").await?;
+        receipts.range::<u32>(..).collect(&mut tx).await
+    });
+    let filed: BTreeMap<u32, Vec<u8>> = filed.await.expect("the audit commits").into_iter().collect();
+    assert_eq!(filed, *known.receipts.borrow());
+}
+
+fn run(seed: u64) -> u64 {
+    let mut simulation = Simulation::new(seed, CLIENTS as usize);
+    let known = Rc::new(Known::default());
+    for number in 0..CLIENTS * TASKS {
+        let client = (number % CLIENTS + 1) as usize;
+        let (node, driver) = simulation.door(client);
+        known.running.set(known.running.get() + 1);
+        simulation.spawn(client, task(objects::over(node, driver, PATIENCE), number * TRANSFERS, known.clone()));
+    }
+    simulation.run().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"))
+}
+
+#[test]
+fn transfers_keep_the_sum_and_every_receipt_is_filed() {
+    // The last two found a store that was said to be full: when every grant's answer was lost, and when it was closing.
+    for seed in (0..60).chain([211, 1261]) {
+        run(seed);
+    }
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    assert_eq!(run(7), run(7));
+}
+
+/// Makes a space that all tasks make, and one that the two tasks of a client make; gives both handles a root.
+async fn make_spaces(db: Db, task: u32, made: Rc<RefCell<BTreeMap<String, Vec<u32>>>>) {
+    for name in ["ours".to_owned(), format!("client-{}", task % CLIENTS)] {
+        let space = db.space_async(&name).await.expect("the space is made");
+        let sign = async |mut tx: AsyncTx| {
+            let sign = tx.create(Anywhere, &name).await?;
+            tx.set_root("sign", sign).await?;
+            Ok(sign.id().page.space)
+        };
+        let number = space.transact_async(sign).await.expect("the sign is put up");
+        made.borrow_mut().entry(name).or_default().push(number);
+    }
+}
+
+#[test]
+fn a_name_is_given_to_one_space_whoever_makes_it() {
+    for seed in 0..60 {
+        let mut simulation = Simulation::new(seed, CLIENTS as usize);
+        let made = Rc::new(RefCell::new(BTreeMap::new()));
+        for task in 0..CLIENTS * TASKS {
+            let client = (task % CLIENTS + 1) as usize;
+            let (node, driver) = simulation.door(client);
+            simulation.spawn(client, make_spaces(objects::over(node, driver, PATIENCE), task, made.clone()));
+        }
+        simulation.run().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let mut numbers = BTreeMap::new();
+        for (name, all) in made.borrow().iter() {
+            assert!(all.iter().all(|number| *number == all[0]), "seed {seed}: '{name}' is {all:?}");
+            assert_eq!(numbers.insert(all[0], name.clone()), None, "seed {seed}");
+        }
+        assert_eq!(numbers.into_keys().collect::<Vec<_>>(), (1..=CLIENTS + 1).collect::<Vec<_>>(), "seed {seed}");
+    }
+}

@@ -1,0 +1,344 @@
+//! A member comes with a cache: all of it is listed first, then the store compares it.
+//!
+//! ```text
+//!   Rejoin{pages} ... Rejoin{last}      every page is listed: from here on its changes are kept for the member
+//!        |  Revalidate{pages} ... -----------> store
+//!        |  <-- Notices, Revalidated ... ----
+//!   missed changes, kept notices, Rejoined{horizon}
+//! ```
+//! 1. The answers to all questions of a member are of one session with the store. A change between two sessions is told
+//!    to joined members only, so an answer of an earlier session says nothing about what came after it: when the
+//!    session breaks, every question is asked again, answered or not.
+//! 2. No page of a member counts as whole before the member has joined: until then it cannot be asked for help.
+//! 3. A member may have learned of more than the redirector has, and its fetches then say so. So one that brings no
+//!    pages is compared too, unless it has learned of nothing yet: the store answers behind everything that it has
+//!    applied, and from then on we have learned of as much. A member that names more all the same has made it up.
+
+use crate::Redirector;
+use crate::holders::Holders;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use core::mem;
+use protocol::{Fetch, Goodbye, Held, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated, ToServer};
+use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
+use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Version};
+
+/// The cache that a member which is not welcome yet has told of so far, in however many messages.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    all: Option<Rejoin>,
+    granted: u64,
+    /// The fetch of one that brings nothing, behind that: one, before it is told how many it may have.
+    fetch: Option<Fetch>,
+}
+
+impl Brought {
+    pub(crate) fn add(&mut self, more: Rejoin) -> Result<(), Goodbye> {
+        self.granted += granted_in(&more);
+        let all = match &mut self.all {
+            None => self.all.insert(more),
+            Some(all) if all.last => return Err(is_over()),
+            Some(all) => {
+                (all.horizon, all.last) = (more.horizon, more.last);
+                all.pages.extend(more.pages);
+                all.grants.extend(more.grants);
+                all
+            }
+        };
+        check_amount(all.pages.len(), self.granted)
+    }
+
+    pub(crate) fn ask(&mut self, fetch: Fetch) -> Result<(), Goodbye> {
+        if !self.all.as_ref().is_some_and(|all| all.last) || self.fetch.is_some() {
+            return Err(Goodbye::malformed("expected one fetch before the welcome, behind the last rejoin".into()));
+        }
+        self.fetch = Some(fetch);
+        Ok(())
+    }
+
+    /// All of it, as one message, which is larger than one on the wire may be; and the fetch behind it.
+    pub(crate) fn messages(self) -> impl Iterator<Item = ToServer> {
+        self.all.map(ToServer::Rejoin).into_iter().chain(self.fetch.map(ToServer::Fetch))
+    }
+}
+
+fn is_over() -> Goodbye {
+    Goodbye::malformed("expected no rejoin after the last one".into())
+}
+
+/// How many pages a member says that it was granted. A range counts, empty or not.
+fn granted_in(rejoin: &Rejoin) -> u64 {
+    rejoin.grants.iter().map(|range| u64::from(range.count).max(1)).sum()
+}
+
+/// No cache holds more than this many pages, and nobody was granted more, over all messages of a rejoin.
+fn check_amount(pages: usize, granted: u64) -> Result<(), Goodbye> {
+    if pages > TXN_PAGES_MAX || granted > GRANTED_PAGES_MAX as u64 {
+        return Err(Goodbye::too_much(format!(
+            "expected at most {TXN_PAGES_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a rejoin, got {pages} and \
+             {granted}"
+        )));
+    }
+    Ok(())
+}
+
+/// Some of a member's pages, and the store's answer.
+#[derive(Debug)]
+struct Question {
+    pages: Vec<Held>,
+    answer: Option<Revalidated>,
+}
+
+/// Everything that one member brings.
+#[derive(Debug)]
+struct Comparison {
+    horizon: Version,
+    questions: Vec<Question>,
+    unanswered: usize,
+}
+
+impl Comparison {
+    /// The highest count that the member has named.
+    fn known(&self) -> Version {
+        let pages = self.questions.iter().flat_map(|question| &question.pages);
+        pages.map(|held| held.version).fold(self.horizon, Version::max)
+    }
+}
+
+/// The questions that the store is comparing.
+#[derive(Debug, Default)]
+pub(crate) struct Revalidations {
+    members: BTreeMap<SessionId, Comparison>,
+    /// The questions without an answer, by their numbers: whose they are, and which of the member's.
+    open: BTreeMap<u64, (SessionId, usize)>,
+    last: u64,
+}
+
+impl Revalidations {
+    /// The pages that the store is comparing.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        let asked = self.open.values().filter_map(|&(session, at)| self.members.get(&session)?.questions.get(at));
+        asked.flat_map(|question| &question.pages).map(|held| held.page)
+    }
+
+    /// A member brings pages: the store is asked about them.
+    fn begin(&mut self, session: SessionId, horizon: Version, pages: &[Held], limits: &Limits) {
+        let question = |pages: &[Held]| Question { pages: pages.to_vec(), answer: None };
+        let mut questions: Vec<_> = pages.chunks(limits.pages_per_message).map(question).collect();
+        if questions.is_empty() {
+            questions.push(question(&[]));
+        }
+        self.members.insert(session, Comparison { horizon, questions, unanswered: 0 });
+        self.ask_all(session, |_| true);
+    }
+
+    /// Opens those of a member's questions that should be asked, under numbers of their own.
+    fn ask_all(&mut self, session: SessionId, is_asked: impl Fn(&Question) -> bool) {
+        let Some(comparison) = self.members.get_mut(&session) else { return };
+        comparison.unanswered = 0;
+        for (at, question) in comparison.questions.iter_mut().enumerate().filter(|(_, question)| is_asked(question)) {
+            question.answer = None;
+            comparison.unanswered += 1;
+            self.last += 1;
+            self.open.insert(self.last, (session, at));
+        }
+    }
+
+    /// An open question, as the store is asked it.
+    fn question(&self, number: u64) -> Option<Revalidate> {
+        let &(session, at) = self.open.get(&number)?;
+        let comparison = self.members.get(&session)?;
+        Some(Revalidate { number, horizon: comparison.horizon, pages: comparison.questions[at].pages.clone() })
+    }
+
+    /// The questions of one member, or of all, to which there is no answer.
+    fn questions(&self, of: Option<SessionId>) -> Vec<Revalidate> {
+        let is_meant = |asked: &SessionId| of.is_none_or(|of| *asked == of);
+        let numbers = self.open.iter().filter(|(_, (session, _))| is_meant(session)).map(|(&number, _)| number);
+        numbers.filter_map(|number| self.question(number)).collect()
+    }
+
+    /// The store has answered; gives the member whose question it was, and the pages of the question.
+    fn answer(&mut self, answer: Revalidated) -> Option<(SessionId, &[Held])> {
+        let (session, at) = self.open.remove(&answer.number)?;
+        let comparison = self.members.get_mut(&session)?;
+        comparison.unanswered -= 1;
+        let question = &mut comparison.questions[at];
+        question.answer = Some(answer);
+        Some((session, &question.pages))
+    }
+
+    /// The finished comparison of a member, if that is everything that it brings.
+    fn finish(&mut self, session: SessionId) -> Option<Comparison> {
+        let is_compared = self.members.get(&session)?.unanswered == 0;
+        if is_compared { self.members.remove(&session) } else { None }
+    }
+
+    /// The member is gone.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        if self.members.remove(&session).is_some() {
+            self.open.retain(|_, (of, _)| *of != session);
+        }
+    }
+
+    /// All questions are asked again, under other numbers: an answer to the old ones says nothing any more.
+    pub(crate) fn link_is_gone(&mut self, broken: Broken) {
+        self.open.clear();
+        let again = |question: &Question| question.answer.is_none() || !broken.is(Rule::CompareAgain);
+        let sessions: Vec<_> = self.members.keys().copied().collect();
+        for session in sessions {
+            self.ask_all(session, again);
+        }
+    }
+}
+
+impl Holders {
+    /// A page that a member has brought is whole, as far as it has not changed without its new values being told.
+    /// Whether the member has holes in it is not known: it will say so when it is asked for help.
+    fn list_unchanged<'a>(
+        &mut self,
+        member: SessionId,
+        brought: Vec<PageId>,
+        changes: impl Iterator<Item = &'a Notice>,
+    ) {
+        let spoiled: Set<_> = changes.filter(|change| change.data.is_none()).map(|change| change.page).collect();
+        for page in brought.into_iter().filter(|page| !spoiled.contains(page)) {
+            self.list_whole(page, member);
+        }
+    }
+}
+
+impl Redirector {
+    /// A member reports its cache.
+    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
+        let (Some(client), Some(resuming)) = (self.members.client(from), self.members.resuming(from)) else {
+            return Err(is_over());
+        };
+        resuming.granted += granted_in(&rejoin);
+        check_amount(resuming.pages.len() + rejoin.pages.len(), resuming.granted)?;
+        resuming.horizon = rejoin.horizon;
+        for held in &rejoin.pages {
+            self.holders.list(held.page, from);
+        }
+        for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
+            if self.grants.is_of(client, page) {
+                self.holders.list(page, from);
+                resuming.pages.push(Held { page, version: Version::ZERO });
+                resuming.claimed.push(page);
+            } else {
+                resuming.dropped.push(page);
+            }
+        }
+        resuming.pages.extend(rejoin.pages);
+        if rejoin.last {
+            resuming.claimed.sort_unstable();
+            if !self.config.broken.is(Rule::KeepClaimed) {
+                self.grants.keep(client, &resuming.claimed);
+            }
+            self.compare(now, from);
+        }
+        Ok(())
+    }
+
+    /// Asks the store for the changes of all pages that a member brings.
+    fn compare(&mut self, now: Time, session: SessionId) {
+        let Some(resuming) = self.members.revalidate(session) else { return };
+        let (pages, horizon) = (mem::take(&mut resuming.pages), resuming.horizon);
+        let is_new = pages.is_empty() && (horizon == Version::ZERO || self.config.broken.is(Rule::CompareAhead));
+        if is_new || self.config.broken.is(Rule::RevalidateMember) {
+            return self.finish_rejoin(now, session, Vec::new());
+        }
+        for held in &pages {
+            if !self.is_known_to_others(held.page, session) {
+                self.lease.ask(held.page);
+            }
+        }
+        self.revalidations.begin(session, horizon, &pages, &self.config.limits);
+        if self.trunk.is_live() {
+            self.send_questions(now, Some(session));
+        }
+    }
+
+    fn send_questions(&mut self, now: Time, of: Option<SessionId>) {
+        for question in self.revalidations.questions(of) {
+            self.send_to_store(now, question);
+        }
+    }
+
+    /// Whether the group holds the page without this member, so that it is notified of its changes already.
+    fn is_known_to_others(&self, page: PageId, session: SessionId) -> bool {
+        let mut others = self.holders.of(page).iter().filter(|holder| **holder != session);
+        others.any(|other| self.members.is_joined(*other)) || self.standby.holds(page)
+    }
+
+    /// The session with the store is resumed: it is asked again.
+    pub(crate) fn resend_revalidations(&mut self, now: Time) {
+        self.send_questions(now, None);
+    }
+
+    /// The store has compared some of the pages that a member brings.
+    pub(crate) fn revalidated(&mut self, now: Time, revalidated: Revalidated) {
+        for item in &revalidated.items {
+            self.grants.lose(item.page);
+        }
+        let horizon = self.trunk.horizon();
+        let Some((session, pages)) = self.revalidations.answer(revalidated) else { return };
+        for held in pages {
+            self.lease.answered(held.page, horizon);
+        }
+        if self.config.broken.is(Rule::WholeWhenJoined) {
+            for held in pages {
+                self.holders.list_whole(held.page, session);
+            }
+        }
+        if let Some(compared) = self.revalidations.finish(session) {
+            match self.trunk.check_brought(compared.known()) {
+                Ok(()) => self.finish_rejoin(now, session, compared.questions),
+                Err(why) => self.end(now, session, why),
+            }
+        }
+    }
+
+    /// All is compared: the member hears the changes that it has missed, and its horizon moves again.
+    fn finish_rejoin(&mut self, now: Time, session: SessionId, compared: Vec<Question>) {
+        let client = self.members.client(session);
+        let Some(mut resumed) = self.members.join(session) else { return };
+        // While it was compared a grant may have been lost, with the session that the store had given it to.
+        let is_lost = |page: &PageId| client.is_none_or(|client| !self.grants.is_of(client, *page));
+        resumed.dropped.extend(resumed.claimed.iter().copied().filter(is_lost));
+        let (through, horizon) = (self.trunk.horizon(), resumed.horizon);
+        let (mut brought, mut missed) = (Vec::new(), Vec::new());
+        for Question { pages, answer } in compared {
+            brought.extend(pages.into_iter().map(|held| held.page));
+            let Some(Revalidated { items, dropped, .. }) = answer else { continue };
+            missed.extend(items);
+            resumed.dropped.extend(dropped);
+        }
+        let mut kept = self.members.take_kept(session, horizon);
+        if self.config.broken.is(Rule::KeepForComing) {
+            kept.clear();
+        }
+        let changes = missed.iter().chain(kept.iter().flat_map(|batch| &batch.items));
+        self.holders.list_unchanged(session, brought, changes);
+        for &page in &resumed.dropped {
+            self.holders.release(page, session);
+            self.release_if_unheld(now, page);
+        }
+        let missed = Notices::split(missed, horizon, horizon, &self.config.limits);
+        for batch in missed.into_iter().chain(kept).filter(|batch| !batch.items.is_empty()) {
+            self.out.send(session, batch);
+        }
+        self.members.streams.resume(session, through);
+        self.out.send(session, Rejoined { through, dropped: resumed.dropped });
+        self.tell_new_member(session);
+    }
+
+    /// Tells a member that has just joined, which is not to wait for it: it needs to know where to go should we be gone
+    /// the next moment.
+    pub(crate) fn tell_new_member(&mut self, session: SessionId) {
+        if let Some(group) = self.leadership.describe(&self.members, &self.config.store) {
+            self.reply(session, group);
+        }
+    }
+}

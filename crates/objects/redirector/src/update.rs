@@ -1,0 +1,115 @@
+//! The news of a change, and its receivers: updates inside the group that committed, invalidations from outside
+//! (BuddyCache paper, sections 3.2 and 4.4).
+//!
+//! 1. A change goes to every member that holds the page or is fetching it, and to nobody else.
+//! 2. An invalidation makes every copy in the group incomplete; an update leaves it whole.
+//! 3. All news of one event leaves in one batch for each member, before anything else that the event says to it.
+
+use crate::Redirector;
+use crate::members::Members;
+use crate::outputs::Outputs;
+use alloc::vec::Vec;
+use directory::Urgency;
+use protocol::{Notice, Notices, ToClient};
+use types::{Rule, SessionId, Time, Version};
+
+impl Members {
+    /// A page that the member holds has changed. One that is not compared yet is told when it is.
+    fn tell(&mut self, now: Time, member: SessionId, notice: Notice) {
+        self.streams.push(now, member, notice);
+    }
+
+    /// Sends a member its news through `horizon`, as far as that is urgent enough. One that is not compared yet is told
+    /// of nothing: its notices are kept for it.
+    fn flush(&mut self, member: SessionId, horizon: Version, urgency: Urgency, out: &mut Outputs) {
+        if !self.is_joined(member) {
+            return;
+        }
+        for batch in self.streams.take(member, horizon, urgency) {
+            out.send(member, batch);
+        }
+    }
+
+    /// The notices that were kept for a member while it was compared.
+    pub(crate) fn take_kept(&mut self, member: SessionId, horizon: Version) -> Vec<Notices> {
+        self.streams.take(member, horizon, Urgency::Worthwhile)
+    }
+}
+
+impl Redirector {
+    /// The store reports changes.
+    pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
+        for notice in notices.as_taken(self.trunk.horizon()) {
+            self.tell(now, &notice, None);
+        }
+        self.trunk.heard_through(notices.through);
+    }
+
+    /// The session with the store is being resumed: the changes since our horizon. They are news for those who know
+    /// of all before it; those that are not compared yet are compared again.
+    pub(crate) fn catch_up(&mut self, now: Time, notices: &Notices) {
+        for notice in notices.as_taken(self.trunk.horizon()) {
+            self.change(&notice);
+            for &holder in self.holders.of(notice.page) {
+                if self.members.is_joined(holder) && !self.config.broken.is(Rule::TellMissed) {
+                    self.members.tell(now, holder, Notice::clone(&notice));
+                }
+            }
+        }
+    }
+
+    /// A page has changed: every holder is told, but for the one that has it from the commit's reply.
+    pub(crate) fn tell(&mut self, now: Time, notice: &Notice, committer: Option<SessionId>) {
+        let page = notice.page;
+        let was_granted = self.grants.has(page);
+        self.change(notice);
+        if was_granted {
+            // Its member may be gone.
+            self.release_if_unheld(now, page);
+        }
+        let only_whole = self.config.broken.is(Rule::TellMembers);
+        for &holder in self.holders.of(page) {
+            if Some(holder) != committer && (!only_whole || self.holders.has_whole(page, holder)) {
+                self.members.tell(now, holder, notice.clone());
+            }
+        }
+    }
+
+    /// A change applied to the redirector's own knowledge of the page.
+    fn change(&mut self, notice: &Notice) {
+        let page = notice.page;
+        if notice.data.is_none() {
+            self.holders.unlist_all_whole(page);
+            if !self.config.broken.is(Rule::SpoilCopies) {
+                self.helps.spoil(page);
+            }
+            self.stats.invalidations += 1;
+        } else {
+            self.stats.updates += 1;
+        }
+        self.grants.lose(page);
+        if notice.prev == Version::ZERO {
+            self.absent.forget(page);
+        }
+        self.standby.apply(notice);
+        self.lease.note(notice);
+    }
+
+    /// Sends the news of this event.
+    pub(crate) fn flush_told(&mut self) {
+        while let Some(member) = self.members.streams.pop_due(Time(u64::MAX)) {
+            self.members.flush(member, self.trunk.horizon(), Urgency::Worthwhile, &mut self.out);
+        }
+    }
+
+    /// Sends an answer, and before it the notices that it depends on.
+    pub(crate) fn reply(&mut self, member: SessionId, message: impl Into<ToClient>) {
+        self.members.flush(member, self.trunk.horizon(), Urgency::Worthwhile, &mut self.out);
+        self.out.send(member, message);
+    }
+
+    /// Tells a member how far the redirector has heard, if it does not know.
+    pub(crate) fn flush_all(&mut self, member: SessionId) {
+        self.members.flush(member, self.trunk.horizon(), Urgency::All, &mut self.out);
+    }
+}

@@ -1,0 +1,70 @@
+//! How sessions end, and how long what is kept for clients is kept when they do not come back.
+
+use crate::{SessionId, Store};
+use alloc::format;
+use protocol::Goodbye;
+use types::{GoodbyeReason, Time};
+
+impl Store {
+    /// Ends a session, telling the peer why.
+    pub(crate) fn end(&mut self, now: Time, session: SessionId, why: Goodbye) {
+        self.forget_session(now, session);
+        self.out.end(session, why);
+    }
+
+    /// Nothing of the session stays but what its client may come back for.
+    pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
+        self.sessions.disconnect(now, session);
+        self.leases.session_ended(session, self.config.broken);
+        self.notices.close(session);
+        self.fetches.forget(session);
+        self.master.directory().forget_holder(session);
+        self.leaders.session_ended(now + self.config.grace, session);
+        self.forget_clients(now);
+    }
+
+    /// Ends the sessions that gave no heartbeat for too long. All are looked at, a few times in that time.
+    pub(crate) fn end_silent(&mut self, now: Time) {
+        if self.sweep.is_none_or(|sweep| now < sweep) {
+            return;
+        }
+        let silence = self.config.silence;
+        for session in self.sessions.silent_for(now, silence) {
+            let text = format!("expected a sign of life within {silence:?}");
+            self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
+        }
+        self.sweep = (self.sessions.len() > 0).then_some(now + silence / 4);
+    }
+
+    /// Lets go of what was kept for clients that did not come back.
+    pub(crate) fn forget_gone(&mut self, now: Time) {
+        self.forget_clients(now);
+        if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
+            self.unclaimed = None;
+            self.grants.give_back_unclaimed();
+        }
+    }
+
+    /// Lets go of clients whose grace is over, and of those beyond the bound: asked wherever one may have gone.
+    pub(crate) fn forget_clients(&mut self, now: Time) {
+        let master = &self.master;
+        let in_use = |page| master.is_in_use(page);
+        while let Some(client) = self.sessions.pop_forgotten(now) {
+            self.outcomes.forget(client);
+            self.grants.give_back(client, &in_use);
+        }
+    }
+
+    /// Once everything is written back: ends all sessions, and says that the process may stop.
+    pub(crate) fn finish_closing(&mut self, now: Time) {
+        if !self.closing || self.closed || !self.is_written_back() {
+            return;
+        }
+        self.closed = true;
+        for session in self.sessions.all() {
+            let text = "the store is closing down".into();
+            self.end(now, session, Goodbye { reason: GoodbyeReason::Done, text });
+        }
+        self.out.closed();
+    }
+}

@@ -1,0 +1,228 @@
+//! Fetches: a page leaves with the notices before it, and its receiver is listed as its holder, in one step.
+
+use crate::images::Waiter;
+use crate::queue::Ahead;
+use crate::{SessionId, Store};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use protocol::{Fetch, Follow, Goodbye, LeftOut, Page, Released, ToClient};
+use types::limits::PAGES_PER_MESSAGE_MAX;
+use types::{ObjectPage, PageId, Rule, Version};
+
+/// Fetches that wait for a count.
+#[derive(Debug, Default)]
+pub(crate) struct Fetches {
+    at_least: BTreeMap<Version, Vec<(SessionId, Fetch)>>,
+    /// With [`Rule::ListHolderFirst`] taken out: the session to list when it is learned of next.
+    late: Vec<(PageId, SessionId)>,
+}
+
+impl Fetches {
+    /// The session is gone, and its fetches with it.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        self.at_least.retain(|_, fetches| {
+            fetches.retain(|(of, _)| *of != session);
+            !fetches.is_empty()
+        });
+    }
+}
+
+impl Store {
+    /// A session wants pages.
+    pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
+        let Fetch { mut pages, at_least, number, follow } = fetch;
+        if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
+            let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
+            return Err(Goodbye::malformed(text));
+        }
+        let may_hold = self.check_absent(from, pages[0])?;
+        let Some(outstanding) = self.sessions.fetches(from) else { return Ok(()) };
+        let most = self.config.limits.fetches_per_session;
+        let room = most.saturating_sub(*outstanding);
+        if room == 0 {
+            return Err(Goodbye::too_much(format!("expected at most {most} fetches at a time")));
+        }
+        let left_out = pages.split_off(if may_hold { pages.len().min(room) } else { 0 });
+        *outstanding += pages.len();
+        let fetch = Fetch { pages, at_least, number, follow };
+        if at_least > self.master.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
+            self.fetches.at_least.entry(at_least).or_default().push((from, fetch));
+        } else {
+            self.serve(from, &fetch);
+        }
+        for page in left_out {
+            self.reply(from, LeftOut { page, number, damage: None }, None);
+        }
+        Ok(())
+    }
+
+    /// Whether the session may be listed for the page that it waits for. A client that has made up too many begins
+    /// again. A group is only told, for it is behind one session with all its members.
+    fn check_absent(&self, from: SessionId, page: PageId) -> Result<bool, Goodbye> {
+        let may_hold = self.may_hold(from, page);
+        if !may_hold && !self.sessions.is_group(from) {
+            let most = self.config.limits.absent_pages;
+            return Err(Goodbye::too_much(format!(
+                "expected at most {most} pages that do not exist, got another, {page}"
+            )));
+        }
+        Ok(may_hold)
+    }
+
+    /// Whether the session may be listed for the page. A reader of a page that does not exist holds it from then on
+    /// like any other, so there must be a bound to those that are made up.
+    pub(crate) fn may_hold(&self, session: SessionId, page: PageId) -> bool {
+        self.grants.counts(page)
+            || self.master.pages_held(session) < self.grants.count() + self.config.limits.absent_pages
+    }
+
+    /// A session holds pages no longer.
+    pub(crate) fn released(&mut self, from: SessionId, released: &Released) -> Result<(), Goodbye> {
+        let count = released.pages.len();
+        if count > PAGES_PER_MESSAGE_MAX {
+            let text = format!("expected a release of at most {PAGES_PER_MESSAGE_MAX} pages, got {count}");
+            return Err(Goodbye::malformed(text));
+        }
+        let client = self.sessions.client(from);
+        for &page in &released.pages {
+            self.leases.released(from, page);
+            // A session that releases a page that has just been granted to it does not know of the grant yet: it means
+            // an earlier generation of the page.
+            let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
+            if !is_granted || self.master.is_in_use(page) || self.config.broken.is(Rule::KeepGranted) {
+                self.master.directory().release(page, from);
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves the fetches that waited for a count which has been applied.
+    pub(crate) fn serve_at_least(&mut self) {
+        let applied = self.master.applied();
+        while let Some(first) = self.fetches.at_least.first_entry()
+            && *first.key() <= applied
+        {
+            for (session, fetch) in first.remove() {
+                self.serve(session, &fetch);
+            }
+        }
+    }
+
+    /// Answers for what is in memory, and has the rest read. The first page is wanted at once, and empty if it does not
+    /// exist. The others are prefetched: they are left out if they do not, and beyond a bound of bytes.
+    fn serve(&mut self, session: SessionId, fetch: &Fetch) {
+        let (number, follow, mut bytes) = (fetch.number, fetch.follow, 0);
+        let Some((&first, others)) = fetch.pages.split_first() else { return };
+        let behind = if let Some(image) = self.master.image(first) {
+            self.send_first(session, number, first, &image, follow)
+        } else if self.master.damage(first).is_some() {
+            self.answer_damaged(session, number, first);
+            Vec::new()
+        } else {
+            self.master.read([(first, Waiter::Fetch(session, number, follow))], &mut self.out);
+            Vec::new()
+        };
+        let mut ahead = Vec::with_capacity(others.len() + behind.len());
+        for &page in others {
+            let is_damaged = self.master.damage(page).is_some();
+            if is_damaged || !self.grants.counts(page) || bytes > self.config.limits.answer_bytes {
+                self.answer(session, LeftOut { page, number, damage: None });
+                continue;
+            }
+            let page_bytes = self.master.image_bytes_bound(page);
+            bytes += page_bytes;
+            ahead.push(Ahead { page, number, follows: false, bytes: page_bytes });
+        }
+        ahead.extend(behind);
+        self.send_ahead(session, ahead);
+    }
+
+    /// The page has been read for this session.
+    pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId, number: u64, follow: Option<Follow>) {
+        if let Some(image) = self.master.image(page) {
+            let behind = self.send_first(session, number, page, &image, follow);
+            self.send_ahead(session, behind);
+        }
+    }
+
+    /// Sends the first page that a fetch names; gives what follows it, which it has announced.
+    fn send_first(
+        &mut self,
+        session: SessionId,
+        number: u64,
+        page: PageId,
+        image: &ObjectPage,
+        follow: Option<Follow>,
+    ) -> Vec<Ahead> {
+        let Some(queue) = self.sessions.ahead(session) else { return Vec::new() };
+        queue.pass(image.len());
+        self.list_named(session, page);
+        let behind = follow.map_or_else(Vec::new, |follow| self.follow(session, page, image, follow));
+        self.send_page(session, number, page, image, behind.clone());
+        let ahead = |page| Ahead { page, number, follows: true, bytes: self.master.image_bytes_bound(page) };
+        behind.into_iter().map(ahead).collect()
+    }
+
+    /// A page that a fetch names is about to be sent to the session, which comes to hold it.
+    pub(crate) fn list_named(&mut self, session: SessionId, page: PageId) {
+        if let Some(outstanding) = self.sessions.fetches(session) {
+            *outstanding = outstanding.saturating_sub(1);
+        }
+        self.list(session, page);
+    }
+
+    /// The session comes to hold the page.
+    pub(crate) fn list(&mut self, session: SessionId, page: PageId) {
+        let is_listed = !self.config.broken.is(Rule::ListAbsent) || self.grants.exists(page);
+        if self.config.broken.is(Rule::ListHolderFirst) {
+            self.fetches.late.push((page, session));
+        } else if is_listed {
+            self.master.directory().list(page, session);
+        }
+        self.warn(session, page);
+    }
+
+    /// Sends a page to a session that is listed for it.
+    pub(crate) fn send_page(
+        &mut self,
+        session: SessionId,
+        number: u64,
+        page: PageId,
+        image: &ObjectPage,
+        behind: Vec<PageId>,
+    ) {
+        let version = self.master.version(page);
+        self.stats.pages_sent += 1;
+        let image = image.image().clone();
+        self.reply(session, Page { page, version, number, fresh: true, behind, image }, None);
+    }
+
+    /// Lists who should have been listed before: only ever has something to do when a test took the rule out.
+    pub(crate) fn list_late_holders(&mut self, heard: SessionId) {
+        if !self.config.broken.is(Rule::ListHolderFirst) {
+            return;
+        }
+        for (page, session) in core::mem::take(&mut self.fetches.late) {
+            if session == heard {
+                self.master.directory().list(page, session);
+            } else {
+                self.fetches.late.push((page, session));
+            }
+        }
+    }
+
+    /// Answers a session that waits for a damaged page.
+    pub(crate) fn answer_damaged(&mut self, session: SessionId, number: u64, page: PageId) {
+        let damage = self.master.damage(page).map(String::from);
+        self.answer(session, LeftOut { page, number, damage });
+    }
+
+    pub(crate) fn answer(&mut self, session: SessionId, message: impl Into<ToClient>) {
+        if let Some(outstanding) = self.sessions.fetches(session) {
+            *outstanding = outstanding.saturating_sub(1);
+            self.reply(session, message, None);
+        }
+    }
+}

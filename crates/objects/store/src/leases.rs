@@ -1,0 +1,321 @@
+//! Leases: groups whose redirectors validate read-only transactions themselves.
+//!
+//! ```text
+//!   valid, its writes locked --nobody else holds a lease on them--> log
+//!        | Intent to every group that holds a page of them under a lease
+//!        +--~~ each has promised, or its lease has run out ~~-----> log
+//! ```
+//! 1. A commit's changes can be seen by nobody, its own committer included, before every group that holds them under a
+//!    lease has promised to ask, or its lease has run out. So a read-only transaction that a redirector found valid is
+//!    serial before every change that it has not learned of, and nobody has seen such a change before.
+//! 2. A group that comes to hold a page which is about to change learns of that before it has the page.
+//! 3. A lease outlives its session: the redirector may not know yet that it is cut off. Which pages its group holds is
+//!    not known any more: every change waits for its lease. So it does for those of before a restart (see `lives`).
+//! 4. While a commit waits, its reads are in the way of writers, as its writes do: it was found valid, and is not
+//!    logged yet.
+//! 5. The group that a request came by has not to be asked: its redirector knows what it has passed on in its session.
+//!    Requests that it has passed on and that are not prepared yet, for want of room, a page or their turn, it is told
+//!    when it gets a lease: so that no lease begins with less known to its holder than to us.
+//! 6. A group keeps to its promises until it is given more of its lease: a commit that follows within that time and
+//!    changes no more needs no promise of it. Before a group is given more, it learns of everything that is prepared in
+//!    what it holds; a promise that it was asked for before that counts for the commit that waits for it, and for no
+//!    other. Nor is anything promised for a page that the group lets go of.
+//! 7. A watcher counts as a group that holds all leased pages, but for its promises, each of which is for one commit
+//!    (**PromiseOnce**, see `watch`).
+//!
+//! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder
+//! shorter.
+
+use crate::overlap::writes_what_is_read;
+use crate::ticket::Ticket;
+use crate::{SessionId, Store};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+use protocol::{CommitRequest, Goodbye, Intent, Leased, Promise};
+use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
+use types::{Broken, GoodbyeReason, Map, PageId, Rule, SlotSet, Time, TxnId};
+
+/// The promises that a group was asked for, for a commit that waits.
+#[derive(Debug)]
+struct Asked {
+    pages: Vec<(PageId, SlotSet)>,
+    /// Until when its promise matters.
+    until: Time,
+    /// Which of its leases was its last then.
+    lease: u64,
+}
+
+/// A commit that is valid and waits for promises.
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    /// The groups that have not promised.
+    left: Map<SessionId, Asked>,
+    /// Those of whom nothing is known but their leases.
+    until: Time,
+}
+
+/// The lease of a group's session.
+#[derive(Debug, Default)]
+struct Held {
+    /// Until when its lease lasts.
+    until: Time,
+    /// How often it was given one, or more of it.
+    number: u64,
+    /// The slots that it has promised to ask for since it was given the last.
+    promised: Map<PageId, SlotSet>,
+}
+
+impl Held {
+    fn has_promised(&self, page: PageId, slots: &SlotSet) -> bool {
+        self.promised.get(&page).is_some_and(|promised| promised.contains_all(slots))
+    }
+}
+
+/// All leases.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    /// The lease of each session.
+    held: Map<SessionId, Held>,
+    /// Until when the last of those lasts whose sessions are gone.
+    orphaned: Time,
+    waiting: BTreeMap<TxnId, Waiting>,
+    /// Bounds of what the waiting will add to the MOB and to the log, in bytes.
+    mob_bytes: usize,
+    log_bytes: u64,
+}
+
+impl Leases {
+    /// The session is gone. Its lease continues.
+    pub(crate) fn session_ended(&mut self, session: SessionId, broken: Broken) {
+        let outlives = !broken.is(Rule::LeasesOutliveSession);
+        if let Some(held) = self.held.remove(&session).filter(|_| outlives) {
+            self.orphaned = self.orphaned.max(held.until);
+        }
+        for waiting in self.waiting.values_mut() {
+            if let Some(asked) = waiting.left.remove(&session).filter(|_| outlives) {
+                waiting.until = waiting.until.max(asked.until);
+            }
+        }
+    }
+
+    /// The session's group lets go of the page, and of what it has promised there.
+    pub(crate) fn released(&mut self, session: SessionId, page: PageId) {
+        if let Some(held) = self.held.get_mut(&session) {
+            held.promised.remove(&page);
+        }
+    }
+
+    /// Whether no commit waits for a promise.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Bounds of what the waiting will add to the MOB and to the log, in bytes.
+    pub(crate) fn waiting_bytes(&self) -> (usize, u64) {
+        (self.mob_bytes, self.log_bytes)
+    }
+
+    /// When the next wait may be over because leases have run out.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let over = |waiting: &Waiting| waiting.left.values().map(|asked| asked.until).fold(waiting.until, Time::max);
+        self.waiting.values().map(over).min()
+    }
+
+    /// The commits that wait for promises.
+    pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.waiting.values().map(|waiting| &waiting.ticket)
+    }
+
+    fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
+        self.waiting.values().any(|waiting| writes_what_is_read(request, &waiting.ticket.request))
+    }
+
+    /// Those that have not promised before their lease of then ran out, and were given more of it since: they live.
+    fn unanswered(&self, now: Time) -> Vec<SessionId> {
+        let is_renewed = |session: &SessionId, asked: &Asked| {
+            self.held.get(session).is_some_and(|held| held.until > now && held.number > asked.lease)
+        };
+        let left = self.waiting.values().flat_map(|waiting| &waiting.left);
+        let over = left.filter(|(session, asked)| asked.until <= now && is_renewed(session, asked));
+        let mut sessions: Vec<_> = over.map(|(&session, _)| session).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        sessions
+    }
+
+    fn take_ready(&mut self, now: Time) -> Vec<Ticket> {
+        let is_over = |until: Time| until <= now;
+        let is_ready =
+            |waiting: &Waiting| is_over(waiting.until) && waiting.left.values().all(|asked| is_over(asked.until));
+        let ready: Vec<_> = self.waiting.iter().filter(|(_, w)| is_ready(w)).map(|(txn, _)| *txn).collect();
+        let take = |txn| {
+            let ticket = self.waiting.remove(&txn).expect("just seen").ticket;
+            self.mob_bytes -= ticket.mob_bytes;
+            self.log_bytes -= ticket.log_bytes;
+            ticket
+        };
+        ready.into_iter().map(take).collect()
+    }
+}
+
+impl Store {
+    /// Whether groups have leases on the page's space.
+    pub(crate) fn is_leased(&self, page: PageId) -> bool {
+        self.config.leased_spaces.contains(&page.space)
+    }
+
+    /// Whether the session's group has a lease on the page, or had one lately.
+    pub(crate) fn has_lease_on(&self, session: SessionId, page: PageId) -> bool {
+        self.leases.held.contains_key(&session) && self.is_leased(page)
+    }
+
+    /// A redirector shows that it lives: its group has a lease from then on.
+    pub(crate) fn renew_lease(&mut self, now: Time, session: SessionId, nonce: u64) {
+        let lease = self.config.lease;
+        let is_watcher = self.sessions.is_watcher(session);
+        let may_have_one = is_watcher || self.sessions.is_group(session);
+        if self.config.leased_spaces.is_empty() || !may_have_one || self.closing {
+            return;
+        }
+        let held = self.leases.held.entry(session).or_default();
+        let is_first = held.until <= now;
+        held.until = now + longer(lease, self.config.broken);
+        if !self.config.broken.is(Rule::PromiseAnew) {
+            held.number += 1;
+            held.promised.clear();
+        }
+        if !self.config.broken.is(Rule::WarnLeased) {
+            // It was not asked for promises as long as it had no lease, nor for those that it had given before.
+            for page in self.master.prepared_pages() {
+                if self.master.holds(page, session) || is_watcher && self.is_leased(page) {
+                    self.warn(session, page);
+                }
+            }
+            if is_first {
+                self.warn_of_own(session);
+            }
+        }
+        let lease_ms = u32::try_from(lease.as_millis()).unwrap_or(u32::MAX);
+        let spaces = self.config.leased_spaces.clone();
+        self.reply(session, Leased { nonce, lease_ms, spaces }, Some(self.lives.first_record()));
+    }
+
+    /// Whether a transaction would change a slot that one that waits has read.
+    pub(crate) fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
+        !self.config.broken.is(Rule::WaitLocks) && self.leases.stands_in_the_way(request)
+    }
+
+    /// Whether a valid commit may continue. If not, each group that holds a lease on what it changes is told, and it
+    /// waits.
+    pub(crate) fn await_promises(&mut self, now: Time, ticket: Ticket) -> Option<Ticket> {
+        let writes = &ticket.request.writes;
+        let leased = || writes.iter().filter(|delta| self.is_leased(delta.page));
+        let orphaned = leased().next().map_or(Time::ZERO, |_| self.leases.orphaned);
+        let until = writes.iter().map(|delta| self.lives.until(delta.page)).fold(orphaned, Time::max);
+        if self.config.broken.is(Rule::AwaitPromises) {
+            return Some(ticket);
+        }
+        let txn = ticket.request.txn;
+        let mut intents: BTreeMap<SessionId, Vec<(PageId, SlotSet)>> = BTreeMap::new();
+        for delta in leased() {
+            for &holder in self.master.holders(delta.page).iter().chain(self.sessions.watchers()) {
+                let Some(held) = self.leases.held.get(&holder) else { continue };
+                let slots = delta.slots();
+                if holder != ticket.from && held.until > now && !held.has_promised(delta.page, &slots) {
+                    intents.entry(holder).or_default().push((delta.page, slots));
+                }
+            }
+        }
+        if intents.is_empty() && until <= now {
+            return Some(ticket);
+        }
+        let mut left = Map::default();
+        for (holder, pages) in intents {
+            let Held { until, number, .. } = self.leases.held[&holder];
+            left.insert(holder, Asked { pages: pages.clone(), until, lease: number });
+            self.reply(holder, Intent { txn, pages }, None);
+        }
+        self.leases.mob_bytes += ticket.mob_bytes;
+        self.leases.log_bytes += ticket.log_bytes;
+        self.leases.waiting.insert(txn, Waiting { ticket, left, until });
+        None
+    }
+
+    /// A redirector has promised: the transaction does not wait for it any more, and those that follow soon need not
+    /// ask for the same.
+    pub(crate) fn promise(&mut self, from: SessionId, promise: Promise) {
+        let is_for_once = self.sessions.is_watcher(from) && !self.config.broken.is(Rule::PromiseOnce);
+        let Leases { waiting, held, .. } = &mut self.leases;
+        let Some(asked) = waiting.get_mut(&promise.txn).and_then(|waiting| waiting.left.remove(&from)) else { return };
+        if let Some(held) = held.get_mut(&from).filter(|held| held.number == asked.lease && !is_for_once) {
+            for (page, slots) in asked.pages {
+                held.promised.entry(page).or_default().union_with(&slots);
+            }
+        }
+    }
+
+    /// Lets commits continue that wait for nobody any more.
+    pub(crate) fn go_on_promised(&mut self, now: Time) {
+        if self.leases.is_idle() {
+            return;
+        }
+        self.end_unanswering(now);
+        for ticket in self.leases.take_ready(now) {
+            // Its reads are in nobody's way any more.
+            self.turns.make_way();
+            self.log(now, ticket);
+        }
+    }
+
+    /// Ends the sessions of watchers that live and do not promise: every commit would wait for their leases.
+    fn end_unanswering(&mut self, now: Time) {
+        for session in self.leases.unanswered(now) {
+            if self.sessions.is_watcher(session) {
+                let lease = self.config.lease;
+                let text = format!("expected a promise within the lease of {lease:?}: a watcher that lives gives them");
+                self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
+            }
+        }
+    }
+
+    /// A group with a lease comes to hold a page: it learns of what is about to change there first.
+    pub(crate) fn warn(&mut self, session: SessionId, page: PageId) {
+        if !self.leases.held.contains_key(&session) || self.config.broken.is(Rule::WarnHolders) {
+            return;
+        }
+        let intents: Vec<_> = self.master.prepared(page).collect();
+        for (txn, slots) in intents {
+            self.reply(session, Intent { txn, pages: alloc::vec![(page, slots)] }, None);
+        }
+    }
+
+    /// A group gets a lease: it learns of the commits that came by it and are not prepared yet. They will not wait for
+    /// its promise.
+    fn warn_of_own(&mut self, session: SessionId) {
+        if self.config.broken.is(Rule::WarnHolders) {
+            return;
+        }
+        let waiting = self.parked.tickets().chain(self.turns.tickets()).chain(self.master.waiting_commits());
+        let own = waiting.filter(|ticket| ticket.from == session);
+        let intents: Vec<_> = own.filter_map(|ticket| self.intent_of(&ticket.request)).collect();
+        for intent in intents {
+            self.reply(session, intent, None);
+        }
+    }
+
+    /// The changes that a transaction would make in leased spaces.
+    fn intent_of(&self, request: &CommitRequest) -> Option<Intent> {
+        let leased = request.writes.iter().filter(|delta| self.is_leased(delta.page));
+        let pages: Vec<_> = leased.map(|delta| (delta.page, delta.slots())).collect();
+        (!pages.is_empty()).then_some(Intent { txn: request.txn, pages })
+    }
+}
+
+/// A duration as the store counts it, whose clock may be the faster one.
+pub(crate) fn longer(lease: Duration, broken: Broken) -> Duration {
+    let drift = if broken.is(Rule::AllowDrift) { 0 } else { DRIFT_PERMILLE };
+    lease + lease * drift / 1000
+}

@@ -1,0 +1,94 @@
+//! A store as a machine: the server of clients and of redirectors.
+
+use crate::{Checkpoint, Config, Opened, Store, tables, work};
+use alloc::vec::Vec;
+use machine::{DiskDone, Done, Machine, Opaque, Output, Port};
+use protocol::{Parcel, Table};
+use types::{ClusterId, Incarnation, Life, Position, Time};
+
+impl Machine for Store {
+    fn start(&mut self, now: Time) {
+        self.start(now);
+    }
+
+    fn connected(&mut self, now: Time, port: Port) {
+        if let Port::Session(session) = port {
+            self.connected(now, session);
+        }
+    }
+
+    fn disconnected(&mut self, now: Time, port: Port) {
+        if let Port::Session(session) = port {
+            self.disconnected(now, session);
+        }
+    }
+
+    fn heard(&mut self, now: Time, port: Port) {
+        if let Port::Session(session) = port {
+            self.heard(now, session);
+        }
+    }
+
+    fn has_room(&mut self, port: Port) {
+        if let Port::Session(session) = port {
+            self.has_room(session);
+        }
+    }
+
+    fn handle(&mut self, now: Time, port: Port, message: Parcel) {
+        if let Port::Session(session) = port {
+            self.handle(now, session, message.expect());
+        }
+    }
+
+    fn disk(&mut self, now: Time, done: DiskDone) {
+        // A store's disk says nothing else.
+        if let Ok(done) = done.open() {
+            self.disk(now, done);
+        }
+    }
+
+    fn close(&mut self, now: Time) {
+        self.close(now);
+    }
+
+    fn stop(&mut self, _: &str) {
+        let nothing = Opened {
+            cluster: ClusterId(0),
+            incarnation: Incarnation(0),
+            life: Life(0),
+            checkpoint: Checkpoint::default(),
+            pages: Vec::new(),
+            log_bytes_free: 0,
+        };
+        *self = Self::new(Config::default(), nothing);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        Some(match self.poll_output()? {
+            crate::Output::Send { to, message, after } => Output::Send(Port::Session(to), Parcel::new(message), after),
+            crate::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
+            crate::Output::AwaitRoom(session) => Output::AwaitRoom(Port::Session(session)),
+            crate::Output::Disk(work) => Output::Disk(Opaque::new(work)),
+            crate::Output::Closed => Output::Closed,
+        })
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+
+    fn status(&self) -> Vec<Table> {
+        tables::store(self).into()
+    }
+}
+
+impl Done for work::DiskDone {
+    fn durable(&self) -> Option<Position> {
+        if let Self::Durable { through, .. } = *self { Some(through) } else { None }
+    }
+}

@@ -1,0 +1,382 @@
+//! The master: owns pages, applies deltas in count order, and knows what each page is now.
+//!
+//! 1. A page is its home image with the MOB laid over it.
+//! 2. Deltas are applied in the order of their counts, each once: one at or below the page's home version is there
+//!    already.
+//! 3. A page whose home image cannot be read takes no more changes. Its earlier changes are set aside (see `damage`).
+//! 4. No page passes its size limit: what a delta may add is bounded before it is logged, and computed where the bound
+//!    is not enough, so that applying it cannot fail.
+
+use crate::images::{Images, Waiter};
+use crate::mob::Mob;
+use crate::outputs::Outputs;
+use crate::ticket::Ticket;
+use crate::validate::{Locks, Stale, Verdict, image_bytes_bound};
+use crate::writeback::Installed;
+use crate::{Config, HomePage, Position, SessionId, SetAside};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use directory::{Directory, Recent, stale_slots};
+use protocol::{Advance, CommitRequest};
+use types::limits::PAGE_BYTES_MAX;
+use types::{Broken, Delta, Map, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
+
+/// A page that was ever written to. The others are at version zero and take no memory.
+#[derive(Clone, Copy, Debug)]
+struct PageState {
+    version: Version,
+    /// The version of its home image, zero if it has none.
+    home: Version,
+    home_bytes: u32,
+}
+
+impl Default for PageState {
+    fn default() -> Self {
+        Self { version: Version::ZERO, home: Version::ZERO, home_bytes: ObjectPage::empty().len() as u32 }
+    }
+}
+
+/// The pages of one node.
+#[derive(Debug)]
+pub(crate) struct Master {
+    table: Map<PageId, PageState>,
+    applied: Version,
+    /// The count that was applied when the process started.
+    resumed: Version,
+    mob: Mob,
+    images: Images,
+    recent: Recent,
+    locks: Locks,
+    directory: Directory<SessionId>,
+    /// The pages whose home image cannot be read, and why. A page stays here until the restart.
+    damaged: BTreeMap<PageId, String>,
+    /// Dirty changes that were set aside.
+    aside: BTreeMap<PageId, SetAside>,
+    broken: Broken,
+}
+
+impl Master {
+    pub(crate) fn new(config: &Config, home: &[HomePage], aside: Vec<SetAside>) -> Self {
+        let state = |page: &HomePage| {
+            (page.page, PageState { version: page.version, home: page.version, home_bytes: page.bytes })
+        };
+        let mut master = Self {
+            table: home.iter().map(state).collect(),
+            applied: Version::ZERO,
+            resumed: Version::ZERO,
+            mob: Mob::default(),
+            images: Images::new(config.cache_bytes_limit),
+            recent: Recent::new(config.recent_limit),
+            locks: Locks::default(),
+            directory: Directory::default(),
+            damaged: BTreeMap::new(),
+            aside: BTreeMap::new(),
+            broken: config.broken,
+        };
+        for aside in aside {
+            master.take_aside(aside);
+        }
+        master
+    }
+
+    /// Changes that an earlier process set aside wait for write-back again: the image may be readable by now.
+    fn take_aside(&mut self, aside: SetAside) {
+        let SetAside { page, version, ref changes } = aside;
+        self.table.entry(page).or_default().version = version;
+        self.mob.apply(Position(0), version, &Delta { page, changes: changes.clone() });
+        self.aside.insert(page, aside);
+    }
+
+    /// Everything through this count was applied before the restart. Earlier changes are not known slot by slot, so
+    /// evidence is judged by page version.
+    pub(crate) fn resume(&mut self, applied: Version) {
+        (self.applied, self.resumed) = (applied, applied);
+        self.recent.prune(applied);
+    }
+
+    /// The count through which updates are applied.
+    pub(crate) fn applied(&self) -> Version {
+        self.applied
+    }
+
+    /// The page's version.
+    pub(crate) fn version(&self, page: PageId) -> Version {
+        self.table.get(&page).map_or(Version::ZERO, |state| state.version)
+    }
+
+    /// Whether the page was written to since the process started.
+    pub(crate) fn has_changed_since_start(&self, page: PageId) -> bool {
+        self.version(page) > self.resumed
+    }
+
+    /// Whether something is in the page, or is about to be.
+    pub(crate) fn is_in_use(&self, page: PageId) -> bool {
+        !self.is_empty(page) || self.locks.is_locked(page)
+    }
+
+    /// Whether nothing is in the page, as far as can be seen without reading it: what is at home counts until it is
+    /// written back that it was deleted.
+    pub(crate) fn is_empty(&self, page: PageId) -> bool {
+        let is_at_home =
+            self.table.get(&page).is_none_or(|state| state.home_bytes as usize == ObjectPage::empty().len());
+        is_at_home && (self.mob.holds_nothing_of(page) || self.broken.is(Rule::GrantEmpty))
+    }
+
+    /// The holders of each page.
+    pub(crate) fn directory(&mut self) -> &mut Directory<SessionId> {
+        &mut self.directory
+    }
+
+    /// The holders of the page.
+    pub(crate) fn holders(&self, page: PageId) -> &[SessionId] {
+        self.directory.holders(page)
+    }
+
+    /// The pages that prepared transactions write to, in order.
+    pub(crate) fn prepared_pages(&self) -> Vec<PageId> {
+        self.locks.pages()
+    }
+
+    /// The prepared transactions that write to the page, and to which slots.
+    pub(crate) fn prepared(&self, page: PageId) -> impl Iterator<Item = (TxnId, SlotSet)> + '_ {
+        self.locks.on(page)
+    }
+
+    /// Whether the session is listed for the page.
+    pub(crate) fn holds(&self, page: PageId, session: SessionId) -> bool {
+        self.directory.holds(page, session)
+    }
+
+    /// How many pages the session is listed for.
+    pub(crate) fn pages_held(&self, session: SessionId) -> usize {
+        self.directory.pages_held(session)
+    }
+
+    /// The count at and below which it is not remembered who changed what.
+    pub(crate) fn pruned(&self) -> Version {
+        self.recent.pruned()
+    }
+
+    /// Forgets who changed what through `through`.
+    pub(crate) fn prune(&mut self, through: Version) {
+        self.recent.prune(through);
+    }
+
+    /// The slots of `page` that changed after `known`; `None` if that is no longer known.
+    pub(crate) fn changed_after(&self, page: PageId, known: Version) -> Option<SlotSet> {
+        (known >= self.recent.pruned()).then(|| self.recent.changed_after(page, known))
+    }
+
+    /// The slots that were read and have changed since.
+    pub(crate) fn stale(&self, request: &CommitRequest) -> Stale {
+        let prune_check = !self.broken.is(Rule::PruneCheck);
+        let of = |reads| stale_slots(reads, self.version(reads.page), &self.recent, prune_check);
+        let stale = request.reads.iter().map(|reads| (reads.page, of(reads)));
+        stale.filter(|(_, slots)| !slots.is_empty()).collect()
+    }
+
+    /// Judges a transaction that writes: is everything that it read current, is it free of others, does it fit?
+    pub(crate) fn validate(&mut self, request: &CommitRequest) -> Verdict {
+        let stale = self.stale(request);
+        if !stale.is_empty() {
+            return Verdict::Refused(Refusal::Stale(stale));
+        }
+        if let Some(delta) = request.writes.iter().find(|delta| self.damaged.contains_key(&delta.page)) {
+            return Verdict::Refused(Refusal::PageDamaged(delta.page));
+        }
+        if !self.broken.is(Rule::PrepareLocks) && self.locks.conflict(request) {
+            return Verdict::Met;
+        }
+        let verdicts = request.writes.iter().map(|delta| self.check_fit(delta));
+        verdicts.reduce(worst).unwrap_or(Verdict::Valid)
+    }
+
+    /// A transaction that was found valid is about to be logged.
+    pub(crate) fn prepare(&mut self, txn: TxnId, deltas: &[Delta]) {
+        self.locks.lock(txn, deltas);
+    }
+
+    /// How the deltas will move their pages at this count.
+    pub(crate) fn advances(&self, version: Version, deltas: &[Delta]) -> Vec<Advance> {
+        deltas.iter().map(|delta| Advance { page: delta.page, prev: self.version(delta.page), version }).collect()
+    }
+
+    /// Applies a commit that was prepared, at the count that follows.
+    pub(crate) fn apply(&mut self, position: Position, version: Version, txn: TxnId, deltas: &[Delta]) {
+        debug_assert_eq!(version, self.applied.next());
+        self.locks.unlock(txn, deltas);
+        self.applied = version;
+        for delta in deltas {
+            self.table.entry(delta.page).or_default().version = version;
+            self.mob.apply(position, version, delta);
+            self.recent.note(delta.page, version, delta.changes.iter().map(|change| change.slot));
+        }
+    }
+
+    /// Applies a commit that the log held. A delta that is home already is passed over.
+    pub(crate) fn replay(&mut self, position: Position, version: Version, deltas: &[Delta]) {
+        for delta in deltas {
+            let state = self.table.entry(delta.page).or_default();
+            let aside = self.aside.get(&delta.page).map_or(Version::ZERO, |aside| aside.version);
+            if version > state.home.max(aside) {
+                state.version = version;
+                self.mob.apply(position, version, delta);
+            }
+        }
+    }
+
+    /// The page as it is now; `None` if its home image is not in memory.
+    pub(crate) fn image(&mut self, page: PageId) -> Option<ObjectPage> {
+        let home = self.home_image(page)?;
+        Some(self.lay_over(page, &home))
+    }
+
+    /// The page's home image, if it is in memory; a page that never went home is empty there.
+    pub(crate) fn home_image(&mut self, page: PageId) -> Option<ObjectPage> {
+        match self.table.get(&page) {
+            Some(state) if state.home > Version::ZERO => self.images.get(page).cloned(),
+            _ => Some(ObjectPage::empty()),
+        }
+    }
+
+    /// The page as it is now, given its home image.
+    pub(crate) fn lay_over(&self, page: PageId, home: &ObjectPage) -> ObjectPage {
+        let changes = self.mob.changes(page);
+        if changes.is_empty() {
+            return home.clone();
+        }
+        home.with(&changes).expect("no delta was accepted that its page has no room for")
+    }
+
+    /// The commits that wait for a page, in the order of their transactions.
+    pub(crate) fn waiting_commits(&self) -> impl Iterator<Item = &Ticket> {
+        let mut waiting: Vec<_> = self.images.waiting_commits().collect();
+        waiting.sort_unstable_by_key(|ticket| ticket.request.txn);
+        waiting.into_iter()
+    }
+
+    /// Waits for pages that are not in memory.
+    pub(crate) fn read(&mut self, waiters: impl IntoIterator<Item = (PageId, Waiter)>, out: &mut Outputs) {
+        self.images.wait(waiters, out);
+    }
+
+    /// The home has answered. Returns the waiters for the page, which find it in memory now, or what is wrong with the
+    /// page. An answer from before the last install is no longer the page: it is read again.
+    pub(crate) fn has_read(
+        &mut self,
+        page: PageId,
+        found: Option<(Version, Bytes)>,
+        out: &mut Outputs,
+    ) -> Result<Vec<Waiter>, String> {
+        // Read again, it may be whole: but what was set aside since is missing in it.
+        if let Some(why) = self.damaged.get(&page) {
+            return Err(why.clone());
+        }
+        let home = self.table.get(&page).map_or(Version::ZERO, |state| state.home);
+        let (version, image) = found.ok_or_else(|| String::from("the page is missing in the page home"))?;
+        if version < home {
+            let waiters = self.images.take_waiters(page);
+            self.images.wait(waiters.into_iter().map(|waiter| (page, waiter)), out);
+            return Ok(Vec::new());
+        }
+        let image = ObjectPage::parse(image).map_err(|error| format!("the image in the page home: {error}"))?;
+        self.images.insert(page, image);
+        Ok(self.images.take_waiters(page))
+    }
+
+    /// Notes that the home cannot read the page. Returns the waiters.
+    pub(crate) fn set_damaged(&mut self, page: PageId, why: String) -> Vec<Waiter> {
+        self.damaged.insert(page, why);
+        self.images.take_waiters(page)
+    }
+
+    /// Why the page cannot be read, if it cannot.
+    pub(crate) fn damage(&self, page: PageId) -> Option<&str> {
+        self.damaged.get(&page).map(String::as_str)
+    }
+
+    /// The pages that could not be read since the start, in order, and why.
+    pub(crate) fn damaged(&self) -> impl Iterator<Item = (PageId, &str)> {
+        self.damaged.iter().map(|(page, why)| (*page, why.as_str()))
+    }
+
+    /// Returns all dirty changes of a damaged page.
+    pub(crate) fn set_aside(&self, page: PageId) -> SetAside {
+        let before = self.aside.get(&page).map_or(&[][..], |aside| &aside.changes);
+        let mut changes: BTreeMap<_, _> = before.iter().map(|change| (change.slot, change.clone())).collect();
+        changes.extend(self.mob.changes(page).into_iter().map(|change| (change.slot, change)));
+        SetAside { page, version: self.version(page), changes: changes.into_values().collect() }
+    }
+
+    /// Returns the changes that are set aside after a batch that installs some pages and sets others aside.
+    pub(crate) fn aside_with(&self, installed: &[Installed], aside: &[SetAside]) -> Vec<SetAside> {
+        let mut all = self.aside.clone();
+        for Installed { page, .. } in installed {
+            all.remove(page);
+        }
+        all.extend(aside.iter().map(|aside| (aside.page, aside.clone())));
+        all.into_values().collect()
+    }
+
+    /// A batch was written back, together with changes that were set aside.
+    pub(crate) fn installed(&mut self, batch: &[Installed], aside: &[SetAside]) {
+        for aside in aside {
+            self.mob.installed(aside.page, aside.version);
+            self.aside.insert(aside.page, aside.clone());
+        }
+        for Installed { page, version, image } in batch {
+            self.aside.remove(page);
+            let state = self.table.get_mut(page).expect("what is installed was written");
+            state.home = *version;
+            state.home_bytes = image.len() as u32;
+            self.mob.installed(*page, *version);
+            self.images.replace(*page, image);
+            if image.is_empty() && self.broken.is(Rule::KeepVersion) {
+                state.version = Version::ZERO;
+            }
+        }
+    }
+
+    /// The deltas that wait for write-back.
+    pub(crate) fn mob(&self) -> &Mob {
+        &self.mob
+    }
+
+    /// A bound of the page's image as it is now, in bytes.
+    pub(crate) fn image_bytes_bound(&self, page: PageId) -> usize {
+        self.table.get(&page).copied().unwrap_or_default().home_bytes as usize + self.mob.image_bytes_bound(page)
+    }
+
+    /// Memory that home images take, in bytes.
+    pub(crate) fn cache_bytes(&self) -> usize {
+        self.images.bytes()
+    }
+
+    /// Whether the page keeps within its limit with this delta and all that are prepared. First by what each may add at
+    /// most, then, near the limit, by the size that the page would really have.
+    fn check_fit(&mut self, delta: &Delta) -> Verdict {
+        let page = delta.page;
+        let prepared = self.locks.image_bytes_bound(page);
+        if self.image_bytes_bound(page) + prepared + image_bytes_bound(delta) <= PAGE_BYTES_MAX {
+            return Verdict::Valid;
+        }
+        let Some(image) = self.image(page) else { return Verdict::Await(page) };
+        match image.with(&delta.changes) {
+            Ok(image) if image.len() + prepared <= PAGE_BYTES_MAX => Verdict::Valid,
+            _ => Verdict::Refused(Refusal::PageFull(page)),
+        }
+    }
+}
+
+/// The verdict on two parts of one transaction.
+fn worst(a: Verdict, b: Verdict) -> Verdict {
+    match (a, b) {
+        (Verdict::Refused(refusal), _) | (_, Verdict::Refused(refusal)) => Verdict::Refused(refusal),
+        (Verdict::Met, _) | (_, Verdict::Met) => Verdict::Met,
+        (Verdict::Await(page), _) | (_, Verdict::Await(page)) => Verdict::Await(page),
+        (Verdict::Valid, Verdict::Valid) => Verdict::Valid,
+    }
+}

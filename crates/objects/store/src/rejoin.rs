@@ -1,0 +1,199 @@
+//! How a session begins, and how one resumes: what a client still holds is listed first, then compared by version.
+
+use crate::sessions::{Greeting, Kind, Resuming};
+use crate::{SessionId, Store};
+use alloc::format;
+use directory::Urgency;
+use protocol::{GROUP, Goodbye, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, WATCH, Welcome};
+use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX, WATCHERS_MAX};
+use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
+
+/// Pages that one rejoin may find useless: no cache holds more.
+const DROPPED_MAX: usize = TXN_PAGES_MAX;
+
+/// The changes of a page since a cache got it.
+pub(crate) enum Comparison {
+    /// It is as the cache has it.
+    Current,
+    /// These slots have changed.
+    Changed(Notice),
+    /// The page does not exist, or nobody knows any more which of its slots have changed.
+    Unknown,
+}
+
+impl Store {
+    /// A client says who it is.
+    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: &Hello) -> Result<(), Goodbye> {
+        if self.sessions.client(from).is_some() {
+            return Err(Goodbye::malformed(format!("expected one hello, got another of {:?}", hello.client)));
+        }
+        let protocol = hello.agree(self.cluster)?;
+        let (features, kind) = match hello.features {
+            features if features & GROUP != 0 => (GROUP, Kind::Group),
+            features if features & WATCH != 0 => (WATCH, Kind::Watcher),
+            _ => (0, Kind::Client),
+        };
+        if kind == Kind::Watcher && self.sessions.is_full_of_watchers() {
+            let text = format!("expected {WATCHERS_MAX} watchers at most, got one more: stop one that is not needed");
+            return Err(Goodbye { reason: GoodbyeReason::Full, text });
+        }
+        let greeting = Greeting { client: hello.client, epoch: hello.epoch, kind };
+        let superseded = self.sessions.hello(from, greeting).map_err(|newer| Goodbye {
+            reason: GoodbyeReason::Superseded,
+            text: format!("expected an epoch of {:?} after {newer}, got {}", hello.client, hello.epoch),
+        })?;
+        if let Some(old) = superseded {
+            let text = format!("{:?} has a newer session, of epoch {}", hello.client, hello.epoch);
+            self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
+        }
+        self.notices.open(from);
+        let welcome = self.welcome(protocol, features);
+        self.out.send_after(from, welcome, Some(self.lives.first_record()));
+        Ok(())
+    }
+
+    fn welcome(&self, protocol: u16, features: u64) -> Welcome {
+        Welcome {
+            protocol,
+            features,
+            cluster: self.cluster,
+            node: self.config.node,
+            incarnation: self.incarnation,
+            lineage: self.lives.lineage().clone(),
+            through: self.master.applied(),
+            limits: SessionLimits {
+                fetches: self.config.limits.fetches_per_session as u32,
+                commits: self.config.limits.commits_per_session as u32,
+                silence_ms: u32::try_from(self.config.silence.as_millis()).unwrap_or(u32::MAX),
+            },
+        }
+    }
+
+    /// A client tells what it still holds.
+    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: &Rejoin) -> Result<(), Goodbye> {
+        self.check_rejoin(from, rejoin)?;
+        self.stats.commits_gone = self.stats.commits_gone.max(rejoin.missed);
+        if let Some(resuming) = self.sessions.resuming(from) {
+            resuming.horizon = rejoin.horizon;
+            resuming.claimed.extend(&rejoin.grants);
+        }
+        for held in &rejoin.pages {
+            self.resume_page(now, from, *held, rejoin.horizon);
+        }
+        for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
+            self.resume_grant(from, page, rejoin.horizon);
+        }
+        let Some(resuming) = self.sessions.resuming(from) else { return Ok(()) };
+        let (dropped, claimed) = (resuming.dropped.len(), resuming.claimed.len());
+        if dropped > DROPPED_MAX {
+            return Err(Goodbye::too_much(format!("expected at most {DROPPED_MAX} pages to drop, got {dropped}")));
+        }
+        if claimed > GRANTED_PAGES_MAX {
+            return Err(Goodbye::too_much(format!("expected at most {GRANTED_PAGES_MAX} ranges, got {claimed}")));
+        }
+        if rejoin.last {
+            self.join(from);
+        }
+        Ok(())
+    }
+
+    fn check_rejoin(&mut self, from: SessionId, rejoin: &Rejoin) -> Result<(), Goodbye> {
+        let pages = rejoin.pages.len();
+        let grants: u64 = rejoin.grants.iter().map(|range| u64::from(range.count)).sum();
+        if self.sessions.resuming(from).is_none() {
+            return Err(Goodbye::malformed("expected no rejoin after the last one".into()));
+        }
+        if pages > PAGES_PER_MESSAGE_MAX || grants > GRANTED_PAGES_MAX as u64 {
+            let text = format!(
+                "expected at most {PAGES_PER_MESSAGE_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a rejoin, got \
+                 {pages} and {grants}"
+            );
+            return Err(Goodbye::malformed(text));
+        }
+        self.check_versions(rejoin.horizon, &rejoin.pages)
+    }
+
+    /// Nobody holds what this store has not given; but for a client that knows it from before it was restored from a
+    /// copy, and is about to learn of that from `Welcome`.
+    fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Goodbye> {
+        let applied = self.master.applied();
+        let newest = pages.iter().map(|held| held.version).fold(horizon, Version::max);
+        if newest > applied {
+            let text = format!("expected versions up to {applied}, got {newest}");
+            return Err(Goodbye { reason: GoodbyeReason::Done, text });
+        }
+        Ok(())
+    }
+
+    /// A page that the client holds: unchanged, or made known slot by slot, or to be dropped.
+    fn resume_page(&mut self, now: Time, from: SessionId, held: Held, horizon: Version) {
+        match self.compare(from, held, horizon) {
+            Comparison::Current => {}
+            Comparison::Changed(notice) => self.notices.push(now, from, notice),
+            Comparison::Unknown => self.drop_page(from, held.page),
+        }
+    }
+
+    /// Lists the session as a holder of the page, and then compares: whoever has the page at `held.version` and has
+    /// learned of every change to it through `horizon` knows of all through the greater of the two.
+    pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: Version) -> Comparison {
+        let Held { page, version: prev } = held;
+        let known = prev.max(horizon);
+        if known > self.master.applied() || !self.may_hold(from, page) {
+            return Comparison::Unknown;
+        }
+        self.master.directory().list(page, from);
+        self.warn(from, page);
+        if !self.grants.exists(page) {
+            // A client that holds too many of these comes back without.
+            return Comparison::Unknown;
+        }
+        let version = self.master.version(page);
+        if version <= known || self.config.broken.is(Rule::RevalidateOnRejoin) {
+            return Comparison::Current;
+        }
+        match self.master.changed_after(page, known) {
+            Some(slots) => {
+                let txn = Notice::SEVERAL;
+                Comparison::Changed(Notice { page, prev, version, slots, txn, data: None })
+            }
+            None => Comparison::Unknown,
+        }
+    }
+
+    /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now. One
+    /// that was written to since, by any client, is no grant any more, and be it empty again.
+    fn resume_grant(&mut self, from: SessionId, page: PageId, horizon: Version) {
+        let Some(client) = self.sessions.client(from) else { return };
+        let is_unused = self.master.version(page) <= horizon && !self.master.is_in_use(page);
+        let may_claim = is_unused || self.config.broken.is(Rule::ClaimUnused);
+        if may_claim && self.grants.claim(client, page) {
+            self.master.directory().list(page, from);
+        } else {
+            self.drop_page(from, page);
+        }
+    }
+
+    /// Members of a group drop a page each in its time: as long as one of them has it, the group holds it.
+    fn drop_page(&mut self, from: SessionId, page: PageId) {
+        if !self.sessions.is_group(from) {
+            self.master.directory().release(page, from);
+        }
+        if let Some(resuming) = self.sessions.resuming(from) {
+            resuming.dropped.push(page);
+        }
+    }
+
+    /// All is listed: the horizon moves again.
+    fn join(&mut self, from: SessionId) {
+        self.flush(from, Urgency::Worthwhile);
+        let Resuming { dropped, claimed, .. } = self.sessions.join(from);
+        if let Some(client) = self.sessions.client(from) {
+            let master = &self.master;
+            self.grants.keep_claimed(client, claimed, &|page| master.is_in_use(page));
+        }
+        let through = self.master.applied();
+        self.notices.resume(from, through);
+        self.out.send(from, Rejoined { through, dropped });
+    }
+}

@@ -1,0 +1,143 @@
+//! A machine of this process that talks to homes elsewhere: calls to it, and waits for what comes of them.
+
+use super::FarError;
+use machine::{Driver, Machine, RoleId, Waiter};
+use net::{Host, HostEnd, Machines, Runtime, Shared, UplinkConfig, UplinkState};
+use std::sync::{Arc, PoisonError};
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use types::Time;
+
+/// How often to look whether anybody still wants what is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Whether nobody wants any more what is waited for.
+pub type GivenUp = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// A machine that callers wait for.
+pub(super) trait Awaited: Machine {
+    /// Whether its host has ended: nothing will ever come of anything.
+    fn is_over(&self) -> bool;
+}
+
+/// The machine, with the host that drives it.
+pub(super) struct Line<M> {
+    pub(super) machine: Shared<M>,
+    pub(super) driver: Arc<dyn Driver>,
+    host: Arc<Host>,
+    address: String,
+    /// A home that is away is waited for this long.
+    pub(super) patience: Duration,
+    /// Nothing is waited for when this says so.
+    given_up: Option<GivenUp>,
+}
+
+impl<M: Awaited> Line<M> {
+    /// Starts the machine, and the search for homes at this address.
+    pub(super) fn open(
+        address: &str,
+        machine: M,
+        patience: Duration,
+        runtime: &Runtime,
+        given_up: Option<GivenUp>,
+    ) -> Result<Self, FarError> {
+        let uplink = UplinkConfig::parse(address).map_err(|error| FarError::Address(error.to_string()))?;
+        let mut machines = Machines::new();
+        let (role, machine) = machines.add(machine);
+        let host = Host::start(machines, runtime);
+        let (driver, address) = (host.driver(role), uplink.addresses.join(","));
+        host.connect(role, UplinkConfig { codec: wire::volume_home::OWNER, ..uplink });
+        Ok(Self { machine, driver, host, address, patience, given_up })
+    }
+
+    /// Where homes are reached.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The time of the machine.
+    pub(super) fn now(&self) -> Time {
+        self.driver.now()
+    }
+
+    /// How its host has ended, if it has.
+    pub(super) fn end(&self) -> Option<HostEnd> {
+        self.host.end()
+    }
+
+    /// Calls the machine, and lets its driver carry out what comes of that.
+    pub(super) fn call<R>(&self, call: impl FnOnce(&mut M) -> R) -> R {
+        let answer = self.look(call);
+        self.driver.settle();
+        answer
+    }
+
+    fn look<R>(&self, call: impl FnOnce(&mut M) -> R) -> R {
+        let mut machine = self.machine.lock().unwrap_or_else(|poisoned| {
+            // A call has panicked: the driver finds the lock poisoned, and stops the machine.
+            drop(poisoned);
+            self.driver.settle();
+            self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        call(machine.machine())
+    }
+
+    /// Returns whether nobody wants any more what is waited for, if that may be.
+    pub(super) fn given_up(&self) -> Option<&dyn Fn() -> bool> {
+        self.given_up.as_deref().map(|is_given_up| is_given_up as &dyn Fn() -> bool)
+    }
+
+    /// Waits until the machine has what is looked for; for as long as there is patience while nothing comes.
+    pub(super) fn wait<T>(&self, waiter: Waiter, look: impl FnMut(&mut M) -> Option<T>) -> Result<T, FarError> {
+        self.wait_unless(self.given_up(), waiter, look)
+    }
+
+    /// The same for as long as somebody wants it.
+    pub(super) fn wait_unless<T>(
+        &self,
+        given_up: Option<&dyn Fn() -> bool>,
+        waiter: Waiter,
+        mut look: impl FnMut(&mut M) -> Option<T>,
+    ) -> Result<T, FarError> {
+        let (until, waker) = (Instant::now() + self.patience, Waker::from(Arc::new(Unpark(thread::current()))));
+        loop {
+            let (found, is_over) = self.look(|machine| (look(machine), machine.is_over()));
+            match found {
+                Some(found) => return Ok(found),
+                None if is_over => return Err(self.over()),
+                None => {}
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let is_given_up = given_up.is_some_and(|is_given_up| is_given_up());
+            if left.is_zero() || is_given_up {
+                self.driver.forget(waiter);
+                return Err(if is_given_up { FarError::GivenUp } else { self.away() });
+            }
+            self.driver.wake_on(waiter, &waker);
+            thread::park_timeout(if given_up.is_some() { left.min(LOOK_EVERY) } else { left });
+        }
+    }
+
+    /// Homes are not there, and why.
+    pub(super) fn away(&self) -> FarError {
+        match self.host.server_state(RoleId::ONLY) {
+            UplinkState::Down(why) | UplinkState::Over(why) => FarError::Away(why.to_string()),
+            UplinkState::Connecting | UplinkState::Up(_) => FarError::Lost(self.address.clone()),
+        }
+    }
+
+    /// Nothing is answered any more, and why.
+    pub(super) fn over(&self) -> FarError {
+        let end = self.host.end();
+        FarError::Host(end.map_or_else(|| "the volume is closed".to_owned(), |end| format!("{end:?}")))
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

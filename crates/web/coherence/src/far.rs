@@ -1,0 +1,25 @@
+//! The way to machines of other processes.
+
+use crate::error::SiteError;
+use machine::RoleId;
+use net::{ConnectError, Host, UplinkConfig, UplinkState};
+use std::hash::{BuildHasher, RandomState};
+
+/// The way to a hub elsewhere.
+pub(crate) fn uplink(hub: &str) -> Result<UplinkConfig, SiteError> {
+    let uplink = UplinkConfig::parse(hub).map_err(SiteError::Address)?;
+    Ok(UplinkConfig { codec: wire::homes::HOME, ..uplink })
+}
+
+/// Why a machine's server is not reached, if that is so; also before it was.
+pub(crate) fn trouble(host: &Host, role: RoleId) -> Option<ConnectError> {
+    match host.server_state(role) {
+        UplinkState::Down(why) | UplinkState::Over(why) => Some(why),
+        UplinkState::Connecting | UplinkState::Up(_) => None,
+    }
+}
+
+/// The number of a life. The standard library's hasher is the nearest randomness: each is keyed again.
+pub(crate) fn drawn() -> u64 {
+    RandomState::new().hash_one(())
+}

@@ -1,0 +1,332 @@
+//! A running proxy: its acceptor and its threads, from start to stop.
+
+use crate::config::Config;
+use crate::listen::certificates::{self, Certificates};
+use crate::listen::connections::Connections;
+use crate::listen::threads::{self, Arrival, WorkerHandle};
+use crate::operate::admin;
+use crate::operate::counters::Tally;
+use crate::operate::notes::{Note, Notes};
+use crate::operate::observer::observe;
+use crate::origin::url::OriginUrl;
+use crate::settings::{self, StartError};
+use crate::shared::{Editions, Shared};
+use crate::stored::coherence::Coherence;
+use crate::stored::disk_content::Disk;
+use crate::stored::entries::Entries;
+use crate::stored::homes_together::compare_always;
+use diskcache::Trouble;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use vfs::Directory;
+
+/// How long the acceptor waits when the process can have no more sockets.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How often the files of the certificates are looked at.
+const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
+
+/// A running proxy. Dropping it stops it and waits for its threads.
+#[derive(Debug)]
+pub struct Proxy {
+    editions: Arc<Editions>,
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    certificates: Option<Arc<Certificates>>,
+    stop: Stopper,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    /// The one that writes to the disk.
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Listens, and serves from now on.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        let (settings, certificates) = settings::check(config)?;
+        let config = &settings.config;
+        let certificates = certificates.map(|loaded| Arc::new(Certificates::new(loaded)));
+        let tls = certificates.clone().map(certificates::server).transpose();
+        let tls = tls.map_err(|error| StartError::new("cannot speak TLS", io::Error::other(error)))?;
+        let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+        let (listener, address) = listen_on(config.listen)?;
+        let admin = config.admin.map(listen_on).transpose()?;
+        let (stop, stopped) = watch::channel(false);
+        let stop = Stopper(stop);
+        let runtime = net::Runtime::start().map_err(cannot_start)?;
+        let coherence = Coherence::start(config, &runtime).map_err(StartError::site)?;
+        let entries = open_entries(config)?;
+        let (threads, connections) = (config.threads.max(1), Connections::new(&config.limits));
+        let shared = Shared::new(settings, coherence, entries);
+        let shared = shared.map_err(|why| StartError::new("cannot write the access log", why))?;
+        let mut proxy = Self {
+            editions: Arc::new(Editions::new(shared)),
+            address,
+            admin: admin.as_ref().map(|(_, address)| *address),
+            certificates,
+            stop,
+            threads: Vec::new(),
+            writer: None,
+        };
+        if let Some(disk) = proxy.editions.now().entries.disk().cloned() {
+            let writer = thread::Builder::new().name("proxy-disk".to_owned()).spawn(move || disk.run());
+            proxy.writer = Some(writer.map_err(cannot_start)?);
+        }
+        let mut handles = Vec::new();
+        for number in 0..threads {
+            let (handle, seat) = threads::worker();
+            let (editions, tls, stopped) = (proxy.editions.clone(), tls.clone(), stopped.clone());
+            proxy.spawn(format!("proxy-{number}"), move || threads::run(editions, tls, seat, stopped))?;
+            handles.push(handle);
+        }
+        if let Some((listener, _)) = admin {
+            let (editions, stopped) = (proxy.editions.clone(), stopped.clone());
+            proxy.spawn("proxy-admin".to_owned(), move || admin::run(&editions, listener, stopped))?;
+        }
+        let (shared, stopped_too) = (proxy.editions.now(), stopped.clone());
+        proxy.spawn("proxy-observer".to_owned(), move || look_around(&shared, stopped_too))?;
+        if let Some(certificates) = proxy.certificates.clone() {
+            let (shared, stopped) = (proxy.editions.now(), stopped.clone());
+            proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
+        }
+        let editions = proxy.editions.clone();
+        proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &editions, &handles, &connections, stopped))?;
+        Ok(proxy)
+    }
+
+    fn spawn<F>(&mut self, name: String, run: F) -> Result<(), StartError>
+    where
+        F: FnOnce() -> io::Result<()> + Send + 'static,
+    {
+        self.threads.push(thread::Builder::new().name(name).spawn(run).map_err(cannot_start)?);
+        Ok(())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where its requests go now.
+    pub fn origin(&self) -> OriginUrl {
+        self.editions.now().config.origin.clone()
+    }
+
+    /// Where it listens for operators.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Where its hub listens for the homes of other proxies.
+    pub fn hub_address(&self) -> Option<SocketAddr> {
+        self.editions.now().coherence.hub_address()
+    }
+
+    /// Its counts since its start.
+    pub fn tally(&self) -> Tally {
+        self.editions.now().counters.read()
+    }
+
+    /// How many responses are stored, and the bytes that they take.
+    pub fn stored(&self) -> (usize, usize) {
+        self.editions.now().entries.size()
+    }
+
+    /// The bytes of request bodies that are being collected or sent, in memory and in files.
+    pub fn uploads(&self) -> (u64, u64) {
+        self.editions.now().uploads.read()
+    }
+
+    /// How many responses are on disk, and the bytes that they take there.
+    pub fn on_disk(&self) -> (usize, u64) {
+        self.editions.now().entries.disk().map_or((0, 0), |disk| (disk.size().records, disk.size().bytes))
+    }
+
+    /// Looks whether a proxy could start with these settings, as far as that shows without starting it: the files that
+    /// they name are read.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub fn check(config: Config) -> Result<(), StartError> {
+        settings::check(config).map(drop)
+    }
+
+    /// Takes new settings: requests that come after this go by them, those that are under way by the old ones. All
+    /// files that they name are read again. If the responses of now might not have been stored under the new settings,
+    /// because the origin is another one or something is decided differently, each is validated at its next use.
+    ///
+    /// Some settings stay until the proxy is started again; gives the names of those that should have changed.
+    ///
+    /// # Errors
+    /// Why the new settings cannot be used. Everything is as it was then.
+    pub fn reload(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
+        let (config, left) = config.in_place_of(&self.editions.now().config);
+        let (settings, loaded) = settings::check(config)?;
+        if let (Some(certificates), Some(loaded)) = (&self.certificates, loaded) {
+            certificates.set(loaded);
+        }
+        self.editions.advance(settings);
+        let shared = self.editions.now();
+        shared.notes.origin_tls_again();
+        shared.access_log.iter().for_each(|log| log.reopen());
+        Ok(left)
+    }
+
+    /// Has it stop: it accepts nothing any more, and ends when the requests that are under way have, or had the time
+    /// to.
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+
+    /// A handle that stops it from elsewhere, while somebody waits for it.
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
+    /// Waits until it has stopped.
+    pub fn wait(&mut self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for thread in self.threads.drain(..) {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the proxy panicked")));
+            outcome = outcome.and(ended);
+        }
+        // Before the disk is waited for: a database's commits would wait, too.
+        self.editions.now().coherence.leave();
+        if let Some(writer) = self.writer.take() {
+            let shared = self.editions.now();
+            shared.entries.save(Instant::now() + shared.config.limits.stop);
+            shared.entries.disk().into_iter().for_each(|disk| disk.stop());
+            let ended = writer.join();
+            outcome = outcome.and(ended.map_err(|_| io::Error::other("the writer of the disk panicked")));
+        }
+        outcome
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop();
+        // Nobody is left to be notified of an error.
+        let _ = self.wait();
+    }
+}
+
+/// The stored responses: none, or those that are on disk.
+fn open_entries(config: &Config) -> Result<Entries, StartError> {
+    Entries::new(config.limits.stored_bytes, |hash| {
+        let Some(disk) = &config.disk else { return Ok(None) };
+        let (notes, files) = (Notes::to(config.notes.clone()), Arc::new(Directory::new(&disk.dir)));
+        let report = move |trouble: Trouble| notes.say(Note::Disk(trouble.to_string()));
+        Disk::open(files, &settings::disk_settings(disk, config), hash, report).map(Some).map_err(StartError::disk)
+    })
+}
+
+fn listen_on(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), StartError> {
+    let cannot_listen = |source: io::Error| StartError::new(format!("cannot listen on {address}"), source);
+    let listener = std::net::TcpListener::bind(address).map_err(cannot_listen)?;
+    listener.set_nonblocking(true).map_err(cannot_listen)?;
+    let bound = listener.local_addr().map_err(cannot_listen)?;
+    Ok((listener, bound))
+}
+
+fn cannot_start(source: io::Error) -> StartError {
+    StartError::new("cannot start a thread", source)
+}
+
+/// Has a proxy stop.
+#[derive(Clone, Debug)]
+pub struct Stopper(watch::Sender<bool>);
+
+impl Stopper {
+    /// Likewise [`Proxy::stop`].
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// Looks at the homes and the hub, until the proxy stops.
+fn look_around(shared: &Shared, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let (coherence, notes) = (&shared.coherence, &shared.notes);
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        tokio::select! {
+            () = compare_always(coherence.shared(), notes), if coherence.shared().len() > 1 => {}
+            () = observe(coherence, notes) => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+    });
+    Ok(())
+}
+
+/// Takes certificates whose files have changed, until the proxy stops.
+fn look_at_files(notes: &Notes, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let look = async {
+        let mut loaded = certificates.stamps();
+        loop {
+            sleep(LOOK_AT_FILES_EVERY).await;
+            let seen = certificates.stamps();
+            if seen == loaded {
+                continue;
+            }
+            // Somebody who writes two files is given the time for both.
+            sleep(LOOK_AT_FILES_EVERY).await;
+            if certificates.stamps() == seen {
+                loaded = seen;
+                let reloaded = certificates.reload();
+                notes.say(reloaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
+            }
+        }
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        tokio::select! {
+            () = look => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+    });
+    Ok(())
+}
+
+/// Accepts connections and gives each to the worker that has the fewest, until the proxy stops.
+fn accept(
+    listener: std::net::TcpListener,
+    editions: &Editions,
+    workers: &[WorkerHandle],
+    connections: &Arc<Connections>,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let listener = TcpListener::from_std(listener)?;
+        let accept_all = async {
+            loop {
+                let accepted = listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer)));
+                let Ok((stream, peer)) = accepted else {
+                    sleep(ACCEPT_AGAIN).await;
+                    continue;
+                };
+                let shared = editions.now();
+                let admitted = connections.admit(peer, shared.config.limits.connections_per_address).await;
+                let Ok(activity) = admitted else {
+                    shared.counters.refused_connections.fetch_add(1, Relaxed);
+                    continue;
+                };
+                // Small responses leave at once. An error means that the connection is gone already.
+                let _ = stream.set_nodelay(true);
+                if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
+                    worker.give(Arrival { stream, peer, activity });
+                }
+            }
+        };
+        tokio::select! {
+            () = accept_all => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,32 @@
+//! A watcher of a Thorp store: every committed change of objects, by whatever client, invalidates what depends on them
+//! *before* it becomes visible. `docs/watch.md` says how it is used, what it promises and what voids that.
+//!
+//! ```text
+//!   writer ---- Commit ----> store ---- Intent -----> Watcher ---- update ----> hub ----> homes
+//!                              |                         |                       |
+//!               it waits       | <----- Promise -------- | <----- released ----- |
+//!               is applied     | ------ Notices -------> | ------ visible -----> |
+//!                              | <- Ping ---- Leased --> | ------ lease -------> |
+//! ```
+//! A watcher's session with the store counts as a group that holds every page of the leased spaces: as long as its
+//! lease lasts, no commit there continues without its promise. The rules are those of [`Rule`], each with its reason.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `under_way` | commits that are under way, and what is marked for them, decided |
+//! | `watcher` | the session with the store, and the lease, decided |
+//! | `watch` | a watcher at work |
+//! | `check` | what is wrong with a store that should be watched |
+//! | `rule` | the rules by name |
+
+mod check;
+mod rule;
+mod under_way;
+mod watch;
+mod watcher;
+
+pub use check::check;
+pub use rule::Rule;
+pub use under_way::Effect;
+pub use watch::{StartError, Watch, WatchState, WatchStatus};
+pub use watcher::{EFFECTS, Standing, Watcher};

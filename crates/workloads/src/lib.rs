@@ -1,8 +1,0 @@
-//! The work of Thorp's users, as actors for tests, the benchmark and the demo.
-
-pub mod design;
-pub mod oo7;
-mod random;
-pub mod step;
-
-pub use random::Random;
