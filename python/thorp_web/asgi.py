@@ -61,7 +61,7 @@ class ASGIMiddleware:
         async def stored(names: Sequence[str] | None) -> list[tuple[str, str]]:
             if helper is None or not tickets or names is None:
                 return []
-            # It is asked in a thread: the loop serves others meanwhile.
+            # It is asked in a thread: the loop serves others in the meantime.
             return await asyncio.to_thread(helper.stored, tickets[0].decode("latin-1"), names)
 
         return stored

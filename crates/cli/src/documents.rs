@@ -63,7 +63,7 @@ pub(crate) fn check_json(text: &str) -> Result<String> {
 /// Checks that a path is one: names, separated by single slashes.
 pub(crate) fn check_path(path: &str) -> Result {
     if path.is_empty() || path.split('/').any(str::is_empty) {
-        let text = format!("'{path}' is no path: write names with single slashes between, as in design/wheel");
+        let text = format!("'{path}' is not a path: write names with single slashes between, as in design/wheel");
         return Err(usage(text));
     }
     check_length(path)

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what no compiler checks. Each finding is one line: where, what, and what to do.
 
 mod circles;
+mod english;
 mod layers;
 pub(crate) mod library;
 mod modules;
@@ -18,6 +19,7 @@ pub(crate) fn run() -> Result {
     let files = tracked_files()?;
     let mut findings = layers::check()?;
     findings.extend(circles::check(&files));
+    findings.extend(english::check()?);
     findings.extend(library::check()?);
     findings.extend(modules::check(&files));
     findings.extend(paths::check(&files));

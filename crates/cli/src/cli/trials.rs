@@ -63,7 +63,7 @@ Cases and what their ratios compare with, measured in the same run:
   first     a new client's first transaction (OO7, one part) in a lab, from its first packet on; over_on_demand: the
             same with single pages, when they are needed; emulated_over_lab: the same over an emulated line
   slow-line 24 MiB committed, and read, over a line of 1 MB/s, to a store and by a redirector; over_line: the time that
-            the line needs for it; small transactions of the same client and of another meanwhile, and whether
+            the line needs for it; small transactions of the same client and of another in the meantime, and whether
             all is within bounds
   recover   reading the log after a crash; over_read: the same files read from one end to the other
   load      documents of 1 KiB from several threads; over_sequential: a writer of as many bytes and syncs
@@ -71,7 +71,7 @@ Cases and what their ratios compare with, measured in the same run:
   contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait
   look-up   the version of a stored web response, idle and while every processor marks updates; loaded_over_idle: of p99
             with --tcp: in the table of another process, by 64 clients at a time, and alone; over_ping: a bare ping-pong
-            with --fabric: the same without the other process's answer; over_tcp: the same look-ups over TCP
+            with --fabric: the same without the other process's answer; over_tcp: the same lookups over TCP
   web       hits of `thorp proxy`, with 64 connections, beside nginx and Varnish where they are installed, each with half of
             the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
   entries   memory that `thorp proxy` takes for a million small responses, in memory and on disk; above_bytes: for each, above
@@ -144,7 +144,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long)]
     pub(crate) reliability: bool,
     /// The time to write back the dirty data of a dead host. Of CoopReplica.
-    #[arg(long)]
+    #[arg(long = "takeover")]
     pub(crate) take_over: bool,
     /// The simulated cycles of failure and repairing for each kind of failure. Of CoopReplica.
     #[arg(long, value_name = "COUNT", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
@@ -198,7 +198,7 @@ proxies, two applications, a database and a watcher of it, on one half of the pr
 Experiments of the BuddyCache paper, on the OO7 benchmark's medium module with somewhat larger objects:
   table 1        what fetches and commits take with and without a redirector, over a line of 0.1 ms one way, as the paper's
                  LAN, and on loopback: cargo xtask lab --one-way-ms 0.1 -- thorp experiment buddycache --table 1 --lab {lab}
-  table 2        what a page from a neighbour takes
+  table 2        what a page from a peer takes
   figure 7, 8    time of a transaction with cold caches, 40 and 80 ms from the store
   figure 9       what a group saves of it, over the distance
   figure 10, 11  time of a reader's transaction with hot caches while others write, 40 and 80 ms from the store

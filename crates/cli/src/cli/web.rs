@@ -246,7 +246,7 @@ pub(crate) enum BrowserCache {
 
 /// The name of a content coding.
 fn coding(text: &str) -> Result<responses::Token, String> {
-    responses::Token::new(text).ok_or_else(|| format!("'{text}' is no coding: expected a name such as gzip"))
+    responses::Token::new(text).ok_or_else(|| format!("'{text}' is not a coding: expected a name such as gzip"))
 }
 
 /// `thorp home`.

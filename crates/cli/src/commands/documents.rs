@@ -31,7 +31,7 @@ fn read_stdin() -> Result<String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!("the document is larger than the limit of {} MiB", OBJECT_BYTES_MAX >> 20).into());
     }
-    String::from_utf8(bytes).map_err(|error| format!("standard input is no text: {error}; JSON is UTF-8").into())
+    String::from_utf8(bytes).map_err(|error| format!("standard input is not text: {error}; JSON is UTF-8").into())
 }
 
 pub(super) fn get(args: &GetArgs, output: &mut Output) -> Result {
@@ -61,7 +61,7 @@ pub(super) fn nothing_under(path: &str, target: &Target) -> Error {
     format!("there is nothing under '{path}': {} shows what there is", target.hint(&["ls"])).into()
 }
 
-/// A design is no folder of documents.
+/// A design is not a folder of documents.
 fn is_a_design(name: &str, target: &Target) -> Error {
     let (dump, get) = (target.hint(&["dump", name]), target.hint(&["get", &format!("{name}/#1")]));
     format!("'{name}' is a design: {dump} prints all of it, and {get} one of its entities").into()

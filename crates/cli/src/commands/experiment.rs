@@ -262,7 +262,7 @@ impl Chosen {
         let ExperimentArgs { all, figure, table, failover, reliability, take_over, .. } = *args;
         match args.paper {
             Paper::Buddycache | Paper::Activecache if reliability || take_over => {
-                Err("--reliability and --take-over are of the CoopReplica paper".into())
+                Err("--reliability and --takeover are of the CoopReplica paper".into())
             }
             Paper::Activecache | Paper::Coopreplica if table.is_some() || failover => {
                 Err("--table and --failover are of the BuddyCache paper".into())
@@ -282,7 +282,7 @@ impl Chosen {
             Paper::Activecache if all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
             Paper::Activecache => Ok(Self::Activecache(figure.into_iter().collect())),
             Paper::Coopreplica if figure.is_some_and(|figure| figure != COOPREPLICA_FIGURE) => {
-                Err("of the CoopReplica paper, --figure 2, --reliability and --take-over are experiments".into())
+                Err("of the CoopReplica paper, --figure 2, --reliability and --takeover are experiments".into())
             }
             Paper::Coopreplica if all => Ok(Self::Coopreplica(CoopReplica::ALL.to_vec())),
             Paper::Coopreplica => {

@@ -60,7 +60,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
 fn advertised(args: &GroupArgs, listening: SocketAddr) -> Result<String> {
     match &args.advertise {
         None if listening.ip().is_unspecified() => {
-            let text = "is no address that members can reach: say with --advertise which one they are to be told";
+            let text = "is not an address that members can reach: say with --advertise which one they are to be told";
             Err(format!("{listening} {text}").into())
         }
         None => Ok(listening.to_string()),
@@ -139,7 +139,7 @@ impl Standing {
             ),
             Self::StandsBy(leader) => (
                 json!({"store": "reached", "leader": leader}),
-                format!("group '{group}' is led by the redirector at {leader}; this one stands by"),
+                format!("group '{group}' is led by the redirector at {leader}; this one is a standby"),
             ),
             Self::Lost(why) => (json!({"store": "lost", "why": why}), format!("the store is not reached: {why}")),
         };
@@ -170,7 +170,7 @@ fn say_closed(group: &str, sessions: u64, stats: &Stats, output: &mut Output) ->
     });
     let text = format!(
         "closed group '{group}' (sessions: {sessions}, pages wanted: {wanted}, from members: {from_peers}, from the \
-         stand-by cache: {from_standby}, from the store: {from_store}, commits: {commits})"
+         standby cache: {from_standby}, from the store: {from_store}, commits: {commits})"
     );
     output.line(&json, text)
 }

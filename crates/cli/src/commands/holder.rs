@@ -45,7 +45,7 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     let registry = registry(args)?;
     let mut waits = |within: Duration| {
         say(&format!(
-            "another process may be this holder: waiting {} s for a sign of life of it in the registry",
+            "another process may be this holder: waiting {} s for a heartbeat of it in the registry",
             within.as_secs()
         ));
     };

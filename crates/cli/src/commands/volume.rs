@@ -185,7 +185,7 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     }
     detach(&attached, control)?;
     let text = match args.store {
-        Some(_) => format!("detached: everything of {} is home", args.volume.display()),
+        Some(_) => format!("detached: all data of {} was written back", args.volume.display()),
         None => format!("detached: everything is in {}", args.volume.display()),
     };
     output.line(&json!({"detached": args.volume}), text)
@@ -215,7 +215,7 @@ struct Trouble {
 impl Trouble {
     fn look(&mut self, status: &attach::Status) {
         if let Some(why) = status.lost_cache.as_ref().filter(|_| !self.has_lost_cache) {
-            eprintln!("cache: {why}; the volume goes on without it: detach it, and attach it with another");
+            eprintln!("cache: {why}; the volume continues without it: detach it, and attach it with another");
             self.has_lost_cache = true;
         }
         let full = || status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());

@@ -114,7 +114,7 @@ fn an_interrupted_load_goes_on_where_it_was() {
     assert_eq!(second["loaded"].as_u64().unwrap() + resumed, 6000);
     assert_eq!(thorp(["dump", "parts", "--server", &address]).ok(), dump_of(&text));
     let third: serde_json::Value = serde_json::from_str(&thorp(words).ok()).unwrap();
-    assert_eq!(third["resumed_at_line"], 0, "a load that was completed begins anew");
+    assert_eq!(third["resumed_at_line"], 0, "a load that was completed begins again");
 }
 
 /// Another process cannot be waited for but by looking.

@@ -19,7 +19,7 @@ fn refusal(text: &str) -> String {
 fn a_file_with_a_mistake_is_refused_with_its_line() {
     let origin = "origin = \"http://127.0.0.1:8000\"\n";
     for (text, expected) in [
-        ("orgin = \"http://x\"", "thorp.toml:1: 'orgin' is no option of a proxy: is 'origin' meant?"),
+        ("orgin = \"http://x\"", "thorp.toml:1: 'orgin' is not an option of a proxy: is 'origin' meant?"),
         ("\n[origin]\n", "thorp.toml:2: origin: expected a string or a whole number"),
         ("cache = \"64Q\"", "thorp.toml:1: cache: '64Q': expected bytes, such as 65536, 64M or 1G"),
         ("origin-timeout = 0", "thorp.toml:1: origin-timeout: 0 is not in 1..=3600"),

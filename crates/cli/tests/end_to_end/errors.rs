@@ -57,7 +57,7 @@ fn a_port_where_something_else_answers() {
         stream.write_all(b"SSH-2.0-OpenSSH_9.6 and more than a header's worth of bytes\r\n").unwrap();
         std::io::Read::read_to_end(&mut stream, &mut Vec::new()).ok();
     });
-    check(&["get", "a", "--server", &address], &[&address, "no Thorp store"]);
+    check(&["get", "a", "--server", &address], &[&address, "not a Thorp store"]);
     other.join().unwrap();
 }
 
@@ -99,7 +99,7 @@ fn bad_json() {
     let put = ["put", "a", "-", "--server", "127.0.0.1:1"];
     says(&thorp_reading(put, &large).error(), &["larger than the limit of 64 MiB"]);
     says(&thorp_reading(put, large.repeat(2)).error(), &["larger than the limit of 64 MiB"]);
-    says(&thorp_reading(put, b"\"\xff\"").error(), &["standard input is no text"]);
+    says(&thorp_reading(put, b"\"\xff\"").error(), &["standard input is not text"]);
 }
 
 #[test]
@@ -137,10 +137,10 @@ fn a_group_that_cannot_be() {
     let group = ["group", "--name", "site", "--store", "127.0.0.1:1", "--listen"];
     let with = |words: &[&'static str]| group.iter().copied().chain(words.iter().copied()).collect::<Vec<_>>();
     check(&with(&["0.0.0.0:0"]), &["neither encrypted nor authenticated", "--insecure"]);
-    check(&with(&["0.0.0.0:0", "--insecure"]), &["no address that members can reach", "--advertise"]);
+    check(&with(&["0.0.0.0:0", "--insecure"]), &["not an address that members can reach", "--advertise"]);
     check(&with(&["127.0.0.1:0", "--advertise", "a:1,b:1"]), &["'a:1,b:1'", "more than one address"]);
     check(&["group", "--name", "", "--listen", "127.0.0.1:0"], &["--name", "1 to 64 bytes"]);
-    check(&["group", "--name", "site", "--store", "shed", "--listen", "127.0.0.1:0"], &["'shed' is no address"]);
+    check(&["group", "--name", "site", "--store", "shed", "--listen", "127.0.0.1:0"], &["'shed' is not an address"]);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn errors_are_json_for_a_program() {
         error["error"].as_str().unwrap().to_owned()
     };
     assert!(error(&["get", "a", "--server", "127.0.0.1:1"], 1).starts_with("no server at 127.0.0.1:1"));
-    assert!(error(&["get", "a//b"], 2).contains("is no path"));
+    assert!(error(&["get", "a//b"], 2).contains("is not a path"));
     assert!(error(&["frobnicate"], 2).contains("unrecognized subcommand"));
 }
 

@@ -26,8 +26,8 @@ fn a_table_of_the_paper_beside_ours() {
     let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}: {printed}"));
     assert_eq!(row("peer fetch")["paper"], 1.8);
     // On a machine that has more to do a peer may be too late for some, and the store is asked for those.
-    let from_neighbours = row("from neighbours, of all pages fetched")["ours"].as_f64().unwrap();
-    assert!(from_neighbours > 0.0 && from_neighbours <= 100.0, "{from_neighbours} %");
+    let from_peers = row("from peers, of all pages fetched")["ours"].as_f64().unwrap();
+    assert!(from_peers > 0.0 && from_peers <= 100.0, "{from_peers} %");
     // Nine who hold the page are notified of each commit, however many others there are.
     let [few, many] = [20, 200]
         .map(|members| row(&format!("per commit, 10 of {members} members hold the page"))["ours"].as_f64().unwrap());
@@ -40,7 +40,7 @@ fn a_table_of_the_paper_beside_ours() {
 fn two_figures_of_volumes_in_one_command() {
     let folder = Folder::new();
     let (dir, out) = (folder.file(""), folder.file("out"));
-    let which = ["experiment", "coopreplica", "--figure", "2", "--take-over", "--json"];
+    let which = ["experiment", "coopreplica", "--figure", "2", "--takeover", "--json"];
     let small = ["--volume-mib", "64", "--minutes", "1", "--dir", &dir, "--out", &out];
     let printed = thorp([&which[..], &small].concat()).ok();
     let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -65,11 +65,11 @@ fn look_ups_beside_the_paper() {
     let printed = thorp(words).ok();
     let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}: {printed}"));
-    assert_eq!(row("one-sided look-up")["paper"], 11.89);
-    assert!(row("one-sided look-up")["met"].is_boolean());
+    assert_eq!(row("one-sided lookup")["paper"], 11.89);
+    assert!(row("one-sided lookup")["met"].is_boolean());
     assert!(row("two-sided over one-sided")["ours"].as_f64() > Some(1.0), "{printed}");
     // Without the library between it and libfabric a row is there all the same, and says so.
-    let fabric = row("one-sided look-up, libfabric on TCP");
+    let fabric = row("one-sided lookup, libfabric on TCP");
     assert!(fabric["ours"].is_number() != fabric["missing"].is_string(), "{fabric}");
     assert!(rows.iter().all(|row| row["others_percent"].is_number()), "{printed}");
     assert_eq!(std::fs::read_to_string(folder.path().join("out/activecache.jsonl")).unwrap(), printed);

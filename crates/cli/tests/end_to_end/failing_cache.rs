@@ -95,9 +95,9 @@ fn a_volume_goes_on_without_its_cache() {
         for version in 1..=3 {
             assert!(pieces.write(&mut client, 10 * life + version));
         }
-        wait_for_line(&mut errors, "the volume goes on without it");
+        wait_for_line(&mut errors, "the volume continues without it");
         let said = thorp(["volume", "status", "--cache", &disk.cache()]).ok();
-        assert!(said.contains("it has failed, and the volume goes on without it"), "{said}");
+        assert!(said.contains("it has failed, and the volume continues without it"), "{said}");
         pieces.check(&mut client);
         if life < 3 {
             owner.kill();
@@ -196,7 +196,7 @@ fn a_volume_of_a_store_goes_on_without_its_cache() {
         pieces.check(&mut client);
         if is_detached {
             let (errors, said) = host.process.end();
-            assert!(errors.contains("the volume goes on without it") && said.contains("detached"), "{said}");
+            assert!(errors.contains("the volume continues without it") && said.contains("detached"), "{said}");
         } else {
             host.process.kill();
         }

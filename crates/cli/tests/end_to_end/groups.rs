@@ -151,7 +151,7 @@ pub(crate) fn put(db: &Db, counter: Ref<u64>, count: u64) {
 }
 
 #[test]
-fn members_get_from_a_neighbour_the_pages_that_it_has_read() {
+fn members_get_from_a_peer_the_pages_that_it_has_read() {
     let folder = Folder::new();
     let store = serve(&folder);
     fill(&store);

@@ -121,7 +121,7 @@ fn a_lease_outlives_its_store(configured_then: &[&str]) {
         });
         store = start(&folder, listen, configured_then);
         let ready = Instant::now();
-        eventually("the group reads meanwhile", || {
+        eventually("the group reads in the meantime", || {
             seen.lock().unwrap().last().is_some_and(|(begun, _)| *begun > ready)
         });
         put(&Db::connect(listen).unwrap(), counter, 2);

@@ -177,7 +177,7 @@ fn the_demo_ends_well() {
     let told = thorp(["demo", "--json", "--visits", "4", "--dir", &folder.file("demo")]).ok();
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert!(told["acknowledged"].as_u64() > Some(100), "{told}");
-    assert!(told["pages_from_neighbours"].as_u64() > Some(0), "{told}");
+    assert!(told["pages_from_peers"].as_u64() > Some(0), "{told}");
     for (field, good) in [("acknowledged_and_lost", 0), ("doubled", 0), ("half_done", 0)] {
         assert_eq!(told[field], good, "{told}");
     }

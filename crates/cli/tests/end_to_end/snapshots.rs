@@ -198,5 +198,5 @@ fn a_snapshot_under_writes_is_of_one_moment() {
         assert!(marks[0] >= newest, "snapshot {number} is older than the one before: {marks:?}");
         newest = marks[0];
     }
-    assert!(newest > 0, "nothing was written meanwhile");
+    assert!(newest > 0, "nothing was written in the meantime");
 }

@@ -45,7 +45,7 @@ fn a_space_is_made_by_a_command_that_writes_and_by_no_other() {
     }
     for name in ["", "7", "a b", "a/b", "-", &"n".repeat(65)] {
         let ran = thorp(["put", "a", "1", "--dir", &dir, &format!("--space={name}")]);
-        assert!(ran.code == Some(2) && ran.stderr.contains("is no name of a space"), "{name}: {ran:?}");
+        assert!(ran.code == Some(2) && ran.stderr.contains("is not a name of a space"), "{name}: {ran:?}");
     }
     assert_eq!(thorp(["spaces", "--dir", &dir]).ok(), "main  0\n");
     thorp(["put", "a", "1", "--space", "plans", "--dir", &dir]).ok();

@@ -290,7 +290,7 @@ fn requests_wait_for_a_store_that_is_started_again() {
     assert_eq!(version(&host.read(), 2), 2);
 }
 
-/// Clients hang up while home is away. Their reads keep no place from those who are there, with the lease and without.
+/// Clients hang up while home is unreachable. Their reads keep no place from those who are there, with the lease and without.
 #[test]
 fn reads_of_clients_that_have_gone_are_given_up() {
     let mut site = Site::new(0);
@@ -552,8 +552,8 @@ fn a_holder_tells_whose_copies_it_has() {
     assert!(thorp(["volume", "holders", "--store", &store]).ok().contains("holds copies of v"));
     // The folders are told apart.
     let cache = site.folder.file("host");
-    assert!(thorp(["volume", "holders", "--dir", &cache]).error().contains("no folder of a holder"));
-    assert!(thorp(["volume", "status", "--cache", &dir]).error().contains("no cache of a volume"));
+    assert!(thorp(["volume", "holders", "--dir", &cache]).error().contains("not a folder of a holder"));
+    assert!(thorp(["volume", "status", "--cache", &dir]).error().contains("not a cache of a volume"));
 }
 
 /// A volume goes out and comes in as a file and as a stream, with its holes, and nothing half done is under a name.
@@ -681,7 +681,7 @@ fn a_long_way_home_is_told_of_and_can_be_interrupted() {
     let said = told.last().unwrap_or_default();
     assert_eq!(comes.wait().unwrap().code(), Some(1));
     assert!(begun.elapsed() < Duration::from_secs(8), "it took {:?}", begun.elapsed());
-    assert!(said.contains("the next attachment goes on with it"), "{said}");
+    assert!(said.contains("the next attachment continues with it"), "{said}");
     let host = site.attach("host", &[]).unwrap();
     let bytes = host.read();
     assert!((0..BLOCKS).all(|block| version(&bytes, block as usize) == block + 1));
@@ -700,7 +700,7 @@ fn a_volume_of_a_dead_host_is_brought_home() {
     assert!(refused.stderr.contains("its host lives") && refused.code == Some(1), "{}", refused.stderr);
     host.process.kill();
     let detached = detach();
-    assert!(detached.stdout.contains("everything of v is home"), "{}", detached.stderr);
+    assert!(detached.stdout.contains("all data of v was written back"), "{}", detached.stderr);
     let raw = std::fs::read_dir(site.folder.file("homes")).unwrap().map(|it| it.unwrap().path());
     let raw = raw.into_iter().find(|it| it.extension().is_some_and(|it| it == "raw")).expect("a volume's home");
     assert_eq!(version(&std::fs::read(raw).unwrap(), 5), 55);
@@ -805,14 +805,14 @@ fn volumes_of_a_store_are_told_of_and_mistakes_with_them() {
     assert!(volume(&["holders"]).ok().contains("bytes free"));
     site.create("2");
     assert!(volume(&["create", "v", "--size", SIZE]).error().contains("already"));
-    assert!(volume(&["create", "a/b", "--size", SIZE]).error().contains("no name of a volume"));
+    assert!(volume(&["create", "a/b", "--size", SIZE]).error().contains("not a name of a volume"));
     assert!(volume(&["create", "w", "--size", "5000"]).error().contains("whole number of blocks"));
     assert!(volume(&["status", "w"]).error().contains("there is no volume 'w'"));
     // A holder is no store.
     let holder = site.holders[0].ready["listen"].as_str().unwrap().to_owned();
     for words in [&["list"][..], &["status", "v"], &["holders"], &["list", "--homes"]] {
         let line = thorp([&["volume"], words, &["--store", &holder]].concat()).error();
-        assert!(line.contains(&format!("{holder} is no Thorp store")) && line.contains("`thorp holder`"), "{line}");
+        assert!(line.contains(&format!("{holder} is not a Thorp store")) && line.contains("`thorp holder`"), "{line}");
     }
     assert!(volume(&["list"]).ok().contains("not attached"));
     // A host that cannot serve it does not keep it.

@@ -193,7 +193,7 @@ fn a_server_asks_whether_it_may_use_what_it_has() {
     let verify = Verify::start(&folder.path().join("verify"), &["--listen", "127.0.0.1:0"]);
     let (state, version, ticket) = verify.look("page");
     assert_eq!(state, "fill");
-    assert_eq!(verify.look("page").1, version, "requests that come meanwhile wait for the same");
+    assert_eq!(verify.look("page").1, version, "requests that come in the meantime wait for the same");
     assert_eq!(verify.store(&ticket, &["item:1"]), json!({"stored": true, "version": version}));
     let (state, same, next) = verify.look("page");
     assert_eq!((state.as_str(), &same), ("current", &version));

@@ -114,7 +114,7 @@ fn a_watcher_is_killed_and_replaced() {
     drop(second.stdin.take());
     assert!(second.wait().unwrap().success());
     until("the server has noticed", || task("--remove").code == Some(0));
-    server.session().run("INSERT INTO items VALUES (2, 'nobody watches')");
+    server.session().run("INSERT INTO items VALUES (2, 'there is no watcher')");
 }
 
 /// Commits one after the other until they are told to stop; gives the longest.

@@ -249,7 +249,7 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
         assert_eq!(*site.stale.lock().unwrap(), Vec::<String>::new(), "the watcher is dead");
         site.took.lock().unwrap().clear();
         sleep(Duration::from_millis(LEASE_MS));
-        site.tell("nobody watches", begun.elapsed());
+        site.tell("there is no watcher", begun.elapsed());
         watcher = Watcher::start(store_at, hub, "watching");
         site.get_on("the watcher was killed and replaced");
 

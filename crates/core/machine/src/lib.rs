@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   application --- Client --- Port::Server ---(a link of the process, or the network)--- Port::Session --- Store
-//!                     |  Port::ToPeer, Port::FromPeer: neighbours                                             |
+//!                     |  Port::ToPeer, Port::FromPeer: peers                                             |
 //!                     +- notes - Redirector beside it                                                      disk work
 //! ```
 //! A [`Machine`] is a role of any front end: a state machine without clock, socket, file or thread. [`Hosted`] is a

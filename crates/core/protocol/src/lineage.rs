@@ -99,7 +99,7 @@ mod tests {
         let lives = |count: u64| (1..=count).fold(Lineage::default(), |lineage, n| lineage.with(Life(n), Version(n)));
         let many = lives(LIVES_KEPT as u64 + 3);
         assert_eq!(many.lives().len(), LIVES_KEPT);
-        assert!(!many.continues(Life(3), Version(3)), "who remembers only that begins anew");
+        assert!(!many.continues(Life(3), Version(3)), "who remembers only that begins again");
         assert!(many.continues(Life(4), Version(5)));
     }
 }

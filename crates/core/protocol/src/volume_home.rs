@@ -27,7 +27,7 @@
 //! A session is of one volume, or with its first `ListHomes` of all: that has one question or command at a time. One of
 //! a volume has one command at a time (`Fence`, a write-back from `Begin` on, `Resize`, `Snapshot`, `Remove`, `Keep`),
 //! which has one answer: `Fenced`, `Durable`, `Done` or `NotDone`. Reads and other questions are beside that, many at a
-//! time, and are answered in any order. `Open` may be said again, and is answered again: a sign of life.
+//! time, and are answered in any order. `Open` may be said again, and is answered again: a heartbeat.
 
 use crate::Goodbye;
 use crate::directions::ordered_messages;

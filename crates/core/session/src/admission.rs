@@ -13,7 +13,7 @@ pub fn admit(key: PeerKey, first: &ToPeer) -> Result<(), Goodbye> {
     match first {
         ToPeer::PeerHello(hello) if hello.key == key => Ok(()),
         _ => {
-            let text = "expected a neighbour with the key that my redirector gives, got another".to_owned();
+            let text = "expected a peer with the key that my redirector gives, got another".to_owned();
             Err(Goodbye { reason: GoodbyeReason::Stranger, text })
         }
     }
@@ -26,7 +26,7 @@ mod tests {
     use types::ClientId;
 
     #[test]
-    fn a_neighbour_needs_the_key() {
+    fn a_peer_needs_the_key() {
         let hello = |key| ToPeer::PeerHello(PeerHello { client: ClientId(7), key: PeerKey::new(key) });
         let goodbye = ToPeer::Goodbye(Goodbye { reason: GoodbyeReason::Full, text: "no more".into() });
         let key = PeerKey::new([1; 16]);

@@ -4,7 +4,7 @@
 //!   Down --connected/Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined--> Live
 //!    ^                            |                            |                    |
 //!    +-------- the link is gone --+----------------------------+--------------------+
-//!                                 +---- nothing more is to be had of the store ----> Over
+//!                                 +---- nothing more is available of the store ----> Over
 //! ```
 //! 1. The horizon is the count through which every change has been learned of that concerns what this end holds. It is
 //!    kept over sessions; what moves it is the role's to say.

@@ -82,7 +82,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Stale(pages) => {
                 let slots: usize = pages.iter().map(|(_, slots)| slots.len()).sum();
-                write!(f, "{slots} objects that the transaction read were changed by others meanwhile")
+                write!(f, "{slots} objects that the transaction read were changed by others in the meantime")
             }
             Self::Busy => write!(f, "another transaction on the same objects is being committed"),
             Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
@@ -98,7 +98,7 @@ impl fmt::Display for Refusal {
             ),
             Self::TooMany => write!(f, "too many requests of this client are outstanding"),
             Self::Closing => write!(f, "the store is closing down"),
-            Self::Lapsed(_) => write!(f, "the store was started anew since it was asked to commit the transaction"),
+            Self::Lapsed(_) => write!(f, "the store was started again since it was asked to commit the transaction"),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Layout for Read {
     const LIMITS: Limits = Limits::fields::<U64>().and_many::<U32>(LOOK_UPS_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        check_count("look-ups", self.slots.len(), LOOK_UPS_PER_MESSAGE_MAX)?;
+        check_count("lookups", self.slots.len(), LOOK_UPS_PER_MESSAGE_MAX)?;
         meta.put(&U64::new(self.id));
         meta.put_all(self.slots.iter().map(|&slot| U32::new(slot)));
         Ok(())
@@ -66,7 +66,7 @@ impl Layout for Words {
     const LIMITS: Limits = Limits::fields::<WordsMeta>().and_many::<U64>(LOOK_UPS_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        check_count("look-ups", self.words.len(), LOOK_UPS_PER_MESSAGE_MAX)?;
+        check_count("lookups", self.words.len(), LOOK_UPS_PER_MESSAGE_MAX)?;
         let Head { life, generation, lease, now, fills } = self.head;
         meta.put(&WordsMeta {
             id: self.id.into(),

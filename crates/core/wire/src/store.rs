@@ -82,7 +82,7 @@ direction! {
 }
 
 direction! {
-    ToPeer, for "neighbour",
+    ToPeer, for "peer",
     first "PeerHello" PeerHello | Goodbye,
     all PeerHello | PeerPage | Goodbye
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_say_little_to_each_other() {
+    fn peers_say_little_to_each_other() {
         assert_eq!(heard::<ToPeer>(), [Kind::Goodbye, Kind::PeerPage, Kind::PeerHello]);
         assert_eq!(opening::<ToPeer>(), [Kind::Goodbye, Kind::PeerHello]);
     }

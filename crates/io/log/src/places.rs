@@ -3,7 +3,7 @@
 //! ```text
 //!   position --> lap, offset of its first frame --> the segment's file --> bytes
 //!                                                         |
-//!        begun anew since? then they were another record's <--
+//!        begun again since? then they were another record's <--
 //! ```
 //! A reader holds no lock while it reads, and keeps no segment from being begun again. It looks once more when it has
 //! read: a segment leaves this table before anything is written to it again, so bytes of a segment that is still here

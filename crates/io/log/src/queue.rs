@@ -3,7 +3,7 @@
 //! ```text
 //!   append --> [ queue ] --whoever flushes first leads--> ring --> durable: the leader reports it
 //!                  ^                                        |
-//!                  +---- what comes meanwhile waits         +--lacks what passes, or room--> stuck, until retried
+//!                  +---- what comes in the meantime waits         +--lacks what passes, or room--> stuck, until retried
 //! ```
 //! 1. One thread leads at a time, and it reports what has become durable before the next one can lead: reports come in
 //!    the order of the log.

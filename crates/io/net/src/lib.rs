@@ -1,7 +1,7 @@
 //! The driver of machines on a network: TCP connections, and the drive loop of a process.
 //!
 //! ```text
-//!   sessions   listen, dial, neighbours, status: how connections come about            Host, the front of it all
+//!   sessions   listen, dial, peers, status: how connections come about            Host, the front of it all
 //!   threads    reactor, a caller's own reading, tasks: who receives, and when it sleeps
 //!   host       drive, flush, timers, tasks: events to the machines, what they want done to where it belongs
 //!   transport  poller, socket, sender, receiver: bytes with readiness, and the messages that they make up

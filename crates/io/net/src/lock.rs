@@ -24,7 +24,7 @@ pub(crate) enum Rank {
     /// The last status that was given.
     Status,
     /// Where peers are taken.
-    Neighbours,
+    Peers,
     /// A machine. It is a plain mutex, as its front end takes it, too, which holds none of the others.
     Machine,
     /// The messages of other machines of the process to one.

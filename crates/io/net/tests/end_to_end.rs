@@ -114,7 +114,7 @@ fn commits_that_come_during_a_flush_go_with_the_next() {
     for thread in threads {
         assert!(matches!(thread.join().unwrap(), Outcome::Committed { .. }));
     }
-    assert_eq!(server.disk.flushes() - before, 2, "one for the first, one for all who came meanwhile");
+    assert_eq!(server.disk.flushes() - before, 2, "one for the first, one for all who came in the meantime");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn a_page_travels_directly() {
 }
 
 #[test]
-fn a_neighbour_that_cannot_be_reached_is_helped_by_way_of_the_redirector() {
+fn a_peer_that_cannot_be_reached_is_helped_by_way_of_the_redirector() {
     let group = Group::start();
     let (helper, requester) = (group.join(), group.join());
     group.state().way = Way::By(nowhere().to_string());
@@ -159,12 +159,12 @@ fn say(address: SocketAddr, bytes: &[u8]) -> (&'static str, String) {
 }
 
 #[test]
-fn noise_is_no_neighbour() {
+fn noise_is_no_peer() {
     withstands("magic", |(address, _)| assert_eq!(say(address, b"GET / HTTP/1.1\r\n\r\n").0, "malformed"));
 }
 
 #[test]
-fn a_client_is_no_neighbour() {
+fn a_client_is_no_peer() {
     withstands("first", |(address, _)| {
         let told = say(address, &frame(&hello(ClientId(7), 1)));
         assert_eq!(told, ("malformed", "expected PeerHello first, got Hello".into()));
@@ -192,7 +192,7 @@ fn a_stranger_is_refused_before_anything_else_is_believed() {
     for (count, guess) in [(1, PeerKey::default()), (2, PeerKey::new(almost))] {
         let mut stranger = Raw::peer((address, guess));
         stranger.send(&peer_page(client, page(1), fetch.number));
-        let text = "expected a neighbour with the key that my redirector gives, got another".into();
+        let text = "expected a peer with the key that my redirector gives, got another".into();
         assert_eq!(stranger.goodbye(), ("stranger", text));
         assert_eq!(requester.host.tally().refusals["stranger"], count);
     }
@@ -204,7 +204,7 @@ fn a_stranger_is_refused_before_anything_else_is_believed() {
 
 /// Each member has a key of its own.
 #[test]
-fn a_neighbour_of_one_is_a_stranger_to_another() {
+fn a_peer_of_one_is_a_stranger_to_another() {
     let group = Group::start();
     let (one, other) = (group.join(), group.join());
     let ((_, key), (address, _)) = (group.door_of(&one), group.door_of(&other));
@@ -212,18 +212,18 @@ fn a_neighbour_of_one_is_a_stranger_to_another() {
 }
 
 #[test]
-fn a_neighbour_that_says_nothing_is_dropped() {
+fn a_peer_that_says_nothing_is_dropped() {
     withstands("silent", |(address, _)| {
         assert_eq!(say(address, b"Th"), ("silent", "nothing was said within 2000 ms".into()));
     });
 }
 
 #[test]
-fn a_neighbour_sends_nothing_but_pages() {
+fn a_peer_sends_nothing_but_pages() {
     withstands("direction", |door| {
         let mut raw = Raw::peer(door);
         raw.send(&ToServer::Ping(Ping { nonce: 1 }));
-        assert_eq!(raw.goodbye(), ("malformed", "expected a message for a neighbour, got Ping".into()));
+        assert_eq!(raw.goodbye(), ("malformed", "expected a message for a peer, got Ping".into()));
     });
 }
 
@@ -265,13 +265,13 @@ fn a_receiver_of_pages_has_nothing_to_say() {
 }
 
 #[test]
-fn there_is_room_for_so_many_neighbours_and_no_more() {
+fn there_is_room_for_so_many_peers_and_no_more() {
     let group = Group::start();
     let requester = group.take(Member::reading_ahead(&runtime(), 32));
     let door = group.door_of(&requester);
-    let mut neighbours: Vec<_> = (0..PEERS_MAX).map(|_| Raw::peer(door)).collect();
+    let mut peers: Vec<_> = (0..PEERS_MAX).map(|_| Raw::peer(door)).collect();
     let mut one_more = Raw::peer(door);
-    assert_eq!(one_more.goodbye(), ("full", "no more neighbours are taken here".into()));
+    assert_eq!(one_more.goodbye(), ("full", "no more peers are taken here".into()));
     // All of them are served at once.
     group.state().way = Way::Held;
     let all: Vec<PageId> = (0..PEERS_MAX as u32).map(page).collect();
@@ -280,7 +280,7 @@ fn there_is_room_for_so_many_neighbours_and_no_more() {
         assert!(host.lock().machine().fetch_ahead(host.now(), chunk));
         host.settle();
         let (client, fetch) = held(&group);
-        for (&page, raw) in chunk.iter().zip(neighbours.drain(..32).collect::<Vec<_>>().iter_mut()) {
+        for (&page, raw) in chunk.iter().zip(peers.drain(..32).collect::<Vec<_>>().iter_mut()) {
             raw.send(&peer_page(client, page, fetch.number));
         }
         eventually("all pages", || requester.pages().1 == u64::from(chunk.last().unwrap().number) + 1);
@@ -342,7 +342,7 @@ fn help_does_not_wait_for_the_application() {
 }
 
 #[test]
-fn the_connections_of_neighbours_end_with_their_host() {
+fn the_connections_of_peers_end_with_their_host() {
     let group = Group::start();
     let (helper, requester) = (group.join(), group.join());
     introduce(&group, &helper, &requester);

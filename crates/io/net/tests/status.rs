@@ -33,7 +33,7 @@ fn a_store_says_how_it_stands_and_nothing_changes() {
         ask();
     }
     // No session was opened, and none is left.
-    eventually("told anew", || fact(&ask(), "links", "bytes_in") != fact(&first, "links", "bytes_in"));
+    eventually("told again", || fact(&ask(), "links", "bytes_in") != fact(&first, "links", "bytes_in"));
     assert_eq!(server.host.tally().sessions, 1);
     assert_eq!(server.host.tally().refusals, std::collections::BTreeMap::new());
     assert_eq!(fact(&ask(), "store", "sessions"), Cell::Count(1));

@@ -44,7 +44,7 @@ fn a_group_shares_what_one_of_it_has() {
     redirector.connect(UplinkConfig::new(server.address.to_string()));
     redirector.wait_connected(PATIENCE).unwrap();
     assert_eq!(redirector.state(), UplinkState::Up(server.address.to_string()));
-    assert!(!redirector.is_member(), "it opens no door for neighbours");
+    assert!(!redirector.is_member(), "it opens no door for peers");
     let members: Vec<_> = (0..4).map(|_| connect(address)).collect();
     put_surely(&members[0], 1, b"first");
     for member in &members {

@@ -23,7 +23,9 @@ fn another_protocol_is_told_at_once() {
     let address = listen(|mut raw| drop(raw.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
     let refused = dial(slice::from_ref(&address)).wait_connected(PATIENCE).unwrap_err();
     assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
-    assert!(refused.to_string().starts_with(&format!("what answers at {address} is no Thorp store or redirector: ")));
+    assert!(
+        refused.to_string().starts_with(&format!("what answers at {address} is not a Thorp store or redirector: "))
+    );
 }
 
 #[test]

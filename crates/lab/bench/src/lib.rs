@@ -184,7 +184,7 @@ pub fn measure(
         Case::LookUp => found(look_up::measure()?),
         Case::LookUpTcp => found(far_look_up::measure(place)?),
         Case::LookUpFabric => {
-            let provider = place.fabric.as_deref().ok_or("look-ups by libfabric want a provider")?;
+            let provider = place.fabric.as_deref().ok_or("lookups by libfabric want a provider")?;
             found(far_look_up::measure_one_sided(place, provider)?)
         }
         Case::Web { beside } => web::measure(place, beside, progress, found),

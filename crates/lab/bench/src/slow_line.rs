@@ -46,13 +46,13 @@ pub(crate) fn measure(place: &Place, large: Large, by_redirector: bool, progress
     let options = RedirectorOptions::new(&place.program, "site", line.address());
     let redirector = by_redirector.then(|| Redirector::start(&options)).transpose()?;
     let address = redirector.as_ref().map_or(line.address(), Redirector::address);
-    let (client, neighbour) = (connect(address)?, connect(address)?);
-    let (took, [own, others]) = beside(&client, &neighbour, &objects)?;
+    let (client, peer) = (connect(address)?, connect(address)?);
+    let (took, [own, others]) = beside(&client, &peer, &objects)?;
     let line_s = LARGE_BYTES as f64 / RATE as f64;
     let small_ms_max = ((2 * ONE_WAY * ROUND_TRIPS_MAX).as_secs_f64() + PIECE_BYTES_MAX as f64 / RATE as f64) * 1e3;
     let over_line = took.as_secs_f64() / line_s;
     let worst = own.millis(1.0).max(others.millis(1.0));
-    let sessions = client.stats().sessions + neighbour.stats().sessions;
+    let sessions = client.stats().sessions + peer.stats().sessions;
     let line = Line::new("slow-line")
         .word("large", is)
         .word("by", by)
@@ -62,8 +62,8 @@ pub(crate) fn measure(place: &Place, large: Large, by_redirector: bool, progress
         .count("small", (own.len() + others.len()) as u64)
         .figure("own_small_ms_p50", own.millis(0.5))
         .figure("own_small_ms_max", own.millis(1.0))
-        .figure("neighbour_small_ms_p50", others.millis(0.5))
-        .figure("neighbour_small_ms_max", others.millis(1.0))
+        .figure("peer_small_ms_p50", others.millis(0.5))
+        .figure("peer_small_ms_max", others.millis(1.0))
         .figure("bound_ms", small_ms_max)
         .count("sessions", sessions)
         .flag("met", over_line <= OVER_LINE_MAX && worst <= small_ms_max && sessions == 2);
@@ -100,11 +100,11 @@ impl Objects {
 
 /// Commits or reads much with one client; gives how long that took, and how long small transactions of it and of
 /// another took in the meantime.
-fn beside(client: &Db, neighbour: &Db, objects: &Objects) -> Result<(Duration, [Sample; 2])> {
+fn beside(client: &Db, peer: &Db, objects: &Objects) -> Result<(Duration, [Sample; 2])> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let (own, others) = objects.small.split_at(objects.small.len() / 2);
-        let small = [(client, own), (neighbour, others)].map(|(db, read)| scope.spawn(|| small(db, read, &stop)));
+        let small = [(client, own), (peer, others)].map(|(db, read)| scope.spawn(|| small(db, read, &stop)));
         let begun = Instant::now();
         let done = match objects.large {
             None => client.transact(|tx| tx.create_bytes(Anywhere, &vec![7; LARGE_BYTES])).map(|_| LARGE_BYTES),

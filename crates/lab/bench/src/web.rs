@@ -95,7 +95,7 @@ pub(crate) fn measure(
                 let asked_before = origin.asked();
                 turns[index].push(client.turn(servers[index].address(), &paths, TURN)?);
                 if origin.asked() != asked_before {
-                    return Err(format!("{} has asked the origin: these are no hits", servers[index].name()).into());
+                    return Err(format!("{} has asked the origin: these are not hits", servers[index].name()).into());
                 }
             }
         }

@@ -179,7 +179,7 @@ impl World {
     /// A client wants a connection to a peer.
     pub(crate) fn dial_peer(&mut self, number: usize, peer: ClientId, address: &str) -> Check {
         let Some(listener) = process_at(address).filter(|&listener| listener < self.processes.len()) else {
-            return ensure(false, "sessions", || format!("process {number} dials a neighbour at {address:?}"));
+            return ensure(false, "sessions", || format!("process {number} dials a peer at {address:?}"));
         };
         let (session, arrival) = self.network.open(self.now, Purpose::Peer(peer), number, listener, &mut self.rng);
         self.processes[number].peers.insert(peer, session);

@@ -423,7 +423,7 @@ impl fmt::Display for Scenario {
             let r = &self.redirector;
             writeln!(
                 f,
-                "groups {:?} ({:?} with a redirector of their own that is there to {:?}, eligible {:?}){}, strays {} in 1000; help within {:?}, {} bytes kept, stand-by cache {} bytes",
+                "groups {:?} ({:?} with a redirector of their own that is there to {:?}, eligible {:?}){}, strays {} in 1000; help within {:?}, {} bytes kept, standby cache {} bytes",
                 self.groups,
                 self.dedicated,
                 r.duty,

@@ -34,7 +34,7 @@ fn the_checkers_notice() {
 /// Seeds that once found something, with the rule that was missing and what that had let happen. Such a seed still
 /// notices when its rule is taken out: if it does not, scenarios are drawn in another way, and another seed is due.
 const KEPT: [(u64, Rule, &str); 1] =
-    [(220, Rule::HelpInSequence, "a neighbour's page had slots ahead of its version, which was not told")];
+    [(220, Rule::HelpInSequence, "a peer's page had slots ahead of its version, which was not told")];
 
 #[test]
 fn faults_that_were_found_once_stay_mended() {

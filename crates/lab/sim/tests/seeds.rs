@@ -62,7 +62,7 @@ fn notices(kind: Kind, seed: u64, without: Rule) -> bool {
 const HARMLESS: [(Kind, u64, &str); 13] = [
     (Kind::Nodes, 1_001_151, "timers that others had taken the place of set new ones, and there were more and more"),
     (Kind::Steered(Race::Recycle), 81, "a redirector passed on what was new before what it had missed"),
-    (Kind::Nodes, 6_008_659, "a place that was kept anew for other slots was taken for the one before"),
+    (Kind::Nodes, 6_008_659, "a place that was kept again for other slots was taken for the one before"),
     (Kind::Nodes, 1_011_452, "a thread's patience ended before an answer could be there, every time"),
     (Kind::Nodes, 20_040_531, "what was refused on one branch was looked for on another"),
     (Kind::Nodes, 20_088_310, "a line was so long that a client was forgotten while it came back"),
@@ -75,8 +75,8 @@ const HARMLESS: [(Kind, u64, &str); 13] = [
         "a group was to drop more granted pages than a restored store lists of those it does not know",
     ),
     (Kind::Nodes, 60_078_839, "such a group had released some of them"),
-    (Kind::Nodes, 90_011_775, "the store was started so often that a client took it for a copy, and began anew"),
-    (Kind::Nodes, 70_015_587, "a place was given up and kept anew within one batch, and was taken for the one before"),
+    (Kind::Nodes, 90_011_775, "the store was started so often that a client took it for a copy, and began again"),
+    (Kind::Nodes, 70_015_587, "a place was given up and kept again within one batch, and was taken for the one before"),
 ];
 
 #[test]

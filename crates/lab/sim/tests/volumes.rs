@@ -66,7 +66,7 @@ fn each_rule_is_noticed_when_it_is_gone() {
 const MENDED: [(u64, &str); 11] = [
     (5151, "a holder that was to be forgotten, and was not, never counted again"),
     (13_690, "so did another one"),
-    (29_316, "a host heard of an owner's sign of life by an answer that came late, and had waited from before that"),
+    (29_316, "a host heard of an owner's heartbeat by an answer that came late, and had waited from before that"),
     (47_802, "a holder that was replaced while it was down kept its copies for good"),
     (20_082, "home went back to before an epoch, and what that had begun without came home from a holder"),
     (71_983, "a registry that had gone back gave the revisions that were lost again, and home no longer noticed"),

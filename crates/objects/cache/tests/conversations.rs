@@ -7,7 +7,7 @@
 //! > told P 7->8 x=elm, Q 9->10 y           the stream tells of changes, with the new value or without it
 //! > keeps P 7->8 x=elm                     the same while the page is under way
 //! > proof P x r                            what a commit request says of these slots, the horizon being zero
-//! > help P                                 a neighbour asks for the page
+//! > help P                                 a peer asks for the page
 //! ```
 //! A page is a letter, and so is a slot.
 

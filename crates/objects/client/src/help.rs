@@ -32,18 +32,18 @@ enum Peer {
 
 /// The client's knowledge of its peers.
 #[derive(Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct Peers {
     /// Where they reach us.
     reachable: Option<Reachable>,
-    peers: Map<ClientId, Peer>,
-    peers_max: usize,
+    known: Map<ClientId, Peer>,
+    known_max: usize,
     /// Pages that came from them, and that the redirector has not been notified of.
     arrived: Vec<(PageId, u64)>,
 }
 
-impl Neighbours {
+impl Peers {
     pub(crate) fn new(peers_max: usize) -> Self {
-        Self { reachable: None, peers: Map::default(), peers_max, arrived: Vec::new() }
+        Self { reachable: None, known: Map::default(), known_max: peers_max, arrived: Vec::new() }
     }
 
     /// Where members would reach us as their redirector, if we are eligible.
@@ -74,17 +74,17 @@ impl Neighbours {
         if help.address.is_empty() {
             return false;
         }
-        let (peer, peers) = (help.requester, &mut self.peers);
+        let (peer, peers) = (help.requester, &mut self.known);
         match peers.get(&peer) {
             Some(Peer::Up) => return true,
             Some(Peer::Dialing { .. }) => return false,
             Some(Peer::Unreachable { until }) if now < *until => return false,
             Some(Peer::Unreachable { .. }) | None => {}
         }
-        if peers.len() >= self.peers_max {
+        if peers.len() >= self.known_max {
             peers.retain(|_, peer| !matches!(peer, Peer::Unreachable { until } if *until <= now));
         }
-        if peers.len() < self.peers_max {
+        if peers.len() < self.known_max {
             peers.insert(peer, Peer::Dialing { key: help.key });
             out.dial_peer(peer, help.address.clone());
         }
@@ -93,14 +93,14 @@ impl Neighbours {
 
     /// A connection to the peer is up; gives the key that lets us in, if the connection was asked for.
     fn connected(&mut self, peer: ClientId) -> Option<PeerKey> {
-        let &Peer::Dialing { key } = self.peers.get(&peer)? else { return None };
-        self.peers.insert(peer, Peer::Up);
+        let &Peer::Dialing { key } = self.known.get(&peer)? else { return None };
+        self.known.insert(peer, Peer::Up);
         Some(key)
     }
 
     /// A connection to the peer is gone, or could not be made.
     fn disconnected(&mut self, now: Time, peer: ClientId) {
-        self.peers.insert(peer, Peer::Unreachable { until: now + DETOUR });
+        self.known.insert(peer, Peer::Unreachable { until: now + DETOUR });
     }
 }
 
@@ -114,7 +114,7 @@ impl Client {
     /// The driver takes connections of peers, and where. Sessions that the redirector of a group opens from now on,
     /// and the one that is open, learn of it.
     pub fn reachable(&mut self, now: Time, reachable: Reachable) {
-        self.neighbours.reachable = Some(reachable);
+        self.peers.reachable = Some(reachable);
         if self.session.is_live() {
             self.say_reachable(now);
         }
@@ -127,21 +127,21 @@ impl Client {
 
     /// Tells the redirector, if there is one, where peers reach us.
     pub(crate) fn say_reachable(&mut self, now: Time) {
-        if let Some(reachable) = self.neighbours.reachable.clone().filter(|_| self.group.is_joined()) {
+        if let Some(reachable) = self.peers.reachable.clone().filter(|_| self.group.is_joined()) {
             self.send(now, reachable);
         }
     }
 
     /// A connection to a peer is up, which was asked for: says who will send pages on it.
     pub fn peer_connected(&mut self, peer: ClientId) {
-        if let Some(key) = self.neighbours.connected(peer) {
+        if let Some(key) = self.peers.connected(peer) {
             self.out.send_peer(peer, PeerHello { client: self.id, key });
         }
     }
 
     /// A connection to a peer is gone, or could not be made.
     pub fn peer_disconnected(&mut self, now: Time, peer: ClientId) {
-        self.neighbours.disconnected(now, peer);
+        self.peers.disconnected(now, peer);
     }
 
     /// The redirector asks for pages for a peer.
@@ -154,7 +154,7 @@ impl Client {
             };
             self.stats.pages_given += 1;
             let page = PeerPage { requester: help.requester, through: help.through, page };
-            if self.neighbours.is_up(now, help, &mut self.out) {
+            if self.peers.is_up(now, help, &mut self.out) {
                 self.out.send_peer(help.requester, page);
             } else {
                 self.send(now, page);
@@ -195,7 +195,7 @@ impl Client {
         // Of what the store has committed since the peer heard from it, the page says nothing.
         let page = Page { fresh: self.config.broken.is(Rule::FreshFromStore), ..page };
         self.stats.pages_from_peers += 1;
-        self.neighbours.has_sent(&page);
+        self.peers.has_sent(&page);
         self.session.up.piggyback_by(now);
         let before = self.stats.fetch_time;
         self.page(now, page)?;

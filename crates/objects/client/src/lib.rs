@@ -86,7 +86,7 @@ pub use config::Config;
 use create::Allocator;
 use fetch::Fetches;
 use group::Group;
-use help::Neighbours;
+use help::Peers;
 pub use outputs::Output;
 use outputs::Outputs;
 use protocol::{Goodbye, Pong, ToClient};
@@ -113,7 +113,7 @@ pub struct Client {
     txns: Txns,
     fetches: Fetches,
     claims: Claims,
-    neighbours: Neighbours,
+    peers: Peers,
     group: Group,
     commits: Commits,
     allocator: Allocator,
@@ -131,7 +131,7 @@ impl Client {
             txns: Txns::new(config.patience, config.broken),
             fetches: Fetches::new(&config),
             claims: Claims::default(),
-            neighbours: Neighbours::new(config.limits.peers),
+            peers: Peers::new(config.limits.peers),
             group: Group::new(config.group.clone()),
             commits: Commits::new(config.limits.outcomes_per_client),
             allocator: Allocator::new(config.grant_pages, config.limits.grant_pages),
@@ -185,9 +185,9 @@ impl Client {
             (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
             (Phase::Live, ToClient::Granted(granted)) => return self.granted(now, &granted),
             (Phase::Live, ToClient::Help(help)) => self.help(now, &help),
-            (Phase::Live, ToClient::Members(members)) => self.group.members(members, self.neighbours.eligible()),
+            (Phase::Live, ToClient::Members(members)) => self.group.members(members, self.peers.eligible()),
             (Phase::Greeting | Phase::Rejoining | Phase::Live, ToClient::Leader(leader)) => {
-                return self.group.leader(now, leader, self.session.is_live(), self.neighbours.eligible());
+                return self.group.leader(now, leader, self.session.is_live(), self.peers.eligible());
             }
             (Phase::Live, ToClient::PeerPage(page)) => return self.peer_page(now, page),
             (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => {

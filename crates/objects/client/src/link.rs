@@ -32,7 +32,7 @@ impl Client {
         for pages in self.take_released().chunks(pages_per_message) {
             self.out.send(Released { pages: pages.to_vec() });
         }
-        self.neighbours.say_arrived(pages_per_message, &mut self.out);
+        self.peers.say_arrived(pages_per_message, &mut self.out);
     }
 
     /// Asks for a heartbeat.
@@ -55,13 +55,13 @@ impl Client {
     /// The link is gone, and with it every answer that was on its way.
     pub(crate) fn session_is_down(&mut self) {
         if self.session.up.is_up() {
-            self.group.lose(self.id, self.neighbours.eligible());
+            self.group.lose(self.id, self.peers.eligible());
         }
         self.session.up.close();
         for page in self.fetches.link_is_gone() {
             self.cache.pin(page, self.is_pinned(page));
         }
-        self.neighbours.link_is_gone();
+        self.peers.link_is_gone();
         self.allocator.link_is_gone();
         self.commits.link_is_gone();
     }

@@ -49,7 +49,7 @@ fn a_process_that_was_stopped_for_long_goes_on() {
     let later = Time::ZERO + Duration::from_secs(60);
     node.tell(later, STORE, Event::Timeout);
     wanted(&mut node, later);
-    assert_eq!(sessions(&mut node), 2, "the session has begun anew");
+    assert_eq!(sessions(&mut node), 2, "the session has begun again");
 }
 
 /// A life that is told, and then lost in a crash, is one that the store never learned of itself.

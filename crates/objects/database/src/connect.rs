@@ -82,7 +82,7 @@ impl Config {
         let group = self.client.group.as_deref();
         if let Some(name) = group.filter(|name| !(1..=GROUP_NAME_BYTES_MAX).contains(&name.len())) {
             return Err(Error::Open(format!(
-                "'{name}' is no name of a group: it has 1 to {GROUP_NAME_BYTES_MAX} bytes"
+                "'{name}' is not a name of a group: it has 1 to {GROUP_NAME_BYTES_MAX} bytes"
             )));
         }
         let remote = match (&self.eligible, group) {
@@ -109,7 +109,7 @@ impl Config {
         let refused = |error: net::ListenError| Error::Open(error.to_string());
         if eligible.listen.ip().is_unspecified() {
             let text = format!(
-                "{} is no address that the group's members can reach: name one of this machine",
+                "{} is not an address that the group's members can reach: name one of this machine",
                 eligible.listen
             );
             return Err(Error::Open(text));

@@ -41,7 +41,7 @@ pub enum Error {
     Open(String),
     /// The store has no space of this name.
     NoSuchSpace(String),
-    /// This is no name of a space.
+    /// This is not a name of a space.
     SpaceName(String),
     /// The store has as many spaces as a store can have.
     TooManySpaces,
@@ -132,7 +132,7 @@ impl fmt::Display for Error {
             Self::NoSuchSpace(name) => write!(f, "the store has no space '{name}': check the name, or make it"),
             Self::SpaceName(name) => write!(
                 f,
-                "'{name}' is no name of a space: it begins with a letter of ASCII, and has at most {SPACE_NAME_BYTES_MAX} \
+                "'{name}' is not a name of a space: it begins with a letter of ASCII, and has at most {SPACE_NAME_BYTES_MAX} \
                  of these, digits, '-', '_' and '.'"
             ),
             Self::TooManySpaces => {

@@ -115,7 +115,7 @@ pub enum Error {
     Open(String),
     /// The store has no space of this name, and it was not to be made.
     NoSuchSpace(String),
-    /// This is no name of a space.
+    /// This is not a name of a space.
     SpaceName(String),
     /// The store has as many spaces as a store can have.
     TooManySpaces,

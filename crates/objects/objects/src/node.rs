@@ -68,7 +68,7 @@ pub(crate) async fn look<M: Mode, R>(
     });
     match seen.await?.transpose()? {
         Some(Some(seen)) => Ok(Some(seen)),
-        Some(None) => Err(Error::damaged(node, "it is no node of a map")),
+        Some(None) => Err(Error::damaged(node, "it is not a node of a map")),
         None if node == root.id() && is_directory(node) => Ok(None),
         None => Err(Error::NoSuchObject(node)),
     }
@@ -81,7 +81,7 @@ pub(crate) async fn load_node<M: Mode>(tx: &mut Tx<M>, root: Root, node: ObjectI
         .transpose()?
     {
         Some(Some(node)) => Ok(node),
-        Some(None) => Err(Error::damaged(node, "it is no node of a map")),
+        Some(None) => Err(Error::damaged(node, "it is not a node of a map")),
         None if is_directory(node) => Ok(TreeNode::EMPTY),
         None => Err(Error::NoSuchObject(node)),
     }

@@ -1,7 +1,7 @@
 //! Where a page should come from (BuddyCache paper, section 4.3).
 //!
 //! ```text
-//!   wanted --the stand-by cache has it--------------------------------> answered
+//!   wanted --the standby cache has it--------------------------------> answered
 //!      |-----a member has it whole--> helped (`help`) --it comes------> answered
 //!      |                                 \--nobody left to ask-+
 //!      |-----a fetch of it is under way--> wait with it        |

@@ -469,7 +469,7 @@ impl Redirector {
     pub(crate) fn end_silent(&mut self, now: Time) {
         let silence = self.config.silence;
         for session in self.members.silent_for(now, silence) {
-            let text = format!("expected a sign of life within {silence:?}");
+            let text = format!("expected a heartbeat within {silence:?}");
             self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
         }
     }

@@ -30,7 +30,7 @@ impl Store {
         }
         let silence = self.config.silence;
         for session in self.sessions.silent_for(now, silence) {
-            let text = format!("expected a sign of life within {silence:?}");
+            let text = format!("expected a heartbeat within {silence:?}");
             self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
         }
         self.sweep = (self.sessions.len() > 0).then_some(now + silence / 4);

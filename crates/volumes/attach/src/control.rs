@@ -69,7 +69,7 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(3);
 /// How long a status may take.
 const STATUS_WITHIN: Duration = Duration::from_secs(10);
 
-const NOT_ATTACHED: &str = "this is no volume that is attached";
+const NOT_ATTACHED: &str = "this is not a volume that is attached";
 
 /// Something that is asked how it stands, and told to do something.
 pub trait Controlled: Send + Sync {
@@ -167,7 +167,7 @@ impl Order {
         }
     }
 
-    /// The body of its request; `None` if a path in it is no text, as JSON takes text alone.
+    /// The body of its request; `None` if a path in it is not text, as JSON takes text alone.
     fn body(&self) -> Option<Value> {
         let volume = &self.volume;
         Some(match &self.action {

@@ -243,7 +243,7 @@ impl FarHome {
     /// Has home keep the registry's entry of the volume: if that is lost, it is made again of this.
     ///
     /// # Errors
-    /// A newer epoch has begun, or home is away or cannot write it.
+    /// A newer epoch has begun, or home is unreachable or cannot write it.
     pub fn keep(&self, entry: &Volume) -> Result<(), FarError> {
         let _one = self.command();
         let (View { revision, entry: Registered { epoch, .. } }, text) = (&entry.view, entry.to_kept());
@@ -254,7 +254,7 @@ impl FarHome {
     /// The registry's entry of the volume, as home has kept it, if it has.
     ///
     /// # Errors
-    /// Home is away.
+    /// Home is unreachable.
     pub fn kept(&self) -> Result<Option<Volume>, FarError> {
         let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Entry));
         match self.wait_answer(id, self.line.given_up())? {
@@ -380,7 +380,7 @@ impl FarHome {
     /// Reads whole blocks.
     ///
     /// # Errors
-    /// Home is away, or cannot read them.
+    /// Home is unreachable, or cannot read them.
     pub fn read(&self, first: u32, into: &mut [u8]) -> Result<(), FarError> {
         self.read_unless(first, into, &|| false)
     }
@@ -404,7 +404,7 @@ impl FarHome {
     /// [`VOLUME_SUMS_PER_ANSWER_MAX`](types::limits::VOLUME_SUMS_PER_ANSWER_MAX) blocks.
     ///
     /// # Errors
-    /// Home is away, or cannot read them.
+    /// Home is unreachable, or cannot read them.
     pub fn scrub(&self, extent: Extent) -> Result<Vec<BlockSums>, FarError> {
         let id = self.line.call(|machine| machine.ask(self.line.now(), Question::Sums(extent)));
         match self.wait_answer(id, self.line.given_up())? {
@@ -417,7 +417,7 @@ impl FarHome {
     /// The runs of data and holes from a byte on, as many as home tells at a time.
     ///
     /// # Errors
-    /// Home is away, or cannot tell.
+    /// Home is unreachable, or cannot tell.
     pub fn runs(&self, extent: Extent) -> Result<Vec<Run>, FarError> {
         self.runs_unless(extent, &|| false)
     }

@@ -187,7 +187,7 @@ impl Filling {
     /// returns.
     ///
     /// # Errors
-    /// Home is away, or full, or cannot write.
+    /// Home is unreachable, or full, or cannot write.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), FarError> {
         self.batches += 1;
         let through = Stamp { epoch: FILLED_UNDER, sequence: Sequence(self.batches), flush: FlushEpoch(self.batches) };

@@ -89,7 +89,7 @@ impl fmt::Display for FindError {
             Self::Registry(error) => error.fmt(f),
             Self::Home(error) => error.fmt(f),
             Self::Cache(error) => error.fmt(f),
-            Self::NoCache(dir) => write!(f, "{} is no cache of a volume: give the directory of one", dir.display()),
+            Self::NoCache(dir) => write!(f, "{} is not a cache of a volume: give the directory of one", dir.display()),
         }
     }
 }

@@ -49,7 +49,7 @@ impl fmt::Display for ScrubError {
             Self::Home(error) => error.fmt(f),
             Self::File(error) => error.fmt(f),
             Self::Control(error) => error.fmt(f),
-            Self::NoCache(dir) => write!(f, "{} is no cache of a volume: give the directory of one", dir.display()),
+            Self::NoCache(dir) => write!(f, "{} is not a cache of a volume: give the directory of one", dir.display()),
             Self::OtherCache(dir) => write!(f, "{} is the cache of another volume: give one of this", dir.display()),
         }
     }
@@ -108,7 +108,7 @@ impl Meaning {
     pub const fn text(self) -> &'static str {
         match self {
             Self::HomeDamaged => {
-                "home's is not what was written: restore it from a backup, or write it anew through the volume"
+                "home's is not what was written: restore it from a backup, or write it again through the volume"
             }
             Self::CacheHasIt => {
                 "home's is not what was written, and the cache has that: `thorp volume scrub --repair` restores it"

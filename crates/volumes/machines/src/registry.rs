@@ -4,7 +4,7 @@
 //! Each change of an owner has a new *pulse*, and is a sign that it lives. The owner answers reads for the length of
 //! its lease from when it has asked for the change that was made last (**LeaseFromAsking**). Another host takes over
 //! when it has seen the same pulse for longer than that (**WaitOwnerLease**, **AllowDrift**): its own change expects
-//! that pulse, so a sign of life that comes in between refuses it. No two clocks are compared.
+//! that pulse, so a heartbeat that comes in between refuses it. No two clocks are compared.
 //!
 //! A registry may go *back*: its store was put back from an older copy. An owner finds out by the answer to a change,
 //! and has its entry put there again when home has said that nobody else has had the volume since (**HomeConfirms**),

@@ -28,13 +28,13 @@ pub enum Address {
     Tcp(SocketAddr),
 }
 
-/// A text that is no address.
+/// A text that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressError(String);
 
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no address to serve at: say unix:PATH, or nbd://HOST or nbd://HOST:PORT", self.0)
+        write!(f, "`{}` is not an address to serve at: say unix:PATH, or nbd://HOST or nbd://HOST:PORT", self.0)
     }
 }
 

@@ -401,7 +401,7 @@ mod tests {
             assert_eq!(released.0.load(SeqCst), 0, "all of it is behind the large reply");
             drop(client);
         });
-        assert_eq!(released.0.load(SeqCst), 4, "nobody else will release the replies that were added meanwhile");
+        assert_eq!(released.0.load(SeqCst), 4, "nobody else will release the replies that were added in the meantime");
         outbox.add(0, |to| to.head(b"late"));
         assert_eq!(outbox.send(server.as_fd(), Full::Leave, |load| released.add(load)), Sent::Broken);
         assert_eq!(released.0.load(SeqCst), 5);

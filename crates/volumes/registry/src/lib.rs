@@ -291,7 +291,7 @@ pub enum RegistryError {
     Replaced(PartitionId),
     /// It has no volume of this name.
     NoSuchName(String),
-    /// This is no name of a volume.
+    /// This is not a name of a volume.
     Name(String),
     /// It has a volume of this name.
     NameTaken(String),
@@ -340,7 +340,7 @@ impl fmt::Display for RegistryError {
             }
             Self::Name(name) => write!(
                 f,
-                "'{name}' is no name of a volume: it begins with a letter of ASCII, and has at most {NAME_BYTES_MAX} of \
+                "'{name}' is not a name of a volume: it begins with a letter of ASCII, and has at most {NAME_BYTES_MAX} of \
                  these, digits, '-', '_' and '.'"
             ),
             Self::NameTaken(name) => write!(f, "there is a volume '{name}' already: choose another name"),
@@ -355,7 +355,10 @@ impl fmt::Display for RegistryError {
             }
             Self::Attached(name, place) => write!(f, "'{name}' is attached at {place}: detach it there first"),
             Self::Changed(name) => {
-                write!(f, "the entry of '{name}' has changed meanwhile: look again what there is, and decide anew")
+                write!(
+                    f,
+                    "the entry of '{name}' has changed in the meantime: look again what there is, and decide again"
+                )
             }
             Self::Damaged(what) => {
                 write!(

@@ -4,10 +4,10 @@
 //!   +--- HomeServer ---+                       +-- AttachedHome, of this machine --+
 //!   |  Hub (or the way |  <-- a Unix socket -- | Attached                          |  tickets' stores, slots, changes
 //!   |  |     to it)    |                       |                                   |
-//!   |  Home -- Table ==|== a mapped file ======| Table                             |  look-ups and tickets, read in place
+//!   |  Home -- Table ==|== a mapped file ======| Table                             |  lookups and tickets, read in place
 //!   |   ^        |     |                       +-----------------------------------+
 //!   |   |   Responder  |                       +-- AttachedHome, of another one ---+
-//!   |   |        ^     |  <-- TCP, next port - | LookUps                           |  look-ups and tickets, in batches
+//!   |   |        ^     |  <-- TCP, next port - | LookUps                           |  lookups and tickets, in batches
 //!   |   +--------|-----|  <-- TCP ------------ | Attached                          |  tickets' stores, slots, changes
 //!   +------------------+                       +-----------------------------------+
 //! ```
@@ -229,7 +229,7 @@ fn listeners(address: SocketAddr, insecure: bool) -> Result<(Listener, Listener)
     loop {
         let sessions = listen(address, wire::caches::HOME, CACHES_MAX)?;
         let taken = sessions.address();
-        let none = || io::Error::new(io::ErrorKind::InvalidInput, "look-ups have the next port, and there is none");
+        let none = || io::Error::new(io::ErrorKind::InvalidInput, "lookups have the next port, and there is none");
         let next = taken.port().checked_add(1).ok_or_else(|| ListenError::Bind(taken, none()));
         let listen_next = |port| listen(SocketAddr::new(taken.ip(), port), wire::look_ups::TABLE, LOOK_UP_SESSIONS_MAX);
         match next.and_then(listen_next) {

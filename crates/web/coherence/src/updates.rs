@@ -35,7 +35,7 @@ pub struct Ended;
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the hub of this process has ended, or that elsewhere goes on without it: the update was not released",
+            "the hub of this process has ended, or that elsewhere continues without it: the update was not released",
         )
     }
 }

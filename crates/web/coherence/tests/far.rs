@@ -205,7 +205,7 @@ fn a_home_has_two_ports_one_behind_the_other() {
     let taken = home.address().unwrap();
     assert!(start(taken).unwrap_err().to_string().contains("cannot listen"));
     let before = SocketAddr::new(taken.ip(), taken.port() - 1);
-    assert!(start(before).unwrap_err().to_string().contains("cannot listen"), "its look-ups have no port");
+    assert!(start(before).unwrap_err().to_string().contains("cannot listen"), "its lookups have no port");
     let last = start(SocketAddr::new(taken.ip(), u16::MAX)).unwrap_err();
     assert!(last.to_string().contains("the next port"), "{last}");
     let open = start(SocketAddr::from(([0, 0, 0, 0], 0))).unwrap_err();

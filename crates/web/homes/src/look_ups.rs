@@ -1,7 +1,7 @@
 //! Lookups in the table of a home on another machine: many in a message, and several messages under way.
 //!
 //! ```text
-//!   look-ups --> waiting --Read, while fewer than READS_MAX are under way--> under way --Words--> answered
+//!   lookups --> waiting --Read, while fewer than READS_MAX are under way--> under way --Words--> answered
 //! ```
 //! 1. A lookup is answered by a message that leaves after it was asked for (**ReadAfterAsking**): so the word is read
 //!    after the request came.

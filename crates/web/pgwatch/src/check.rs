@@ -203,7 +203,7 @@ impl Findings<'_> {
         for row in self.client.query(query, &[&GUARD]).await? {
             let (role, count): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
             let text = format!("{count} sessions of the role {role} are older than its guard, and have other settings");
-            self.find(Severity::Hole, text, "have them connect anew");
+            self.find(Severity::Hole, text, "have them connect again");
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub struct Database {
 /// Why a text is no database.
 #[derive(Debug)]
 pub enum NotADatabase {
-    /// It is no address of one.
+    /// It is not an address of one.
     Address(tokio_postgres::Error),
     /// A word of it has no name or no value.
     Words,

@@ -59,7 +59,7 @@ pub async fn guard(config: &WatchConfig, roles: &[String]) -> Result<Vec<String>
         }
         set(GUARD, &now);
         said.push(format!(
-            "the role {role} waits with its commits, and has no time limits: its sessions are to connect anew"
+            "the role {role} waits with its commits, and has no time limits: its sessions are to connect again"
         ));
     }
     // One transaction, by the rules of a text with several statements.

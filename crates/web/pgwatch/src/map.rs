@@ -67,7 +67,7 @@ pub enum MapError {
     Name(String),
     /// A list has too many templates.
     Many(String),
-    /// A template has a brace that is not one of `{column}`, or is no name of a dependency.
+    /// A template has a brace that is not one of `{column}`, or is not a name of a dependency.
     Template(String),
 }
 

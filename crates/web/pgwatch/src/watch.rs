@@ -68,7 +68,7 @@ pub struct WatchStatus {
     pub last_error: Option<String>,
 }
 
-/// A watcher at work. When it is dropped, nobody watches any more, and everything stays marked for as long as the hub
+/// A watcher at work. When it is dropped, there is no watcher any more, and everything stays marked for as long as the hub
 /// knows of it.
 pub struct Watch {
     status: Arc<Shown>,

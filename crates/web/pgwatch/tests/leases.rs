@@ -168,7 +168,7 @@ impl Day {
     }
 
     fn hub<R>(&mut self, at: usize, call: impl FnOnce(&mut Hub, Time) -> R) -> R {
-        self.world.call(HUBS[at], call).expect("a hub that ends begins anew")
+        self.world.call(HUBS[at], call).expect("a hub that ends begins again")
     }
 
     /// The question whether a watcher has the slot gets a step further.

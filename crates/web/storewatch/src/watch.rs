@@ -58,7 +58,7 @@ pub enum StartError {
     System(io::Error),
 }
 
-/// A watcher at work. When it is dropped, nobody watches any more, and everything stays marked for as long as the hub
+/// A watcher at work. When it is dropped, there is no watcher any more, and everything stays marked for as long as the hub
 /// is there.
 pub struct Watch {
     watcher: Called,

@@ -207,7 +207,7 @@ impl Service {
     }
 }
 
-/// Whether a web page may have made the request: a browser says `Origin`, or names a host that is no address.
+/// Whether a web page may have made the request: a browser says `Origin`, or names a host that is not an address.
 fn is_page(fields: &HeaderMap) -> bool {
     let host = fields.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);

@@ -76,7 +76,7 @@ impl Account {
         }
         let Faults { beside_stopped, failover, restart, restart_records } = &self.faults;
         rows.extend([
-            ("pages_from_neighbours", json!(self.buddy.counts.pages_from_peers)),
+            ("pages_from_peers", json!(self.buddy.counts.pages_from_peers)),
             ("pages_in_all", json!(self.buddy.counts.pages_fetched)),
             ("cached_reads", json!(self.buddy.counts.cached_reads)),
             ("aborts", json!(self.buddy.counts.aborts)),

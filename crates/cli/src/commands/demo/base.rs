@@ -24,10 +24,10 @@ pub(super) fn play(stage: &mut Stage, output: &mut Output) -> Result<Base> {
     )?;
     stage.crew.work(*writer, &stage.work(None, WRITERS_WRITES, 99))?;
     stage.measure("getting warm", &[readers], 11)?;
-    let hot = stage.measure("readers beside a writer", &[readers], 21)?[0];
+    let hot = stage.measure("readers with a writer", &[readers], 21)?[0];
     stage.crew.rest(&[*writer], PATIENCE)?;
     let millis = hot.as_secs_f64() * 1e3;
-    tell(output, format_args!("  The same with hot caches, beside a writer: {millis:.1} ms."))?;
+    tell(output, format_args!("  The same with hot caches, with a writer: {millis:.1} ms."))?;
     members.into_iter().try_for_each(|member| stage.crew.kill(member))?;
     Ok(Base { cold, hot })
 }

@@ -50,7 +50,7 @@ impl Groups {
         let (writer, readers) = (site[0], &site[1..]);
         stage.crew.work(writer, &stage.work(None, WRITERS_WRITES, 99))?;
         stage.measure("getting warm", &[readers, &elsewhere], 11)?;
-        let hot = stage.measure("readers in groups beside a writer", &[readers, &elsewhere], 21)?;
+        let hot = stage.measure("readers in groups with a writer", &[readers, &elsewhere], 21)?;
         stage.crew.rest(&[writer], PATIENCE)?;
         let (beside, apart) = (millis(hot[0]), millis(hot[1]));
         tell(output, format_args!("  The same with hot caches, in the writer's group: {beside:.1} ms."))?;

@@ -93,7 +93,7 @@ fn unknown(cli: &mut clap::Command, name: &str) -> String {
         Some(meant) => format!("is '{meant}' meant?"),
         None => "`thorp proxy --help` has them, without the dashes in front".to_owned(),
     };
-    format!("'{name}' is no option of a proxy: {hint}")
+    format!("'{name}' is not an option of a proxy: {hint}")
 }
 
 /// A value as the words of a command line.

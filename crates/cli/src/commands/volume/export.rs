@@ -60,7 +60,8 @@ fn export_stored(args: &VolumeExportArgs, store: &Store, sink: &mut Sink<'_>) ->
     if (now.epoch, now.owner) == (before.epoch, before.owner) {
         return Ok(());
     }
-    Err(format!("'{name}' was attached meanwhile, and what was read is of no single moment: export it again").into())
+    Err(format!("'{name}' was attached in the meantime, and what was read is of no single moment: export it again")
+        .into())
 }
 
 /// Of a volume that is in use, a snapshot is of one moment.

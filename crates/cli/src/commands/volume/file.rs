@@ -24,7 +24,7 @@ impl Unfinished {
         let shown = name.display();
         match fs::metadata(name) {
             Ok(there) if !there.is_file() => {
-                return Err(format!("{shown} is no file: give another name, or `-` and a pipe to what it is").into());
+                return Err(format!("{shown} is not a file: give another name, or `-` and a pipe to what it is").into());
             }
             Ok(_) if !replaces => return Err(exists(name).into()),
             _ => {}

@@ -65,9 +65,11 @@ fn of_store(members: &[Enlisted], silent: &BTreeMap<u64, Duration>, volumes: &[V
 fn in_folder(dir: &Path, volumes: &[Volume], output: &mut Output) -> Result {
     let mut status = control::ask(dir)?;
     if status["kind"] != "holder" {
-        return Err(
-            format!("{} is no folder of a holder: `thorp volume status --cache` asks a volume", dir.display()).into()
-        );
+        return Err(format!(
+            "{} is not a folder of a holder: `thorp volume status --cache` asks a volume",
+            dir.display()
+        )
+        .into());
     }
     for copy in status["copies"].as_array_mut().into_iter().flatten() {
         let known = volumes.iter().find(|volume| copy["volume"] == number(volume.id.0).as_str());

@@ -54,7 +54,7 @@ impl Attachment {
         let Some(place) = dirty_at else { return Ok(None) };
         let path = home.canonicalize().map_err(|error| format!("cannot open {}: {error}", home.display()))?;
         let identity = path.into_os_string().into_string();
-        let identity = identity.map_err(|path| format!("{} is no UTF-8: choose another name", path.display()))?;
+        let identity = identity.map_err(|path| format!("{} is not UTF-8: choose another name", path.display()))?;
         let attachment = Self { identity, at: At::find(named, place) };
         let At::Here(cache) = &attachment.at else { return Ok(Some(attachment)) };
         let is_ended = match control::ask(cache) {
@@ -165,7 +165,7 @@ pub(super) fn ask(cache: &Path) -> Result<Value> {
     let status = control::ask(cache)?;
     if status["kind"] != "volume" {
         let text = format!(
-            "{} is no cache of a volume: `thorp volume holders --dir` asks a holder",
+            "{} is not a cache of a volume: `thorp volume holders --dir` asks a holder",
             visible(&cache.display().to_string())
         );
         return Err(text.into());

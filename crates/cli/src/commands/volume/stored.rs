@@ -254,7 +254,7 @@ pub(super) fn detach(args: &VolumeDetachArgs, output: &mut Output) -> Result {
         });
         brought.map_err(|error| refused(store.registry(), name, error))?;
     }
-    output.line(&json!({"detached": name}), format_args!("detached: everything of {name} is home"))
+    output.line(&json!({"detached": name}), format_args!("detached: all data of {name} was written back"))
 }
 
 /// Why a volume is not this host's, with the place of the host that has it.
@@ -275,7 +275,7 @@ fn say(volume: &Volume, word: &TakeOverWord, here: &str) -> String {
         TakeOverWord::Watches { lease, is_own, is_used } => {
             let (at, lease) = (visible(place), lease.as_secs_f64());
             let why = if *is_own {
-                ", with this cache: since then it was copied or moved, or its machine was started anew"
+                ", with this cache: since then it was copied or moved, or its machine was started again"
             } else if *is_used && place == here {
                 "; this cache was copied or restored: another attachment of it has been made since"
             } else {

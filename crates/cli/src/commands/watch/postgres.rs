@@ -85,7 +85,7 @@ fn prepare(task: WatchTask, config: &WatchConfig, guards: &[String], output: &mu
         WatchTask::Remove => tasks.block_on(remove(config, silence()))?,
         WatchTask::RenewSlot => {
             tasks.block_on(renew_slot(config, silence(), &mut patience))?;
-            vec![format!("waited until no cache answers, and made the slot {} anew", config.slot)]
+            vec![format!("waited until no cache answers, and made the slot {} again", config.slot)]
         }
     };
     done.iter().try_for_each(|line| output.line(&json!({"done": line}), line))

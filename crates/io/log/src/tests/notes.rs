@@ -188,7 +188,7 @@ fn durable_records_are_read_back_until_they_are_not_needed() {
             first = freed;
         }
         assert_eq!(read_back(&log, last + 1, 0, 1), None);
-        assert_eq!(read_back(&log, 1, 0, 1), None, "its segment was begun anew");
+        assert_eq!(read_back(&log, 1, 0, 1), None, "its segment was begun again");
     }
 }
 

@@ -20,7 +20,7 @@ impl fmt::Display for AddressError {
         match self {
             Self::NoAddress(text) => write!(
                 f,
-                "'{text}' is no address: write HOST:PORT, such as 127.0.0.1:7411, or several with commas between them"
+                "'{text}' is not an address: write HOST:PORT, such as 127.0.0.1:7411, or several with commas between them"
             ),
             Self::TooMany(count) => write!(f, "{count} addresses are too many: write at most {STORE_ADDRESSES_MAX}"),
         }

@@ -164,7 +164,7 @@ impl Host {
         let is_member = welcome.features & GROUP != 0;
         let role = link.id().role;
         self.sessions(role).is_member.store(is_member, Relaxed);
-        if is_member { self.take_neighbours(role, link.connection()) } else { None }
+        if is_member { self.take_peers(role, link.connection()) } else { None }
     }
 }
 

@@ -41,14 +41,14 @@ pub(super) struct Sessions {
     pub(super) server: Arc<SessionState>,
     /// A redirector has answered last: it is a member of its group.
     pub(super) is_member: AtomicBool,
-    pub(super) neighbours: Lock<Option<Neighbours>>,
+    pub(super) peers: Lock<Option<Peers>>,
     /// Connections that peers have opened.
-    pub(super) neighbour_count: Arc<AtomicUsize>,
+    pub(super) peer_count: Arc<AtomicUsize>,
 }
 
 /// Where peers are taken.
 #[derive(Debug)]
-pub(super) struct Neighbours {
+pub(super) struct Peers {
     pub(super) ip: IpAddr,
     pub(super) task: AbortHandle,
 }
@@ -58,8 +58,8 @@ impl Sessions {
         Self {
             server: Arc::new(SessionState::new()),
             is_member: AtomicBool::new(false),
-            neighbours: Lock::new(Rank::Neighbours, None),
-            neighbour_count: Arc::default(),
+            peers: Lock::new(Rank::Peers, None),
+            peer_count: Arc::default(),
         }
     }
 }

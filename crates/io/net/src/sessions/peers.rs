@@ -3,7 +3,7 @@
 //! ```text
 //!   requester's host                                          helper's host
 //!     a redirector has welcomed its client:
-//!     takes neighbours, and says where -- Reachable, Help -->   Output::Dial
+//!     takes peers, and says where -- Reachable, Help -->   Output::Dial
 //!     taken  <----- connects: PeerHello{key}, PeerPage * ------ at once, or never: then by way of the redirector
 //! ```
 //! 1. Peers are taken where the redirector is reached from: on the address of the uplink's own socket. That is no
@@ -15,7 +15,7 @@
 //! 3. The machine at the other end may vanish without a word. The system finds that out, since no message would.
 
 use crate::host::link::{Filter, Link};
-use crate::sessions::host::{Host, Neighbours};
+use crate::sessions::host::{Host, Peers};
 use crate::sessions::listen::Acceptor;
 use crate::threads::serving::Serving;
 use crate::transport::connection::Connection;
@@ -57,7 +57,7 @@ impl Filter for KeyFilter {
         if !is_first {
             return Ok(());
         }
-        let first = message.get().expect("the link is one of neighbours, by its codec");
+        let first = message.get().expect("the link is one of peers, by its codec");
         admit(self.0, first).map_err(|Goodbye { reason, text }| Ended::Refused(reason.name(), reason, text))
     }
 }
@@ -75,10 +75,10 @@ impl Filter for RequesterFilter {
 impl Host {
     /// Takes peers on the address of the uplink's socket, with a new key. Tells where, if that is news: the empty
     /// address if they cannot be taken.
-    pub(super) fn take_neighbours(&self, role: RoleId, uplink: &Connection) -> Option<Event> {
+    pub(super) fn take_peers(&self, role: RoleId, uplink: &Connection) -> Option<Event> {
         // A connection without an address has ended.
         let mut address = uplink.local_address().ok()?;
-        let mut taking = self.sessions(role).neighbours.lock();
+        let mut taking = self.sessions(role).peers.lock();
         if taking.as_ref().is_some_and(|taking| taking.ip == address.ip()) {
             return None;
         }
@@ -86,21 +86,21 @@ impl Host {
             old.task.abort();
         }
         address.set_port(0);
-        let Ok((key, address, task)) = self.take_neighbours_at(role, address) else {
+        let Ok((key, address, task)) = self.take_peers_at(role, address) else {
             self.core.counters().refused("peer_listen_failed");
             return Some(Event::Reachable(String::new(), PeerKey::default()));
         };
-        *taking = Some(Neighbours { ip: address.ip(), task });
+        *taking = Some(Peers { ip: address.ip(), task });
         Some(Event::Reachable(address.to_string(), key))
     }
 
-    fn take_neighbours_at(&self, role: RoleId, address: SocketAddr) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
+    fn take_peers_at(&self, role: RoleId, address: SocketAddr) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
         let key = draw_key()?;
-        let (address, task) = self.take_at(TcpListener::bind(address)?, self.neighbour_acceptor(role, key))?;
+        let (address, task) = self.take_at(TcpListener::bind(address)?, self.peer_acceptor(role, key))?;
         Ok((key, address, task))
     }
 
-    fn neighbour_acceptor(&self, role: RoleId, key: PeerKey) -> Acceptor {
+    fn peer_acceptor(&self, role: RoleId, key: PeerKey) -> Acceptor {
         Acceptor {
             role,
             port: Port::FromPeer,
@@ -108,8 +108,8 @@ impl Host {
             filter: Arc::new(KeyFilter(key)),
             hello_within: HELLO_WITHIN,
             connections_max: PEERS_MAX,
-            connections: Arc::clone(&self.sessions(role).neighbour_count),
-            full: "no more neighbours are taken here",
+            connections: Arc::clone(&self.sessions(role).peer_count),
+            full: "no more peers are taken here",
             silence: Some(SILENCE),
             beside: Vec::new(),
         }

@@ -68,7 +68,7 @@ impl fmt::Display for ConnectError {
         match self {
             Self::NoServer { address, why } => write!(f, "no server at {address}: {why}"),
             Self::NotThorp { address, why } => {
-                write!(f, "what answers at {address} is no Thorp store or redirector: {why}")
+                write!(f, "what answers at {address} is not a Thorp store or redirector: {why}")
             }
             Self::Silent { address, why } => {
                 write!(f, "what listens at {address} takes connections and does not answer: {why}")

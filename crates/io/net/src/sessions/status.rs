@@ -33,7 +33,7 @@ pub const LINKS: Metrics<8> = Metrics {
         Column::new("messages_in", "total", "messages received"),
         Column::new("messages_out", "total", "messages sent"),
         Column::new("sessions", "total", "sessions that were opened, on either end"),
-        Column::new("peers", "total", "connections with neighbours that were opened, on either end"),
+        Column::new("peers", "total", "connections with peers that were opened, on either end"),
         Column::new("flushes", "total", "flushes of the log that threads of the network led"),
         Column::new("refused", "total", "connections that were refused or ended here"),
     ],

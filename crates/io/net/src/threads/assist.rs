@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the application's thread:  request --> [ lend, wait for socket or wake, receive ]* --> answer, give back
-//!   the reactor's threads:                  (not told of this socket meanwhile)
+//!   the reactor's threads:                  (not told of this socket in the meantime)
 //! ```
 //! Any other reader of the answer would have to wake the thread that waits for it, which takes about as long as the
 //! network. So the thread has the socket lent to it: the kernel wakes it, and nobody else, when the answer is there.

@@ -34,25 +34,25 @@ fn alone(place: &Place, pace: &Pace) -> Result<Vec<Row>> {
     let one_sided = Turns::of(&Far::start(place, Way::Mapped)?)?.p50_us();
     pace.say("looking versions up in this process")?;
     let near = look_up::measure()?;
-    let near_us = near.get("look_up_us").ok_or("look-ups have no look_up_us")?;
+    let near_us = near.get("look_up_us").ok_or("lookups have no look_up_us")?;
     pace.say("looking versions up over TCP")?;
     let line = far_look_up::measure(place)?;
-    let two_sided = |name| line.get(name).ok_or_else(|| format!("look-ups over TCP have no {name}"));
+    let two_sided = |name| line.get(name).ok_or_else(|| format!("lookups over TCP have no {name}"));
     let alone_us = two_sided("alone_us")?;
     let mut rows = vec![
-        Row::new("6", "one-sided look-up", "us", one_sided).paper(11.89).target(Target::AtMost(0.2)),
+        Row::new("6", "one-sided lookup", "us", one_sided).paper(11.89).target(Target::AtMost(0.2)),
         Row::new("6", "the same in this process, of 64 in a row", "us", near_us),
-        Row::new("6", "two-sided look-up, TCP", "us", alone_us).paper(53.8),
+        Row::new("6", "two-sided lookup, TCP", "us", alone_us).paper(53.8),
         Row::new("6", "two-sided over one-sided", "times", alone_us / one_sided).paper(53.8 / 11.89),
-        Row::new("6", "two-sided look-up, TCP, of 64 clients", "us", two_sided("look_up_us")?),
+        Row::new("6", "two-sided lookup, TCP, of 64 clients", "us", two_sided("look_up_us")?),
     ];
-    let cases = ["", ", of 64 clients"].map(|clients| format!("one-sided look-up, libfabric on TCP{clients}"));
+    let cases = ["", ", of 64 clients"].map(|clients| format!("one-sided lookup, libfabric on TCP{clients}"));
     match fabric::Shim::load() {
         Ok(_) => {
             pace.say("looking versions up by libfabric")?;
             let line = far_look_up::measure_one_sided(place, STAND_IN)?;
             for (case, name) in cases.into_iter().zip(["alone_us", "look_up_us"]) {
-                let us = line.get(name).ok_or_else(|| format!("look-ups by libfabric have no {name}"))?;
+                let us = line.get(name).ok_or_else(|| format!("lookups by libfabric have no {name}"))?;
                 rows.push(Row::new("6", case, "us", us));
             }
         }
@@ -67,7 +67,7 @@ fn beside_load(place: &Place, pace: &Pace) -> Result<Vec<Row>> {
     for (name, way, paper, target) in
         [("one-sided", Way::Mapped, Some(1.0), Some(Target::AtMost(2.0))), ("two-sided TCP", Way::Tcp, None, None)]
     {
-        pace.say(format!("{name} look-ups, idle and loaded"))?;
+        pace.say(format!("{name} lookups, idle and loaded"))?;
         let far = Far::start(place, way)?;
         let idle = Turns::of(&far)?;
         let strain = Strain::start(&Program::from(&place.program), BUSY_PAIRS * processors)?;

@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_missing_says_why() {
-        let row = Row::missing("6", "one-sided look-up", "us", "there is no shim").target(Target::AtMost(0.2));
+        let row = Row::missing("6", "one-sided lookup", "us", "there is no shim").target(Target::AtMost(0.2));
         assert!(row.to_string().ends_with("missing: there is no shim"), "{row}");
         let json = row.to_json();
         assert_eq!(

@@ -208,7 +208,7 @@ impl PeerFetches {
 /// Table 2: a page from a peer, and the parts of its time; also while the peer's application computes.
 /// Crossing the redirector and alerting the helper are null requests, as in the paper.
 pub(crate) fn peer_fetch(lab: &Lab, pace: &Pace) -> Result<Vec<Row>> {
-    pace.say("table 2: a page from a neighbour")?;
+    pace.say("table 2: a page from a peer")?;
     let PeerFetches { peer, ping, computing, ping_computing, cross, alert, alert_computing, from_peers } =
         steadiest(|| PeerFetches::measure(lab), PeerFetches::differs_percent)?;
     let copy_ms = unswizzle_ms(lab)?;
@@ -235,7 +235,7 @@ pub(crate) fn peer_fetch(lab: &Lab, pace: &Pace) -> Result<Vec<Row>> {
         row("peer fetch while the helper computes, p99 / p50", "x", spread(&computing))
             .target(Target::AtMost(5.0))
             .baseline(&computing.thirds()),
-        row("from neighbours, of all pages fetched", "%", 100.0 * median(from_peers)),
+        row("from peers, of all pages fetched", "%", 100.0 * median(from_peers)),
     ];
     pace.advance(0.8);
     pace.say("table 2: 200 reordered objects; 200 members")?;

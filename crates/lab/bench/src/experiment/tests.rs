@@ -64,7 +64,7 @@ fn each_commit_of_a_group_crosses_the_distance() {
 }
 
 #[test]
-fn an_update_in_the_group_saves_more_than_a_page_of_a_neighbour() {
+fn an_update_in_the_group_saves_more_than_a_page_of_a_peer() {
     let built = Built::new(SIZE).unwrap();
     let readers = |groups: Groups| {
         let spent = simulate(&hot::setting(groups, ROUND_TRIP, 80, 60, hot::WRITES), &built);

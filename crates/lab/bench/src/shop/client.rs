@@ -92,7 +92,7 @@ impl Connection {
                 break searched + end;
             }
         };
-        let text = std::str::from_utf8(&self.received[..head]).map_err(|_| invalid("its head is no text"))?;
+        let text = std::str::from_utf8(&self.received[..head]).map_err(|_| invalid("its head is not text"))?;
         let status =
             text.get(9..12).and_then(|status| status.parse().ok()).ok_or_else(|| invalid("it has no status"))?;
         let length: Option<usize> = field(text, "content-length").and_then(|length| length.parse().ok());

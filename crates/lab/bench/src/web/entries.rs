@@ -62,7 +62,7 @@ fn measure_in(stored: Where, place: &Place, progress: &dyn Fn(&str)) -> Result<L
     let cores = Cores::halves()?;
     let origin = cores.run_on_servers(Origin::start)?;
     let disk = place.dir.join("disk");
-    let disk_name = disk.to_str().ok_or("the folder's name is no text")?;
+    let disk_name = disk.to_str().ok_or("the folder's name is not text")?;
     let (name, options) = match stored {
         Where::Memory => ("memory", &["--cache", "4G"][..]),
         Where::Disk => ("disk", &["--cache", "16M", "--disk", disk_name, "--disk-size", "4G"][..]),

@@ -22,7 +22,7 @@ use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotS
 #[derive(Debug)]
 pub(crate) enum Said {
     ToMaster(usize, Request),
-    ToNeighbour(MemberNo, ToClient),
+    ToPeer(MemberNo, ToClient),
 }
 
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Member {
         let page =
             Page { page, version, number: help.number, fresh: false, behind: Vec::new(), image: image.image().clone() };
         let message = ToClient::PeerPage(PeerPage { requester: help.requester, through: help.through, page });
-        self.said.push(Said::ToNeighbour(member_of(help.requester), message));
+        self.said.push(Said::ToPeer(member_of(help.requester), message));
     }
 
     /// The proof for slots that were read of a page that is in the cache.

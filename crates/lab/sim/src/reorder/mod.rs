@@ -10,7 +10,7 @@
 //!     |  ^                       |          pages of both:  what it coordinates, with the new values
 //!   commit, numbered at both     |
 //!     v  |                       v
-//!   master 1 ==== stream ====> member       ... and pages on their way from a master or a neighbour, in any order
+//!   master 1 ==== stream ====> member       ... and pages on their way from a master or a peer, in any order
 //! ```
 //! Each step one thing happens, drawn from the seed: a stream delivers its next message, a page arrives, a transaction
 //! begins, a page is evicted, a stream repeats itself, a session is lost and resumed. At the end everything is

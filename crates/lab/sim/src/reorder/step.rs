@@ -239,7 +239,7 @@ impl World {
         for said in self.members[member].take_said() {
             match said {
                 Said::ToMaster(master, request) => self.links.request(master, member, request),
-                Said::ToNeighbour(neighbour, page) => self.send_page(neighbour, page),
+                Said::ToPeer(peer, page) => self.send_page(peer, page),
             }
         }
         check::member(&mut self.members[member], &self.masters)

@@ -246,7 +246,7 @@ async fn begin(tx: &mut AsyncTx, name: &str, file: &File, how: How) -> Result<(D
 async fn publish(tx: &mut AsyncTx, name: &str, design: &Design) -> Result<()> {
     let revisions = tx.map::<String, Design>(REVISIONS).await?;
     if revisions.remove(tx, name).await?.is_none_or(|revision| revision.state != design.state) {
-        let text = format!("somebody else has replaced or removed '{name}' meanwhile: load the file again");
+        let text = format!("somebody else has replaced or removed '{name}' in the meantime: load the file again");
         return Err(Error::application(text));
     }
     match put(tx, DESIGNS, name, design).await? {

@@ -1,4 +1,4 @@
-//! A disk over a home that is no file: it needs nothing of a home but what the trait says.
+//! A disk over a home that is not a file: it needs nothing of a home but what the trait says.
 
 use crate::page_file::{Found, Home, Installed};
 use crate::real::{Parts, RealDisk};

@@ -88,9 +88,9 @@ fn a_member_helps_whatever_its_application_computes() {
             member
         });
         // Nothing runs on that runtime any more.
-        let neighbour = Db::builder().read_ahead(false).connect(redirector.address).unwrap();
-        assert_eq!(neighbour.transact(|tx| tx.get(object)).unwrap(), 7);
+        let peer = Db::builder().read_ahead(false).connect(redirector.address).unwrap();
+        assert_eq!(peer.transact(|tx| tx.get(object)).unwrap(), 7);
         assert_eq!(member.stats().pages_given, 1);
-        assert_eq!(neighbour.stats().pages_from_peers, 1);
+        assert_eq!(peer.stats().pages_from_peers, 1);
     }
 }

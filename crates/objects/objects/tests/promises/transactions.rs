@@ -302,7 +302,7 @@ fn another_kind_of_server_is_named_as_such() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
     });
     let error = Db::connect(address).unwrap_err().to_string();
-    assert!(error.contains("is no Thorp store") && error.ends_with("check the address and the port"), "{error}");
+    assert!(error.contains("is not a Thorp store") && error.ends_with("check the address and the port"), "{error}");
     answer.join().unwrap();
 }
 
@@ -310,8 +310,8 @@ fn another_kind_of_server_is_named_as_such() {
 fn a_server_that_cannot_be_reached_is_reported() {
     let text = |opened: Result<Db>| opened.unwrap_err().to_string();
     let words = |text: String, words: &[&str]| assert!(words.iter().all(|word| text.contains(word)), "{text}");
-    words(text(Db::connect("store:7411,nonsense")), &["'nonsense' is no address", "HOST:PORT"]);
-    words(text(Db::builder().group("").connect("127.0.0.1:9")), &["no name of a group"]);
+    words(text(Db::connect("store:7411,nonsense")), &["'nonsense' is not an address", "HOST:PORT"]);
+    words(text(Db::builder().group("").connect("127.0.0.1:9")), &["not a name of a group"]);
     let listen = |address: &str| address.parse().unwrap();
     let eligible = |address| Db::builder().eligible(listen(address), "127.0.0.1:9");
     words(text(eligible("127.0.0.1:0").connect("127.0.0.1:9")), &["needs the group's name"]);

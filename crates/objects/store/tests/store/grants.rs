@@ -42,7 +42,7 @@ fn the_status_counts_the_pages_of_each_space() {
 }
 
 #[test]
-fn granted_pages_are_neighbours_that_exist_and_are_held() {
+fn granted_pages_are_peers_that_exist_and_are_held() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     let pages = driver.grant(a, 3);

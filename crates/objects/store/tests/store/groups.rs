@@ -592,7 +592,7 @@ fn a_redirector_whose_link_was_lost_goes_on_with_its_epoch() {
     answers(&mut driver, g, lead("x", 5, "here"));
     driver.hang_up(g);
     let a = driver.join(2, 1);
-    assert_eq!(answers(&mut driver, a, find("x")), [leader("x", 5, "")], "its epoch is remembered meanwhile");
+    assert_eq!(answers(&mut driver, a, find("x")), [leader("x", 5, "")], "its epoch is remembered in the meantime");
     let again = join_group(&mut driver, 3, 100, &[]);
     assert_eq!(answers(&mut driver, again, lead("x", 5, "there")), [leader("x", 5, "there")]);
     // It has come back before the store has noticed that it was gone.

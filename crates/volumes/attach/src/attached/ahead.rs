@@ -198,7 +198,7 @@ impl Core {
                 kept
             });
             if !is_kept {
-                // Home is away: whoever reads asks for himself, and learns of it.
+                // Home is unreachable: whoever reads asks for himself, and learns of it.
                 let mut state = self.state();
                 state.ahead.under_way.clear();
                 state.ahead.arriving.clear();

@@ -156,7 +156,7 @@ impl World {
 
     fn attach_with(&self, ack: Ack) -> Attached {
         let attached = self.attach(ack, Arc::new(self.registry.clone()));
-        wait_for("copies are to be had", || !attached.status().is_degraded);
+        wait_for("copies are available", || !attached.status().is_degraded);
         attached
     }
 
@@ -367,7 +367,7 @@ fn an_owner_without_its_registry_answers_nothing_after_its_lease_and_goes_on_whe
     let _holder = world.holder("one");
     let registry = Arc::new(world.registry.clone());
     let attached = world.attach(Ack::Write, registry.clone());
-    wait_for("copies are to be had", || !attached.status().is_degraded);
+    wait_for("copies are available", || !attached.status().is_degraded);
     write(&attached, 1, 1).unwrap();
     let read = || request(&attached, Operation::Read { offset: BLOCK as u64, len: BLOCK as u32 });
     // Where there are zeros is an answer of the volume as well.
@@ -390,7 +390,7 @@ fn an_owner_goes_on_when_its_registry_has_gone_back() {
     let world = World::new("back", 2);
     let _holder = world.holder("one");
     let attached = world.attach_patient(Ack::Write, Arc::new(world.registry.clone()), PATIENCE);
-    wait_for("copies are to be had", || !attached.status().is_degraded);
+    wait_for("copies are available", || !attached.status().is_degraded);
     let older = world.registry.view(VOLUME).unwrap();
     write(&attached, 1, 1).unwrap();
     wait_for("it has said more", || world.registry.view(VOLUME).unwrap().revision > older.revision + 2);
@@ -410,7 +410,7 @@ fn requests_wait_for_the_lease() {
     let _holder = world.holder("one");
     let registry = Arc::new(world.registry.clone());
     let attached = world.attach_patient(Ack::Flush, registry.clone(), PATIENCE);
-    wait_for("copies are to be had", || !attached.status().is_degraded);
+    wait_for("copies are available", || !attached.status().is_degraded);
     write(&attached, 1, 1).unwrap();
     registry.cut_off(true);
     thread::sleep(LEASE);

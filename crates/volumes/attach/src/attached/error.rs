@@ -107,7 +107,7 @@ impl fmt::Display for AttachError {
             ),
             Self::NotEmpty(path) => write!(
                 f,
-                "{} has files in it and is no cache of a volume: give an empty directory, or one that is to be made",
+                "{} has files in it and is not a cache of a volume: give an empty directory, or one that is to be made",
                 path.display()
             ),
             Self::DirtyElsewhere(place) => write!(

@@ -59,7 +59,7 @@ impl fmt::Display for OperateError {
             }
             Self::Declined(Declined::Detached) => f.write_str("the volume is being detached"),
             Self::Declined(declined) => write!(f, "the volume does not take that now ({})", declined.name()),
-            Self::Ended(why) => write!(f, "the volume has ended meanwhile: {why}"),
+            Self::Ended(why) => write!(f, "the volume has ended in the meantime: {why}"),
             Self::Elsewhere => f.write_str("its home is in a store: give --store, and the name of the snapshot"),
             Self::Shrinks(size) => f.write_str(&shrinks(*size)),
             Self::Stuck(why) => write!(f, "dirty data cannot be written back: {why}"),

@@ -184,7 +184,7 @@ impl Core {
                 return Ok(());
             }
             if !state.owner.is_clean() {
-                return Err("a write came meanwhile".to_owned());
+                return Err("a write came in the meantime".to_owned());
             }
             state.owner.stop();
             state.clean.take_changed(&self.clean)

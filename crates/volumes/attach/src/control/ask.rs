@@ -35,7 +35,7 @@ pub enum ControlError {
     Late(PathBuf),
     /// It has refused, with these words.
     Refused(String),
-    /// A path is no UTF-8, which a request cannot say.
+    /// A path is not UTF-8, which a request cannot say.
     NoText(PathBuf),
     /// Nobody waits for it any more.
     GivenUp,
@@ -55,7 +55,7 @@ impl fmt::Display for ControlError {
             Self::NoText(dir) => {
                 write!(
                     f,
-                    "a path is no UTF-8, which the process of {} cannot be told: choose another name",
+                    "a path is not UTF-8, which the process of {} cannot be told: choose another name",
                     dir.display()
                 )
             }

@@ -158,7 +158,7 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
         ("POST", "/snapshot") => {
             let Snapshot { volume, file } = body(request).await?;
             if !file.is_absolute() {
-                return Err((StatusCode::BAD_REQUEST, format!("{} is no absolute path", file.display())));
+                return Err((StatusCode::BAD_REQUEST, format!("{} is not an absolute path", file.display())));
             }
             Order { volume, action: Action::Snapshot(file) }
         }

@@ -85,7 +85,7 @@ impl ControlledVolume {
         let (tally, status) = (self.server.tally(), self.attached.status());
         let degraded = status.degraded();
         let full = status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
-        let lost = status.lost_cache.map(|why| format!("it has failed, and the volume goes on without it: {why}"));
+        let lost = status.lost_cache.map(|why| format!("it has failed, and the volume continues without it: {why}"));
         let cache_trouble = lost
             .or(full)
             .or_else(|| status.clean_error.map(|why| format!("blocks that are read are not cached: {why}")));

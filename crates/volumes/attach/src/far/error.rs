@@ -68,7 +68,7 @@ impl fmt::Display for FarError {
                 "a volume cannot have {size} bytes: expected a whole number of blocks of 4096 bytes, at least one and at most {}",
                 u32::MAX
             ),
-            Self::Away(why) => write!(f, "home is away: {why}"),
+            Self::Away(why) => write!(f, "home is unreachable: {why}"),
             Self::Lost(address) => write!(f, "the session with home at {address} was lost"),
             Self::NotHome(address) => {
                 write!(

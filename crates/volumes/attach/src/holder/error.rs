@@ -49,7 +49,7 @@ impl fmt::Display for FolderError {
             }
             Self::NotEmpty(dir) => write!(
                 f,
-                "{} has files in it and is no folder of a holder: give an empty directory, or one that is to be made; if it \
+                "{} has files in it and is not a folder of a holder: give an empty directory, or one that is to be made; if it \
                  was a holder's, its file {MARKER_NAME} is missing, and what it has cannot be used",
                 dir.display()
             ),

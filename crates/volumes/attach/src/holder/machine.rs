@@ -350,7 +350,7 @@ impl Machine for HolderMachine {
                 self.holder.read(session, stamp, record);
             }
             Ok(WorkDone::Read(Whose::Cleaning(volume, stamp), entry)) => self.moved(now, volume, stamp, entry),
-            Err(other) => debug_assert!(false, "{other:?} is no work of a holder's disk"),
+            Err(other) => debug_assert!(false, "{other:?} is not work of a holder's disk"),
         }
     }
 

@@ -195,7 +195,7 @@ impl Watch<'_> {
 enum Failed {
     /// Others look after it.
     Others,
-    /// The registry or home is away.
+    /// The registry or home is unreachable.
     Away,
     /// It lacks something.
     Lacks(String),

@@ -282,7 +282,7 @@ fn counted_copies_are_there_after_a_power_failure() {
     }
 }
 
-/// A volume whose home is away for long is not in the way of others: its copies are moved, and stay.
+/// A volume whose home is unreachable for long is not in the way of others: its copies are moved, and stay.
 #[test]
 fn a_log_that_is_full_of_what_is_not_needed_is_cleaned() {
     let (scratch, runtime) = (Scratch::new("clean"), Runtime::start().unwrap());

@@ -92,7 +92,7 @@ impl Checked {
         let BlockSums { kept, read } = sums[at];
         let what = format!(
             "block {block} of the volume is not what was written there (its checksum is {read:08x}, and was {kept:08x}): a \
-             cache or a holder may have it (see `thorp volume scrub`); else restore it from a backup, or write it anew"
+             cache or a holder may have it (see `thorp volume scrub`); else restore it from a backup, or write it again"
         );
         Err(FileError::Corrupt { file: self.path.clone(), offset: u64::from(block) * BLOCK as u64, what })
     }

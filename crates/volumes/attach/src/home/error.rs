@@ -86,7 +86,7 @@ impl fmt::Display for HomeError {
                 path.display()
             ),
             Self::Shrinks(size) => f.write_str(&shrinks(*size)),
-            Self::Detached(path) => write!(f, "{} was detached meanwhile: ask again", path.display()),
+            Self::Detached(path) => write!(f, "{} was detached in the meantime: ask again", path.display()),
             Self::Left(path) => write!(
                 f,
                 "{} is left of a volume of this name, and would be taken for the new one's: remove it if nobody needs that \

@@ -26,7 +26,7 @@ impl CopyMeaning {
         match self {
             Self::CopyMissing => {
                 "the holder counted the copy and does not have it: its folder was put back from an older copy, or lost a part; \
-                 start it anew with `--as-new`"
+                 start it again with `--as-new`"
             }
             Self::CopyDamaged => {
                 "the holder's copy cannot be read, or is not what was written: it is needed until the block is home; look at the \

@@ -53,7 +53,7 @@ impl fmt::Display for TakeOverError {
                 )
             }
             Self::Stopped => {
-                write!(f, "the volume is not taken over: it was told to stop; the next attachment goes on with it")
+                write!(f, "the volume is not taken over: it was told to stop; the next attachment continues with it")
             }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }

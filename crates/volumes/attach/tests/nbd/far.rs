@@ -398,7 +398,7 @@ fn a_home_that_does_something_else_is_waited_for() {
     });
 }
 
-/// An operator who wants everything home while home is away may think otherwise, and ask again.
+/// An operator who wants everything home while home is unreachable may think otherwise, and ask again.
 #[test]
 fn who_waits_for_home_may_give_that_up() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());

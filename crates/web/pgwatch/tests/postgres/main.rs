@@ -349,7 +349,7 @@ fn a_cancelled_waiter_is_marked_until_it_is_seen() {
     day.wait_for_standbys(LET_GO);
     day.web.fill_soon("item:1");
 
-    // The same while nobody watches: everything is marked.
+    // The same while there is no watcher: everything is marked.
     day.stop_watching();
     let (ended, process) = day.begin_write("UPDATE items SET name = 'newer' WHERE id = 1");
     until("it waits", || {
@@ -747,7 +747,7 @@ fn nobody_watches_while_the_watcher_is_removed() {
         said
     });
     until("the slot is dropped", || session.ask(slots) == "0" || ended.try_recv().is_ok());
-    assert!(ended.try_recv().is_err(), "it waits with the slot dropped, and commits wait meanwhile");
+    assert!(ended.try_recv().is_err(), "it waits with the slot dropped, and commits wait in the meantime");
     assert_eq!(session.ask("SHOW synchronous_standby_names"), LET_GO.replace("thorp_watch", "\"thorp_watch\""));
     let watch = Watch::start(day.config.clone(), day.web.updates(), None).unwrap();
     until("it finds none", || watch.status().last_error.is_some_and(|error| error.contains("does not exist")));

@@ -13,7 +13,7 @@
 //! When an invalidation is answered, no later request is answered with what it was about.
 //!
 //! With a token each request has to bring it. Without one the listener is on loopback, and whoever may connect may ask,
-//! but for web pages: a browser says `Origin`, or names a host that is no address.
+//! but for web pages: a browser says `Origin`, or names a host that is not an address.
 
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
 use crate::operate::answers::AnsweredBy;

@@ -82,7 +82,7 @@ impl fmt::Display for Broken {
 /// Breaks something, repairs it, and waits until everybody continues.
 pub(super) fn play(fault: Fault, site: &mut Site, load: &Load, interrupt: &Interrupt) -> Result<Broken> {
     let stopped = || pause(STOPPED, interrupt);
-    let watcher = || "nobody watches".to_owned();
+    let watcher = || "there is no watcher".to_owned();
     match fault {
         Fault::KillProxy => again(&mut site.proxies[0])?,
         Fault::KillWatcher => again(site.watcher.as_mut().ok_or_else(watcher)?)?,

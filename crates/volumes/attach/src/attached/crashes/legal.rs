@@ -45,7 +45,7 @@ fn sectors(offset: u64, len: u64) -> Range<usize> {
     let sector = SECTOR as u64;
     assert!(
         offset.is_multiple_of(sector) && len.is_multiple_of(sector),
-        "{len} bytes at {offset} are no whole sectors"
+        "{len} bytes at {offset} are not whole sectors"
     );
     (offset / sector) as usize..((offset + len) / sector) as usize
 }
