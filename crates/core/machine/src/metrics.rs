@@ -1,9 +1,11 @@
 //! The figures of a node for an operator, table by table: names, units, meanings. The one list of them: the tables of
 //! `thorp status` take their columns from it, and docs/metrics.md is made from it.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use protocol::{Cell, Table};
+use types::{ClientId, Version};
 
 /// One thing that is told.
 #[derive(Clone, Copy, Debug)]
@@ -58,3 +60,13 @@ impl<const N: usize> Metrics<N> {
 
 /// A table's name, what a row of it is, and its columns.
 pub type Described<'a> = (&'a str, &'a str, &'a [Column]);
+
+/// The number of updates between a version and the newest one.
+pub fn lag(newest: Version, version: Version) -> u64 {
+    newest.0.saturating_sub(version.0)
+}
+
+/// The cell that names a client.
+pub fn name(client: ClientId) -> Cell {
+    format!("{client:?}").into()
+}

@@ -8,7 +8,7 @@
 //! 3. A granted page is considered an empty one only while nobody here writes to it. It may have been fetched before it
 //!    was granted, and be written to like any other page.
 //! 4. A granted page is empty as of the horizon, whatever generations it has had before: it comes behind their changes,
-//!    and with the first change that is notified of it since it is no grant any more.
+//!    and with the first change that is reported of it since it is no longer a grant.
 
 use crate::commit::Commits;
 use crate::outputs::Outputs;

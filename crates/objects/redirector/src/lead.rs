@@ -244,7 +244,7 @@ impl Leadership {
         self.tell_at.take_if(|at| *at <= now).is_some()
     }
 
-    /// The group as its members are notified of it, if we lead it; `store` is where the store is reached.
+    /// The description of the group for its members, if we lead it; `store` is where the store is reached.
     pub(crate) fn describe(&self, members: &Members, store: &[String]) -> Option<protocol::Members> {
         let member = |(_, client, eligible): (_, _, &str)| Member { client, address: String::from(eligible) };
         Some(protocol::Members {

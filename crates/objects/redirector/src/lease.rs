@@ -127,7 +127,7 @@ impl Lease {
         self.end_contest(notice.page, notice.txn);
     }
 
-    /// The group holds the page no longer: nothing will be notified of it. Should somebody fetch it again, the store
+    /// The group holds the page no longer: no change of it will be reported. Should somebody fetch it again, the store
     /// says again which slots are about to change, but for those of commits that are on their way from us.
     pub(crate) fn forget(&mut self, page: PageId, is_ours: impl Fn(TxnId) -> bool) {
         if let Some(contests) = self.contested.get_mut(&page) {

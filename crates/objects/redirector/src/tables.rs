@@ -1,11 +1,10 @@
 //! The tables of a redirector's status: columns, units, meanings and rows.
 
 use crate::{MemberStatus, Redirector, Stats};
-use alloc::format;
-use machine::metrics::{Column, Metrics};
+use machine::metrics::{Column, Metrics, lag, name};
 use protocol::{Cell, Table};
+use types::Version;
 use types::limits::{MEMBERS_MAX, STATUS_CELLS_MAX};
-use types::{ClientId, Version};
 
 /// The redirector.
 pub const REDIRECTOR: Metrics<14> = Metrics {
@@ -152,14 +151,4 @@ fn counts(stats: &Stats) -> Table {
         ("invalidations", invalidations),
     ];
     COUNTS.one(counts.map(|(name, count)| (name, count.into())))
-}
-
-/// How much there is that one has not learned of.
-fn lag(there_is: Version, heard: Version) -> u64 {
-    there_is.0.saturating_sub(heard.0)
-}
-
-/// A client by its name.
-fn name(client: ClientId) -> Cell {
-    format!("{client:?}").into()
 }

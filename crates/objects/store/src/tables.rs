@@ -2,10 +2,10 @@
 
 use crate::{SessionStatus, SpaceStatus, Store};
 use alloc::format;
-use machine::metrics::{Column, Metrics};
+use machine::metrics::{Column, Metrics, lag, name};
 use protocol::{Cell, Leader, Table};
+use types::Version;
 use types::limits::{GRANTED_SPACES_MAX, LEASED_SPACES_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
-use types::{ClientId, Version};
 
 /// The store.
 pub const STORE: Metrics<15> = Metrics {
@@ -162,14 +162,4 @@ fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.colu
         notices.into(),
         if is_watcher { "yes".into() } else { Cell::Nothing },
     ]
-}
-
-/// How much there is that one has not learned of.
-fn lag(there_is: Version, heard: Version) -> u64 {
-    there_is.0.saturating_sub(heard.0)
-}
-
-/// A client by its name.
-fn name(client: ClientId) -> Cell {
-    format!("{client:?}").into()
 }

@@ -33,7 +33,7 @@
 //! | copies at holders, and the registry | `copies.rs` |
 //! | what a scrub compares | `scrub.rs`, clean blocks with home; `compare.rs`, what is dirty with holders |
 //! | how a damaged block is restored | `repair.rs` |
-//! | what home is notified of the registry | `tell.rs` |
+//! | what home learns from the registry | `tell.rs` |
 //! | what an operator wants done: another size, everything home | `operate.rs` |
 //! | what an operator is told | `status.rs` |
 

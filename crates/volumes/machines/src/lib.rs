@@ -7,7 +7,7 @@
 //! | `holders` | the holders of its copies, as it has them |
 //! | `copies` | copies of a log as numbers: which holder counts how much of it, and what a holder keeps |
 //! | `pace` | how long a holder takes to count |
-//! | `standing` | a holder as people are notified of it |
+//! | `standing` | the state of a holder, for people |
 //! | `dirty` | the flush epochs that are not written back |
 //! | `homing` | what goes home next |
 //! | `waiting` | requests that wait until this many count a write |

@@ -85,7 +85,7 @@ pub struct Site {
     address: Option<SocketAddr>,
 }
 
-/// The lease of a source that gives some itself, as the hub of this process is notified of it.
+/// The lease of a source that gives some itself, as the hub of this process knows it.
 #[derive(Clone, Debug)]
 pub struct SourceLease(Called<Hub>);
 

@@ -2,7 +2,7 @@
 //!
 //! 1. It has a horizon for each master, which moves with that master's own stream and with nothing else (`OwnHorizon`):
 //!    what another's stream reports about a page does not cover the changes before it.
-//! 2. A fetch under way keeps what is notified of its page, by whichever stream, and applies it when the page arrives.
+//! 2. A fetch under way keeps the notices of its page, by whichever stream, and applies it when the page arrives.
 //! 3. It helps with what is whole, in sequence, and known through the count that it is asked for.
 
 use super::links::Request;

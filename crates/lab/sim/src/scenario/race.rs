@@ -73,7 +73,7 @@ impl Race {
             Self::Wander => "wander",
             Self::ContestReads => "contest-reads",
             Self::LoseReplies => "lose-replies",
-            Self::StartAnew => "start-again",
+            Self::StartAnew => "start-anew",
             Self::ComeBack => "come-back",
             Self::TwoPaths => "two-paths",
             Self::ComeInParts => "come-in-parts",

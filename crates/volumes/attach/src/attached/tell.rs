@@ -1,4 +1,4 @@
-//! The registry's entry, as home is notified of it: if the registry is lost, it is made again of that, and if it goes
+//! The registry's entry, as home receives it: if the registry is lost, it is made again of that, and if it goes
 //! back, a host that takes over finds out.
 //!
 //! Home is told after the registry, and nothing waits for that: a home that is away is told when it is there again. So

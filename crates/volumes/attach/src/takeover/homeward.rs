@@ -57,7 +57,7 @@ pub(super) enum Told {
     Failed(String),
 }
 
-/// Calls home until there are no more calls. Each has a number, which comes back with what is notified of it.
+/// Calls home until there are no more calls. Each has a number, which comes back with its result.
 pub(super) fn go_home(home: &FarHome, calls: &Receiver<(u64, Call)>, tell: &dyn Fn(u64, Told)) {
     for (number, call) in calls {
         let told = match call {
