@@ -1,6 +1,6 @@
 //! Words that the scripts of several roles have in common.
 
-use protocol::Advance;
+use messages::Advance;
 use types::{PageId, Version};
 
 /// `1/3`

@@ -1,11 +1,10 @@
 //! `thorp status`: how a store or a redirector stands.
 
-use crate::Result;
 use crate::cli::StatusArgs;
 use crate::output::Output;
-use crate::target;
+use crate::{Result, target};
+use machine::{Cell, Status, Table};
 use net::{ConnectError, UplinkConfig, ask_status};
-use protocol::{Cell, Status, Table};
 use serde_json::{Map, Value};
 use std::time::Duration;
 

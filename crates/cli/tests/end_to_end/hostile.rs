@@ -4,7 +4,7 @@
 use crate::groups::{counter, put, start_redirector};
 use crate::program::{Folder, serve, thorp};
 use crate::raw::Raw;
-use protocol::{CommitRequest, Fetch, PageReads, Rejoin, ToClient, ToServer};
+use messages::{CommitRequest, Fetch, PageReads, Rejoin, ToClient, ToServer};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;

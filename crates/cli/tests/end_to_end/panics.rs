@@ -2,8 +2,8 @@
 
 use crate::program::{Folder, command, ran, serve, thorp};
 use crate::raw::Raw;
+use messages::{Lineage, Member, Members, Rejoined, SessionLimits, ToClient, ToServer, Welcome};
 use net::PANICS_AT;
-use protocol::{Lineage, Member, Members, Rejoined, SessionLimits, ToClient, ToServer, Welcome};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Child;
@@ -103,7 +103,7 @@ fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
 
 fn welcome() -> ToClient {
     ToClient::Welcome(Welcome {
-        protocol: protocol::PROTOCOL.1,
+        protocol: messages::PROTOCOL.1,
         features: 0,
         cluster: ClusterId(1),
         node: NodeId(0),

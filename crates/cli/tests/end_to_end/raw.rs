@@ -1,12 +1,13 @@
 //! An end of a connection that says what a test likes, in the protocol's own bytes.
 
-use protocol::{Hello, Parcel, ToClient, ToServer};
+use framing::{Direction, End, Inbox, frames_of};
+use machine::Parcel;
+use messages::{Hello, ToClient, ToServer};
 use std::io::{Read, Write};
 use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use types::ClientId;
-use wire::{Direction, End, Inbox, frames_of};
 
 /// Long enough for anything that is going to happen on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,7 +22,7 @@ impl Raw {
     /// Connects to a store or a redirector and says hello, as this client in this epoch of its sessions.
     pub(crate) fn greet(address: SocketAddr, client: ClientId, epoch: u64) -> Self {
         let mut raw = Self::over(TcpStream::connect(address).unwrap());
-        raw.send(&ToServer::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch }));
+        raw.send(&ToServer::Hello(Hello { protocol: messages::PROTOCOL, features: 0, cluster: None, client, epoch }));
         raw
     }
 }

@@ -6,7 +6,7 @@ use crate::raw::Raw;
 use crate::stored_volumes::{Host, Process, Site, version, write};
 use crate::volumes::BLOCK;
 use fixtures::nbd_client::Command;
-use protocol::volumes::{
+use machines::messages::holder::{
     Free, FromHolder, HeldVolume, List, ListVolumes, Sequence, Stamp, ToHolder, VolumeId, Volumes,
 };
 use rustix::process::{Pid, Signal, kill_process};

@@ -290,7 +290,8 @@ fn requests_wait_for_a_store_that_is_started_again() {
     assert_eq!(version(&host.read(), 2), 2);
 }
 
-/// Clients hang up while home is unreachable. Their reads keep no place from those who are there, with the lease and without.
+/// Clients hang up while home is unreachable. Their reads keep no place from those who are there, with the lease and
+/// without.
 #[test]
 fn reads_of_clients_that_have_gone_are_given_up() {
     let mut site = Site::new(0);

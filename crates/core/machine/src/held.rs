@@ -1,9 +1,9 @@
 //! The messages that must not leave yet: those that wait for a log position, and those behind them on the same port.
 
+use crate::Parcel;
 use crate::machine::Port;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
-use protocol::Parcel;
 use types::{GoodbyeReason, Position};
 
 /// Something that leaves on a port.
@@ -66,20 +66,39 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Goodbye, Message, Pace};
     use alloc::vec::Vec;
-    use protocol::{Ping, ToClient};
     use types::SessionId;
 
-    fn ping(nonce: u64) -> Item {
-        Item::Send(Parcel::new(ToClient::Ping(Ping { nonce })))
+    #[derive(Debug, PartialEq)]
+    struct Numbered(u64);
+
+    impl From<Goodbye> for Numbered {
+        fn from(_: Goodbye) -> Self {
+            Self(0)
+        }
+    }
+
+    impl Message for Numbered {
+        fn pace(&self) -> Pace {
+            Pace::Ordered
+        }
+
+        fn goodbye(&self) -> Option<&Goodbye> {
+            None
+        }
+    }
+
+    fn numbered(number: u64) -> Item {
+        Item::Send(Parcel::new(Numbered(number)))
     }
 
     fn drain(held: &mut Held) -> Vec<(Port, u64)> {
         core::iter::from_fn(|| held.pop())
             .map(|(port, item)| match item {
                 Item::Send(message) => match message.get() {
-                    Some(ToClient::Ping(ping)) => (port, ping.nonce),
-                    other => panic!("expected a ping, got {other:?}"),
+                    Some(Numbered(number)) => (port, *number),
+                    None => panic!("expected a numbered one, got {message:?}"),
                 },
                 other => panic!("expected a message, got {other:?}"),
             })
@@ -90,16 +109,16 @@ mod tests {
     fn a_waiting_message_holds_back_its_own_session_only() {
         let [one, two] = [1, 2].map(|number| Port::Session(SessionId(number)));
         let mut held = Held::default();
-        held.push(one, ping(1), None);
-        held.push(one, ping(2), Some(Position(5)));
-        held.push(one, ping(3), None);
-        held.push(two, ping(4), None);
+        held.push(one, numbered(1), None);
+        held.push(one, numbered(2), Some(Position(5)));
+        held.push(one, numbered(3), None);
+        held.push(two, numbered(4), None);
         assert_eq!(drain(&mut held), [(one, 1), (two, 4)]);
         held.durable(Position(4));
         assert_eq!(drain(&mut held), []);
         held.durable(Position(5));
         assert_eq!(drain(&mut held), [(one, 2), (one, 3)]);
-        held.push(one, ping(6), Some(Position(5)));
+        held.push(one, numbered(6), Some(Position(5)));
         assert_eq!(drain(&mut held), [(one, 6)]);
     }
 }

@@ -16,13 +16,13 @@
 //! them could be bad. One of them may find the session bad all the same, or the other silent after the process was
 //! stopped for a while: then the client begins another one at once, with the next number.
 
+use crate::Parcel;
 use crate::held::{Held, Item};
 use crate::machine::{LOCAL, Machine, Note, Output, Port, RoleId, Waiter};
 use crate::work::{DiskDone, Opaque};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::mem;
-use protocol::Parcel;
 use types::{ClientId, GoodbyeReason, PeerKey, Time};
 
 /// Something that has happened, which a machine should be notified of. Beside these it is called by its application.

@@ -11,26 +11,34 @@
 //! sockets, disks and threads, each under a lock of its own; `sim` drives a [`Node`] of them in virtual time.
 //!
 //! # How a machine is added
-//! Implement [`Machine`] for it, and `wire::Direction` for what it hears and says. Nothing here, in `net` or in `sim`
-//! knows what a machine is for. The crate `echo` is the smallest one.
+//! Implement [`Machine`] for it, and `framing::Direction` for what it hears and says. Nothing here, in `net` or in
+//! `sim` knows what a machine is for. The crate `echo` is the smallest one.
 #![no_std]
 
 extern crate alloc;
 
 mod driver;
+mod goodbye;
 mod held;
 mod hosted;
 mod keepalive;
 mod machine;
 pub mod metrics;
 mod node;
+mod pace;
+mod parcel;
+mod status;
 mod wakers;
 mod work;
 
 pub use driver::{Disk, Driver};
+pub use goodbye::Goodbye;
 pub use hosted::{Event, Hosted, Local, Said};
 pub use keepalive::{Due, Keepalive};
 pub use machine::{LOCAL, Link, Machine, Note, Output, Port, RoleId, Waiter};
 pub use node::Node;
+pub use pace::Pace;
+pub use parcel::{Message, Parcel};
+pub use status::{AskStatus, Cell, Status, Table};
 pub use wakers::Wakers;
 pub use work::{Append, DiskDone, Done, Durable, Opaque};

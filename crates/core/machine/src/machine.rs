@@ -1,11 +1,11 @@
 //! The one trait of everything that a node hosts, and the words between it and its driver.
 
 use crate::work::{DiskDone, Opaque};
+use crate::{Parcel, Table};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt::Debug;
-use protocol::{Parcel, Table};
 use types::{ClientId, GoodbyeReason, PeerKey, Position, SessionId, Time};
 
 /// A connection to another process, or to another machine of this one, as the machine at this end knows it.

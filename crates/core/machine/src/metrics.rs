@@ -1,10 +1,10 @@
 //! The figures of a node for an operator, table by table: names, units, meanings. The one list of them: the tables of
 //! `thorp status` take their columns from it, and docs/metrics.md is made from it.
 
+use crate::{Cell, Table};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use protocol::{Cell, Table};
 use types::{ClientId, Version};
 
 /// One thing that is told.

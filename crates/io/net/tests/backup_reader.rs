@@ -4,8 +4,8 @@ mod common;
 
 use client::Client;
 use common::*;
+use messages::{Outcome, Ping, ToClient, ToServer};
 use net::{ListenConfig, Runtime};
-use protocol::{Outcome, Ping, ToClient, ToServer};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use types::ClientId;

@@ -6,8 +6,8 @@ use client::Client;
 use common::*;
 use fixtures::Emulator;
 use machine::RoleId;
+use messages::Outcome;
 use net::{HostEnd, UplinkConfig};
-use protocol::Outcome;
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -3,13 +3,12 @@
 mod common;
 
 use common::*;
+use framing::{HEADER_BYTES, Header, PIECE};
+use messages::{Fetch, Ping, Rejoin, ToClient, ToServer};
 use net::{ListenConfig, ListenError, refuse_open_network};
-use protocol::{Fetch, Ping, Rejoin, ToClient, ToServer};
 use std::time::Duration;
 use types::limits::{FRAME_BYTES_MAX, PIECE_BYTES_MAX, PIECED_MESSAGES_MAX, TXN_BYTES_MAX};
 use types::{ClientId, ObjectId, Version};
-use wire::store::Kind;
-use wire::{HEADER_BYTES, Header, PIECE};
 
 /// Runs `attack` against a store, then sees that an honest client is served as before.
 fn withstands(reason: &str, attack: impl FnOnce(&Server)) {
@@ -59,7 +58,7 @@ fn a_silent_peer_is_dropped() {
 fn a_length_that_no_message_has_ends_the_session() {
     withstands("lengths", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send_bytes(&Header { kind: Kind::Commit as u8, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
+        raw.send_bytes(&Header { kind: 12, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -79,7 +78,7 @@ fn a_damaged_header_ends_the_session() {
 fn a_message_that_only_a_store_sends_ends_the_session() {
     withstands("direction", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send_bytes(&Header { kind: Kind::Page as u8, meta_bytes: 28, body_bytes: 8 }.to_bytes());
+        raw.send_bytes(&Header { kind: 9, meta_bytes: 28, body_bytes: 8 }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -107,7 +106,7 @@ fn piece(number: u64, part: &[u8]) -> Vec<u8> {
 
 /// The beginning of a commit whose values come to so much.
 fn begun(body_bytes: u32) -> [u8; HEADER_BYTES] {
-    Header { kind: Kind::Commit as u8, meta_bytes: 40, body_bytes }.to_bytes()
+    Header { kind: 12, meta_bytes: 40, body_bytes }.to_bytes()
 }
 
 #[test]

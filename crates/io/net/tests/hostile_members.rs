@@ -5,8 +5,8 @@ mod common;
 
 use common::group::eventually;
 use common::*;
+use messages::{CommitRequest, Fetch, Held, PageReads, Rejoin, ToServer};
 use net::{ListenConfig, UplinkConfig};
-use protocol::{CommitRequest, Fetch, Held, PageReads, Rejoin, ToServer};
 use redirector::{Config, Redirector};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -5,7 +5,7 @@ mod common;
 use client::{Client, Read, TxnHandle};
 use common::group::{Group, Member, Way, eventually, value};
 use common::*;
-use protocol::Fetch;
+use messages::Fetch;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Wake, Waker};

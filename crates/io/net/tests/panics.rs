@@ -7,8 +7,8 @@ use common::{
     At, MemoryDisk, PATIENCE, Raw, begin, connect_impatient, embedded, object, put, put_surely, runtime, store, wait,
 };
 use machine::Disk;
+use messages::Outcome;
 use net::{Host, HostEnd, ListenConfig};
-use protocol::Outcome;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};

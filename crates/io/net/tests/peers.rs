@@ -4,8 +4,9 @@ mod common;
 
 use common::group::*;
 use common::*;
+use framing::Header;
+use messages::{Fetch, Hello, Members, PROTOCOL, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
 use net::{UplinkConfig, UplinkState};
-use protocol::{Fetch, Hello, Members, PROTOCOL, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -14,8 +15,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 use types::limits::PEERS_MAX;
 use types::{ClientId, PageId, PeerKey, Version};
-use wire::Header;
-use wire::store::Kind;
 
 fn page(number: u32) -> PageId {
     PageId::new(1, number)
@@ -231,7 +230,7 @@ fn a_peer_sends_nothing_but_pages() {
 fn no_page_is_longer_than_a_page() {
     withstands("lengths", |door| {
         let mut raw = Raw::peer(door);
-        raw.send_bytes(&Header { kind: Kind::PeerPage as u8, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
+        raw.send_bytes(&Header { kind: 22, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -244,7 +243,7 @@ fn a_page_that_nobody_asked_for_changes_nothing() {
     for (client, number) in [(ClientId(7), 1), (requester.id, 0), (requester.id, 1)] {
         raw.send(&peer_page(client, page(1), number));
     }
-    raw.send(&ToPeer::Goodbye(protocol::Goodbye { reason: types::GoodbyeReason::Done, text: String::new() }));
+    raw.send(&ToPeer::Goodbye(machine::Goodbye { reason: types::GoodbyeReason::Done, text: String::new() }));
     assert_eq!(raw.next(), None);
     assert_eq!((requester.pages(), requester.host.tally().messages_in), ((0, 0, 0), 2 + 5));
 }
@@ -384,7 +383,7 @@ fn another_way_to_the_redirector_is_another_address() {
 fn a_member_goes_where_its_group_goes() {
     let (here, there) = (Group::start(), Group::start());
     let member = here.join();
-    let next = protocol::Member { client: ClientId(7), address: there.address.to_string() };
+    let next = messages::Member { client: ClientId(7), address: there.address.to_string() };
     let (group, address) = ("site".into(), here.address.to_string());
     let members = Members { group, epoch: 1, address, store: vec![], members: vec![next] };
     here.state().tell(member.id, &ToClient::Members(members));

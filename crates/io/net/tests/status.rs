@@ -4,8 +4,9 @@ mod common;
 
 use common::group::eventually;
 use common::*;
+use machine::{AskStatus, Cell, Status};
+use messages::{Ping, ToClient, ToServer};
 use net::{ConnectError, ListenConfig, ask_status};
-use protocol::{AskStatus, Cell, Ping, Status, ToClient, ToServer};
 use redirector::{Config, Redirector};
 use std::io::Write;
 use std::time::Duration;

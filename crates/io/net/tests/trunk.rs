@@ -4,8 +4,9 @@ mod common;
 
 use common::group::{eventually, welcome};
 use common::*;
+use machine::Goodbye;
+use messages::{GROUP, Hello, ToClient, ToServer};
 use net::{ConnectError, ListenConfig, Listener, UplinkConfig, UplinkState};
-use protocol::{GROUP, Goodbye, Hello, ToClient, ToServer};
 use redirector::{Config, Redirector, Stats};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};

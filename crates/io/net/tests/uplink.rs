@@ -4,8 +4,9 @@ mod common;
 
 use client::Client;
 use common::*;
+use machine::Goodbye;
+use messages::{ToClient, ToServer};
 use net::{ConnectError, Runtime, UplinkConfig, UplinkState};
-use protocol::{Goodbye, ToClient, ToServer};
 use std::io::Write;
 use std::net::TcpListener;
 use std::slice;

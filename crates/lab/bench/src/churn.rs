@@ -2,8 +2,8 @@
 //! that ever did.
 
 use crate::{Line, Place, Result, Server, ServerOptions};
+use machine::Cell;
 use objects::{Anywhere, Db, Ref};
-use protocol::Cell;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};

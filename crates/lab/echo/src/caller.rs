@@ -1,11 +1,10 @@
 //! Its client: shouts again after a session was lost, until it has been heard.
 
-use crate::messages::{ToCaller, ToEcho};
+use crate::messages::{Count, Heard, Shout, ToCaller, ToEcho};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use machine::{Machine, Output, Port, Waiter};
-use protocol::Parcel;
+use machine::{Machine, Output, Parcel, Port, Waiter};
 use types::Time;
 
 /// The number under which the application waits for a text to be heard.
@@ -50,7 +49,7 @@ impl Caller {
     }
 
     fn say(&mut self, text: String) {
-        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(ToEcho::Shout(text)), None));
+        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(ToEcho::from(Shout { text })), None));
     }
 }
 
@@ -69,12 +68,12 @@ impl Machine for Caller {
 
     fn handle(&mut self, _: Time, _: Port, message: Parcel) {
         match message.open() {
-            Ok(ToCaller::Heard(count, text)) => {
+            Ok(ToCaller::Heard(Heard { count, text })) => {
                 self.shouts.retain(|shout| *shout != text);
                 self.heard.push((count, text));
                 self.outputs.push_back(Output::Wake(HEARD));
             }
-            Ok(ToCaller::Count(count)) => self.count = Some(count),
+            Ok(ToCaller::Count(Count { count })) => self.count = Some(count),
             Ok(ToCaller::Goodbye(_)) | Err(_) => {}
         }
     }

@@ -15,7 +15,7 @@
 //! | over TCP, with a log in a directory | `tests/net.rs` |
 //! | in virtual time: crashes, cut lines, slow lines | `tests/sim.rs` |
 //!
-//! Neither `node`, nor `net`, nor `sim` knows any of this.
+//! Neither `machine`, nor `net`, nor `sim` knows any of this.
 #![no_std]
 
 extern crate alloc;

@@ -1,11 +1,10 @@
 //! The machine.
 
-use crate::messages::{ToCaller, ToEcho};
+use crate::messages::{Count, Heard, Shout, ToCaller, ToEcho};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use core::time::Duration;
-use machine::{Append, DiskDone, Machine, Opaque, Output, Port};
-use protocol::Parcel;
+use machine::{Append, DiskDone, Machine, Opaque, Output, Parcel, Port};
 use types::{Position, Time};
 
 /// How often callers are told the count.
@@ -42,7 +41,7 @@ impl Echo {
         let position = Position(self.written);
         self.outputs.push_back(Output::Disk(Opaque::new(Append(position, text.clone()))));
         // It leaves when the record is durable: that is all there should say.
-        self.say(port, ToCaller::Heard(self.written, text), Some(position));
+        self.say(port, Heard { count: self.written, text }.into(), Some(position));
     }
 }
 
@@ -60,7 +59,7 @@ impl Machine for Echo {
     }
 
     fn handle(&mut self, _: Time, port: Port, message: Parcel) {
-        if let Ok(ToEcho::Shout(text)) = message.open() {
+        if let Ok(ToEcho::Shout(Shout { text })) = message.open() {
             self.write(port, text);
         }
     }
@@ -85,7 +84,7 @@ impl Machine for Echo {
         if self.tell_at.is_some_and(|at| at <= now) {
             self.tell_at = Some(now + TELL_EVERY);
             for port in self.callers.clone() {
-                self.say(port, ToCaller::Count(self.durable), None);
+                self.say(port, Count { count: self.durable }.into(), None);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::value::{self, Stamp};
 use crate::violation::{Check, Violation};
 use client::{Client, Created, Read, TxnError, TxnHandle, Write};
 use core::time::Duration;
-use protocol::Outcome;
+use messages::Outcome;
 use std::collections::VecDeque;
 use types::{ObjectId, PageId, Time};
 

@@ -2,8 +2,8 @@
 
 use crate::network::{End, Purpose};
 use crate::violation::{Violation, ensure};
-use protocol::Parcel;
-use wire::{Codec, Inbox, frames_of, store};
+use framing::{Codec, Inbox, frames_of};
+use machine::Parcel;
 
 /// Sends a message to one end of a connection through bytes: what comes out is what went in.
 pub(crate) fn pass(message: &Parcel, purpose: Purpose, to: End) -> Result<Parcel, Violation> {
@@ -26,9 +26,9 @@ pub(crate) fn written(message: &Parcel, purpose: Purpose, to: End) -> Result<Vec
 /// The family that a connection carries, at one end.
 fn codec(purpose: Purpose, end: End) -> &'static dyn Codec {
     match (purpose, end) {
-        (Purpose::Peer(_), _) => store::PEER,
-        (Purpose::Uplink | Purpose::Trunk, End::Dialer) => store::CLIENT,
-        (Purpose::Uplink | Purpose::Trunk, End::Listener) => store::SERVER,
+        (Purpose::Peer(_), _) => messages::PEER,
+        (Purpose::Uplink | Purpose::Trunk, End::Dialer) => messages::CLIENT,
+        (Purpose::Uplink | Purpose::Trunk, End::Listener) => messages::SERVER,
     }
 }
 

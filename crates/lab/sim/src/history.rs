@@ -7,7 +7,7 @@ use crate::ledger::{self, Ledger};
 use crate::value::{self, Stamp};
 use crate::violation::{Check, Violation, ensure};
 use core::time::Duration;
-use protocol::{Advance, Outcome};
+use messages::{Advance, Outcome};
 use std::collections::BTreeMap;
 use store::CommitRecord;
 use types::limits::LIVES_KEPT;

@@ -1,18 +1,17 @@
 //! The driver of all processes as far as the network goes: messages on their way, connections made, lost and given up.
 
-use crate::bytes;
 use crate::network::{Arrival, End, Item, Purpose};
 use crate::process::{Link, Process, STORE};
-use crate::trace;
 use crate::violation::{Check, ensure};
 use crate::world::{Event, World};
+use crate::{bytes, trace};
 use client::Client;
 use core::mem;
 use core::time::Duration;
-use machine::Event as Told;
-use protocol::{Goodbye, Parcel, ToClient};
+use machine::{Event as Told, Goodbye, Parcel};
+use messages::{ToClient, admit};
 use redirector::Redirector;
-use session::{Next, Target, admit};
+use session::{Next, Target};
 use store::Store;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 

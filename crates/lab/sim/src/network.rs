@@ -9,7 +9,8 @@
 use crate::process::{Link, STORE};
 use crate::rng::{Delay, Rng};
 use core::time::Duration;
-use protocol::{Parcel, ToClient};
+use machine::Parcel;
+use messages::ToClient;
 use std::collections::{BTreeMap, VecDeque};
 use types::{Broken, ClientId, Rule, SessionId, Time};
 

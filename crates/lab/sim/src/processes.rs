@@ -14,15 +14,13 @@ use crate::process::TIMEOUTS_AT_ONCE_MAX;
 use crate::queue::Queue;
 use crate::rng::Rng;
 use core::any::Any;
-use core::fmt;
-use core::mem;
 use core::time::Duration;
-use machine::{Append, DiskDone, Durable, Event as Told, Link, Machine, Node, Opaque, Port, RoleId, Said};
-use protocol::Goodbye;
+use core::{fmt, mem};
+use framing::{Codec, Inbox, frames_of};
+use machine::{Append, DiskDone, Durable, Event as Told, Goodbye, Link, Machine, Node, Opaque, Port, RoleId, Said};
 use session::{Dialer, Next, Times};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Position, SessionId, Time};
-use wire::{Codec, Inbox, frames_of};
 
 /// How a process dials.
 const TIMES: Times = Times {

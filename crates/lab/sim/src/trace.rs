@@ -1,7 +1,8 @@
 //! The record of a run, as a hash always and as text when someone wants to read it.
 
 use core::fmt::{Debug, Display};
-use protocol::{CommitRequest, Outcome, Page, Parcel, PeerPage, ToClient, ToPeer, ToServer};
+use machine::Parcel;
+use messages::{CommitRequest, Outcome, Page, PeerPage, ToClient, ToPeer, ToServer};
 use types::Time;
 
 /// The trace of one run.

@@ -6,7 +6,7 @@
 
 use crate::Frame;
 use alloc::vec::Vec;
-use protocol::Notice;
+use messages::Notice;
 use types::{Broken, Rule, SlotNo, SlotSet};
 
 /// Runs of changes remembered beyond gaps for one frame. One run is enough for one change that is late, however many

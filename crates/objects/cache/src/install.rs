@@ -3,7 +3,7 @@
 
 use crate::Frame;
 use alloc::vec::Vec;
-use protocol::Notice;
+use messages::Notice;
 use types::{Broken, ObjectPage, Rule, SlotChange, SlotSet, Version};
 
 impl Frame {

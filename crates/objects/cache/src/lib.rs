@@ -15,7 +15,7 @@ mod install;
 use alloc::vec::Vec;
 use evict::{Place, Places, Queues};
 pub use frame::{Frame, Slot};
-use protocol::Notice;
+use messages::Notice;
 use types::{Broken, Map, ObjectPage, PageId, SlotSet, Version};
 
 /// The memory that a frame takes beside its image, in bytes: its entry, its share of the hash table and of the ghost

@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use cache::{Frame, Slot};
+use messages::Notice;
 use proptest::prelude::*;
-use protocol::Notice;
 use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, TxnId, Version};
 
 const SLOTS: SlotNo = 5;

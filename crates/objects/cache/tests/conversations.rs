@@ -15,8 +15,8 @@
 mod play;
 
 use cache::{Cache, Frame, Installed, Slot};
+use messages::Notice;
 use play::Player;
-use protocol::Notice;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, TxnId, Version};

@@ -4,7 +4,8 @@ use crate::fetch::{AHEAD_SHARE, Arrived, Here};
 use crate::{Client, TxnError, TxnHandle};
 use cache::{FrameNo, Installed};
 use core::time::Duration;
-use protocol::{Goodbye, LeftOut, Page};
+use machine::Goodbye;
+use messages::{LeftOut, Page};
 use types::{ObjectId, PageId, Rule, Time};
 
 impl Client {

@@ -12,7 +12,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use cache::Cache;
 use core::mem;
-use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
+use messages::{Advance, CommitReply, CommitRequest, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Broken, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 

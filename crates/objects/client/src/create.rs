@@ -21,7 +21,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use cache::{Cache, Installed};
 use core::mem;
-use protocol::{Goodbye, Grant, Granted};
+use machine::Goodbye;
+use messages::{Grant, Granted};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
 use types::{Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Version};
 

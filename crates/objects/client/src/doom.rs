@@ -4,7 +4,7 @@ use crate::outputs::Outputs;
 use crate::txns::{State, Txns};
 use crate::workspace::Touched;
 use cache::{Evicted, Frame};
-use protocol::Notice;
+use messages::Notice;
 use types::{PageId, Rule, Version};
 
 impl Txns {

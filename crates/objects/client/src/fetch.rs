@@ -22,7 +22,8 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use cache::{Cache, Frame};
-use protocol::{Fetch, Follow, Goodbye, LeftOut, Notice, Page};
+use machine::Goodbye;
+use messages::{Fetch, Follow, LeftOut, Notice, Page};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Version};
 

@@ -13,7 +13,7 @@ use crate::txns::State;
 use crate::{Client, TxnHandle};
 use alloc::vec::Vec;
 use core::mem;
-use protocol::Outcome;
+use messages::Outcome;
 use types::{Rule, Time};
 
 impl Client {

@@ -24,7 +24,8 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::mem;
 use core::time::Duration;
-use protocol::{FindLeader, Goodbye, Leader, Member, Members, Pong};
+use machine::Goodbye;
+use messages::{FindLeader, Leader, Member, Members, Pong};
 use types::limits::GROUP_EPOCH_MAX;
 use types::{ClientId, GoodbyeReason, Time};
 

@@ -16,7 +16,8 @@ use crate::outputs::Outputs;
 use alloc::vec::Vec;
 use cache::Cache;
 use core::time::Duration;
-use protocol::{Arrived, Goodbye, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
+use machine::Goodbye;
+use messages::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
 use types::{Broken, ClientId, Map, PageId, PeerKey, Rule, Time};
 
 /// How long a peer that could not be connected to is served by way of the redirector before it is tried again.

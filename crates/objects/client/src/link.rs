@@ -2,7 +2,8 @@
 //! acknowledgement and the releases; and with it goes everything that was under way.
 
 use crate::Client;
-use protocol::{Goodbye, Ping, Released, ToServer};
+use machine::Goodbye;
+use messages::{Ping, Released, ToServer};
 use types::Time;
 
 impl Client {

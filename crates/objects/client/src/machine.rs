@@ -5,8 +5,8 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use machine::{Machine, Note, Opaque, Output, Port, Waiter};
-use protocol::{Leading, LookForLeader, Parcel, Reachable, Table};
+use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table, Waiter};
+use messages::{Leading, LookForLeader, Reachable};
 use types::{ClientId, PeerKey, Time};
 
 impl From<TxnHandle> for Waiter {

@@ -2,7 +2,7 @@
 
 use crate::Client;
 use crate::workspace::Workspace;
-use protocol::Notice;
+use messages::Notice;
 use types::{Rule, TxnId};
 
 impl Client {

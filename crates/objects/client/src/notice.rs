@@ -5,7 +5,8 @@
 
 use crate::Client;
 use alloc::format;
-use protocol::{Goodbye, Notice, Notices};
+use machine::Goodbye;
+use messages::{Notice, Notices};
 use types::{PageId, Rule, Time, Version};
 
 impl Client {

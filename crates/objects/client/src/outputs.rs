@@ -3,7 +3,8 @@
 use crate::TxnHandle;
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use protocol::{Goodbye, Leader, ToPeer, ToServer};
+use machine::Goodbye;
+use messages::{Leader, ToPeer, ToServer};
 use types::{ClientId, GoodbyeReason};
 
 /// An action that the machine wants done.

@@ -15,7 +15,7 @@ use crate::Client;
 use crate::workspace::Workspace;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::Held;
+use messages::Held;
 use types::{PageId, Rule, Time};
 
 impl Client {

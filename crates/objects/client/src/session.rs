@@ -1,5 +1,5 @@
 //! The session with the store: the messages that go out when it begins and when it resumes, and the state that is given
-//! up when it ends. How far it is and what is due on it is decided in [`session::upstream`].
+//! up when it ends. How far it is and what is due on it is decided in [`messages::upstream`].
 //!
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
 //! 2. A request made while the session is not live waits for it, and goes out when it is. Only a client that knows
@@ -13,8 +13,8 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Ack, AskOutcome, GROUP, Goodbye, Held, Outcome, Rejoin, Rejoined, Welcome};
-use session::{Overdue, Phase, Upstream};
+use machine::Goodbye;
+use messages::{Ack, AskOutcome, GROUP, Held, Outcome, Overdue, Phase, Rejoin, Rejoined, Upstream, Welcome};
 use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
 /// The state that a session has begun with.

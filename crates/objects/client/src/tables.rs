@@ -1,8 +1,8 @@
 //! The table of a client's status: columns, units, meanings and its row.
 
 use crate::Client;
+use machine::Table;
 use machine::metrics::{Column, Metrics};
-use protocol::Table;
 
 /// The client.
 pub const CLIENT: Metrics<9> = Metrics {

@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::Outcome;
+use messages::Outcome;
 use types::{Broken, PageId, Time};
 
 #[derive(Debug)]

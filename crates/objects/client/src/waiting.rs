@@ -6,7 +6,7 @@ use crate::outputs::Outputs;
 use crate::txns::{State, Txn, Txns};
 use crate::{Client, TxnError, TxnHandle};
 use alloc::vec::Vec;
-use protocol::Outcome;
+use messages::Outcome;
 use types::Time;
 
 impl Txn {

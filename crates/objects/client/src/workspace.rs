@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use cache::{Frame, FrameNo};
 use core::mem;
-use protocol::PageReads;
+use messages::PageReads;
 use types::limits::{PAGE_BYTES_GROWTH, SLOT_BYTES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX};
 use types::{Delta, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, Version};
 

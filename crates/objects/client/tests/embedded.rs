@@ -2,7 +2,7 @@
 
 use client::{Client, Created, TxnError};
 use machine::{Event, Node, RoleId, Said};
-use protocol::Outcome;
+use messages::Outcome;
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Store};
 use types::{ClientId, ClusterId, Incarnation, Life, Time};

@@ -45,8 +45,8 @@ impl Space {
     }
 }
 
-/// Refuses what is not a name of a space. A name is a word wherever it may stand: on a command line, in an address, as a
-/// file name. It begins with a letter, which tells it from a space's number.
+/// Refuses what is not a name of a space. A name is a word wherever it may stand: on a command line, in an address, as
+/// a file name. It begins with a letter, which tells it from a space's number.
 ///
 /// # Errors
 /// [`Error::SpaceName`].

@@ -1,10 +1,9 @@
 //! Begin, commit, abort.
 
-use crate::nested;
 use crate::tries::Tries;
-use crate::{Database, Error, Result};
+use crate::{Database, Error, Result, nested};
 use client::{Client, TxnHandle};
-use protocol::Outcome;
+use messages::Outcome;
 use std::sync::Arc;
 use std::task::Poll;
 use types::Version;

@@ -5,7 +5,7 @@
 //! 3. It never outgrows its limit: `pruned` is forced forward instead, and a laggard pays with aborts.
 
 use alloc::collections::VecDeque;
-use protocol::PageReads;
+use messages::PageReads;
 use smallvec::SmallVec;
 use types::{Map, PageId, SlotNo, SlotSet, Version};
 

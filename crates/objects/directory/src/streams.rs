@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hash;
 use core::time::Duration;
-use protocol::{Notice, Notices};
+use messages::{Notice, Notices};
 use types::{Limits, Map, Time, Version};
 
 /// A batch without notices is only worth its bytes when it moves the horizon this far: the acknowledgement that it

@@ -13,7 +13,7 @@
 
 use bytes::Bytes;
 use log::Records;
-use protocol::Lineage;
+use messages::Lineage;
 use store::{CommitRecord, Counted, LeasesGiven, Record};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::{Fields, Malformed};

@@ -9,7 +9,8 @@ use crate::Redirector;
 use crate::holders::Holders;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Goodbye, Page};
+use machine::Goodbye;
+use messages::Page;
 use types::{PageId, SessionId, Set, Time, Version};
 
 /// The pages that did not exist when the store sent them, as long as they are held and nothing was created there.

@@ -23,7 +23,8 @@ use crate::lease::Lease;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Goodbye, Notice, Outcome};
+use machine::Goodbye;
+use messages::{Advance, AskOutcome, CommitReply, CommitRequest, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Broken, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId};
 

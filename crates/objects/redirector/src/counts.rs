@@ -9,7 +9,8 @@
 
 use crate::trunk::Trunk;
 use alloc::format;
-use protocol::{CommitRequest, Goodbye, PageReads};
+use machine::Goodbye;
+use messages::{CommitRequest, PageReads};
 use types::{GoodbyeReason, Version};
 
 impl Trunk {

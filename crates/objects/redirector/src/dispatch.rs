@@ -1,7 +1,8 @@
 //! The messages of members, each to the method that hears it.
 
 use crate::Redirector;
-use protocol::{Goodbye, Ping, Pong, ToServer};
+use machine::Goodbye;
+use messages::{Ping, Pong, ToServer};
 use types::{GoodbyeReason, SessionId, Time};
 
 impl Redirector {

@@ -28,7 +28,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Advance, Goodbye, Grant, Granted};
+use machine::Goodbye;
+use messages::{Advance, Grant, Granted};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Limits, Map, PageId, PageRange, Rule, SessionId, Time, Version};
 

@@ -16,7 +16,7 @@ use crate::holders::Holders;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Arrived, NoHelp, PeerPage};
+use messages::{Arrived, NoHelp, PeerPage};
 use types::{Map, PageId, Rule, SessionId, Set, Time};
 
 /// A page that a member was asked to send to another.

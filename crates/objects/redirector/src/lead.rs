@@ -32,7 +32,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{FindLeader, Lead, Leader, Member, ToServer};
+use messages::{FindLeader, Lead, Leader, Member, ToServer};
 use types::limits::GROUP_EPOCH_MAX;
 use types::{ClientId, Map, Time};
 
@@ -245,9 +245,9 @@ impl Leadership {
     }
 
     /// The description of the group for its members, if we lead it; `store` is where the store is reached.
-    pub(crate) fn describe(&self, members: &Members, store: &[String]) -> Option<protocol::Members> {
+    pub(crate) fn describe(&self, members: &Members, store: &[String]) -> Option<messages::Members> {
         let member = |(_, client, eligible): (_, _, &str)| Member { client, address: String::from(eligible) };
-        Some(protocol::Members {
+        Some(messages::Members {
             group: self.group.clone(),
             epoch: self.epoch()?,
             address: self.address.clone(),

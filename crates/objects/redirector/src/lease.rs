@@ -1,4 +1,4 @@
-//! Read-only transactions that are validated here, under a lease of the store's (see [`protocol::lease`]).
+//! Read-only transactions that are validated here, under a lease of the store's (see [`messages::lease`]).
 //!
 //! ```text
 //!   no lease --Leased, an answer to our ping--> leased --so long after the ping--> no lease
@@ -19,7 +19,7 @@ use crate::holders::Holders;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Recent, stale_slots};
-use protocol::{CommitRequest, Intent, Leased, Notice, Outcome, PageReads, Promise};
+use messages::{CommitRequest, Intent, Leased, Notice, Outcome, PageReads, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};

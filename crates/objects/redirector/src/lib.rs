@@ -76,6 +76,7 @@ pub mod tables;
 mod trunk;
 mod update;
 
+use ::machine::Goodbye;
 use absent::Absent;
 use commit::Commits;
 pub use config::{Config, Duty};
@@ -86,9 +87,9 @@ use holders::Holders;
 use lead::Leadership;
 use lease::Lease;
 use members::Members;
+use messages::{Leader, ToClient, ToServer};
 pub use outputs::Output;
 use outputs::Outputs;
-use protocol::{Goodbye, Leader, ToClient, ToServer};
 use rejoin::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};

@@ -2,7 +2,7 @@
 //! once, and behind the others again when it has been given something.
 
 use alloc::collections::VecDeque;
-use protocol::Grant;
+use messages::Grant;
 use types::{ClientId, Map, SessionId};
 
 /// A member that waits for pages.

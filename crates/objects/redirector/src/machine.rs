@@ -2,8 +2,8 @@
 
 use crate::{Config, Redirector, outputs, tables};
 use alloc::vec::Vec;
-use machine::{Machine, Note, Opaque, Output, Port};
-use protocol::{Leading, LookForLeader, Parcel, Table};
+use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table};
+use messages::{Leading, LookForLeader};
 use types::{ClientId, GoodbyeReason, Time};
 
 impl Machine for Redirector {

@@ -19,7 +19,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Acks, Streams};
-use protocol::{Departed, Fetch, Goodbye, Hello, Leader, PROTOCOL, Reachable, Rejoin};
+use machine::Goodbye;
+use messages::{Departed, Fetch, Hello, Leader, PROTOCOL, Reachable, Rejoin};
 use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
@@ -34,7 +35,7 @@ pub(crate) struct Resuming {
     /// Its horizon, which does not move until everything that it holds is compared.
     pub(crate) horizon: Version,
     /// Pages that it brings.
-    pub(crate) pages: Vec<protocol::Held>,
+    pub(crate) pages: Vec<messages::Held>,
     /// How many it says that it was granted and has not filled.
     pub(crate) granted: u64,
     /// Those of them that were granted to it and that it has not filled.

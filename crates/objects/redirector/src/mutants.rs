@@ -1,7 +1,7 @@
 //! Rules that take code to break, and not only code that is left out: for tests of the checkers.
 
 use crate::Redirector;
-use protocol::{CommitRequest, Notice};
+use messages::{CommitRequest, Notice};
 use types::{Rule, SessionId, Time, Version};
 
 impl Redirector {

@@ -2,7 +2,8 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use protocol::{Goodbye, ToClient, ToServer};
+use machine::Goodbye;
+use messages::{ToClient, ToServer};
 use types::{GoodbyeReason, SessionId};
 
 /// An action that the machine wants done.

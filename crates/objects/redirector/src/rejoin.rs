@@ -20,7 +20,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Fetch, Goodbye, Held, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated, ToServer};
+use machine::Goodbye;
+use messages::{Fetch, Held, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated, ToServer};
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
 use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Version};
 

@@ -1,5 +1,5 @@
 //! The course of the session with the store: hello, rejoin, heartbeat, end. How far it is and what is due on it is
-//! decided in [`session::upstream`], as for a client's.
+//! decided in [`messages::upstream`], as for a client's.
 //!
 //! A redirector that cannot reach the store for too long sends its members away: they may reach it in another way.
 
@@ -9,8 +9,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{GROUP, Goodbye, Held, Ping, Pong, Rejoin, Rejoined, ToClient, Welcome};
-use session::{Overdue, Phase};
+use machine::Goodbye;
+use messages::{GROUP, Held, Overdue, Phase, Ping, Pong, Rejoin, Rejoined, ToClient, Welcome};
 use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Version};
 
 impl Redirector {

@@ -4,7 +4,7 @@ use crate::Redirector;
 use crate::fetch::{Turn, Want};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use protocol::{Help, Page};
+use messages::{Help, Page};
 use types::{PageId, Rule, SessionId, Time};
 
 impl Redirector {

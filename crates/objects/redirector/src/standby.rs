@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 use cache::Cache;
-use protocol::{Notice, Page};
+use messages::{Notice, Page};
 use types::{Broken, ObjectPage, PageId, Rule};
 
 /// The standby cache.

@@ -3,8 +3,7 @@
 use crate::Redirector;
 use alloc::string::String;
 use alloc::vec::Vec;
-use protocol::Leader;
-use session::Phase;
+use messages::{Leader, Phase};
 use types::{ClientId, PageId, SessionId, Version};
 
 /// The counts of a redirector since its start.

@@ -2,7 +2,7 @@
 
 use crate::{MemberStatus, Redirector, Stats};
 use machine::metrics::{Column, Metrics, lag, name};
-use protocol::{Cell, Table};
+use machine::{Cell, Table};
 use types::Version;
 use types::limits::{MEMBERS_MAX, STATUS_CELLS_MAX};
 

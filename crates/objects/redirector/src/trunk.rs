@@ -9,8 +9,7 @@ use crate::{Config, Redirector};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Ack, GROUP, Released, SessionLimits, ToServer, Welcome};
-use session::Upstream;
+use messages::{Ack, GROUP, Released, SessionLimits, ToServer, Upstream, Welcome};
 use types::{GoodbyeReason, PageId, Rule, Time, Version};
 
 #[derive(Debug, Default)]

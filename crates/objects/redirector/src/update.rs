@@ -10,7 +10,7 @@ use crate::members::Members;
 use crate::outputs::Outputs;
 use alloc::vec::Vec;
 use directory::Urgency;
-use protocol::{Notice, Notices, ToClient};
+use messages::{Notice, Notices, ToClient};
 use types::{Rule, SessionId, Time, Version};
 
 impl Members {

@@ -1,9 +1,10 @@
 //! Any messages of members and a store, in any order: a redirector does not panic, and does not go in circles.
 
 use bytes::Bytes;
+use machine::Goodbye;
+use messages::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use protocol::*;
 use redirector::{Config, Output, Redirector};
 use std::time::Duration;
 use types::*;

@@ -1,6 +1,6 @@
 //! The redirector's promises to its members and its store, where a conversation would be too long to read.
 
-use protocol::*;
+use messages::*;
 use redirector::{Config, Output, Redirector};
 use types::limits::{GRANTED_PAGES_MAX, GRANTS_PER_SESSION_MAX, NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX};
 use types::*;

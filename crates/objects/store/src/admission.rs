@@ -16,7 +16,8 @@ use crate::ticket::Ticket;
 use crate::{SessionId, Store, form};
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{AskOutcome, CommitRequest, Goodbye, Outcome};
+use machine::Goodbye;
+use messages::{AskOutcome, CommitRequest, Outcome};
 use types::limits::TXN_BYTES_MAX;
 use types::{ClientId, PageId, Refusal, Rule, Time, TxnId};
 

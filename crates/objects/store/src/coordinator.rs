@@ -21,7 +21,7 @@ use crate::{CommitRecord, Position, Record, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use directory::Urgency;
-use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
+use messages::{Advance, CommitReply, CommitRequest, Notice, Outcome};
 use smallvec::SmallVec;
 use types::{Delta, Map, Refusal, Rule, Time, TxnId, Version};
 

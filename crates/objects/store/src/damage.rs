@@ -10,7 +10,7 @@ use crate::images::Waiter;
 use crate::queue::Ahead;
 use crate::{SessionId, Store};
 use alloc::string::String;
-use protocol::LeftOut;
+use messages::LeftOut;
 use types::{PageId, Time};
 
 impl Store {

@@ -2,7 +2,7 @@
 
 use crate::{SessionId, Store};
 use alloc::format;
-use protocol::Goodbye;
+use machine::Goodbye;
 use types::{GoodbyeReason, Time};
 
 impl Store {

@@ -7,7 +7,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use protocol::{Fetch, Follow, Goodbye, LeftOut, Page, Released, ToClient};
+use machine::Goodbye;
+use messages::{Fetch, Follow, LeftOut, Page, Released, ToClient};
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{ObjectPage, PageId, Rule, Version};
 

@@ -14,7 +14,7 @@
 use crate::{SessionId, Store};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use protocol::Follow;
+use messages::Follow;
 use types::limits::{PAGE_BYTES_TARGET, PAGES_BEHIND_MAX, SLOTS_MAX};
 use types::{ObjectId, ObjectPage, PageId, Rule, SlotNo, SlotSet};
 

@@ -1,7 +1,8 @@
 //! The form of a commit request, before anyone looks at its content: its fields, its counts, its size.
 
 use alloc::format;
-use protocol::{CommitRequest, Goodbye, PageReads};
+use machine::Goodbye;
+use messages::{CommitRequest, PageReads};
 use types::limits::{TXN_BYTES_MAX, TXN_PAGES_MAX};
 use types::{Delta, Refusal, Version};
 

@@ -28,7 +28,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 use directory::Urgency;
-use protocol::{Goodbye, Grant, Granted};
+use machine::Goodbye;
+use messages::{Grant, Granted};
 use types::limits::{GRANTED_SPACES_MAX, GRANTS_PER_SESSION_MAX};
 use types::{ClientId, Limits, Map, PageId, PageRange, Rule, Version};
 

@@ -9,7 +9,8 @@ use crate::{SessionId, Store};
 use alloc::format;
 use alloc::vec::Vec;
 use directory::Urgency;
-use protocol::{Departed, Goodbye, Revalidate, Revalidated};
+use machine::Goodbye;
+use messages::{Departed, Revalidate, Revalidated};
 use types::Time;
 use types::limits::PAGES_PER_MESSAGE_MAX;
 

@@ -10,7 +10,7 @@ use crate::ticket::Ticket;
 use crate::{DiskWork, SessionId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use protocol::Follow;
+use messages::Follow;
 use types::{Map, ObjectPage, PageId};
 
 /// The use of an image that has been read.

@@ -2,7 +2,7 @@
 
 use crate::turns::InLine;
 use crate::{SessionId, Store};
-use protocol::CommitRequest;
+use messages::CommitRequest;
 use types::{ClientId, PageId, SlotSet, Time, TxnId, Version};
 
 /// A commit that waits its turn, or a client that should come for it.

@@ -16,7 +16,8 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use protocol::{FindLeader, Goodbye, Lead, Leader};
+use machine::Goodbye;
+use messages::{FindLeader, Lead, Leader};
 use types::limits::{ADDRESS_BYTES_MAX, GROUP_EPOCH_MAX, GROUP_NAME_BYTES_MAX};
 use types::{ClientId, GoodbyeReason, Limits, Map, Time};
 

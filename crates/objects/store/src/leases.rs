@@ -33,7 +33,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{CommitRequest, Goodbye, Intent, Leased, Promise};
+use machine::Goodbye;
+use messages::{CommitRequest, Intent, Leased, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, GoodbyeReason, Map, PageId, Rule, SlotSet, Time, TxnId};
 

@@ -76,6 +76,7 @@ mod watch;
 pub mod work;
 mod writeback;
 
+use ::machine::Goodbye;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -94,9 +95,9 @@ use lives::Lives;
 use log::Log;
 use losses::Losses;
 use master::Master;
+use messages::{Ack, Ping, Pong, ToClient, ToServer};
 use outcomes::Outcomes;
 use outputs::Outputs;
-use protocol::{Ack, Goodbye, Ping, Pong, ToClient, ToServer};
 use recovery::Recovery;
 use room::Parked;
 use sequencer::Sequencer;

@@ -17,7 +17,7 @@ use crate::leases::longer;
 use crate::{Config, LeasesGiven, Position, Record, Store};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::Lineage;
+use messages::Lineage;
 use types::{Incarnation, PageId, Rule, Time};
 
 /// The leases of earlier lives as far as they are known, and what the log says for later ones.

@@ -14,7 +14,7 @@
 use crate::overlap::{each, reads};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::CommitRequest;
+use messages::CommitRequest;
 use types::{ClientId, Map, PageId, SlotSet, Time};
 
 /// The losses in a row after which a place is kept.

@@ -2,8 +2,7 @@
 
 use crate::{Checkpoint, Config, Opened, Store, tables, work};
 use alloc::vec::Vec;
-use machine::{DiskDone, Done, Machine, Opaque, Output, Port};
-use protocol::{Parcel, Table};
+use machine::{DiskDone, Done, Machine, Opaque, Output, Parcel, Port, Table};
 use types::{ClusterId, Incarnation, Life, Position, Time};
 
 impl Machine for Store {

@@ -20,7 +20,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
-use protocol::{Advance, CommitRequest};
+use messages::{Advance, CommitRequest};
 use types::limits::PAGE_BYTES_MAX;
 use types::{Broken, Delta, Map, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
 

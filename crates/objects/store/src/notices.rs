@@ -2,7 +2,7 @@
 
 use crate::{Position, SessionId, Store};
 use directory::Urgency;
-use protocol::ToClient;
+use messages::ToClient;
 use types::Rule;
 
 impl Store {

@@ -15,7 +15,7 @@
 use crate::ClientOutcomes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use protocol::{Advance, CommitRequest, Outcome};
+use messages::{Advance, CommitRequest, Outcome};
 use types::{ClientId, Limits, Map, TxnId, Version};
 
 #[derive(Debug, Default)]

@@ -2,7 +2,8 @@
 
 use crate::{DiskWork, Output, Position, SessionId};
 use alloc::collections::VecDeque;
-use protocol::{Goodbye, ToClient};
+use machine::Goodbye;
+use messages::ToClient;
 
 /// The queue that [`crate::Store::poll_output`] empties.
 #[derive(Debug, Default)]

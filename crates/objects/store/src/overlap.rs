@@ -1,6 +1,6 @@
 //! Whether a transaction touches slots that somebody else has to do with.
 
-use protocol::CommitRequest;
+use messages::CommitRequest;
 use types::{PageId, SlotSet};
 
 /// Slots as they are kept, one by one.

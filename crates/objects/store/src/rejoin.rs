@@ -4,7 +4,8 @@ use crate::sessions::{Greeting, Kind, Resuming};
 use crate::{SessionId, Store};
 use alloc::format;
 use directory::Urgency;
-use protocol::{GROUP, Goodbye, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, WATCH, Welcome};
+use machine::Goodbye;
+use messages::{GROUP, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, WATCH, Welcome};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX, WATCHERS_MAX};
 use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 

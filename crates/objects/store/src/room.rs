@@ -16,7 +16,7 @@ use crate::need::Need;
 use crate::ticket::Ticket;
 use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
-use protocol::Grant;
+use messages::Grant;
 use types::{Map, Refusal, Time};
 
 /// Room in MOB and log that new pages may not take, in bytes at most; an eighth of each if that is less.

@@ -4,7 +4,7 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use protocol::Leader;
+use messages::Leader;
 use types::{ClientId, PageId, Version};
 
 /// How a store stands.

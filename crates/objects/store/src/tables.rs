@@ -3,7 +3,8 @@
 use crate::{SessionStatus, SpaceStatus, Store};
 use alloc::format;
 use machine::metrics::{Column, Metrics, lag, name};
-use protocol::{Cell, Leader, Table};
+use machine::{Cell, Table};
+use messages::Leader;
 use types::Version;
 use types::limits::{GRANTED_SPACES_MAX, LEASED_SPACES_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
 

@@ -3,7 +3,7 @@
 use crate::need::Need;
 use crate::work::commit_bytes_bound;
 use crate::{SessionId, mob};
-use protocol::{CommitRequest, PageReads};
+use messages::{CommitRequest, PageReads};
 use types::{SlotNo, Version};
 
 /// The bytes that a commit leaves in the log beside its record: its part of a later `Placed`.

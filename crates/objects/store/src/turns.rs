@@ -33,7 +33,7 @@ use crate::validate::Stale;
 use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use protocol::CommitRequest;
+use messages::CommitRequest;
 use types::{ClientId, Limits, PageId, Refusal, Rule, SlotSet, Time};
 
 /// The place of a client that should come again.

@@ -11,7 +11,7 @@
 //! serial before everything that has no count yet.
 
 use alloc::vec::Vec;
-use protocol::CommitRequest;
+use messages::CommitRequest;
 use smallvec::SmallVec;
 use types::{Delta, Map, ObjectPage, PageId, Refusal, SlotSet, TxnId};
 

@@ -6,7 +6,8 @@
 //! 3. It asks for nothing else, so it is in nobody's way but with its promises.
 
 use crate::{SessionId, Store};
-use protocol::{Goodbye, Rejoin, ToServer};
+use machine::Goodbye;
+use messages::{Rejoin, ToServer};
 use types::{GoodbyeReason, Time};
 
 impl Store {

@@ -7,7 +7,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use protocol::{Advance, Lineage};
+use messages::{Advance, Lineage};
 use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, Position, SlotChange, TxnId, Version};
 
 /// One record of the log.

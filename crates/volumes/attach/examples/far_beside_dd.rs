@@ -11,9 +11,9 @@
 
 use attach::{AttachConfig, Attached, FarHome, HomeServer};
 use fixtures::nbd_client::{Client, Command};
+use machines::messages::holder::VolumeId;
 use nbd::{Address, Export, Server, ServerConfig};
 use net::Runtime;
-use protocol::volumes::VolumeId;
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

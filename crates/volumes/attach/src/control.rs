@@ -39,7 +39,7 @@ pub use serve::Control;
 pub use volume::ControlledVolume;
 
 use crate::scrub::{ComparedCopies, Repair};
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

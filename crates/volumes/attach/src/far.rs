@@ -24,18 +24,19 @@ use crate::home::{Piece, Pieces, is_size};
 use ::machine::{Driver, Machine, Waiter};
 use commands::pause;
 use line::Line;
+use machines::messages::holder::{Content, Epoch, Extent, Stamp, VolumeId};
+use machines::messages::home::{
+    Begin, BlockSums, End, Fence, Keep, NotDone, Opened, Put, Remove, Resize, Run, Snapshot,
+};
 use machines::{HomeState, Registered, View, WentBack};
 use net::{Runtime, Shared};
-use protocol::volume_home::{Begin, BlockSums, End, Fence, Keep, NotDone, Opened, Put, Remove, Resize, Run, Snapshot};
-use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use registry::Volume;
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
 use vfs::FileError;
 

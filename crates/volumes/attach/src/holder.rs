@@ -227,7 +227,7 @@ impl HolderServer {
         let host = Host::start(machines, runtime);
         let config = ListenConfig {
             insecure: settings.insecure,
-            codec: wire::volumes::HOLDER,
+            codec: machines::messages::holder::HOLDER,
             silence: Some(SILENCE),
             ..ListenConfig::new(settings.listen)
         };

@@ -26,12 +26,11 @@ use crate::place::boot;
 use ::machine::RoleId;
 use disk::HomeDisk;
 use net::{Beside, Host, HostEnd, ListenConfig, ListenError, Machines, Runtime};
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 use types::limits::VOLUME_SESSIONS_MAX;
 use vfs::{Directory, Doing, FileError, Files, Lock, Locking, lock_holder, make_directory};
 
@@ -111,7 +110,7 @@ impl HomeServer {
         let config = ListenConfig {
             insecure,
             sessions_max: VOLUME_SESSIONS_MAX,
-            codec: wire::volume_home::HOME,
+            codec: machines::messages::home::HOME,
             silence: Some(SILENCE),
             ..ListenConfig::new(address)
         };
@@ -120,7 +119,7 @@ impl HomeServer {
 
     /// The machine, for a listener at whose address sessions of others are taken, too: so many of its own at a time.
     pub fn beside(&self, sessions_max: usize) -> Beside {
-        let (host, codec) = (self.host.clone(), wire::volume_home::HOME);
+        let (host, codec) = (self.host.clone(), machines::messages::home::HOME);
         Beside {
             host,
             role: RoleId::ONLY,

@@ -7,13 +7,12 @@ use crate::extents::BLOCK;
 use crate::far::{Asked, FarError, FarHome};
 use crate::home::{Home, HomeError, PIECE_BYTES_MAX, Piece, open_clean};
 use bytes::Bytes;
-use protocol::volume_home::{Begin, Run};
-use protocol::volumes::{Epoch, Extent, FlushEpoch, Sequence, Stamp};
+use machines::messages::holder::{Epoch, Extent, FlushEpoch, Sequence, Stamp};
+use machines::messages::home::{Begin, Run};
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::{fmt, io};
 use vfs::random;
 
 /// So much is read at a time.

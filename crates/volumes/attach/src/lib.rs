@@ -51,11 +51,11 @@ pub use holder::{
 pub use home::{CheckProgress, HomeCheck};
 pub use home::{HomeError, HomeStatus, SIZE_MAX, create_home, expect_alone, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError, VOLUME_HOMES};
+pub use machines::messages::home::{BlockSums, FoundHome};
 pub use machines::{
     Ack, Degraded, Epoch, Findings, HolderState, HostId, LEASE, PartitionId, REPLACE_AFTER, RESCUE_AFTER, Registered,
     Stamp, View, VolumeId,
 };
-pub use protocol::volume_home::{BlockSums, FoundHome};
 pub use rebuild::{AskedHolder, CacheFound, FindError, Found, FoundVolume, Places};
 pub use scrub::{
     ComparedCopies, CopyDifference, CopyMeaning, Difference, Meaning, NotCompared, Repair, Scrub, ScrubError,

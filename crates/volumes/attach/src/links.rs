@@ -16,17 +16,15 @@ mod asking;
 
 pub(crate) use asking::Asking;
 
-use machine::{Driver, Machine, Output, Port, RoleId, Waiter};
+use machine::{Driver, Goodbye, Machine, Output, Parcel, Port, RoleId, Waiter};
+use machines::messages::holder::{FromHolder, PartitionId, ToHolder};
 use net::{Host, Machines, Runtime, UplinkConfig};
-use protocol::volumes::{FromHolder, PartitionId, ToHolder};
-use protocol::{Goodbye, Parcel};
 use std::collections::VecDeque;
-use std::fmt;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
+use std::{fmt, mem};
 use types::{GoodbyeReason, Time};
 
 /// The number under which a listener waits for news of its line.
@@ -203,7 +201,11 @@ impl Link {
             has_news: AtomicBool::new(false),
         });
         tells.wake();
-        let config = UplinkConfig { codec: wire::volumes::OWNER, pause_max: PAUSE_MAX, ..UplinkConfig::new(address) };
+        let config = UplinkConfig {
+            codec: machines::messages::holder::OWNER,
+            pause_max: PAUSE_MAX,
+            ..UplinkConfig::new(address)
+        };
         host.connect(RoleId::ONLY, config);
         link
     }
@@ -266,7 +268,7 @@ impl Wake for Tells {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::volumes::Forget;
+    use machines::messages::holder::Forget;
 
     #[test]
     fn messages_leave_when_they_are_settled_and_the_session_ends_behind_them() {

@@ -21,7 +21,7 @@ use crate::extents::{BLOCK, Blocks, sum_of};
 use crate::far::FarHome;
 use crate::home::{Home, HomeError, open_clean};
 use cache::CacheAtRest;
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};

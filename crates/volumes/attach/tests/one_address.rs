@@ -3,9 +3,9 @@
 use attach::{FarHome, HomeServer};
 use database::Recovered;
 use machine::RoleId;
+use machines::messages::holder::{Epoch, VolumeId};
 use machines::{Registered, VolumeId as Id};
 use net::{ListenConfig, Listener, Runtime};
-use protocol::volumes::{Epoch, VolumeId};
 use registry::StoreRegistry;
 use std::io::{Read, Write};
 use std::net::TcpStream;

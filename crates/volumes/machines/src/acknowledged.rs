@@ -10,8 +10,8 @@
 //! ```
 //! Writes that were acknowledged after the owner's last heartbeat are not in the range.
 
+use crate::messages::holder::{Entry, Epoch, PartitionId, Sequence, Stamp};
 use alloc::vec::Vec;
-use protocol::volumes::{Entry, Epoch, PartitionId, Sequence, Stamp};
 
 /// The writes that a holder has acknowledged to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(crate) fn of_holders(all: Vec<Acknowledged>, holders: &[PartitionId]) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::volumes::{Extent, FlushEpoch};
+    use crate::messages::holder::{Extent, FlushEpoch};
 
     fn entries(sequences: &[u64]) -> Vec<Entry> {
         sequences.iter().map(|&it| Entry { stamp: stamp(2, it), extent: Extent { offset: 0, len: 1 } }).collect()

@@ -5,9 +5,9 @@
 //! the most benefit are taken, free space / degree of replication (CoopReplica paper, equation 1), and none in a
 //! failure domain twice while there is another.
 
+use crate::messages::holder::{PartitionId, VolumeId};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use protocol::volumes::{PartitionId, VolumeId};
 use types::splitmix;
 
 /// A member: a partition, as it is known of.

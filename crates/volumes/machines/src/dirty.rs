@@ -1,7 +1,7 @@
 //! The flush epochs that are not written back: their ends, sizes and ages, and nothing of each write.
 
+use crate::messages::holder::{FlushEpoch, Sequence, Stamp};
 use alloc::collections::VecDeque;
-use protocol::volumes::{FlushEpoch, Sequence, Stamp};
 use types::Time;
 
 /// A flush epoch in which something was written.

@@ -1,8 +1,8 @@
 //! The actions that an owner wants done by its driver.
 
+use crate::messages::holder::{Epoch, PartitionId, Record, Sequence, Stamp, Stream, ToHolder};
 use crate::registry::{Change, Restore};
 use crate::request::{Declined, RequestId};
-use protocol::volumes::{Epoch, PartitionId, Record, Sequence, Stamp, Stream, ToHolder};
 use types::GoodbyeReason;
 
 /// A command to write back: of all writes after `after` and up to `through`, the newest version of each block.

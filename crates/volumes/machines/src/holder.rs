@@ -17,6 +17,11 @@
 //! 5. A copy that is listed stays until it is said to be home, under an epoch that is not older than the newest.
 
 use crate::copies::Partition;
+use crate::messages::holder::{
+    Content, Copy, Counted, Entry, Epoch, Extent, Fetch, Forget, Free, FromHolder, HeldVolume, Kept, Leaving, List,
+    ListVolumes, Listed, Open, Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
+    Volumes,
+};
 use crate::registry::View;
 use crate::rule::Rule;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -24,11 +29,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem::replace;
 use core::ops::Bound;
-use protocol::volumes::{
-    Content, Copy, Counted, Entry, Epoch, Extent, Fetch, Forget, Free, FromHolder, HeldVolume, Kept, Leaving, List,
-    ListVolumes, Listed, Open, Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
-    Volumes,
-};
 use types::limits::{COPIES_PER_LIST_MAX, VOLUMES_PER_ANSWER_MAX, VOLUMES_PER_HOLDER_MAX};
 use types::{Broken, GoodbyeReason, SessionId};
 
@@ -526,7 +526,7 @@ impl Holder {
                 let count_max = self.config.copies_per_list.min(COPIES_PER_LIST_MAX);
                 let (copies, is_last): (Vec<Entry>, _) = it.partition.list(after, count_max);
                 let home = it.partition.home();
-                self.send(session, Listed { partition, home, copies, is_last });
+                self.send(session, Listed { partition, home, is_last, copies });
             }
         }
     }

@@ -22,6 +22,10 @@ use crate::acknowledged::{Acknowledged, Range};
 use crate::config::OwnerConfig;
 use crate::copies::Counts;
 use crate::effect::{Effect, Found, Read, Reading};
+use crate::messages::holder::{
+    Copy, Counted, Epoch, Forget, Free, FromHolder, Open, Opened, PartitionId, Record, Sequence, Stamp, Stream,
+    VolumeId,
+};
 use crate::pace::Pace;
 use crate::rule::Rule;
 use crate::standing::{HolderState, Standing};
@@ -29,10 +33,6 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use protocol::volumes::{
-    Copy, Counted, Epoch, Forget, Free, FromHolder, Open, Opened, PartitionId, Record, Sequence, Stamp, Stream,
-    VolumeId,
-};
 use types::{GoodbyeReason, Time};
 
 /// A session with a holder.

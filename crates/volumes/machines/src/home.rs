@@ -12,8 +12,8 @@
 //! 4. A new epoch begins when the install that is under way is done, or is given up: whoever takes over reads nothing
 //!    that changes under it.
 
+use crate::messages::holder::{Epoch, Stamp};
 use crate::rule::Rule;
-use protocol::volumes::{Epoch, Stamp};
 use types::Broken;
 use types::limits::VOLUME_EPOCHS_AHEAD_MAX;
 

@@ -3,10 +3,10 @@
 use crate::config::OwnerConfig;
 use crate::dirty::Dirty;
 use crate::effect::WriteBack;
+use crate::messages::holder::{Sequence, Stamp};
 use crate::request::RequestId;
 use crate::rule::Rule;
 use alloc::collections::VecDeque;
-use protocol::volumes::{Sequence, Stamp};
 use types::Time;
 
 /// The write-back of one owner: at most one command at a time.

@@ -5,9 +5,9 @@
 //! draws another *generation*; one that went back below its own files, as a snapshot of its disk does, has an older
 //! mark.
 
+use crate::messages::holder::Stamp;
 use crate::rule::Rule;
 use core::fmt;
-use protocol::volumes::Stamp;
 use types::Broken;
 
 /// How a home stands, as it says.

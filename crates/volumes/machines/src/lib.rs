@@ -22,6 +22,7 @@
 //! | `home` | whose writes home takes, and how it installs them |
 //! | `known_cache` | a cache as its home of the same host remembers it: one that is older is noticed |
 //! | `known_home` | home as its owner remembers it: one that went back is noticed |
+//! | `messages` | the two families that these machines speak |
 //! | `rule` | the rules by name |
 #![no_std]
 
@@ -41,6 +42,7 @@ mod known_cache;
 mod known_home;
 mod life;
 mod lists;
+pub mod messages;
 mod owner;
 mod pace;
 mod rebuild;
@@ -52,6 +54,10 @@ mod standing;
 mod takeover;
 mod waiting;
 
+pub use crate::messages::holder::{
+    Content, Entry, Epoch, Extent, FlushEpoch, FromHolder, HeldVolume, Kept, PartitionId, Record, Sequence, Stamp,
+    Stream, ToHolder, VolumeId,
+};
 pub use acknowledged::Acknowledged;
 pub use circle::{Circle, Member};
 pub use config::{Ack, Degraded, LEASE, OwnerConfig, REPLACE_AFTER};
@@ -63,10 +69,6 @@ pub use known_home::{HomeState, KnownHome, WentBack};
 pub use life::{Life, is_whole};
 pub use lists::Source;
 pub use owner::{Owner, Recovered};
-pub use protocol::volumes::{
-    Content, Entry, Epoch, Extent, FlushEpoch, FromHolder, HeldVolume, Kept, PartitionId, Record, Sequence, Stamp,
-    Stream, ToHolder, VolumeId,
-};
 pub use rebuild::Findings;
 pub use registry::{AcceptedLoss, Change, HostId, Registered, Restore, View};
 pub use request::{Declined, RequestId, Write};

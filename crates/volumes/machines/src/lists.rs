@@ -1,9 +1,9 @@
 //! The lists of a takeover, and what should be brought home of them.
 
+use crate::messages::holder::{Entry, Extent, PartitionId, Stamp};
 use crate::rule::Rule;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use protocol::volumes::{Entry, Extent, PartitionId, Stamp};
 use types::Broken;
 use types::limits::COPIES_PER_VOLUME_MAX;
 
@@ -133,8 +133,8 @@ impl Covered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::holder::{Epoch, FlushEpoch, Sequence};
     use alloc::vec;
-    use protocol::volumes::{Epoch, FlushEpoch, Sequence};
 
     fn stamp(sequence: u64, flush: u64) -> Stamp {
         Stamp { epoch: Epoch(1), sequence: Sequence(sequence), flush: FlushEpoch(flush) }

@@ -41,6 +41,9 @@ use crate::dirty::Dirty;
 use crate::effect::{Effect, Found, HomeSays};
 use crate::holders::{Heard, Holders};
 use crate::homing::Homing;
+use crate::messages::holder::{
+    Content, Epoch, Extent, FlushEpoch, FromHolder, PartitionId, Record, Sequence, Stamp, VolumeId,
+};
 use crate::registry::{HostId, Registered, Registration, View};
 use crate::request::{Declined, RequestId, Write};
 use crate::rule::Rule;
@@ -48,9 +51,6 @@ use crate::standing::Standing;
 use crate::waiting::Waiting;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use protocol::volumes::{
-    Content, Epoch, Extent, FlushEpoch, FromHolder, PartitionId, Record, Sequence, Stamp, VolumeId,
-};
 use types::Time;
 use types::limits::VOLUME_COPIES_MAX;
 

@@ -3,8 +3,8 @@
 //! so one slow sync of a disk is no loss, and a holder that hangs is noticed long before the longest time that one may
 //! take.
 
+use crate::messages::holder::Sequence;
 use core::time::Duration;
-use protocol::volumes::Sequence;
 use types::Time;
 
 /// A holder that counts nothing for this many times what it usually takes, with four deviations, is considered lost.

@@ -9,10 +9,10 @@
 //! 3. Its holders are those that home was notified of, unless all of that epoch is home, and those that have copies of
 //!    what is not. There may have been others: the next takeover needs the lists of all of them.
 
+use crate::messages::holder::{Epoch, HeldVolume, PartitionId, Stamp};
 use crate::registry::{HostId, REVISIONS_LOST_MAX, Registered, View};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Epoch, HeldVolume, PartitionId, Stamp};
 
 /// The findings about a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +89,8 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::holder::{FlushEpoch, Sequence, VolumeId};
     use alloc::vec;
-    use protocol::volumes::{FlushEpoch, Sequence, VolumeId};
 
     const LEASE: Duration = Duration::from_secs(6);
 

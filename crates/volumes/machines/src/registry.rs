@@ -11,10 +11,10 @@
 //! under a revision that is far beyond all that were lost: whoever has one of those in hand is refused by it.
 
 use crate::acknowledged::Acknowledged;
+use crate::messages::holder::{Epoch, PartitionId, Stamp};
 use crate::rule::Rule;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Epoch, PartitionId, Stamp};
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
 

@@ -1,6 +1,6 @@
 //! The requests of an owner's application, and why one is not done.
 
-use protocol::volumes::{Content, Extent};
+use crate::messages::holder::{Content, Extent};
 
 /// The number that the driver has given to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

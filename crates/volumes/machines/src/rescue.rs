@@ -2,9 +2,9 @@
 //!
 //! The first holder in the registry begins, and the next one when that one would have claimed the volume by then.
 
+use crate::messages::holder::PartitionId;
 use crate::registry::{Registered, wait_for_lease};
 use core::time::Duration;
-use protocol::volumes::PartitionId;
 use types::Broken;
 
 /// A host that is silent for longer is considered gone, unless a holder is told otherwise.

@@ -1,6 +1,6 @@
 //! A holder as its owner has it, for people.
 
-use protocol::volumes::{PartitionId, Sequence};
+use crate::messages::holder::{PartitionId, Sequence};
 
 /// A holder of an owner's copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,13 +51,15 @@ mod way;
 
 use crate::known_home::{HomeState, WentBack};
 use crate::lists::{Part, Source};
+use crate::messages::holder::{
+    Entry, Epoch, Fetch, Free, FromHolder, Kept, List, Listed, PartitionId, Stamp, ToHolder,
+};
 use crate::registry::{AcceptedLoss, HostId, Registered, Registration, View, wait_for_lease};
 use crate::rule::Rule;
 use alloc::collections::VecDeque;
 use alloc::vec::{self, Vec};
 use core::mem;
 use holders::Holder;
-use protocol::volumes::{Entry, Epoch, Fetch, Free, FromHolder, Kept, List, Listed, PartitionId, Stamp, ToHolder};
 use reading::{Enough, Reading, Situation};
 use types::{GoodbyeReason, Time};
 use way::{Came, Way};

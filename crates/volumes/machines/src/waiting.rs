@@ -1,10 +1,10 @@
 //! Requests that wait until a write is counted by this many: a queue for each number of copies, each in order.
 
+use crate::messages::holder::Sequence;
 use crate::request::RequestId;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::array;
-use protocol::volumes::Sequence;
 use types::limits::VOLUME_COPIES_MAX;
 
 /// The requests that wait.

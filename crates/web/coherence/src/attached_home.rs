@@ -13,11 +13,10 @@ use fabric::Shim;
 use homes::{Attached, LookUps, Table};
 use machine::RoleId;
 use net::{AddressError, ConnectError, Host, Machines, Runtime, TakeDescriptor, UplinkConfig};
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError};
+use std::{fmt, io};
 
 /// Where a home is that is a process of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +110,10 @@ impl AttachedHome {
                 Ok(())
             }
         });
-        host.connect(role, UplinkConfig { codec: wire::caches::CACHE, takes: Some(takes), ..UplinkConfig::unix(path) });
+        host.connect(
+            role,
+            UplinkConfig { codec: homes::messages::caches::CACHE, takes: Some(takes), ..UplinkConfig::unix(path) },
+        );
         Ok(Self { cache: Cache::near(home.clone(), current), changes: Changes::of(home), host, role })
     }
 
@@ -126,8 +128,11 @@ impl AttachedHome {
         let table = Called::new(table, host.driver(look_up_role));
         let one_sided = shim.map(|(shim, provider)| OneSided::start(shim, provider, table.clone()));
         let table = FarTable::new(look_ups, table, one_sided.transpose().map_err(SiteError::System)?);
-        host.connect(role, UplinkConfig { codec: wire::caches::CACHE, ..UplinkConfig::new(sessions) });
-        host.connect(look_up_role, UplinkConfig { codec: wire::look_ups::CACHE, ..UplinkConfig::new(look_ups) });
+        host.connect(role, UplinkConfig { codec: homes::messages::caches::CACHE, ..UplinkConfig::new(sessions) });
+        host.connect(
+            look_up_role,
+            UplinkConfig { codec: homes::messages::look_ups::CACHE, ..UplinkConfig::new(look_ups) },
+        );
         Ok(Self { cache: Cache::far(home.clone(), table), changes: Changes::of(home), host, role })
     }
 

@@ -29,15 +29,14 @@ use net::{
     Host, HostEnd, ListenConfig, ListenError, Listener, Machines, Runtime, UnixListenConfig, refuse_open_network,
 };
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{fmt, io};
 use tokio::sync::oneshot;
 use types::limits::{CACHES_MAX, DEPENDENCIES_PER_UPDATE_MAX, LOOK_UP_SESSIONS_MAX};
 
@@ -101,7 +100,7 @@ impl HomeServer {
             let config = UnixListenConfig {
                 sessions_max: CACHES_MAX,
                 passes: Some(Arc::new(file)),
-                ..UnixListenConfig::new(socket.clone(), wire::caches::HOME)
+                ..UnixListenConfig::new(socket.clone(), homes::messages::caches::HOME)
             };
             parts.host.listen_unix(parts.role, config).map_err(SiteError::Listen)?;
         }
@@ -227,11 +226,12 @@ fn listeners(address: SocketAddr, insecure: bool) -> Result<(Listener, Listener)
     };
     let mut tries = 1;
     loop {
-        let sessions = listen(address, wire::caches::HOME, CACHES_MAX)?;
+        let sessions = listen(address, homes::messages::caches::HOME, CACHES_MAX)?;
         let taken = sessions.address();
         let none = || io::Error::new(io::ErrorKind::InvalidInput, "lookups have the next port, and there is none");
         let next = taken.port().checked_add(1).ok_or_else(|| ListenError::Bind(taken, none()));
-        let listen_next = |port| listen(SocketAddr::new(taken.ip(), port), wire::look_ups::TABLE, LOOK_UP_SESSIONS_MAX);
+        let listen_next =
+            |port| listen(SocketAddr::new(taken.ip(), port), homes::messages::look_ups::TABLE, LOOK_UP_SESSIONS_MAX);
         match next.and_then(listen_next) {
             Ok(look_ups) => return Ok((sessions, look_ups)),
             // The system has chosen a port before one that is taken.

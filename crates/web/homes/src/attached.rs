@@ -11,18 +11,17 @@
 //! 5. A cache of several homes tells all of a change. One that is gone is not waited for when another one has said that
 //!    it is released, nor told later: their hub has waited for it.
 
+use crate::messages::caches::{
+    Attach, Changed, Count, Counted, Describe, Described, Free, FromHome, NotStored, Proof, Store, Stored, Ticket,
+    ToHome,
+};
+use crate::messages::hub::{Dependency, Released};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use machine::{Due, Keepalive, Machine, Output, Port, Waiter};
-use protocol::Parcel;
-use protocol::caches::{
-    Attach, Changed, Count, Counted, Describe, Described, Free, FromHome, NotStored, Proof, Store, Stored, Ticket,
-    ToHome,
-};
-use protocol::homes::{Dependency, Released};
+use machine::{Due, Keepalive, Machine, Output, Parcel, Port, Waiter};
 use types::limits::{CHANGES_PER_CACHE_MAX, DEPENDENCIES_KEPT_MAX, DEPENDENCIES_PER_UPDATE_MAX};
 use types::{GoodbyeReason, Time};
 
@@ -122,7 +121,7 @@ impl Attached {
             Question::Store(_, dependencies) if dependencies.len() > DEPENDENCIES_KEPT_MAX => {
                 self.answer(id, Answer::Stored(Err(NotStored::TooMany)));
             }
-            Question::Store(ticket, dependencies) => self.say(Store { id, ticket, dependencies }),
+            Question::Store(ticket, dependencies) => self.say(Store { ticket, id, dependencies }),
             Question::Describe(proof) => self.say(Describe { id, proof }),
             Question::Count(dependency) => self.say(Count { id, dependency }),
         }

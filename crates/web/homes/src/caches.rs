@@ -7,14 +7,13 @@
 //!    [`CHANGES_PER_CACHE_MAX`] under way; one that reports more is sent away. Names beyond what a hub keeps are everything.
 //! 4. A cache that does not take its answers is owed [`ANSWERS_BYTES_MAX`] of them, and sent away then.
 
+use crate::messages::caches::{Attach, Attached, Changed, Count, Describe, Free, FromHome, Proof, Store, ToHome};
+use crate::messages::hub::{Dependency, Released};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
-use machine::{Output, Port, Waiter};
-use protocol::Parcel;
-use protocol::caches::{Attach, Attached, Changed, Count, Describe, Free, FromHome, Proof, Store, ToHome};
-use protocol::homes::{Dependency, Released};
+use machine::{Output, Parcel, Port, Waiter};
 use types::GoodbyeReason;
 use types::limits::{CHANGES_PER_CACHE_MAX, MARKED_BYTES_MAX};
 

@@ -4,13 +4,13 @@
 //! A pair is an *edge* in two lists: that of its dependency, which is doubly linked, so that a slot leaves it at once
 //! however long it is, and that of its slot.
 
+use crate::messages::hub::Dependency;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use protocol::homes::Dependency;
 
 /// The names that are looked at for an example.
 const EXAMPLES_MAX: usize = 4096;

@@ -15,6 +15,8 @@
 use crate::caches::{CHANGES, Caches, Change, ChangeId, Heard};
 use crate::dependents::Dependents;
 use crate::marks::Marks;
+use crate::messages::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
+use crate::messages::hub::{Dependency, FromHub, Join, Lease, Leave, Mark, Marked, Renew, ToHub, Unmark};
 use crate::rule::Rule;
 use crate::table::{Memory, Table};
 use alloc::boxed::Box;
@@ -24,10 +26,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
-use machine::{Machine, Output, Port};
-use protocol::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
-use protocol::homes::{Dependency, FromHub, Join, Lease, Leave, Mark, Marked, Renew, ToHub, Unmark};
-use protocol::{Cell, Parcel};
+use machine::{Cell, Machine, Output, Parcel, Port};
 use types::limits::DEPENDENCIES_KEPT_MAX;
 use types::{Broken, GoodbyeReason, Time};
 
@@ -458,7 +457,7 @@ impl<M: Memory> Machine for Home<M> {
         }
     }
 
-    fn status(&self) -> Vec<protocol::Table> {
+    fn status(&self) -> Vec<machine::Table> {
         let row = [
             ("life", self.config.life.into()),
             ("joined", u64::from(self.link.is_joined).into()),
@@ -468,6 +467,6 @@ impl<M: Memory> Machine for Home<M> {
         ];
         let (columns, cells): (Vec<_>, Vec<Cell>) =
             row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([protocol::Table { name: String::from("home"), columns, rows: Vec::from([cells]) }])
+        Vec::from([machine::Table { name: String::from("home"), columns, rows: Vec::from([cells]) }])
     }
 }

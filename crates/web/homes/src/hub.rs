@@ -28,6 +28,9 @@ mod lease;
 mod sources;
 mod updaters;
 
+use crate::messages::hub::{
+    CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
+};
 use crate::rule::Rule;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -37,11 +40,7 @@ use core::mem;
 use core::time::Duration;
 use homes::{Holder, HolderId};
 use lease::longer;
-use machine::{Machine, Output, Port, Waiter};
-use protocol::homes::{
-    CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
-};
-use protocol::{Cell, Parcel};
+use machine::{Cell, Machine, Output, Parcel, Port, Waiter};
 use sources::Sources;
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, MARKED_BYTES_MAX};
 use types::{Broken, GoodbyeReason, Time};
@@ -411,7 +410,7 @@ impl Machine for Hub {
         self.release_all(now);
     }
 
-    fn status(&self) -> Vec<protocol::Table> {
+    fn status(&self) -> Vec<machine::Table> {
         let row = [
             ("homes", self.homes.values().filter(|home| home.port.is_some()).count().into()),
             ("updaters", self.updaters.len().into()),
@@ -421,6 +420,6 @@ impl Machine for Hub {
         ];
         let (columns, cells): (Vec<_>, Vec<Cell>) =
             row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([protocol::Table { name: String::from("hub"), columns, rows: Vec::from([cells]) }])
+        Vec::from([machine::Table { name: String::from("hub"), columns, rows: Vec::from([cells]) }])
     }
 }

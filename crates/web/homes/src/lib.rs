@@ -23,6 +23,7 @@
 //! | `table` | the versions, and the lookup at every hit |
 //! | `caches`, `attached` | the caches of other processes at a home; a home, as such a cache has it |
 //! | `look_ups` | lookups in the table of a home on another machine: who answers them, and who asks |
+//! | `messages` | the three families that these machines speak |
 //! | `marks` | the dependencies that are marked, or were since a ticket |
 //! | `dependents` | the slots of a dependency, and the dependencies of a slot |
 //! | `rule` | the rules by name |
@@ -37,18 +38,19 @@ mod home;
 mod hub;
 mod look_ups;
 mod marks;
+pub mod messages;
 mod rule;
 mod table;
 mod updater;
 
+pub use crate::messages::caches::{NotStored, Proof, Ticket};
+pub use crate::messages::hub::{Dependency, Fence, SourceName, UpdateId};
+pub use crate::messages::look_ups::Window;
 pub use attached::{Answer, Attached, Question};
 pub use caches::{CHANGES, Change, ChangeId};
 pub use home::{Home, HomeConfig, Matches};
 pub use hub::{Hub, HubConfig};
 pub use look_ups::{Clock, Found, LookUps, Responder, Wanted};
-pub use protocol::caches::{NotStored, Proof, Ticket};
-pub use protocol::homes::{Dependency, Fence, SourceName, UpdateId};
-pub use protocol::look_ups::Window;
 pub use rule::Rule;
 pub use table::{Memory, NoTable, Table};
 pub use updater::Updater;

@@ -18,6 +18,8 @@
 //! 6. The responder loads the lease, then the words, and reads its clock after them (**ClockAfterWord**). So it is the
 //!    one machine that has a clock: the time of an event is from before its words are read.
 
+use crate::messages::caches::{Proof, Ticket};
+use crate::messages::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use crate::rule::Rule;
 use crate::table::{Memory, Table};
 use alloc::boxed::Box;
@@ -25,13 +27,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
-use core::mem;
 use core::time::Duration;
-use machine::{Machine, Output, Port, Waiter};
-use protocol::Parcel;
-use protocol::caches::{Proof, Ticket};
-use protocol::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
+use core::{fmt, mem};
+use machine::{Machine, Output, Parcel, Port, Waiter};
 use types::limits::{LEASE_DRIFT_PERMILLE, LOOK_UPS_PER_MESSAGE_MAX, LOOK_UPS_WAITING_MAX, READS_PER_CACHE_MAX};
 use types::{Broken, GoodbyeReason, Time};
 

@@ -8,11 +8,11 @@
 //!    dependency that was unmarked.
 //! 3. So many unmarkings are remembered. A ticket from before them is void (**VoidForgotten**).
 
+use crate::messages::caches::NotStored;
+use crate::messages::hub::{Dependency, UpdateId};
 use crate::rule::Rule;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use protocol::caches::NotStored;
-use protocol::homes::{Dependency, UpdateId};
 use types::{Broken, Map};
 
 /// The marks of a home.

@@ -1,7 +1,7 @@
 //! The rules of the web front end, each of which a test can take out to see that the checkers notice.
 //!
 //! One more is not of the machines: **RenewInOrder**, that a renewal of a lease keeps its place behind the marks, is
-//! the pace of the messages (`protocol::homes`).
+//! the pace of the messages (`crate::messages::hub`).
 
 /// A rule of coherent responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,13 +18,13 @@
 //! It is the home's fill clock, which counts unmarkings. One that is read too early is older than it need be, and the
 //! home declines what it would otherwise have stored.
 
+use crate::messages::caches::{Proof, Ticket};
+use crate::messages::look_ups::Head;
 use crate::rule::Rule;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
-use protocol::caches::{Proof, Ticket};
-use protocol::look_ups::Head;
 use types::limits::TABLE_SLOTS_MAX;
 use types::{Broken, Time};
 

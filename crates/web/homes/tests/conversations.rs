@@ -13,21 +13,20 @@
 #[path = "../../../../testdata/conversations/play.rs"]
 mod play;
 
+use homes::messages::caches::{
+    Attach, Attached as IsThere, Changed, Count, Counted, Describe, Described, Free, FromHome, Store, Stored, ToHome,
+};
+use homes::messages::hub::{
+    CaughtUp, Fence, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset, SourceName, ToHub,
+    Unmark, Update, Visible,
+};
+use homes::messages::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use homes::{
     Answer, Attached, ChangeId, Dependency, Found, Home, HomeConfig, Hub, HubConfig, LookUps, Proof, Question,
     Responder, Rule, Ticket, UpdateId, Wanted,
 };
-use machine::{LOCAL, Machine, Output, Port};
+use machine::{LOCAL, Machine, Output, Parcel, Port};
 use play::Player;
-use protocol::Parcel;
-use protocol::caches::{
-    Attach, Attached as IsThere, Changed, Count, Counted, Describe, Described, Free, FromHome, Store, Stored, ToHome,
-};
-use protocol::homes::{
-    CaughtUp, Fence, FromHub, Introduce, Join, Lease, Leave, Mark, Marked, Released, Renew, Reset, SourceName, ToHub,
-    Unmark, Update, Visible,
-};
-use protocol::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,11 +1,10 @@
 //! A busy updater, a hub with more names under way than it keeps, a home with more of them than it has room for, and a
 //! cache that takes no answers.
 
+use homes::messages::caches::{Attach, Describe, ToHome};
+use homes::messages::hub::{FromHub, Join, Lease, ToHub};
 use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, NotStored, Updater};
-use machine::{Machine, Output, Port};
-use protocol::caches::{Attach, Describe, ToHome};
-use protocol::homes::{FromHub, Join, Lease, ToHub};
-use protocol::{Message, Parcel};
+use machine::{Machine, Message, Output, Parcel, Port};
 use types::limits::{DEPENDENCIES_KEPT_MAX, MARKED_BYTES_MAX, UPDATES_PER_UPDATER_MAX};
 use types::{GoodbyeReason, SessionId, Time};
 

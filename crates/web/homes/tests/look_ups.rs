@@ -1,11 +1,10 @@
 //! A responder that sleeps, more lookups than wait, and the lease of a home by the clock of another machine.
 
+use homes::messages::hub::{FromHub, Lease, Reset};
+use homes::messages::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use homes::{Dependency, Found, Home, HomeConfig, LookUps, Proof, Responder, Rule, Wanted};
-use machine::{Machine, Output, Port};
+use machine::{Machine, Message, Output, Parcel, Port};
 use proptest::prelude::*;
-use protocol::homes::{FromHub, Lease, Reset};
-use protocol::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
-use protocol::{Message, Parcel};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -90,7 +89,7 @@ fn so_many_look_ups_wait_and_further_ones_prove_nothing() {
     cache.handle_timeout(Time(SECOND));
     assert!(waiting.iter().all(|&id| cache.take(id) == Some(Found::Current(false))));
     let many = Read { id: 1, slots: vec![0; LOOK_UPS_PER_MESSAGE_MAX] };
-    assert!(wire::frames_of(wire::look_ups::CACHE, &Parcel::new(ToTable::from(many))).is_ok());
+    assert!(framing::frames_of(homes::messages::look_ups::CACHE, &Parcel::new(ToTable::from(many))).is_ok());
 }
 
 /// Two machines with clocks of their own, which run differently fast, and a responder's answer between them. Times are

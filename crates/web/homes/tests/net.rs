@@ -1,5 +1,6 @@
 //! Over TCP: a hub, two homes and an updater, each in a host of its own.
 
+use homes::messages::hub::{HOME, HUB};
 use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Updater};
 use machine::{Driver, RoleId, Waiter};
 use net::{Host, ListenConfig, Machines, Runtime, Shared, UplinkConfig};
@@ -8,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-use wire::homes::{HOME, HUB};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

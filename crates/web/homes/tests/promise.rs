@@ -4,12 +4,12 @@
 //! every update of its dependencies that a writer was told is done, or that anybody had been shown, before the request
 //! came.
 
+use homes::messages::hub::{HOME, HUB};
 use homes::{
     Answer, Attached, Dependency, Fence, Found, Home, HomeConfig, Hub, HubConfig, LookUps, Proof, Question, Responder,
     Rule, SourceName, Table, Ticket, UpdateId, Updater, Wanted,
 };
-use machine::{Machine, Node, Output, Port, RoleId};
-use protocol::Parcel;
+use machine::{Machine, Node, Output, Parcel, Port, RoleId};
 use sim::{Family, Line, Processes};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +20,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 use types::{Broken, Time};
-use wire::homes::{HOME, HUB};
 
 const FAMILY: Family = Family { client: HOME, server: HUB };
-const CACHES: Family = Family { client: wire::caches::CACHE, server: wire::caches::HOME };
-const LOOK_UPS: Family = Family { client: wire::look_ups::CACHE, server: wire::look_ups::TABLE };
+const CACHES: Family = Family { client: homes::messages::caches::CACHE, server: homes::messages::caches::HOME };
+const LOOK_UPS: Family = Family { client: homes::messages::look_ups::CACHE, server: homes::messages::look_ups::TABLE };
 const HOMES: [&str; 2] = ["home 0", "home 1"];
 /// The cache of the second home is a process of its own. On some days it reads the home's table where it is; on others
 /// it is on another machine, and asks the responder beside the home.

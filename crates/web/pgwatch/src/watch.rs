@@ -68,8 +68,8 @@ pub struct WatchStatus {
     pub last_error: Option<String>,
 }
 
-/// A watcher at work. When it is dropped, there is no watcher any more, and everything stays marked for as long as the hub
-/// knows of it.
+/// A watcher at work. When it is dropped, there is no watcher any more, and everything stays marked for as long as the
+/// hub knows of it.
 pub struct Watch {
     status: Arc<Shown>,
     stop: Option<oneshot::Sender<()>>,

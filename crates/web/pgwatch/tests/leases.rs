@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{Broken, Time};
 
-const HUB: Family = Family { client: wire::homes::HOME, server: wire::homes::HUB };
+const HUB: Family = Family { client: homes::messages::hub::HOME, server: homes::messages::hub::HUB };
 const HUBS: [&str; 2] = ["hub 0", "hub 1"];
 const HOMES: [&str; 2] = ["home 0", "home 1"];
 const LEASE: Duration = Duration::from_millis(60);

@@ -1,8 +1,8 @@
 //! The faults of a store that should be watched, and the holes that it leaves.
 
 use coherence::{Finding, Severity};
+use machine::{Cell, Status, Table};
 use net::{ConnectError, ask_status};
-use protocol::{Cell, Status, Table};
 use std::time::Duration;
 use types::CATALOG_SPACE;
 

@@ -58,8 +58,8 @@ pub enum StartError {
     System(io::Error),
 }
 
-/// A watcher at work. When it is dropped, there is no watcher any more, and everything stays marked for as long as the hub
-/// is there.
+/// A watcher at work. When it is dropped, there is no watcher any more, and everything stays marked for as long as the
+/// hub is there.
 pub struct Watch {
     watcher: Called,
     host: Arc<Host>,

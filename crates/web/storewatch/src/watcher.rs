@@ -15,11 +15,10 @@
 
 use crate::rule::Rule;
 use crate::under_way::{Effect, UnderWay};
-use machine::{Machine, Output, Port, Waiter};
-use protocol::{
-    Cell, Goodbye, Intent, Leased, Parcel, Ping, Pong, Promise, Rejoin, ToClient, ToServer, WATCH, Welcome,
+use machine::{Cell, Goodbye, Machine, Output, Parcel, Port, Waiter};
+use messages::{
+    Intent, Leased, Overdue, Phase, Ping, Pong, Promise, Rejoin, ToClient, ToServer, Upstream, WATCH, Welcome,
 };
-use session::{Overdue, Phase, Upstream};
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::limits::{COMMITS_PER_SESSION_MAX, LEASE_DRIFT_PERMILLE, SESSIONS_MAX};
@@ -320,7 +319,7 @@ impl Machine for Watcher {
         }
     }
 
-    fn status(&self) -> Vec<protocol::Table> {
+    fn status(&self) -> Vec<machine::Table> {
         let row = [
             ("client", self.client.0.into()),
             ("caught_up", u64::from(self.is_caught_up()).into()),
@@ -328,14 +327,14 @@ impl Machine for Watcher {
             ("changes", self.applied.into()),
         ];
         let (columns, cells): (Vec<_>, Vec<Cell>) = row.into_iter().map(|(name, cell)| (name.to_owned(), cell)).unzip();
-        vec![protocol::Table { name: "watcher".to_owned(), columns, rows: vec![cells] }]
+        vec![machine::Table { name: "watcher".to_owned(), columns, rows: vec![cells] }]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::{Lineage, Rejoined, SessionLimits};
+    use messages::{Lineage, Rejoined, SessionLimits};
     use types::{ClusterId, Incarnation, NodeId};
 
     fn ms(milliseconds: u64) -> Time {
@@ -347,7 +346,7 @@ mod tests {
         let mut watcher = Watcher::new(ClientId(7));
         watcher.connected(now, Port::Server);
         let welcome = Welcome {
-            protocol: protocol::PROTOCOL.1,
+            protocol: messages::PROTOCOL.1,
             features,
             cluster: ClusterId(1),
             node: NodeId(0),
@@ -499,7 +498,7 @@ mod tests {
 
     #[test]
     fn a_redirector_is_no_store_to_watch() {
-        let mut watcher = asked(ms(1000), protocol::GROUP);
+        let mut watcher = asked(ms(1000), messages::GROUP);
         let said: Vec<_> = std::iter::from_fn(|| watcher.poll_output()).collect();
         let is_end = |output: &Output| matches!(output, Output::End(_, GoodbyeReason::Protocol, text) if text.contains("own address"));
         assert!(said.iter().any(is_end), "{said:?}");

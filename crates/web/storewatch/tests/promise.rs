@@ -11,7 +11,7 @@ use client::{Client, Read, TxnHandle, Write};
 use coherence::Dependency;
 use homes::{Home, HomeConfig, Hub, HubConfig, Proof, Table, Ticket, UpdateId};
 use machine::{Machine, Node, RoleId};
-use protocol::Outcome;
+use messages::Outcome;
 use redirector::Redirector;
 use sim::{Family, Line, Processes};
 use std::cell::RefCell;
@@ -23,8 +23,8 @@ use stored::{Disk, Stored};
 use storewatch::{Effect, Rule, Watcher};
 use types::{Broken, ClientId, ObjectId, PageId};
 
-const STORE: Family = Family { client: wire::store::CLIENT, server: wire::store::SERVER };
-const HUB: Family = Family { client: wire::homes::HOME, server: wire::homes::HUB };
+const STORE: Family = Family { client: messages::CLIENT, server: messages::SERVER };
+const HUB: Family = Family { client: homes::messages::hub::HOME, server: homes::messages::hub::HUB };
 const HUB_ROLE: RoleId = RoleId(1);
 const HOMES: [&str; 2] = ["home 0", "home 1"];
 /// On some days there is the first one alone.

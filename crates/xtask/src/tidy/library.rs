@@ -104,7 +104,7 @@ mod tests {
                 "readme": "README.md",
                 "keywords": ["cache"],
                 "categories": ["database"],
-                "dependencies": [{"name": "thorp-wire", "path": "/x", "kind": null, "req": "^0.1.0"}],
+                "dependencies": [{"name": "thorp-framing", "path": "/x", "kind": null, "req": "^0.1.0"}],
             });
             package[field] = value;
             check_package(&package).len()

@@ -18,8 +18,7 @@
 use crate::host::core::{Core, HostEnd};
 use crate::host::role::Role;
 use crate::lock::{Held, Rank};
-use machine::Hosted;
-use protocol::Goodbye;
+use machine::{Goodbye, Hosted};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
@@ -122,8 +121,8 @@ pub const PANICS_AT: types::ClientId = types::ClientId(0xDEFE_C7ED);
 
 /// Panics if a test wants it.
 #[cfg(feature = "panics")]
-pub(crate) fn panic_if_wanted(message: &protocol::Parcel) {
-    use protocol::{ToClient, ToServer};
+pub(crate) fn panic_if_wanted(message: &machine::Parcel) {
+    use messages::{ToClient, ToServer};
     let is_wanted = match (message.get(), message.get()) {
         (Some(ToServer::Hello(hello)), _) => hello.client == PANICS_AT,
         (_, Some(ToClient::Members(told))) => told.members.iter().any(|member| member.client == PANICS_AT),

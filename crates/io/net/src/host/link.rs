@@ -10,13 +10,12 @@ use crate::transport::connection::Connection;
 use crate::transport::poller::Readiness;
 use crate::transport::receiver::{Ended, Receiving, Why};
 use crate::transport::socket::Socket;
-use machine::{Event, Port};
-use protocol::Parcel;
+use framing::Codec;
+use machine::{Event, Parcel, Port};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use types::GoodbyeReason;
-use wire::Codec;
 
 /// Looks at each message of a link before the machine does.
 pub(crate) trait Filter: fmt::Debug + Send + Sync {

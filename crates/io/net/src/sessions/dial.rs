@@ -18,8 +18,9 @@ use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, 
 use crate::threads::assist::Assist;
 use crate::threads::serving::Serving;
 use crate::transport::receiver::Ended;
-use machine::{Event, Link as Id, Machine, Port, RoleId};
-use protocol::{GROUP, Goodbye, Parcel, ToClient, Welcome};
+use framing::{Codec, WireError};
+use machine::{Event, Goodbye, Link as Id, Machine, Parcel, Port, RoleId};
+use messages::{GROUP, ToClient, Welcome};
 use session::dialer::CONNECT_WITHIN;
 use session::{Attempt, Dialer, Next, Target, Times};
 use std::future::pending;
@@ -33,7 +34,6 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use types::{GoodbyeReason, Time};
-use wire::{Codec, WireError};
 
 /// How a store or a redirector is reached.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl UplinkConfig {
             attempt_within: Duration::from_secs(5),
             pause_min: Duration::from_millis(10),
             pause_max: Duration::from_secs(2),
-            codec: wire::store::CLIENT,
+            codec: messages::CLIENT,
             takes: None,
         }
     }

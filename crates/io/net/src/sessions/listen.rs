@@ -13,21 +13,19 @@ use crate::host::link::{Filter, Link};
 use crate::sessions::descriptor;
 use crate::sessions::host::Host;
 use crate::transport::receiver::Ended;
-use machine::{Event, Link as Id, Port, RoleId};
-use protocol::Parcel;
-use std::fmt;
-use std::io;
+use framing::Codec;
+use machine::{Event, Link as Id, Parcel, Port, RoleId};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use std::{fmt, io};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::AbortHandle;
 use types::limits::SESSIONS_MAX;
 use types::{GoodbyeReason, SessionId};
-use wire::Codec;
 
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -64,7 +62,7 @@ impl ListenConfig {
             insecure: false,
             hello_within: HELLO_WITHIN,
             sessions_max: SESSIONS_MAX,
-            codec: wire::store::SERVER,
+            codec: messages::SERVER,
             silence: None,
         }
     }

@@ -20,10 +20,9 @@ use crate::sessions::listen::Acceptor;
 use crate::threads::serving::Serving;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Ended;
-use machine::{Event, Link as Id, Port, RoleId};
-use protocol::{Goodbye, Parcel};
+use machine::{Event, Goodbye, Link as Id, Parcel, Port, RoleId};
+use messages::admit;
 use rustix::rand::{GetRandomFlags, getrandom};
-use session::admit;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Weak};
@@ -104,7 +103,7 @@ impl Host {
         Acceptor {
             role,
             port: Port::FromPeer,
-            codec: wire::store::PEER,
+            codec: messages::PEER,
             filter: Arc::new(KeyFilter(key)),
             hello_within: HELLO_WITHIN,
             connections_max: PEERS_MAX,
@@ -150,7 +149,7 @@ async fn reach(host: Weak<Host>, link: Id, address: String) {
 
 /// Makes a stream the link to a peer.
 fn begin(host: &Host, link: Id, stream: TcpStream) -> io::Result<Serving> {
-    let (codec, filter) = (wire::store::PEER, Arc::new(RequesterFilter));
+    let (codec, filter) = (messages::PEER, Arc::new(RequesterFilter));
     let serving = host.runtime.open(&host.core, link, codec, stream.into_std()?, filter, Some(SILENCE))?;
     host.core.attach(link, serving.link().connection());
     Ok(serving)

@@ -12,16 +12,15 @@ use crate::host::link::Link;
 use crate::sessions::host::Host;
 use crate::sessions::state::{ConnectError, describe};
 use crate::transport::counters::Tally;
-use machine::Hosted;
+use framing::{Inbox, frames_of};
 use machine::metrics::{Column, Metrics};
-use protocol::{AskStatus, Goodbye, Parcel, Status, Table, ToClient, ToServer};
+use machine::{AskStatus, Goodbye, Hosted, Parcel, Status, Table};
+use messages::{CLIENT, ToClient, ToServer};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 use types::GoodbyeReason;
-use wire::store::CLIENT;
-use wire::{Inbox, frames_of};
 
 /// The connections.
 pub const LINKS: Metrics<8> = Metrics {
@@ -119,7 +118,7 @@ pub fn ask_status(address: &str, within: Duration) -> Result<Status, ConnectErro
 
 /// Why nobody has answered.
 enum NoAnswer {
-    Malformed(wire::WireError),
+    Malformed(framing::WireError),
     Lost,
     Failed(io::Error),
 }

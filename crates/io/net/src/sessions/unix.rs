@@ -2,6 +2,7 @@
 
 use crate::sessions::host::Host;
 use crate::sessions::listen::{Door, ListenError};
+use framing::Codec;
 use machine::RoleId;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{Permissions, remove_file, set_permissions};
@@ -12,7 +13,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use types::limits::SESSIONS_MAX;
-use wire::Codec;
 
 /// Connections are for the user of the process, and for its group.
 const MODE: u32 = 0o660;

@@ -6,13 +6,12 @@ use crate::threads::adaptive_spin::AdaptiveSpin;
 use crate::threads::reactor::Reactor;
 use crate::threads::serving::Serving;
 use crate::transport::socket::Socket;
+use framing::Codec;
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 use tokio::runtime::Handle;
-use wire::Codec;
 
 /// The threads that the work of one or several hosts is done on: our own, those that wait for sockets and one that
 /// accepts, connects and keeps the time, which end with the last clone; or those of the application's runtime.

@@ -6,7 +6,8 @@ use crate::transport::receiver::{Ended, Receiver, Receiving, Why};
 use crate::transport::sender::Sender;
 use crate::transport::socket::Socket;
 use crate::transport::watched::Watched;
-use protocol::{Goodbye, Parcel};
+use framing::Codec;
+use machine::{Goodbye, Parcel};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::Interest;
 use types::GoodbyeReason;
-use wire::Codec;
 
 /// How long an ended connection is kept for its last words to arrive, and how much is read in the meantime.
 const LINGER: Duration = Duration::from_secs(1);

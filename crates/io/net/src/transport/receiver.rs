@@ -9,12 +9,12 @@ use crate::lock::{Guard, Lock, Rank};
 use crate::transport::counters::Counters;
 use crate::transport::poller::Readiness;
 use crate::transport::socket::Socket;
-use protocol::Parcel;
+use framing::{Codec, Inbox, WireError};
+use machine::Parcel;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use tokio::sync::oneshot;
 use types::GoodbyeReason;
-use wire::{Codec, Inbox, WireError};
 
 /// The bytes that one connection may receive before it is another's turn.
 const TURN_BYTES_MAX: usize = 1024 * 1024;

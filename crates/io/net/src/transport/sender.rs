@@ -14,7 +14,8 @@
 use crate::lock::{Guard, Lock, Rank};
 use crate::transport::counters::Counters;
 use crate::transport::socket::Socket;
-use protocol::{Goodbye, Parcel};
+use framing::{Batch, Codec, Outbox};
+use machine::{Goodbye, Parcel};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
 use std::mem;
@@ -22,7 +23,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::Notify;
 use types::limits::SEND_QUEUE_BYTES_MAX;
-use wire::{Batch, Codec, Outbox};
 
 /// Chunks that one vectored write takes at most; Linux takes no more.
 const SLICES_MAX: usize = 1024;
@@ -102,7 +102,7 @@ impl Sender {
             return Ok(false);
         }
         let being_written = if let Slot::Blocked(writer) = &out.writer { writer.current.bytes() } else { 0 };
-        out.pending.push(message).map_err(wire::WireError::name)?;
+        out.pending.push(message).map_err(framing::WireError::name)?;
         if out.pending.bytes() + being_written > SEND_QUEUE_BYTES_MAX {
             return Err("too_much");
         }

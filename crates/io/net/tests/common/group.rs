@@ -1,7 +1,7 @@
 //! A group whose redirector does what a test tells it to. Its members are real: hosts with clients, over real sockets.
 
 use super::*;
-use protocol::{Fetch, GROUP, Help, Lineage, NoHelp, Page, PeerPage, Pong, Rejoined, SessionLimits, Welcome};
+use messages::{Fetch, GROUP, Help, Lineage, NoHelp, Page, PeerPage, Pong, Rejoined, SessionLimits, Welcome};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::MutexGuard;
@@ -147,7 +147,7 @@ impl Group {
 
 pub fn welcome(features: u64) -> ToClient {
     ToClient::Welcome(Welcome {
-        protocol: protocol::PROTOCOL.1,
+        protocol: messages::PROTOCOL.1,
         features,
         cluster: CLUSTER,
         node: NodeId(0),

@@ -5,11 +5,12 @@ pub mod group;
 
 use bytes::Bytes;
 use client::{Client, Read, TxnError, TxnHandle, Write};
-use machine::{Disk, Driver, Hosted, Machine, RoleId};
+use framing::{Direction, End, Inbox, frames_of};
+use machine::{Disk, Driver, Hosted, Machine, Parcel, RoleId};
+use messages::{Hello, Outcome, PeerHello, ToClient, ToPeer, ToServer};
 use net::{
     ConnectError, Host, ListenConfig, ListenError, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState,
 };
-use protocol::{Hello, Outcome, Parcel, PeerHello, ToClient, ToPeer, ToServer};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::marker::PhantomData;
@@ -23,7 +24,6 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
 use types::{ClientId, ClusterId, Incarnation, Life, ObjectId, PageId, PeerKey, Time, Version};
-use wire::{Direction, End, Inbox, frames_of};
 
 /// Long enough for anything that is going to happen on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -504,7 +504,7 @@ impl<Hears: Direction> Raw<Hears> {
 }
 
 pub fn hello(client: ClientId, epoch: u64) -> ToServer {
-    ToServer::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch })
+    ToServer::Hello(Hello { protocol: messages::PROTOCOL, features: 0, cluster: None, client, epoch })
 }
 
 pub fn frame<M: Direction + Clone>(message: &M) -> Vec<u8> {

@@ -9,16 +9,16 @@
 //! its own in between, which are answered as soon as they are heard. The answers to those end at the tap.
 
 use crate::Result;
+use framing::{HEADER_BYTES, Header, frames_of};
+use machine::Parcel;
+use messages::{CLIENT, Ping, ToServer};
 use objects::Db;
-use protocol::{Parcel, Ping, ToServer};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::store::{CLIENT, Kind};
-use wire::{HEADER_BYTES, Header, frames_of};
 
 /// The bit that marks the nonces of the tap's own pings. Members and redirectors take the time since they began, in
 /// nanoseconds.
@@ -105,7 +105,8 @@ struct Frame {
 impl Frame {
     /// Whether it answers a ping of ours.
     fn is_answer(&self) -> bool {
-        self.kind == Kind::Pong as u8 && self.bytes[HEADER_BYTES..] == NONCE.to_le_bytes()
+        CLIENT.known(self.kind).is_some_and(|kind| kind.name == "Pong")
+            && self.bytes[HEADER_BYTES..] == NONCE.to_le_bytes()
     }
 }
 

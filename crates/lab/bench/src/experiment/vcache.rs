@@ -2,7 +2,7 @@
 
 use crate::{Result, Sample};
 use cache::Frame;
-use protocol::Notice;
+use messages::Notice;
 use std::hint::black_box;
 use std::time::Instant;
 use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotSet, TxnId, Version};

@@ -1,11 +1,11 @@
 //! The holders that have a write when it is answered, by the owner's own machine (**AckAtW**).
 
 use crate::reliability::world::{Last, World};
+use machines::messages::holder::{Counted, Opened};
 use machines::{
     Content, Effect, Epoch, Extent, FromHolder, HostId, Owner, OwnerConfig, PartitionId, Registered, RequestId,
     Sequence, ToHolder, View, VolumeId, Write,
 };
-use protocol::volumes::{Counted, Opened};
 use std::time::Duration;
 use types::Time;
 

@@ -287,8 +287,8 @@ impl<'a> Cycle<'a> {
                 self.short();
             }
             State::Short { .. } => self.short(),
-            // It has all of its copies. While home is unreachable nothing could be brought there, so losses are sought then,
-            // too.
+            // It has all of its copies. While home is unreachable nothing could be brought there, so losses are sought
+            // then, too.
             State::Well if self.fleet.has_home(self.now) => self.exposed = None,
             State::Well if self.exposed.is_none() => self.expose(),
             State::Well => {}

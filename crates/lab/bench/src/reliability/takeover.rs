@@ -3,11 +3,11 @@
 use crate::reliability::fleet::{Copy, Fleet};
 use crate::reliability::replicated::{Replicated, host_id};
 use crate::reliability::world::World;
+use machines::messages::holder::{Leaving, Listed};
 use machines::{
     Change, Content, FromHolder, Kept, PartitionId, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, ToHolder,
     View,
 };
-use protocol::volumes::{Leaving, Listed};
 use std::time::Duration;
 use types::Time;
 

@@ -6,7 +6,7 @@
 use crate::check::no_visible_abort;
 use crate::ledger::{self, Ledger, PageHistory};
 use crate::violation::{Check, Violation, ensure};
-use protocol::{Advance, Notice, Outcome, Page, ToClient};
+use messages::{Advance, Notice, Outcome, Page, ToClient};
 use types::{ObjectId, ObjectPage, PageId, TxnId, Version};
 
 /// Checks a message that leaves a store.

@@ -4,7 +4,7 @@ use crate::check;
 use crate::history::Attempt;
 use crate::ledger::Ledger;
 use crate::violation::{Check, Violation, ensure};
-use protocol::Advance;
+use messages::Advance;
 use types::{Refusal, TxnId, Version};
 
 /// Checks that what the application is told is committed is so, and gives the transaction's place, which is at or after

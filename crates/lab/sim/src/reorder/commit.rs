@@ -5,7 +5,7 @@ use super::master::{member_of, parts};
 use super::run::World;
 use super::{MASTERS, MemberNo, check, master_of};
 use crate::violation::Check;
-use protocol::{CommitReply, CommitRequest, Notice, Notices, Outcome, ToClient, ToServer};
+use messages::{CommitReply, CommitRequest, Notice, Notices, Outcome, ToClient, ToServer};
 use types::Refusal;
 
 impl World {

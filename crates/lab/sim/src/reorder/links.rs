@@ -2,7 +2,7 @@
 //! on connections of their own and overtake everything.
 
 use super::{MASTERS, MemberNo};
-use protocol::{ToClient, ToServer};
+use messages::{ToClient, ToServer};
 use std::collections::VecDeque;
 use types::{TxnId, Version};
 

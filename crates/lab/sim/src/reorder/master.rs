@@ -10,7 +10,7 @@ use crate::ledger::Ledger;
 use crate::violation::Violation;
 use core::time::Duration;
 use directory::{Acks, Directory, Recent, Streams, Urgency, stale_slots};
-use protocol::{Advance, Fetch, Help, Notice, Notices, Page, PageReads, Rejoin, Rejoined, ToClient};
+use messages::{Advance, Fetch, Help, Notice, Notices, Page, PageReads, Rejoin, Rejoined, ToClient};
 use std::collections::{BTreeMap, BTreeSet};
 use store::CommitRecord;
 use types::{Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, SlotSet, Time, TxnId, Version};

@@ -11,7 +11,7 @@ use super::{MASTERS, MemberNo, master_of};
 use crate::check::never_back::NeverBack;
 use cache::{Cache, Frame};
 use core::mem;
-use protocol::{
+use messages::{
     Ack, CommitReply, CommitRequest, Fetch, Held, Help, NoHelp, Notice, Outcome, Page, PageReads, PeerPage, Rejoin,
     Rejoined, Released, ToClient, ToServer,
 };

@@ -12,7 +12,7 @@ use crate::violation::Check;
 use cache::Slot;
 use core::fmt::Display;
 use core::time::Duration;
-use protocol::ToClient;
+use messages::ToClient;
 use std::collections::BTreeMap;
 use types::{Delta, ObjectId, PageId, SlotChange, SlotSet, TxnId};
 

@@ -16,7 +16,7 @@ mod script;
 use crate::play::Player;
 use crate::words::page;
 use client::{Client, Config, TxnHandle};
-use protocol::{LeftOut, Page, Reachable, ToClient, ToServer};
+use messages::{LeftOut, Page, Reachable, ToClient, ToServer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;

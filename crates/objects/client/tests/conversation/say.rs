@@ -1,7 +1,7 @@
 //! Writes down what a client says.
 
 use client::{Read, Stats, TxnError};
-use protocol::{CommitRequest, Outcome, Page, PageReads, PeerPage, ToPeer, ToServer};
+use messages::{CommitRequest, Outcome, Page, PageReads, PeerPage, ToPeer, ToServer};
 use std::fmt::{Debug, Display};
 use types::{Delta, Incarnation, PeerKey, Refusal, SlotSet};
 

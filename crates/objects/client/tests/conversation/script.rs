@@ -2,9 +2,10 @@
 
 use crate::words::{advance, named, page, version};
 use bytes::Bytes;
-use protocol::{
-    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, LeftOut, Lineage, Member, Members, Notice, Notices,
-    Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, ToClient, ToPeer, Welcome,
+use machine::Goodbye;
+use messages::{
+    Advance, CommitReply, GROUP, Granted, Help, Leader, LeftOut, Lineage, Member, Members, Notice, Notices, Outcome,
+    Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, ToClient, ToPeer, Welcome,
 };
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
@@ -127,7 +128,7 @@ fn pages(words: &str) -> Option<Vec<PageId>> {
 pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
         ("welcome", rest) => ToClient::Welcome(Welcome {
-            protocol: protocol::PROTOCOL.1,
+            protocol: messages::PROTOCOL.1,
             features: if rest.contains(&"group") { GROUP } else { 0 },
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
             node: NodeId(0),

@@ -10,7 +10,7 @@
 //!     change   slot u32 | bytes u32, FFFFFFFF: deleted | value
 //! ```
 
-use protocol::Advance;
+use messages::Advance;
 use store::{Checkpoint, ClientOutcomes, SetAside};
 use types::{ClientId, PageId, SlotChange, SlotNo, Version};
 use vfs::{Fields, Malformed};

@@ -3,7 +3,7 @@
 use crate::page_file::state::State;
 use crate::page_file::{Home, Installed, RedbHome};
 use bytes::Bytes;
-use protocol::Advance;
+use messages::Advance;
 use std::fmt::Write;
 use std::sync::Arc;
 use store::{Checkpoint, ClientOutcomes, HomeImage, SetAside};

@@ -7,7 +7,7 @@ use crate::tests::node::{Node, Promises, config};
 use crate::tests::real::Scratch;
 use bytes::Bytes;
 use log::Records;
-use protocol::Lineage;
+use messages::Lineage;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::open::Opening;
 use crate::real::RealDisk;
 use bytes::Bytes;
 use machine::Disk;
-use protocol::Lineage;
+use messages::Lineage;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;

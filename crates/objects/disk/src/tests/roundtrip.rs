@@ -3,10 +3,10 @@
 use crate::records::StoreRecords;
 use bytes::Bytes;
 use log::{HEADER_BYTES, Records};
+use messages::Lineage;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use protocol::Lineage;
 use store::{CommitRecord, Counted, LeasesGiven, Record};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::Aligned;

@@ -14,7 +14,7 @@ mod say;
 mod script;
 
 use crate::play::Player;
-use protocol::{Hello, Leader, PROTOCOL, Rejoin, ToServer};
+use messages::{Hello, Leader, PROTOCOL, Rejoin, ToServer};
 use redirector::{Config, Duty, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -162,6 +162,6 @@ pub(crate) fn client(name: &str) -> Option<ClientId> {
 }
 
 /// A member with nothing, or with what it says.
-pub(crate) fn rejoin(horizon: Version, pages: Vec<protocol::Held>) -> ToServer {
+pub(crate) fn rejoin(horizon: Version, pages: Vec<messages::Held>) -> ToServer {
     ToServer::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true, missed: 0 })
 }

@@ -1,6 +1,6 @@
 //! Writes down what a redirector says.
 
-use protocol::{Notice, Outcome, ToClient, ToServer};
+use messages::{Notice, Outcome, ToClient, ToServer};
 use std::fmt::Display;
 use types::{Incarnation, Refusal, SlotSet};
 

@@ -3,9 +3,10 @@
 use super::{client, rejoin};
 use crate::words::{advance, named, page, version};
 use bytes::Bytes;
-use protocol::{
-    Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent,
-    Leader, Leased, LeftOut, Lineage, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
+use machine::Goodbye;
+use messages::{
+    Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Grant, Granted, Held, Intent, Leader,
+    Leased, LeftOut, Lineage, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
     Rejoined, Released, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
 };
 use types::{

@@ -1,7 +1,7 @@
 //! Pages that no request waits for yet, and a line that is full.
 
 use crate::driver::{Driver, notices, txn};
-use protocol::{Fetch, ToClient};
+use messages::{Fetch, ToClient};
 use store::Config;
 use types::{Limits, PageId, SessionId, Version};
 

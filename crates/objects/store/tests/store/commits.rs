@@ -1,7 +1,7 @@
 //! Commits against notices, acknowledgements, copies of themselves and each other.
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
-use protocol::{Ack, AskOutcome, Outcome, ToClient};
+use messages::{Ack, AskOutcome, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, DiskWork};
 use types::{ClientId, Incarnation, PageId, Refusal, TxnId, Version};

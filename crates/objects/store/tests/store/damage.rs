@@ -1,7 +1,7 @@
 //! Pages of the home that cannot be read.
 
 use crate::driver::{Driver, ROOT, count, txn};
-use protocol::{Fetch, LeftOut, Outcome, ToClient};
+use messages::{Fetch, LeftOut, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::{PageId, Refusal, Version};

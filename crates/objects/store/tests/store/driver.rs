@@ -2,7 +2,7 @@
 //! ways to say what clients say.
 
 use bytes::Bytes;
-use protocol::{
+use messages::{
     CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Notice, Outcome, PROTOCOL, Page, PageReads, Ping, Rejoin,
     Rejoined, ToClient, ToServer,
 };

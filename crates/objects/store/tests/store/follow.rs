@@ -1,7 +1,7 @@
 //! Pages that follow the one that was fetched.
 
 use crate::driver::{Driver, hello, txn};
-use protocol::{Fetch, Follow, GROUP, Hello, Rejoin, Released, ToClient, ToServer};
+use messages::{Fetch, Follow, GROUP, Hello, Rejoin, Released, ToClient, ToServer};
 use store::{Config, DiskWork};
 use types::{ObjectId, PageId, SessionId, Version};
 

@@ -1,7 +1,7 @@
 //! Pages to create objects in.
 
 use crate::driver::{Driver, ROOT, notices, txn};
-use protocol::{Fetch, Grant, LeftOut, Outcome, ToClient};
+use messages::{Fetch, Grant, LeftOut, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, Record, SpaceStatus};
 use types::limits::GRANTED_PAGES_MAX;

@@ -1,7 +1,7 @@
 //! Redirectors: vouching, the worth of a member's pages, and leadership.
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
-use protocol::{
+use messages::{
     AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Outcome, PROTOCOL, Rejoin,
     Revalidate, Revalidated, ToClient, ToServer, WATCH,
 };
@@ -666,9 +666,9 @@ fn the_status_says_how_each_session_stands() {
     answers(&mut driver, g, lead("x", 5, "here"));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     driver.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"late"));
-    driver.say(a, protocol::Ack { through: Version(1) });
+    driver.say(a, messages::Ack { through: Version(1) });
     driver.say(g, txn(7, 1).write(ROOT, 5, 0, b"y").message());
-    driver.say(a, protocol::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0, follow: None });
+    driver.say(a, messages::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0, follow: None });
     let status = driver.store.status();
     assert_eq!((status.applied, status.pruned), (Version(1), Version::ZERO));
     assert_eq!(status.refusals.into_iter().collect::<Vec<_>>(), [("stale", 1)]);

@@ -3,11 +3,11 @@
 use crate::driver::{Driver, ROOT, hello, txn};
 use crate::groups::{group_hello, join_group};
 use bytes::Bytes;
-use proptest::prelude::*;
-use protocol::{
+use messages::{
     Ack, Arrived, AskOutcome, CommitRequest, Departed, Fetch, FindLeader, Grant, Held, Lead, LeftOut, NoHelp, Outcome,
     PageReads, Ping, Reachable, Rejoin, Released, Revalidate, ToClient, ToServer,
 };
+use proptest::prelude::*;
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::{

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, count, txn};
 use crate::groups::join_group;
-use protocol::{Promise, ToClient};
+use messages::{Promise, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::{ClientId, PageId, TxnId};
@@ -122,7 +122,7 @@ pub(crate) fn a_group_that_gets_a_lease_hears_of_what_is_about_to_change() {
     driver.run();
     driver.say(own, txn(1, 1).write(ROOT, 0, 0, b"x").message());
     driver.take(g);
-    driver.say(g, protocol::Ping { nonce: 1 });
+    driver.say(g, messages::Ping { nonce: 1 });
     let told = driver.take(g);
     let intent = told.iter().position(|message| matches!(message, ToClient::Intent(_)));
     let lease = told.iter().position(|message| matches!(message, ToClient::Leased(_)));

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, ROOT, txn};
 use crate::groups::join_group;
-use protocol::{Ping, ToClient};
+use messages::{Ping, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 

@@ -1,7 +1,7 @@
 //! A client that has lost several times in a row keeps its place in line until it comes again.
 
 use crate::driver::{Driver, ROOT, Txn, count, notices, txn};
-use protocol::{Outcome, ToClient};
+use messages::{Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::{Limits, Refusal};

@@ -1,8 +1,8 @@
 //! Random commits of several clients against a model of slot versions.
 
 use crate::driver::{Driver, ROOT, Txn, count, txn};
+use messages::Outcome;
 use proptest::prelude::*;
-use protocol::Outcome;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::Config;

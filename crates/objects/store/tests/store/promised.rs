@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, ROOT, count, txn};
 use crate::groups::join_group;
-use protocol::{Intent, Ping, Promise, Released, ToClient};
+use messages::{Intent, Ping, Promise, Released, ToClient};
 use store::{Config, SessionId};
 use types::{ClientId, TxnId};
 

@@ -1,7 +1,7 @@
 //! The state that a crash leaves.
 
 use crate::driver::{Driver, ROOT, count, txn};
-use protocol::{AskOutcome, Grant, Outcome, ToClient, ToServer};
+use messages::{AskOutcome, Grant, Outcome, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, DiskDone, DiskWork};
 use types::{PageId, Refusal, Version};
@@ -137,7 +137,7 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
     driver.store.handle_timeout(driver.now);
     driver.sync();
     let fetch = |page: PageId| {
-        ToServer::Fetch(protocol::Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None })
+        ToServer::Fetch(messages::Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None })
     };
     driver.say(a, fetch(other));
     assert!(driver.do_first(|work| matches!(work, DiskWork::Read(_))));

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, ROOT, Txn, count, txn};
 use bytes::Bytes;
-use protocol::{Grant, Outcome, ToClient, ToServer};
+use messages::{Grant, Outcome, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, DiskWork};
 use types::limits::{GRANTS_PER_SESSION_MAX, PAGE_BYTES_MAX, TXN_BYTES_MAX};

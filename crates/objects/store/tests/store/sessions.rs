@@ -1,7 +1,7 @@
 //! Sessions that begin, resume, fall silent and are fenced off.
 
 use crate::driver::{CLUSTER, Driver, ROOT, count, hello, notices, txn};
-use protocol::{Ack, Held, Hello, PROTOCOL, Rejoin, Released, ToClient, ToServer};
+use messages::{Ack, Held, Hello, PROTOCOL, Rejoin, Released, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::SESSIONS_MAX;
@@ -208,7 +208,7 @@ fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
 fn a_fetch_waits_for_the_count_that_it_asks_for() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
-    driver.say(b, protocol::Fetch { pages: vec![ROOT], at_least: Version(2), number: 0, follow: None });
+    driver.say(b, messages::Fetch { pages: vec![ROOT], at_least: Version(2), number: 0, follow: None });
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     assert_eq!(driver.take(b), []);
     driver.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"y"));

@@ -3,7 +3,7 @@
 use crate::driver::{Driver, ROOT, Txn, count, notices, txn};
 use crate::groups::join_group;
 use crate::losses::increment;
-use protocol::{Outcome, Ping, Promise, ToClient};
+use messages::{Outcome, Ping, Promise, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::{ClientId, Limits, Refusal, TxnId};

@@ -1,7 +1,7 @@
 //! Watchers: they learn of each change before anybody can see it, and when everybody can.
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
-use protocol::{Fetch, Hello, Intent, PROTOCOL, Ping, Promise, Rejoin, ToClient, ToServer, WATCH};
+use messages::{Fetch, Hello, Intent, PROTOCOL, Ping, Promise, Rejoin, ToClient, ToServer, WATCH};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::WATCHERS_MAX;
@@ -145,7 +145,7 @@ fn the_lease_of_a_dead_watcher_is_waited_for() {
 #[test]
 fn a_space_that_is_not_leased_is_not_watched() {
     let (mut driver, own, watcher) = beside_a_watcher();
-    driver.say(own, protocol::Grant { space: 1, count: 1 });
+    driver.say(own, messages::Grant { space: 1, count: 1 });
     driver.run();
     driver.take(own);
     let page = PageId::new(1, 0);
@@ -207,14 +207,14 @@ fn a_watcher_holds_up_no_pruning() {
     let (mut driver, own, watcher) = beside_a_watcher();
     driver.say(own, txn(1, 1).write(ROOT, 0, 0, b"a").message());
     promise(&mut driver, watcher, 1);
-    driver.say(own, protocol::Ack { through: Version(1) });
+    driver.say(own, messages::Ack { through: Version(1) });
     assert_eq!(driver.store.status().pruned, Version(1));
 }
 
 #[test]
 fn a_watcher_asks_for_nothing_else() {
     let fetch = ToServer::Fetch(Fetch { pages: vec![ROOT], at_least: Version::ZERO, number: 0, follow: None });
-    let held = protocol::Held { page: ROOT, version: Version::ZERO };
+    let held = messages::Held { page: ROOT, version: Version::ZERO };
     let rejoin = Rejoin { horizon: Version::ZERO, pages: vec![held], grants: vec![], last: true, missed: 0 };
     for message in [fetch, txn(2, 1).write(ROOT, 0, 0, b"x").message(), ToServer::Rejoin(rejoin), hello(2, WATCH)] {
         let mut driver = leased();

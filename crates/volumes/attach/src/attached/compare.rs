@@ -18,10 +18,10 @@ use super::{Attached, Core};
 use crate::extents::BLOCK;
 use crate::links::{Asking, News};
 use crate::scrub::{ComparedCopies, CopyDifference, CopyMeaning, NotCompared};
-use machines::{HolderState, Standing};
-use protocol::volumes::{
+use machines::messages::holder::{
     Content, Epoch, Extent, Fetch, FromHolder, Kept, List, Listed, PartitionId, Record, Sequence, Stamp, VolumeId,
 };
+use machines::{HolderState, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

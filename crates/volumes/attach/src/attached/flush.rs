@@ -5,7 +5,7 @@ use super::copies::settle;
 use super::requests::Own;
 use super::{Core, State};
 use log::{Durable, Made};
-use protocol::volumes::Sequence;
+use machines::messages::holder::Sequence;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use types::Time;

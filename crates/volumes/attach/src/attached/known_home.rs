@@ -18,9 +18,9 @@
 use super::{AttachError, Core};
 use crate::home::HomeError;
 use crate::marker::Kind;
+use machines::messages::holder::{Epoch, FlushEpoch, Sequence, Stamp};
+use machines::messages::home::Opened;
 use machines::{HomeState, WentBack};
-use protocol::volume_home::Opened;
-use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
 use vfs::{FileError, Files};
 
 const KNOWN: Kind =

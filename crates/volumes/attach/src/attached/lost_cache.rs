@@ -19,7 +19,7 @@ use super::{CacheFailure, Core, State};
 use crate::cache::Write;
 use crate::extents::BLOCK;
 use crate::home::HomeError;
-use protocol::volumes::{Sequence, Stamp};
+use machines::messages::holder::{Sequence, Stamp};
 use vfs::FileError;
 
 /// A cache that takes nothing any more.

@@ -27,16 +27,15 @@ use crate::marker::Kind;
 use crate::place::{Place, boot};
 use crate::scrub::SCRUB_NAME;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
+use machines::messages::holder::{Epoch, Sequence, Stamp};
 use machines::{Ack, CacheWentBack, Degraded, HomeState, HostId, KnownCache, Owner, OwnerConfig, Recovered, WentBack};
-use protocol::volumes::{Epoch, Sequence, Stamp};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use types::{Broken, Time};
-use vfs::random;
-use vfs::{Directory, Doing, FileError, Files, Lock, Locking, make_directory};
+use vfs::{Directory, Doing, FileError, Files, Lock, Locking, make_directory, random};
 
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
 const MARKER_NAME: &str = "thorp-volume-cache";

@@ -18,8 +18,8 @@ use super::{Attached, Core};
 use crate::extents::BLOCK;
 use crate::scrub::{AT_HOME, IN_CACHE, NO_COPY, Repair};
 use machines::Declined;
-use protocol::volume_home::BlockSums;
-use protocol::volumes::Content;
+use machines::messages::holder::Content;
+use machines::messages::home::BlockSums;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 

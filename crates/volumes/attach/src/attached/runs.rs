@@ -8,8 +8,7 @@
 
 use super::Core;
 use crate::home::{Home, HomeError};
-use protocol::volume_home::Run;
-use protocol::volumes::Extent;
+use machines::messages::{holder::Extent, home::Run};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The runs that home has told of last.

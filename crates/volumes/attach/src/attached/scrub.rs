@@ -3,7 +3,7 @@
 use super::{Attached, Core};
 use crate::extents::Blocks;
 use crate::scrub::{Difference, ScrubError, Scrubbed, compare_all};
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 
 impl Attached {
     /// Compares all blocks of home with its checksums, and with the clean blocks of the cache, some at a time, for as

@@ -7,7 +7,7 @@
 use super::{Core, State};
 use crate::far::{FarError, FarHome, GivenUp};
 use crate::home::Home;
-use protocol::volumes::{Epoch, PartitionId};
+use machines::messages::holder::{Epoch, PartitionId};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 

@@ -18,7 +18,7 @@
 
 use super::slots::Slots;
 use crate::extents::{BLOCK, Blocks, sum_of};
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;

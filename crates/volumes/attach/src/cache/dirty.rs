@@ -7,7 +7,7 @@
 
 use crate::extents::{BLOCK, Blocks, ExtentMap};
 use bytes::Bytes;
-use protocol::volumes::{Content, FlushEpoch};
+use machines::messages::holder::{Content, FlushEpoch};
 use std::collections::VecDeque;
 
 /// Where the contents of a write are.

@@ -11,7 +11,7 @@
 use crate::extents::{BLOCK, Blocks};
 use bytes::Bytes;
 use log::Records;
-use protocol::volumes::{Content, Epoch, FlushEpoch};
+use machines::messages::holder::{Content, Epoch, FlushEpoch};
 use vfs::{Fields, Malformed};
 
 /// The most blocks of a record with content. A longer write is several records: reading one block of it back stays

@@ -8,7 +8,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, ErrorKind};

@@ -3,7 +3,7 @@
 
 use super::{Action, Controlled, ControlledVolume, Figures};
 use crate::scrub::{ComparedCopies, Repair};
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
 

@@ -4,9 +4,8 @@ use super::live::{LiveCopies, LiveScrub, LiveVolume, VolumeCounters, VolumeGauge
 use super::{Action, Controlled, Figures};
 use crate::attached::{Attached, CopiesAt};
 use crate::scrub::{ComparedCopies, Repair, ScrubReport, Scrubbing};
-use machines::{HolderState, PartitionId};
+use machines::{HolderState, PartitionId, messages::home::BlockSums};
 use nbd::Watch;
-use protocol::volume_home::BlockSums;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;

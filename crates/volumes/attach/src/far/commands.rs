@@ -5,8 +5,7 @@
 
 use super::machine::{COMMAND, Far, Outcome};
 use super::{FarError, FarHome};
-use protocol::volume_home::ToHome;
-use protocol::volumes::Stamp;
+use machines::messages::{holder::Stamp, home::ToHome};
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The errors of a home elsewhere, whose texts say what to do.
 
 use machines::WentBack;
-use protocol::volume_home::NotDone;
-use protocol::volumes::{Epoch, VolumeId};
+use machines::messages::holder::{Epoch, VolumeId};
+use machines::messages::home::NotDone;
 use std::fmt;
 use std::time::Duration;
 use vfs::FileError;

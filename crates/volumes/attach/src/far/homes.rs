@@ -4,9 +4,9 @@ use super::line::Line;
 use super::machine::Outcome;
 use super::survey::{ANSWER, Survey};
 use super::{CONNECT_PATIENCE, FarError, PATIENCE};
+use machines::messages::holder::VolumeId;
+use machines::messages::home::{FoundHome, NotDone};
 use net::Runtime;
-use protocol::volume_home::{FoundHome, NotDone};
-use protocol::volumes::VolumeId;
 use std::fmt;
 use std::time::Duration;
 

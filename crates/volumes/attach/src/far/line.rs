@@ -47,7 +47,7 @@ impl<M: Awaited> Line<M> {
         let (role, machine) = machines.add(machine);
         let host = Host::start(machines, runtime);
         let (driver, address) = (host.driver(role), uplink.addresses.join(","));
-        host.connect(role, UplinkConfig { codec: wire::volume_home::OWNER, ..uplink });
+        host.connect(role, UplinkConfig { codec: machines::messages::home::OWNER, ..uplink });
         Ok(Self { machine, driver, host, address, patience, given_up })
     }
 

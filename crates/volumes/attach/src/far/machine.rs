@@ -11,14 +11,13 @@
 
 use super::line::Awaited;
 use bytes::Bytes;
-use machine::{Due, Keepalive, Machine, Output, Port, Waiter};
-use machines::{HomeState, KnownHome, WentBack};
-use protocol::Parcel;
-use protocol::volume_home::{
+use machine::{Due, Keepalive, Machine, Output, Parcel, Port, Waiter};
+use machines::messages::holder::{Extent, Stamp, VolumeId};
+use machines::messages::home::{
     Answered, BlockSums, Create, Durable, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read, Recall, Recalled,
     Run, Runs, Scrub, Scrubbed, ToHome, Took, Unread,
 };
-use protocol::volumes::{Extent, Stamp, VolumeId};
+use machines::{HomeState, KnownHome, WentBack};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::limits::VOLUME_READS_PER_SESSION_MAX;

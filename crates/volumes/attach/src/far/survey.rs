@@ -7,10 +7,9 @@
 
 use super::line::Awaited;
 use super::machine::Outcome;
-use machine::{Machine, Output, Port, Waiter};
-use protocol::Parcel;
-use protocol::volume_home::{FoundHome, FromHome, Homes, ListHomes, NotDone, RemoveHome, ToHome};
-use protocol::volumes::VolumeId;
+use machine::{Machine, Output, Parcel, Port, Waiter};
+use machines::messages::holder::VolumeId;
+use machines::messages::home::{FoundHome, FromHome, Homes, ListHomes, NotDone, RemoveHome, ToHome};
 use std::collections::VecDeque;
 use std::mem;
 use types::Time;

@@ -9,10 +9,9 @@
 //! is not needed, the oldest entries that are needed are moved to its end, so that segments become free ([`Places`]).
 
 use super::places::{Oldest, Places};
-use machine::{Done, Machine, Opaque, Output, Port};
+use machine::{Done, Machine, Opaque, Output, Parcel, Port};
+use machines::messages::holder::{Epoch, Stamp, ToHolder, VolumeId};
 use machines::{Holder, HolderEffect, HolderEntry, View};
-use protocol::Parcel;
-use protocol::volumes::{Epoch, Stamp, ToHolder, VolumeId};
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -396,7 +395,7 @@ impl Machine for HolderMachine {
 mod tests {
     use super::*;
     use machines::HolderConfig;
-    use protocol::volumes::{
+    use machines::messages::holder::{
         Content, Copy, Extent, FlushEpoch, FromHolder, Open, PartitionId, Record, Sequence, Stream,
     };
 

@@ -5,12 +5,12 @@
 //!   position   17   18   19   20   21   22
 //!             gone copy gone epoch copy copy     needed from 18 on; 18 is moved first when the log gets full
 //! ```
-//! The log is freed from its front alone. So a copy that is needed for long, of a volume whose home is unreachable, is moved
-//! to the end when it is in the way of others. The word that nothing is kept of a volume needs no place of its own:
-//! everything that it is about stands before it, and is gone from the log when it is.
+//! The log is freed from its front alone. So a copy that is needed for long, of a volume whose home is unreachable, is
+//! moved to the end when it is in the way of others. The word that nothing is kept of a volume needs no place of its
+//! own: everything that it is about stands before it, and is gone from the log when it is.
 
 use machines::HolderEntry;
-use protocol::volumes::{Epoch, Stamp, VolumeId};
+use machines::messages::holder::{Epoch, Stamp, VolumeId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The use of a place.
@@ -138,7 +138,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::volumes::{Content, Extent, FlushEpoch, Record, Sequence, Stream};
+    use machines::messages::holder::{Content, Extent, FlushEpoch, Record, Sequence, Stream};
 
     const ONE: VolumeId = VolumeId(1);
     const TWO: VolumeId = VolumeId(2);

@@ -18,7 +18,7 @@
 use bytes::Bytes;
 use log::{Log, Records};
 use machines::HolderEntry;
-use protocol::volumes::{Content, Epoch, Extent, FlushEpoch, Record, Sequence, Stamp, Stream, VolumeId};
+use machines::messages::holder::{Content, Epoch, Extent, FlushEpoch, Record, Sequence, Stamp, Stream, VolumeId};
 use types::limits::VOLUME_WRITE_BYTES_MAX;
 use vfs::{Fields, FileError, Malformed};
 

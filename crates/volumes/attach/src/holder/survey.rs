@@ -1,8 +1,8 @@
 //! The volumes that a holder knows, as an operator asks it. No epoch begins by that.
 
 use crate::links::{Asking, News};
+use machines::messages::holder::{FromHolder, HeldVolume, ListVolumes, PartitionId, VolumeId, Volumes};
 use net::Runtime;
-use protocol::volumes::{FromHolder, HeldVolume, ListVolumes, PartitionId, VolumeId, Volumes};
 use std::time::{Duration, Instant};
 use types::limits::VOLUMES_PER_HOLDER_MAX;
 

@@ -4,11 +4,11 @@ use super::folder::Folder;
 use super::{FolderError, HolderError, HolderNames, HolderServer, HolderSettings};
 use crate::links::{Link, Listener, News};
 use machines::Registered;
-use net::Runtime;
-use protocol::volumes::{
+use machines::messages::holder::{
     Content, Copy, Entry, Epoch, Extent, Fetch, FlushEpoch, Free, FromHolder, List, Open, PartitionId, Record,
     Sequence, Stamp, Stream, ToHolder, VolumeId,
 };
+use net::Runtime;
 use registry::MemoryRegistry;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

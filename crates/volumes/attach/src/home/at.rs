@@ -5,9 +5,9 @@ use super::file::FileHome;
 use super::pieces::Pieces;
 use crate::extents::{BLOCK, Blocks};
 use crate::far::{Asked, FarHome};
+use machines::messages::holder::{Epoch, Extent};
+use machines::messages::home::{Begin, BlockSums, Run};
 use machines::{HomeState, WriteBack};
-use protocol::volume_home::{Begin, BlockSums, Run};
-use protocol::volumes::{Epoch, Extent};
 use std::path::Path;
 
 /// The home of an attached volume.

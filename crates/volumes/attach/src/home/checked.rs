@@ -7,7 +7,7 @@
 use super::pieces::{Piece, put};
 use super::sums::{Opening, Sums, kept};
 use crate::extents::{BLOCK, Blocks, sum_of};
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

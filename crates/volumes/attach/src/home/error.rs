@@ -2,7 +2,7 @@
 
 use crate::extents::BLOCK;
 use crate::far::FarError;
-use protocol::volumes::Epoch;
+use machines::messages::holder::Epoch;
 use std::fmt;
 use std::path::PathBuf;
 use vfs::FileError;

@@ -12,14 +12,13 @@ use super::runs::runs;
 use super::sums::Opening;
 use crate::extents::Blocks;
 use machines::HomeState;
-use protocol::volume_home::{BlockSums, Run};
-use protocol::volumes::{Epoch, Extent, Stamp};
+use machines::messages::holder::{Epoch, Extent, Stamp};
+use machines::messages::home::{BlockSums, Run};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::random;
-use vfs::{Doing, File, FileError, Files, How, Lock, Locking};
+use vfs::{Doing, File, FileError, Files, How, Lock, Locking, random};
 
 /// Runs that are told at a time.
 const RUNS_MAX: usize = 16;

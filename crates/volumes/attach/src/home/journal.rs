@@ -17,7 +17,7 @@
 use super::checked::Checked;
 use super::pieces::{Piece, Pieces};
 use crate::extents::{BLOCK, Blocks};
-use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
+use machines::messages::holder::{Epoch, FlushEpoch, Sequence, Stamp};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -17,12 +17,11 @@
 //! sequence is a position in the log of that cache.
 
 use crate::extents::BLOCK;
-use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
+use machines::messages::holder::{Epoch, FlushEpoch, Sequence, Stamp};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::random;
-use vfs::{Doing, Fields, File, FileError, Files, How, Malformed};
+use vfs::{Doing, Fields, File, FileError, Files, How, Malformed, random};
 
 const MAGIC: [u8; 8] = *b"THORPMRK";
 const FORMAT: u32 = 2;

@@ -4,8 +4,7 @@
 //! block of the volume in which there is any data is data.
 
 use crate::extents::BLOCK;
-use protocol::volume_home::Run;
-use protocol::volumes::Extent;
+use machines::messages::{holder::Extent, home::Run};
 use std::io;
 use vfs::File;
 

@@ -4,7 +4,7 @@ use super::files::{VolumeFiles, With, create, raw, sums};
 use crate::extents::BLOCK;
 use crate::home::{CheckProgress, Checks};
 use machines::Step;
-use protocol::volumes::{Content, Epoch, Extent, FlushEpoch, Sequence, Stamp, VolumeId};
+use machines::messages::holder::{Content, Epoch, Extent, FlushEpoch, Sequence, Stamp, VolumeId};
 use std::sync::Arc;
 use vfs::Files;
 use vfs::memory::{Dice, Fault, Memory};

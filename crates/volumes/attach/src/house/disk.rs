@@ -7,16 +7,15 @@
 //! What changes a volume is done in the order in which it was given, so a mark never overtakes what it covers. Reads
 //! wait for none of that. Nothing here ends the process: a home that is full or fails says so, and is tried again.
 
-use super::entry;
 use super::files::{self, Found, VolumeFiles, With};
-use super::inventory;
+use super::{entry, inventory};
 use crate::extents::BLOCK;
 use crate::home::{Checked, Checks, runs};
 use bytes::Bytes;
 use machine::{Disk, Done as AnyDone};
 use machines::Step;
-use protocol::volume_home::{BlockSums, Homes, Keep, NotDone, Put, Run};
-use protocol::volumes::{Epoch, Extent, VolumeId};
+use machines::messages::holder::{Epoch, Extent, VolumeId};
+use machines::messages::home::{BlockSums, Homes, Keep, NotDone, Put, Run};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -4,8 +4,7 @@
 //! registry that was restored from an older copy, takes nothing's place.
 
 use crate::marker::Kind;
-use protocol::volume_home::Keep;
-use protocol::volumes::VolumeId;
+use machines::messages::{holder::VolumeId, home::Keep};
 use vfs::{FileError, Files};
 
 const ENTRY: Kind = Kind { title: "thorp volume entry", format: 1, fields: &["volume", "epoch", "revision", "entry"] };
@@ -52,7 +51,7 @@ fn read(files: &dyn Files, volume: VolumeId) -> Result<Option<Known>, FileError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::volumes::Epoch;
+    use machines::messages::holder::Epoch;
     use vfs::memory::Memory;
 
     const VOLUME: VolumeId = VolumeId(7);

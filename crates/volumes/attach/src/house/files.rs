@@ -17,12 +17,11 @@ use crate::home::{
     Checked, Checks, Incomplete, Journal, JournalFound, Left, MarkFile, Marked, Opening, Piece, Together,
 };
 use machines::Step;
-use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
+use machines::messages::holder::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::fmt;
 use std::sync::Arc;
 use types::limits::VOLUME_JOURNAL_RUNS_MAX;
-use vfs::random;
-use vfs::{Doing, File, FileError, Files, How};
+use vfs::{Doing, File, FileError, Files, How, random};
 
 /// Why a file of a volume was not read or written.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 //! A home that has no mark was not wholly made, or not wholly removed: it takes room, and no session can open it.
 
 use super::files;
-use protocol::volume_home::{FoundHome, Homes, NotDone};
-use protocol::volumes::VolumeId;
+use machines::messages::holder::VolumeId;
+use machines::messages::home::{FoundHome, Homes, NotDone};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

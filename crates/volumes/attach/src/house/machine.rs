@@ -21,14 +21,13 @@ use super::volume::{Change, Out, Volume};
 use crate::extents::BLOCK;
 use crate::home::is_size;
 use machine::metrics::{Column, Metrics};
-use machine::{DiskDone, Machine, Opaque, Output, Port};
-use protocol::volume_home;
-use protocol::volume_home::{
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table};
+use machines::messages::holder::{Extent, VolumeId};
+use machines::messages::home;
+use machines::messages::home::{
     Answered, Create, End, Fence, FromHome, ListHomes, Map, NotDone, Open, Put, Read, Recall, Recalled, Remove,
     RemoveHome, Resize, Runs, Scrub, Scrubbed, Snapshot, ToHome, Took, Unread,
 };
-use protocol::volumes::{Extent, VolumeId};
-use protocol::{Parcel, Table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
@@ -363,7 +362,7 @@ impl Homes {
     /// The registry's entry is kept for a session, or is not.
     fn kept(&mut self, to: SessionId, kept: Result<(), NotDone>) {
         if self.sessions.get_mut(&to).is_some_and(|session| mem::replace(&mut session.has_command, false)) {
-            self.say(to, kept.map_or_else(FromHome::from, |()| volume_home::Done.into()));
+            self.say(to, kept.map_or_else(FromHome::from, |()| home::Done.into()));
         }
     }
 
@@ -432,7 +431,7 @@ impl Machine for Homes {
             Done::Kept(to, kept) => self.kept(to, kept),
             Done::Listed(to, homes) => self.surveyed(to, homes.map_or_else(FromHome::from, FromHome::from)),
             Done::Discarded(to, done) => {
-                self.surveyed(to, done.map_or_else(FromHome::from, |()| volume_home::Done.into()));
+                self.surveyed(to, done.map_or_else(FromHome::from, |()| home::Done.into()));
             }
         }
     }

@@ -5,9 +5,9 @@
 
 use super::disk::{Ordered, WriteNumber};
 use super::files::{Found, With};
+use machines::messages::holder::{Epoch, Stamp, VolumeId};
+use machines::messages::home::{Begin, Done, Durable, Fenced, FromHome, Keep, NotDone, Opened, Put};
 use machines::{Home, HomeRefusal, Step};
-use protocol::volume_home::{Begin, Done, Durable, Fenced, FromHome, Keep, NotDone, Opened, Put};
-use protocol::volumes::{Epoch, Stamp, VolumeId};
 use types::limits::VOLUME_WINDOW_BYTES;
 use types::{Broken, SessionId};
 

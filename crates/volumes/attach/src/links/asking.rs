@@ -1,8 +1,8 @@
 //! A session with a holder of somebody who asks, and waits for the answers.
 
 use super::{Link, Listener, News};
+use machines::messages::holder::{PartitionId, ToHolder};
 use net::Runtime;
-use protocol::volumes::{PartitionId, ToHolder};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -4,7 +4,7 @@ use super::ScrubError;
 use crate::attached::{Marker, lock_cache};
 use crate::cache::CleanFiles;
 use crate::extents::BLOCK;
-use protocol::volume_home::BlockSums;
+use machines::messages::home::BlockSums;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,8 +3,7 @@
 use crate::extents::BLOCK;
 use crate::far::{FarError, FarHome};
 use crate::home::{PIECE_BYTES_MAX, Piece};
-use machines::{Content, Epoch, HostId, Record, Stamp};
-use protocol::volume_home::Begin;
+use machines::{Content, Epoch, HostId, Record, Stamp, messages::home::Begin};
 use std::io;
 use std::sync::mpsc::Receiver;
 use vfs::{Doing, FileError};

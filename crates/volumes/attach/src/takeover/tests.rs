@@ -6,9 +6,9 @@ use crate::holder::{HolderNames, HolderServer, HolderSettings, RescueSettings, R
 use crate::house::HomeServer;
 use crate::links::{Link, Listener, News};
 use bytes::Bytes;
+use machines::messages::holder::{Copy, FlushEpoch, Open, Sequence, Stream};
+use machines::messages::home::Begin;
 use machines::{AcceptedLoss, Acknowledged, Content, Extent, FromHolder, Record, Registered};
-use protocol::volume_home::Begin;
-use protocol::volumes::{Copy, FlushEpoch, Open, Sequence, Stream};
 use registry::MemoryRegistry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The holders of a log's copies, how much each counts, and how much so many of them count.
 
+use crate::messages::holder::Sequence;
 use alloc::vec::Vec;
-use protocol::volumes::Sequence;
 
 /// The records that a log's writer has on stable media itself, and those that each holder `H` counts.
 #[derive(Debug)]

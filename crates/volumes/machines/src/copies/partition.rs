@@ -1,9 +1,9 @@
 //! The copies that a holder keeps of one log, and how much of each stream it counts.
 
+use crate::messages::holder::{Entry, Epoch, Extent, Sequence, Stamp, Stream};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Bound;
-use protocol::volumes::{Entry, Epoch, Extent, Sequence, Stamp, Stream};
 
 /// A copy, but for its contents.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,7 @@ impl Partition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::volumes::FlushEpoch;
+    use crate::messages::holder::FlushEpoch;
 
     const EXTENT: Extent = Extent { offset: 0, len: 8 };
 

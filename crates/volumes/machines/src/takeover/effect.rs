@@ -1,11 +1,11 @@
 //! The settings of a takeover, and what it wants done.
 
 use crate::known_home::WentBack;
+use crate::messages::holder::{Epoch, PartitionId, Record, Stamp, ToHolder, VolumeId};
 use crate::registry::{Change, HostId, View};
 use crate::rule::Rule;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Epoch, PartitionId, Record, Stamp, ToHolder, VolumeId};
 use types::{Broken, GoodbyeReason};
 
 /// The settings of a takeover.

@@ -1,9 +1,9 @@
 //! The holders that a takeover asks for their lists, and how far each list has come.
 
 use crate::acknowledged::{Acknowledged, Due, find};
+use crate::messages::holder::{Listed, PartitionId, Stamp};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Listed, PartitionId, Stamp};
 use types::Time;
 
 /// A holder that is in the registry.

@@ -4,12 +4,12 @@
 use super::TakeOverConfig;
 use super::holders::{Holder, Holders};
 use crate::lists::{Lists, Part, Source};
+use crate::messages::holder::{Entry, Epoch, Listed, PartitionId, Sequence, Stamp};
 use crate::registry::Registered;
 use crate::rule::Rule;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::volumes::{Entry, Epoch, Listed, PartitionId, Sequence, Stamp};
 use types::{Broken, Time};
 
 /// The situation that the lists are read in.

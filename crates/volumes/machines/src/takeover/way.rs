@@ -1,10 +1,10 @@
 //! A part of a takeover's way home: copies that are asked for, some at a time, and given to home in their order.
 
 use crate::lists::{Part, Source};
+use crate::messages::holder::{Content, Extent, Kept, Record, Stamp};
 use alloc::collections::VecDeque;
 use alloc::vec::{self, Vec};
 use core::mem;
-use protocol::volumes::{Content, Extent, Kept, Record, Stamp};
 
 /// A copy that was asked for, and has come or not.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 use super::{content, extent, number, say_extent, say_record, say_stamp, stamp, value};
 use crate::play::Player;
+use machine::Goodbye;
+use machines::messages::holder::{
+    Copy, Counted, Fetch, Forget, Free, HeldVolume, List, ListVolumes, Listed, Open, Opened, Refused, Volumes,
+};
 use machines::{
     Epoch, FromHolder, Holder, HolderConfig, HolderEffect, HolderEntry, Kept, PartitionId, Record, Registered, Rule,
     Stamp, Stream, ToHolder, View, VolumeId,
-};
-use protocol::Goodbye;
-use protocol::volumes::{
-    Copy, Counted, Fetch, Forget, Free, HeldVolume, List, ListVolumes, Listed, Open, Opened, Refused, Volumes,
 };
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -2,12 +2,12 @@
 
 use super::{content, extent, ms, number, partition, say_record, say_stamp, sequence, stamp, value};
 use crate::play::Player;
+use machines::messages::holder::{Copy, Counted, Free, Leaving, Open, Opened, Refused};
 use machines::{
     Ack, Acknowledged, Change, Circle, Degraded, Effect, Epoch, Found, FromHolder, HomeSays, HostId, Member, Owner,
     OwnerConfig, PartitionId, Read, Record, Registered, RequestId, Restore, Rule, Sequence, Standing, Stream, ToHolder,
     View, VolumeId, Write, WriteBack,
 };
-use protocol::volumes::{Copy, Counted, Free, Leaving, Open, Opened, Refused};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 use super::owner::say_to_holder;
 use super::{content, extent, ms, number, partition, say_record, say_stamp, stamp, value};
 use crate::play::Player;
+use machines::messages::holder::{Listed, Refused};
 use machines::{
     Acknowledged, Change, Earlier, Entry, Epoch, FromHolder, HostId, Kept, PartitionId, Registered, Rule, Sequence,
     Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, View, VolumeId,
 };
-use protocol::volumes::{Listed, Refused};
 use std::fmt::Write as _;
 use std::time::Duration;
 use types::{Broken, Time};

@@ -2,13 +2,13 @@
 
 use super::lease::{longer, millis, shorter};
 use super::{Hub, HubConfig, Peer};
+use crate::messages::hub::{Join, Lease, Mark, Reset, UpdateId};
 use crate::rule::Rule;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use machine::{LOCAL, Output, Port};
-use protocol::homes::{Join, Lease, Mark, Reset, UpdateId};
 use types::limits::HOMES_MAX;
 use types::{GoodbyeReason, Time};
 

@@ -1,10 +1,10 @@
 //! The places of whose changes a hub should be told, and who speaks for each.
 
+use crate::messages::hub::{Fence, SourceName, UpdateId};
 use crate::rule::Rule;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use protocol::homes::{Fence, SourceName, UpdateId};
 use types::{Broken, GoodbyeReason};
 
 /// A source.

@@ -3,13 +3,13 @@
 use super::lease::{longer, millis};
 use super::sources::CaughtUp;
 use super::{By, Hub, HubConfig, Peer};
+use crate::messages::hub::{Dependency, Fence, Introduce, Lease, Released, SourceName, Update, UpdateId};
 use crate::rule::Rule;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use machine::{Output, Port};
-use protocol::homes::{Dependency, Fence, Introduce, Lease, Released, SourceName, Update, UpdateId};
 use types::limits::UPDATES_PER_UPDATER_MAX;
 use types::{GoodbyeReason, Time};
 

@@ -1,8 +1,7 @@
 //! A store whose disk does its work at once and outlives it: everything that a machine on a network needs of one.
 
 use bytes::Bytes;
-use machine::{Machine, Output, Port};
-use protocol::Parcel;
+use machine::{Machine, Output, Parcel, Port};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use store::{Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Record, Store};

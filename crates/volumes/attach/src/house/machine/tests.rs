@@ -3,8 +3,8 @@
 use super::*;
 use bytes::Bytes;
 use machine::Opaque;
-use protocol::volume_home::{Begin, Keep};
-use protocol::volumes::{Content, Epoch, FlushEpoch, Sequence, Stamp};
+use machines::messages::holder::{Content, Epoch, FlushEpoch, Sequence, Stamp};
+use machines::messages::home::{Begin, Keep};
 use types::limits::{VOLUME_EPOCHS_AHEAD_MAX, VOLUME_PART_BYTES_MAX};
 use vfs::memory::Dice;
 
@@ -62,7 +62,7 @@ impl World {
             Some(Work::Ordered(_, Ordered::Keep(to, _))) => Done::Kept(to, outcome().map_err(NotDone::Failed)),
             Some(Work::Recall(to, _, id)) => Done::Recalled(to, id, Bytes::from_static(b"{}")),
             Some(Work::Ordered(_, Ordered::Discard(to, _))) => Done::Discarded(to, Ok(())),
-            Some(Work::List(to, _)) => Done::Listed(to, Ok(volume_home::Homes { homes: Vec::new(), is_last: true })),
+            Some(Work::List(to, _)) => Done::Listed(to, Ok(home::Homes { homes: Vec::new(), is_last: true })),
             Some(Work::Ordered(id, _)) => Done::Changed(id, outcome()),
             Some(Work::Read(to, _, id, _)) => Done::Read(to, id, Ok(Bytes::new())),
             Some(Work::Scrub(to, _, id, _)) => Done::Scrubbed(to, id, Ok(Vec::new())),
@@ -107,7 +107,7 @@ fn an_entry_is_kept_beside_a_write_back_unless_its_epoch_has_ended() {
     world.work_all();
     let said: Vec<_> = world.said.iter().map(|(to, said)| (to.0, said.clone())).collect();
     let recalled = Recalled { id: 3, entry: Bytes::from_static(b"{}") };
-    assert_eq!(said, [(2, NotDone::Ended(Epoch(2)).into()), (2, volume_home::Done.into()), (2, recalled.into())]);
+    assert_eq!(said, [(2, NotDone::Ended(Epoch(2)).into()), (2, home::Done.into()), (2, recalled.into())]);
 }
 
 /// A peer that reaches a home may end an epoch, and not everything that could come: an owner after that one continues.
@@ -208,7 +208,7 @@ fn a_home_that_a_session_has_open_is_not_removed_by_an_operator() {
     assert!(matches!(world.work[0], Work::Ordered(VOLUME, Ordered::Discard(..))), "{:?}", world.work);
     assert!(matches!(world.work[1], Work::Ordered(VOLUME, Ordered::Open(None))), "{:?}", world.work);
     world.work_all();
-    assert_eq!(world.said[0], (SessionId(2), volume_home::Done.into()));
+    assert_eq!(world.said[0], (SessionId(2), home::Done.into()));
     assert_eq!(world.ended, []);
 }
 

@@ -1,0 +1,172 @@
+//! The store's family, by direction.
+//!
+//! | end | whose | hears | says |
+//! |---|---|---|---|
+//! | [`SERVER`] | a store, or a redirector for its members | `ToServer` | `ToClient` |
+//! | [`CLIENT`] | a client, or a redirector for its store | `ToClient` | `ToServer` |
+//! | [`PEER`] | a client for its peers | `ToPeer` | `ToPeer` |
+
+use crate::{
+    Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Fetch, FindLeader, Grant, Granted, Hello, Help,
+    Intent, Lead, Leader, Leased, LeftOut, Members, NoHelp, Notices, Page, PeerHello, PeerPage, Ping, Pong, Promise,
+    Reachable, Rejoin, Rejoined, Released, Revalidate, Revalidated, Welcome,
+};
+use framing::{Codec, End, family};
+use machine::{AskStatus, Goodbye, Message, Pace, Status};
+
+// 37 is the number of a piece: a message that is added takes one beyond it.
+family! {
+    /// The messages to a store or a redirector, from the end that has opened the link.
+    pub enum ToServer, heard by "store or a redirector", opened by "Hello or AskStatus" {
+        /// Opens a session.
+        1 Hello opens,
+        /// Ends it, with the reason.
+        3 Goodbye,
+        /// The pages that a client still holds from an earlier session.
+        4 Rejoin,
+        /// Are you there?
+        6 Ping,
+        /// Yes.
+        7 Pong,
+        /// Wants pages.
+        8 Fetch,
+        /// Pages that the sender no longer holds.
+        11 Released,
+        /// Wants a transaction committed.
+        12 Commit(CommitRequest),
+        /// Wants to know what became of a commit request.
+        13 AskOutcome,
+        /// Changes through here have been applied.
+        16 Ack,
+        /// Wants pages to create objects in.
+        17 Grant,
+        /// Where peers reach the sender.
+        19 Reachable,
+        /// The sender cannot help.
+        21 NoHelp,
+        /// A page for a peer that is not reached directly.
+        22 PeerPage,
+        /// Pages from peers have arrived.
+        23 Arrived,
+        /// What of a member's pages has changed?
+        25 Revalidate,
+        /// A member has left the group.
+        27 Departed,
+        /// A redirector takes a group over.
+        28 Lead,
+        /// Who leads a group?
+        29 FindLeader,
+        /// The group knows what is about to change.
+        34 Promise,
+        /// How does the node stand?
+        35 AskStatus opens,
+    }
+
+    /// The messages of a store or a redirector, to the end that has opened the link.
+    pub enum ToClient, heard by "client", opened by "Welcome, Leader, Goodbye or Status" {
+        /// Accepts a session.
+        2 Welcome opens,
+        /// Ends it, with the reason.
+        3 Goodbye opens,
+        /// Everything that the client holds has been listed again.
+        5 Rejoined,
+        /// Are you there?
+        6 Ping,
+        /// Yes.
+        7 Pong,
+        /// A page.
+        9 Page,
+        /// A page that was to be prefetched was left out.
+        10 LeftOut,
+        /// The outcome of a commit request.
+        14 CommitReply,
+        /// The changes.
+        15 Notices,
+        /// Pages to create objects in.
+        18 Granted,
+        /// Asks for pages to be sent to a peer.
+        20 Help,
+        /// A page from the cache of a peer that does not reach the client directly.
+        22 PeerPage,
+        /// The changes of a member's pages.
+        26 Revalidated,
+        /// The leader of a group.
+        30 Leader opens,
+        /// The members of the group.
+        31 Members,
+        /// A lease for a group.
+        32 Leased,
+        /// A transaction is about to change what a group holds.
+        33 Intent,
+        /// How the node stands.
+        36 Status opens,
+    }
+
+    /// The messages between peers.
+    pub enum ToPeer, heard by "peer", opened by "PeerHello" {
+        /// Opens the connection.
+        24 PeerHello opens,
+        /// A page from a peer's cache.
+        22 PeerPage,
+        /// Ends the connection, with the reason.
+        3 Goodbye opens,
+    }
+}
+
+/// The end that takes sessions.
+pub const SERVER: &dyn Codec = End::<ToServer, ToClient>::CODEC;
+
+/// The end that opens them.
+pub const CLIENT: &dyn Codec = End::<ToClient, ToServer>::CODEC;
+
+/// Either end of a connection between peers.
+pub const PEER: &dyn Codec = End::<ToPeer, ToPeer>::CODEC;
+
+impl Message for ToServer {
+    fn pace(&self) -> Pace {
+        match self {
+            Self::Hello(_) | Self::Rejoin(_) => Pace::Opening,
+            Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
+            Self::Commit(_) => Pace::Yielding,
+            Self::Ack(_) | Self::AskOutcome(_) | Self::Goodbye(_) => Pace::Trailing,
+            _ => Pace::Ordered,
+        }
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+
+    fn asks_status(&self) -> bool {
+        matches!(self, Self::AskStatus(_))
+    }
+}
+
+impl Message for ToClient {
+    fn pace(&self) -> Pace {
+        match self {
+            Self::Welcome(_) | Self::Rejoined(_) => Pace::Opening,
+            Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
+            Self::Goodbye(_) => Pace::Trailing,
+            _ => Pace::Ordered,
+        }
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+
+    fn status(status: Status) -> Option<Self> {
+        Some(Self::Status(status))
+    }
+}
+
+impl Message for ToPeer {
+    fn pace(&self) -> Pace {
+        if let Self::Goodbye(_) = self { Pace::Trailing } else { Pace::Ordered }
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+}

@@ -1,0 +1,63 @@
+//! The messages between clients, redirectors and stores: plain structs with their bytes, one file per conversation,
+//! with both ends in it.
+//!
+//! | conversation | asks | answers |
+//! |---|---|---|
+//! | [`session`] | `Hello`, `Rejoin`, `Ping` | `Welcome`, `Rejoined`, `Pong`, `Goodbye` |
+//! | [`fetch`] | `Fetch`, `Released` | `Page`, `LeftOut` |
+//! | [`commit`] | `CommitRequest`, `AskOutcome` | `CommitReply` |
+//! | [`notice`] | `Notices` | `Ack` |
+//! | [`grant`] | `Grant` | `Granted` |
+//! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
+//! | [`lease`] | `Intent` | `Leased`, `Promise` |
+//! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
+//! | [`watch`] | `Intent` | `Leased`, `Promise`, `Notices` |
+//! | [`machine::Status`] | `AskStatus` | `Status` |
+//!
+//! A link is a FIFO stream, but for what [`order`] lets pass. Every answer of a master is preceded on the stream by the
+//! batch of notices that it depends on; nothing else about order is promised, answers to different questions may
+//! overtake one another.
+//!
+//! The state of a session that an end has opened stands here too ([`upstream`]), and its keep-alive ([`pulse`]).
+#![no_std]
+
+extern crate alloc;
+
+pub mod admission;
+mod beside;
+mod bytes;
+pub mod commit;
+mod counts;
+mod directions;
+pub mod fetch;
+mod form;
+pub mod grant;
+pub mod group;
+pub mod help;
+pub mod lease;
+pub mod lineage;
+pub mod notice;
+pub mod order;
+pub mod pulse;
+pub mod session;
+pub mod upstream;
+pub mod watch;
+
+pub use admission::admit;
+pub use beside::{Leading, LookForLeader};
+pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
+pub use directions::{CLIENT, PEER, SERVER, ToClient, ToPeer, ToServer};
+pub use fetch::{Fetch, Follow, LeftOut, Page, Released};
+pub use grant::{Grant, Granted};
+pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
+pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
+pub use lease::{Intent, Leased, Promise};
+pub use lineage::Lineage;
+pub use notice::{Ack, Notice, Notices};
+pub use pulse::Pulse;
+pub use session::{Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+pub use upstream::{Overdue, Phase, Upstream};
+pub use watch::WATCH;
+
+/// The oldest and the newest protocol that this code speaks.
+pub const PROTOCOL: (u16, u16) = (5, 5);

@@ -1,0 +1,79 @@
+//! Whether the other end of a session lives: pings, and how long it may be silent.
+
+use crate::SessionLimits;
+use types::Time;
+
+/// The heartbeat of a session, as the end that has opened it counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pulse {
+    heard: Time,
+    sent: Time,
+    pinged: Time,
+}
+
+impl Pulse {
+    /// The other side has said something, or it may be silent from now on as if it had.
+    pub fn heard(&mut self, now: Time) {
+        self.heard = now;
+    }
+
+    /// This side has said something.
+    pub fn sent(&mut self, now: Time) {
+        self.sent = now;
+    }
+
+    /// This side has sent a ping, or needs none as if it had.
+    pub fn pinged(&mut self, now: Time) {
+        self.pinged = now;
+    }
+
+    /// When the next ping is due: a third of the silence after either side was last heard, and no sooner after the last
+    /// one.
+    pub fn ping_at(&self, limits: SessionLimits) -> Time {
+        self.sent.min(self.heard).max(self.pinged) + limits.silence() / 3
+    }
+
+    /// When the other side should be taken for dead.
+    pub fn silent_at(&self, limits: SessionLimits) -> Time {
+        self.heard + limits.silence()
+    }
+
+    /// Whether this side has pinged when it was to. One that has not did not run, and so could not hear the other side
+    /// either: whose the silence was it cannot say.
+    pub fn has_pinged(&self, now: Time, limits: SessionLimits) -> bool {
+        now < self.ping_at(limits) + limits.silence() / 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Time {
+        Time(milliseconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_ping_is_due_when_either_side_was_silent_for_a_third() {
+        let (limits, mut pulse) = (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Pulse::default());
+        pulse.heard(ms(100));
+        assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(500), ms(1600)));
+        pulse.sent(ms(300));
+        assert_eq!(pulse.ping_at(limits), ms(600));
+        // An end that does not answer is not asked again at once.
+        pulse.pinged(ms(600));
+        pulse.sent(ms(600));
+        assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(1100), ms(1600)));
+    }
+
+    #[test]
+    fn an_end_that_did_not_ping_in_time_has_not_asked() {
+        let (limits, mut pulse) = (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Pulse::default());
+        pulse.heard(ms(0));
+        pulse.pinged(ms(500));
+        assert!(!pulse.has_pinged(ms(1500), limits), "it was stopped before its second ping");
+        pulse.pinged(ms(1000));
+        assert!(pulse.has_pinged(ms(1500), limits));
+        assert!(!pulse.has_pinged(ms(2000), limits), "it was stopped after that");
+    }
+}

@@ -1,0 +1,307 @@
+//! How a session begins, resumes, shows that it lives, and ends.
+//!
+//! ```text
+//!   client                                store
+//!     | Hello{client, epoch}  ------------> |   an older epoch of the client is fenced off
+//!     | Rejoin{pages}, Rejoin{last} ------> |   lists each page, compares its version
+//!     | <------------ Welcome{incarnation}  |
+//!     | <---- Notices (what was missed)     |
+//!     | <---- Rejoined{through, dropped}    |   from here on the horizon moves again
+//! ```
+//! A client with an empty cache sends one `Rejoin{last}` without pages: there is one way in.
+
+use crate::{Lineage, PROTOCOL};
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+use framing::field::check_count;
+use framing::{Field, Layout, Limits, Meta, Reader, Rest, WireError, fields, messages};
+use machine::Goodbye;
+use types::limits::{LIVES_KEPT, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
+use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, PageId, PageRange, Version};
+
+/// Opens a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The oldest and newest protocol that the client speaks.
+    pub protocol: (u16, u16),
+    /// The features of the client beside what every client can, one bit each: [`crate::GROUP`], or
+    /// [`crate::WATCH`], which has no meaning beside it.
+    pub features: u64,
+    /// The store that the client's cache belongs to; `None` for an empty cache.
+    pub cluster: Option<ClusterId>,
+    /// The client.
+    pub client: ClientId,
+    /// Counts the client's sessions. Of two sessions of one client the higher epoch lives.
+    pub epoch: u64,
+}
+
+impl Hello {
+    /// The protocol that both speak, if the client's cache may meet pages of `cluster` at all.
+    ///
+    /// # Errors
+    /// `Protocol` if there is no such protocol, `WrongCluster` if the cache is of another store.
+    pub fn agree(&self, cluster: ClusterId) -> Result<u16, Goodbye> {
+        let (oldest, newest) = self.protocol;
+        let protocol = newest.min(PROTOCOL.1);
+        if protocol < oldest.max(PROTOCOL.0) {
+            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
+            return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
+        }
+        match self.cluster {
+            Some(got) if got != cluster => {
+                let text = format!("expected a cache of store {cluster:?}, got one of {got:?}");
+                Err(Goodbye { reason: GoodbyeReason::WrongCluster, text })
+            }
+            _ => Ok(protocol),
+        }
+    }
+}
+
+/// Accepts a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The protocol that both will speak.
+    pub protocol: u16,
+    /// The client's features that its other end knows too.
+    pub features: u64,
+    /// The store's data set.
+    pub cluster: ClusterId,
+    /// The store node that answers.
+    pub node: NodeId,
+    /// Its process's life.
+    pub incarnation: Incarnation,
+    /// And the lives before it.
+    pub lineage: Lineage,
+    /// The count through which its master has applied updates.
+    pub through: Version,
+    /// The limits on the client's requests.
+    pub limits: SessionLimits,
+}
+
+impl Welcome {
+    /// Whether the session can continue, of a cache that belongs to `cluster` or to no store yet.
+    ///
+    /// # Errors
+    /// `Protocol` if the other end speaks one that this code does not, `WrongCluster` if it is another store.
+    pub fn agree(&self, cluster: Option<ClusterId>) -> Result<(), Goodbye> {
+        let (oldest, newest) = PROTOCOL;
+        if !(oldest..=newest).contains(&self.protocol) {
+            let text = format!("expected protocol {oldest} to {newest}, got {}", self.protocol);
+            return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
+        }
+        if cluster.is_some_and(|cluster| cluster != self.cluster) {
+            let text = format!("expected store {cluster:?}, got {:?}", self.cluster);
+            return Err(Goodbye { reason: GoodbyeReason::WrongCluster, text });
+        }
+        Ok(())
+    }
+
+    /// Whether the store continues from where one is who has last learned of it in `life`, if ever, of its changes
+    /// through `heard`.
+    ///
+    /// # Errors
+    /// `Done` if a copy of the store is in its place, or the store in that of a copy: nothing that was heard counts
+    /// there.
+    pub fn continues(&self, life: Option<Life>, heard: Version) -> Result<(), Goodbye> {
+        match life {
+            Some(life) if !self.lineage.continues(life, heard) => {
+                let text = format!("expected a store that has been through {heard:?} in its life {life:?}, got a copy");
+                Err(Goodbye { reason: GoodbyeReason::Done, text })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The limits on the requests of one session to a store at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Pages being fetched.
+    pub fetches: u32,
+    /// Commit requests outstanding.
+    pub commits: u32,
+    /// Silence after which the other side is considered dead, in milliseconds; a ping is due at a third of it.
+    pub silence_ms: u32,
+}
+
+impl SessionLimits {
+    /// The limits until the store has told its own.
+    pub const UNTOLD: Self = Self { fetches: 1, commits: 1, silence_ms: 10_000 };
+
+    /// The silence after which the other side is considered dead.
+    pub fn silence(self) -> Duration {
+        Duration::from_millis(u64::from(self.silence_ms.max(3)))
+    }
+}
+
+fields! {
+    /// A page that a client holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Held {
+        /// The page.
+        pub page: PageId,
+        /// The version of the client's frame.
+        pub version: Version,
+    }
+}
+
+/// Some of what a client still holds. Several may follow one another; the last one says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejoin {
+    /// The client's horizon: it has learned of every change to what it holds through here.
+    pub horizon: Version,
+    /// Pages that it holds.
+    pub pages: Vec<Held>,
+    /// Pages that it was granted and has not filled yet.
+    pub grants: Vec<PageRange>,
+    /// Whether this is all.
+    pub last: bool,
+    /// The number of commits that the client has seen and this store has not, because it was restored to an older
+    /// state. It is for the store's operators: the client itself begins with an empty cache.
+    pub missed: u64,
+}
+
+impl Rejoin {
+    /// Everything that a client holds, in as many messages as it takes.
+    pub fn split(
+        horizon: Version,
+        pages: &[Held],
+        grants: &[PageRange],
+        missed: u64,
+        limits: &types::Limits,
+    ) -> Vec<Self> {
+        let most = limits.pages_per_message;
+        let messages = pages.len().max(grants.len()).div_ceil(most).max(1);
+        let (mut pages, mut grants) = (pages.chunks(most), grants.chunks(most));
+        let mut next = |message| Self {
+            horizon,
+            pages: pages.next().unwrap_or_default().to_vec(),
+            grants: grants.next().unwrap_or_default().to_vec(),
+            last: message == messages,
+            missed,
+        };
+        (1..=messages).map(&mut next).collect()
+    }
+}
+
+messages! {
+    /// Everything named by the rejoin is listed; notices of what was missed have gone before.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Rejoined {
+        /// The client's horizon once it has applied those notices and dropped `dropped`.
+        pub through: Version,
+        /// Pages that changed in ways the store no longer knows slot by slot: the client drops them.
+        pub dropped: Vec<PageId> as Rest<TXN_PAGES_MAX>,
+    }
+
+    /// Are you there?
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Ping {
+        /// Comes back in the pong.
+        pub nonce: u64,
+    }
+
+    /// Yes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Pong {
+        /// The ping's.
+        pub nonce: u64,
+    }
+}
+
+/// It keeps its layout in every protocol, as a goodbye does: they are how two ends find out that they share none.
+impl Layout for Hello {
+    const LIMITS: Limits = Limits::bytes(2 * u32::BYTES + 4 * u64::BYTES);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        (self.protocol, self.cluster.is_some()).put(meta);
+        (self.features, self.cluster.unwrap_or(ClusterId(0))).put(meta);
+        (self.client, self.epoch).put(meta);
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (protocol, has_cluster) = <((u16, u16), bool)>::get("cluster flag", reader)?;
+        let (features, cluster) = Field::get("features", reader)?;
+        let (client, epoch) = Field::get("client", reader)?;
+        Ok(Self { protocol, features, cluster: has_cluster.then_some(cluster), client, epoch })
+    }
+}
+
+/// The lives follow, oldest first, each with the count of changes at which it began.
+impl Layout for Welcome {
+    const LIMITS: Limits = Limits::bytes(2 * u16::BYTES + 4 * u32::BYTES + 4 * u64::BYTES)
+        .and_up_to(LIVES_KEPT * <(Life, Version)>::BYTES);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        let lives = self.lineage.lives();
+        check_count("lives of a welcome", lives.len(), LIVES_KEPT)?;
+        let SessionLimits { fetches, commits, silence_ms } = self.limits;
+        (self.protocol, (self.node, silence_ms)).put(meta);
+        (self.features, self.cluster).put(meta);
+        (self.incarnation, self.through).put(meta);
+        (fetches, (commits, lives.len() as u32)).put(meta);
+        for life in lives {
+            life.put(meta);
+        }
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (protocol, (node, silence_ms)) = Field::get("protocol", reader)?;
+        let (features, cluster) = Field::get("features", reader)?;
+        let (incarnation, through) = Field::get("incarnation", reader)?;
+        let (fetches, (commits, lives)) = <(u32, (u32, u32))>::get("limits", reader)?;
+        check_count("lives of a welcome", lives as usize, LIVES_KEPT)?;
+        let life = |reader: &mut Reader<'_>| <(Life, Version)>::get("life", reader);
+        let lineage = Lineage::new(reader.list(lives as usize, <(Life, Version)>::BYTES, life)?);
+        let limits = SessionLimits { fetches, commits, silence_ms };
+        Ok(Self { protocol, features, cluster, node, incarnation, lineage, through, limits })
+    }
+}
+
+/// How many pages there are, and how many grants, stand before both.
+impl Layout for Rejoin {
+    const LIMITS: Limits = Limits::bytes(2 * u64::BYTES + 3 * u32::BYTES)
+        .and_up_to(PAGES_PER_MESSAGE_MAX * (Held::BYTES + PageRange::BYTES));
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("pages of a rejoin", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
+        check_count("grants of a rejoin", self.grants.len(), PAGES_PER_MESSAGE_MAX)?;
+        (self.horizon, (self.pages.len() as u32, self.grants.len() as u32)).put(meta);
+        (self.last, self.missed).put(meta);
+        self.pages.iter().for_each(|held| held.put(meta));
+        self.grants.iter().for_each(|range| range.put(meta));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (horizon, (pages, grants)) = <(Version, (u32, u32))>::get("rejoin", reader)?;
+        let (last, missed) = Field::get("last flag", reader)?;
+        check_count("pages of a rejoin", pages as usize, PAGES_PER_MESSAGE_MAX)?;
+        check_count("grants of a rejoin", grants as usize, PAGES_PER_MESSAGE_MAX)?;
+        let pages = reader.list(pages as usize, Held::BYTES, |reader| Held::get("page", reader))?;
+        let grants = reader.list(grants as usize, PageRange::BYTES, |reader| PageRange::get("grant", reader))?;
+        Ok(Self { horizon, pages, grants, last, missed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejoin_takes_as_many_messages_as_it_needs() {
+        let held = |number| Held { page: PageId::new(1, number), version: Version(1) };
+        let pages: Vec<_> = (0..=PAGES_PER_MESSAGE_MAX as u32).map(held).collect();
+        let grants = [PageRange { first: PageId::new(2, 0), count: 1 }];
+        let all = |pages: &[Held]| {
+            let messages = Rejoin::split(Version(7), pages, &grants, 0, &types::Limits::SHIPPED);
+            messages.iter().map(|one| (one.pages.len(), one.grants.len(), one.last)).collect::<Vec<_>>()
+        };
+        assert_eq!(all(&[]), [(0, 1, true)]);
+        assert_eq!(all(&pages[1..]), [(PAGES_PER_MESSAGE_MAX, 1, true)]);
+        assert_eq!(all(&pages), [(PAGES_PER_MESSAGE_MAX, 1, false), (1, 0, true)]);
+    }
+}

@@ -1,0 +1,277 @@
+//! A session that this end has opened: how far it is, what it is allowed, and what is due on it.
+//!
+//! ```text
+//!   Down --connected/Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined--> Live
+//!    ^                            |                            |                    |
+//!    +-------- the link is gone --+----------------------------+--------------------+
+//!                                 +---- nothing more is available of the store ----> Over
+//! ```
+//! 1. The horizon is the count through which every change has been learned of that concerns what this end holds. It is
+//!    kept over sessions; what moves it is the role's to say.
+//! 2. The knowledge of the store (its cluster, its lives, the highest count that it has named) is kept over sessions,
+//!    and decides whether the next one continues from there.
+//! 3. A message that need not go out at once waits for the next one, for [`PIGGYBACK`] at most.
+
+use crate::pulse::Pulse;
+use crate::{Hello, Lineage, PROTOCOL, SessionLimits, Welcome};
+use alloc::format;
+use core::time::Duration;
+use machine::Goodbye;
+use types::{ClientId, ClusterId, GoodbyeReason, Life, Time, Version};
+
+/// How long acknowledgements and releases wait for a message to go with.
+pub const PIGGYBACK: Duration = Duration::from_millis(2);
+
+/// How far a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase<E> {
+    /// There is no link.
+    Down,
+    /// This end has said who it is.
+    Greeting,
+    /// The other end has welcomed it, and compares what it holds.
+    Rejoining,
+    /// It has learned of everything that it has missed.
+    Live,
+    /// There will be no session any more, and why.
+    Over(E),
+}
+
+/// An action that is due on a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    /// The other end has been silent for too long: what it is told when this end hangs up.
+    Silence(Goodbye),
+    /// A ping.
+    Ping,
+}
+
+/// A session that this end has opened, and opens again. `E` is why there is none any more.
+#[derive(Debug)]
+pub struct Upstream<E> {
+    phase: Phase<E>,
+    limits: SessionLimits,
+    epoch: u64,
+    cluster: Option<ClusterId>,
+    lineage: Lineage,
+    horizon: Version,
+    named: Version,
+    missed: u64,
+    pulse: Pulse,
+    piggyback_at: Option<Time>,
+}
+
+impl<E> Default for Upstream<E> {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Down,
+            limits: SessionLimits::UNTOLD,
+            epoch: 0,
+            cluster: None,
+            lineage: Lineage::default(),
+            horizon: Version::ZERO,
+            named: Version::ZERO,
+            missed: 0,
+            pulse: Pulse::default(),
+            piggyback_at: None,
+        }
+    }
+}
+
+impl<E> Upstream<E> {
+    /// How far it is.
+    pub fn phase(&self) -> &Phase<E> {
+        &self.phase
+    }
+
+    /// Whether anything may be asked for.
+    pub fn is_live(&self) -> bool {
+        matches!(self.phase, Phase::Live)
+    }
+
+    /// Whether it has begun and not ended.
+    pub fn is_up(&self) -> bool {
+        !matches!(self.phase, Phase::Down | Phase::Over(_))
+    }
+
+    /// Whether there will be none any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over(_))
+    }
+
+    /// The limits on its requests.
+    pub fn limits(&self) -> SessionLimits {
+        self.limits
+    }
+
+    /// Every change through here has been learned of that concerns what this end holds.
+    pub fn horizon(&self) -> Version {
+        self.horizon
+    }
+
+    /// The highest count that the store has named, the horizon's or a later one.
+    pub fn named(&self) -> Version {
+        self.named.max(self.horizon)
+    }
+
+    /// The lives of the store that are known.
+    pub fn lineage(&self) -> &Lineage {
+        &self.lineage
+    }
+
+    /// The latest life of the store that is known.
+    pub fn life(&self) -> Option<Life> {
+        self.lineage.current()
+    }
+
+    /// There is a link: gives what is said first.
+    pub fn open(&mut self, now: Time, client: ClientId, features: u64) -> Hello {
+        self.epoch += 1;
+        self.phase = Phase::Greeting;
+        self.limits = SessionLimits::UNTOLD;
+        self.pulse.heard(now);
+        let (cluster, epoch) = (self.cluster, self.epoch);
+        Hello { protocol: PROTOCOL, features, cluster, client, epoch }
+    }
+
+    /// The link is gone, and with it every answer that was on its way.
+    pub fn close(&mut self) {
+        if !self.is_over() {
+            self.phase = Phase::Down;
+        }
+        self.piggyback_at = None;
+    }
+
+    /// There will be no session any more.
+    pub fn end(&mut self, why: E) {
+        self.phase = Phase::Over(why);
+    }
+
+    /// The store that has answered was restored to an older state. Keeps the number of its missing commits for the
+    /// rejoin.
+    pub fn has_parted(&mut self, welcome: &Welcome) {
+        let parted = welcome.lineage.parted_from(&self.lineage);
+        self.missed = self.missed.max(self.named().0.saturating_sub(parted.0));
+    }
+
+    /// Returns the number of commits that this end has seen and the store has not; zero once the store knows it.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The knowledge is of another store: the next session begins with nothing.
+    pub fn forget_store(&mut self) {
+        (self.cluster, self.lineage) = (None, Lineage::default());
+        (self.horizon, self.named) = (Version::ZERO, Version::ZERO);
+    }
+
+    /// Whether the session can continue with the store that has answered.
+    ///
+    /// # Errors
+    /// `Protocol` and `WrongCluster`: what the other end is told.
+    pub fn agrees(&self, welcome: &Welcome) -> Result<(), Goodbye> {
+        welcome.agree(self.cluster)
+    }
+
+    /// Whether the store continues from where this end has last learned of it.
+    ///
+    /// # Errors
+    /// `Done` if a copy of it is in its place, or it in a copy's.
+    pub fn continues(&self, welcome: &Welcome) -> Result<(), Goodbye> {
+        welcome.continues(self.life(), self.named())
+    }
+
+    /// The store has answered, and what is known continues with it.
+    pub fn welcomed(&mut self, welcome: &Welcome) {
+        self.learn(welcome);
+        (self.cluster, self.limits) = (Some(welcome.cluster), welcome.limits);
+        self.phase = Phase::Rejoining;
+    }
+
+    /// The store lives again behind the redirector that answers.
+    pub fn learn(&mut self, welcome: &Welcome) {
+        self.lineage = welcome.lineage.clone();
+    }
+
+    /// The comparison of what this end holds is over.
+    pub fn joined(&mut self, now: Time) {
+        self.phase = Phase::Live;
+        self.missed = 0;
+        self.pulse.pinged(now);
+    }
+
+    /// A message names this count.
+    pub fn hear_of(&mut self, count: Version) {
+        if matches!(self.phase, Phase::Rejoining | Phase::Live) {
+            self.named = self.named.max(count);
+        }
+    }
+
+    /// Everything through `through` has been heard; says whether that moves the horizon.
+    pub fn heard_through(&mut self, through: Version) -> bool {
+        let moves = through > self.horizon;
+        self.horizon = self.horizon.max(through);
+        moves
+    }
+
+    /// A heartbeat of the other end.
+    pub fn heard(&mut self, now: Time) {
+        self.pulse.heard(now);
+    }
+
+    /// Something has been said.
+    pub fn sent(&mut self, now: Time) {
+        self.pulse.sent(now);
+    }
+
+    /// A ping has been sent.
+    pub fn pinged(&mut self, now: Time) {
+        self.pulse.pinged(now);
+    }
+
+    /// When a ping is due.
+    pub fn ping_at(&self) -> Time {
+        self.pulse.ping_at(self.limits)
+    }
+
+    /// Whether this end has pinged when it was to: else it cannot say whose the silence was.
+    pub fn has_pinged(&self, now: Time) -> bool {
+        self.pulse.has_pinged(now, self.limits)
+    }
+
+    /// Messages that wait for the next one go out soon by themselves.
+    pub fn piggyback_by(&mut self, now: Time) {
+        self.piggyback_at.get_or_insert(now + PIGGYBACK);
+    }
+
+    /// A message goes out: says whether what waits for it may go before it.
+    pub fn piggyback(&mut self) -> bool {
+        if self.is_live() {
+            self.piggyback_at = None;
+        }
+        self.is_live()
+    }
+
+    /// Whether what waits for the next message has waited long enough.
+    pub fn piggyback_is_due(&self, now: Time) -> bool {
+        self.piggyback_at.is_some_and(|at| at <= now)
+    }
+
+    /// When something is due, where pings are sent at `ping_at`, if at all.
+    pub fn next_due(&self, ping_at: Option<Time>) -> Option<Time> {
+        if !self.is_up() {
+            return None;
+        }
+        let piggyback_at = self.piggyback_at.filter(|_| self.is_live());
+        piggyback_at.into_iter().chain(ping_at).chain([self.pulse.silent_at(self.limits)]).min()
+    }
+
+    /// The action that is due besides what waits for the next message, where pings are sent at `ping_at`, if at all.
+    pub fn overdue(&self, now: Time, ping_at: Option<Time>) -> Option<Overdue> {
+        if self.is_up() && self.pulse.silent_at(self.limits) <= now {
+            let text = format!("nothing heard for {} ms", self.limits.silence_ms);
+            return Some(Overdue::Silence(Goodbye { reason: GoodbyeReason::Silent, text }));
+        }
+        ping_at.filter(|&at| self.is_up() && at <= now).map(|_| Overdue::Ping)
+    }
+}

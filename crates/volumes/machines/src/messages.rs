@@ -1,0 +1,4 @@
+//! The messages of the volumes front end: two families.
+
+pub mod holder;
+pub mod home;
