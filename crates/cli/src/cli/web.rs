@@ -478,7 +478,7 @@ fn source(text: &str) -> Result<Source, String> {
             .map(|database| Source::Postgres(Box::new(database)))
             .map_err(|error: pgwatch::NotADatabase| error.to_string());
     }
-    net::UplinkConfig::parse(text).map_err(|error| error.to_string())?;
+    net::parse_addresses(text).map_err(|error| error.to_string())?;
     Ok(Source::Store(text.to_owned()))
 }
 

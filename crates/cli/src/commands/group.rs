@@ -6,7 +6,9 @@ use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
 use machine::RoleId;
 use net::ConnectError::Refused;
-use net::{Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState};
+use net::{
+    Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState, parse_addresses,
+};
 use redirector::{Config, Duty, Redirector, Stats, Status};
 use serde_json::json;
 use std::hash::{BuildHasher, RandomState};
@@ -25,9 +27,10 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
     if !(1..=GROUP_NAME_BYTES_MAX).contains(&bytes) {
         return Err(format!("a group's name has 1 to {GROUP_NAME_BYTES_MAX} bytes, and --name has {bytes}").into());
     }
-    let store = UplinkConfig::parse(&args.store)?;
+    let store = UplinkConfig::parse(messages::CLIENT, &args.store)?;
     let sessions_max = descriptors::sessions_max(0)?;
-    let listen = ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(args.listen) };
+    let listen =
+        ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, args.listen) };
     let listener = Listener::bind(listen)?;
     let listening = listener.address();
     let config = Config {
@@ -64,7 +67,7 @@ fn advertised(args: &GroupArgs, listening: SocketAddr) -> Result<String> {
             Err(format!("{listening} {text}").into())
         }
         None => Ok(listening.to_string()),
-        Some(advertise) => match &UplinkConfig::parse(advertise)?.addresses[..] {
+        Some(advertise) => match &parse_addresses(advertise)?[..] {
             [address] => Ok(address.clone()),
             _ => Err(format!("'{advertise}' is more than one address: members are told one").into()),
         },

@@ -30,7 +30,8 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let sessions_max = descriptors::sessions_max(files)?;
     // The address first: where it cannot be had, no store is made. A client that connects already is let in after the
     // recovery.
-    let listen = ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(args.listen) };
+    let listen =
+        ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, args.listen) };
     let listener = Listener::bind(listen)?;
     let listening = listener.address();
     make_directory(&args.dir)?;

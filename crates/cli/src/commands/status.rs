@@ -4,7 +4,7 @@ use crate::cli::StatusArgs;
 use crate::output::Output;
 use crate::{Result, target};
 use machine::{Cell, Status, Table};
-use net::{ConnectError, UplinkConfig, ask_status};
+use net::{ConnectError, ask_status, parse_addresses};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatusArgs, output: &mut Output) -> Result {
     let address = target::server(args.address.as_deref());
-    let status = ask(&UplinkConfig::parse(&address)?.addresses)?;
+    let status = ask(&parse_addresses(&address)?)?;
     if output.is_json() {
         return output
             .raw(Value::Object(status.tables.iter().map(|table| (table.name.clone(), json(table))).collect()));

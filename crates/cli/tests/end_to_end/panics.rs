@@ -103,7 +103,6 @@ fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
 
 fn welcome() -> ToClient {
     ToClient::Welcome(Welcome {
-        protocol: messages::PROTOCOL.1,
         features: 0,
         cluster: ClusterId(1),
         node: NodeId(0),

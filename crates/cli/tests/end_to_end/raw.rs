@@ -1,6 +1,6 @@
 //! An end of a connection that says what a test likes, in the protocol's own bytes.
 
-use framing::{Direction, End, Inbox, frames_of};
+use framing::{Codec, Direction, End, Inbox, Preface, frames_of, preface_frame};
 use machine::Parcel;
 use messages::{Hello, ToClient, ToServer};
 use std::io::{Read, Write};
@@ -22,15 +22,34 @@ impl Raw {
     /// Connects to a store or a redirector and says hello, as this client in this epoch of its sessions.
     pub(crate) fn greet(address: SocketAddr, client: ClientId, epoch: u64) -> Self {
         let mut raw = Self::over(TcpStream::connect(address).unwrap());
-        raw.send(&ToServer::Hello(Hello { protocol: messages::PROTOCOL, features: 0, cluster: None, client, epoch }));
+        raw.send(&ToServer::Hello(Hello { features: 0, cluster: None, client, epoch }));
         raw
     }
 }
 
-impl<Hears: Direction> Raw<Hears> {
-    pub(crate) fn over(stream: TcpStream) -> Self {
+/// The end of a link that hears these messages.
+pub(crate) trait Side: Direction {
+    const CODEC: &'static dyn Codec;
+}
+
+impl Side for ToClient {
+    const CODEC: &'static dyn Codec = messages::CLIENT;
+}
+
+impl Side for machines::FromHolder {
+    const CODEC: &'static dyn Codec = machines::messages::holder::OWNER;
+}
+
+impl Side for ToServer {
+    const CODEC: &'static dyn Codec = messages::SERVER;
+}
+
+impl<Hears: Side> Raw<Hears> {
+    /// Begins with a preface.
+    pub(crate) fn over(mut stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, inbox: Inbox::new(End::<Hears, Hears>::CODEC), hears: PhantomData }
+        let _ = stream.write_all(&preface_frame(Hears::CODEC, &Preface::of(Hears::CODEC)));
+        Self { stream, inbox: Inbox::new(Hears::CODEC), hears: PhantomData }
     }
 
     /// The other end may refuse a message in the middle of it: that is no error here.

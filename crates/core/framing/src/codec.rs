@@ -8,11 +8,14 @@
 //! [`Layout`](crate::Layout).
 
 use crate::layout::Reader;
-use crate::{Batch, Limits, WireError};
+use crate::{Answer, Batch, Limits, WireError};
 use core::any::type_name;
 use core::fmt;
 use core::marker::PhantomData;
-use machine::{Goodbye, Message, Parcel, Status};
+use machine::{Goodbye, Message, Parcel};
+
+/// The family of operators, who ask a node of any other how it stands.
+pub(crate) const OPERATORS: &str = "status";
 
 /// A kind of message, as an end of a link knows it before any message has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +24,6 @@ pub struct Known {
     pub name: &'static str,
     /// The lengths that its parts may have; `None` if this end never hears it.
     pub limits: Option<Limits>,
-    /// Whether it may be the first message that this end hears.
-    pub may_open: bool,
 }
 
 /// The messages of a family in one direction, as frames.
@@ -30,10 +31,10 @@ pub trait Direction: Message {
     /// The name of the end that hears it, as it follows an article in an error.
     const READER: &'static str;
 
-    /// The messages that may come first, as an error names them.
-    const OPENING: &'static str;
+    /// The family's name.
+    const FAMILY: &'static str;
 
-    /// The family's kind with this number. No family has [`PIECE`](crate::PIECE).
+    /// The family's kind with this number. No family has [`PIECE`](crate::PIECE) or [`PREFACE`](crate::PREFACE).
     fn known(number: u8) -> Option<Known>;
 
     /// Appends the message, as one frame.
@@ -54,8 +55,16 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// The name of this end, as it follows an article in an error about a message that it hears.
     fn reader(&self) -> &'static str;
 
-    /// The messages that may be heard first, as an error names them.
-    fn opening(&self) -> &'static str;
+    /// The family's name.
+    fn family(&self) -> &'static str;
+
+    /// The name of the other end.
+    fn speaks_to(&self) -> &'static str;
+
+    /// Whether this end asks nodes of any family how they stand.
+    fn is_operator(&self) -> bool {
+        self.family() == OPERATORS
+    }
 
     /// Whether nothing that is said here passes anything that was said before it.
     fn is_ordered(&self) -> bool;
@@ -80,9 +89,6 @@ pub trait Codec: fmt::Debug + Send + Sync {
 
     /// A goodbye of this end.
     fn goodbye(&self, goodbye: Goodbye) -> Parcel;
-
-    /// The answer to a question for the node's status; `None` if this end hears no such question.
-    fn status(&self, status: Status) -> Option<Parcel>;
 }
 
 /// The end of a link that hears the one direction and says the other.
@@ -102,8 +108,12 @@ impl<Hears: Direction, Says: Direction> Codec for End<Hears, Says> {
         Hears::READER
     }
 
-    fn opening(&self) -> &'static str {
-        Hears::OPENING
+    fn family(&self) -> &'static str {
+        Hears::FAMILY
+    }
+
+    fn speaks_to(&self) -> &'static str {
+        Says::READER
     }
 
     fn is_ordered(&self) -> bool {
@@ -119,18 +129,16 @@ impl<Hears: Direction, Says: Direction> Codec for End<Hears, Says> {
     }
 
     fn encode(&self, message: &Parcel, batch: &mut Batch) -> Result<(), WireError> {
-        let Some(message) = message.get::<Says>() else {
-            panic!("expected a message {}, got {message:?}", type_name::<Says>());
-        };
-        message.encode(batch)
+        match (message.get::<Says>(), message.get::<Answer>()) {
+            (Some(message), _) => message.encode(batch),
+            // Any end answers an operator.
+            (None, Some(answer)) => answer.encode(batch),
+            (None, None) => panic!("expected a message {}, got {message:?}", type_name::<Says>()),
+        }
     }
 
     fn goodbye(&self, goodbye: Goodbye) -> Parcel {
         Parcel::new(Says::from(goodbye))
-    }
-
-    fn status(&self, status: Status) -> Option<Parcel> {
-        Says::status(status).map(Parcel::new)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why some bytes are not a message, or a message cannot become bytes.
 
-use crate::Limits;
+use crate::{Limits, Name};
 use core::fmt;
 
 /// Why some bytes are not a message. All but [`WireError::TooLarge`] are the peer's doing and end the connection.
@@ -35,12 +35,26 @@ pub enum WireError {
         /// The message.
         got: &'static str,
     },
-    /// The first message is not one that opens or refuses a session.
+    /// The first message is not a preface.
     First {
-        /// The messages that may come first.
+        /// The number of the message.
+        got: u8,
+    },
+    /// The other end speaks no protocol that this one does.
+    Protocol {
+        /// The oldest and the newest that it speaks.
+        got: (u16, u16),
+    },
+    /// The other end is none that this one speaks to.
+    OtherEnd {
+        /// The end that this one speaks to.
         expected: &'static str,
-        /// The message.
-        got: &'static str,
+        /// Its family.
+        of: &'static str,
+        /// The end that has connected, or has been reached.
+        end: Name,
+        /// Its family.
+        family: Name,
     },
     /// The header announces lengths that a message of this kind cannot have.
     Lengths {
@@ -131,6 +145,8 @@ impl WireError {
             Self::Kind { .. } => "kind",
             Self::Direction { .. } => "direction",
             Self::First { .. } => "first",
+            Self::Protocol { .. } => "protocol",
+            Self::OtherEnd { .. } => "other_end",
             Self::Lengths { .. } => "lengths",
             Self::Whole { .. } => "whole",
             Self::Nested => "nested",
@@ -159,7 +175,14 @@ impl fmt::Display for WireError {
             Self::Flags { got } => write!(f, "expected no flags, got {got:#04x}"),
             Self::Kind { got } => write!(f, "expected a kind of message that is known here, got number {got}"),
             Self::Direction { reader, got } => write!(f, "expected a message for a {reader}, got {got}"),
-            Self::First { expected, got } => write!(f, "expected {expected} first, got {got}"),
+            Self::First { got } => write!(f, "expected a preface first, got a message of number {got}"),
+            Self::Protocol { got: (oldest, newest) } => {
+                let (first, last) = crate::PROTOCOL;
+                write!(f, "expected a protocol from {first} to {last}, got {oldest} to {newest}")
+            }
+            Self::OtherEnd { expected, of, end, family } => {
+                write!(f, "expected a {expected} (family {of}), got a {end} (family {family})")
+            }
             Self::Lengths { kind, expected, meta, body } => {
                 write!(f, "expected {kind} with {expected}, got {meta} and {body}")
             }

@@ -1,15 +1,14 @@
 //! A family of messages as a table: which end hears which message, and its number on the wire.
 
 /// Declares the directions of a family: an enum of messages for each, with [`Direction`](crate::Direction). A message
-/// has the name of its variant unless it says another, and `opens` says that it may come first. Of a message that only
-/// the other end hears the name is known. Where nothing passes anything, `in order` says so; of another direction the
+/// has the name of its variant unless it says another. Of a message that only the other end hears the name is known. Where nothing passes anything, `in order` says so; of another direction the
 /// family implements [`Message`](machine::Message) itself.
 #[macro_export]
 macro_rules! family {
-    ($(
+    (of $family:literal; $(
         $(#[$of_all:meta])*
-        $vis:vis enum $direction:ident, heard by $reader:literal, opened by $opening:literal $(, in $order:ident)? {
-            $($(#[$of_one:meta])* $number:literal $name:ident $(($message:ty))? $($opens:ident)?,)+
+        $vis:vis enum $direction:ident, heard by $reader:literal $(, in $order:ident)? {
+            $($(#[$of_one:meta])* $number:literal $name:ident $(($message:ty))?,)+
         }
     )+) => {
         /// The names of all messages of the family, by their numbers on the wire.
@@ -32,19 +31,18 @@ macro_rules! family {
 
             impl $crate::Direction for $direction {
                 const READER: &'static str = $reader;
-                const OPENING: &'static str = $opening;
+                const FAMILY: &'static str = $family;
 
                 fn known(number: u8) -> Option<$crate::Known> {
                     match number {
                         $($number => Some($crate::Known {
                             name: stringify!($name),
                             limits: Some(<$crate::message_of!($name $(, $message)?) as $crate::Layout>::LIMITS),
-                            may_open: $crate::opens!($($opens)?),
                         }),)+
                         // The other end hears it, or nobody does.
                         _ => {
                             let (_, name) = NAMES.iter().find(|(it, _)| *it == number)?;
-                            Some($crate::Known { name, limits: None, may_open: false })
+                            Some($crate::Known { name, limits: None })
                         }
                     }
                 }
@@ -79,7 +77,11 @@ macro_rules! in_order {
             }
 
             fn goodbye(&self) -> Option<&$crate::Goodbye> {
-                if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+                match self {
+                    Self::Goodbye(goodbye) => Some(goodbye),
+                    #[allow(unreachable_patterns, reason = "an end may say nothing else")]
+                    _ => None,
+                }
             }
         }
     };
@@ -94,17 +96,5 @@ macro_rules! message_of {
     };
     ($name:ident, $message:ty) => {
         $message
-    };
-}
-
-/// Whether a line of the table has the word.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! opens {
-    () => {
-        false
-    };
-    (opens) => {
-        true
     };
 }

@@ -1,7 +1,7 @@
-//! The check of headers: by kind, by what may come first, by direction and by lengths.
+//! The check of headers: a preface first, then by kind, by direction and by lengths.
 
 use crate::codec::Codec;
-use crate::{HEADER_BYTES, Header, Limits, PIECE, WireError};
+use crate::{HEADER_BYTES, Header, Layout, Limits, PIECE, PREFACE, Preface, WireError};
 use types::limits::{FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, PIECE_BYTES_MAX};
 use zerocopy::little_endian::U64;
 
@@ -15,7 +15,7 @@ const PIECE_LIMITS: Limits = Limits::fields::<U64>().with_body(PIECE_BYTES_MAX);
 #[derive(Debug)]
 pub(crate) struct Gate {
     codec: &'static dyn Codec,
-    /// Whether the first message is yet to come.
+    /// Whether the preface is yet to come.
     first: bool,
 }
 
@@ -33,7 +33,7 @@ impl Gate {
         Self { codec, first: true }
     }
 
-    /// In the middle of a stream, when the session has been opened.
+    /// In the middle of a stream, behind its preface.
     pub(crate) fn within_session(codec: &'static dyn Codec) -> Self {
         Self { codec, first: false }
     }
@@ -65,15 +65,16 @@ impl Gate {
 
     /// A piece is as good as the message that it is of.
     fn admit(&mut self, header: Header) -> Result<Believed, WireError> {
-        let codec = self.codec;
-        let known = codec.known(header.kind).ok_or(WireError::Kind { got: header.kind })?;
-        let name = known.name;
-        if self.first && !known.may_open {
-            return Err(WireError::First { expected: codec.opening(), got: name });
-        }
-        let limits = known.limits.ok_or(WireError::Direction { reader: codec.reader(), got: name })?;
+        let (name, limits) = if self.first {
+            self.first = false;
+            let limits = (header.kind == PREFACE).then_some(Preface::LIMITS);
+            ("Preface", limits.ok_or(WireError::First { got: header.kind })?)
+        } else {
+            let known = self.codec.known(header.kind).ok_or(WireError::Kind { got: header.kind })?;
+            let direction = WireError::Direction { reader: self.codec.reader(), got: known.name };
+            (known.name, known.limits.ok_or(direction)?)
+        };
         check_lengths(header, name, limits)?;
-        self.first = false;
         Ok(Believed { header, name })
     }
 }

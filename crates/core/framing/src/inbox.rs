@@ -5,7 +5,7 @@ use crate::codec::Codec;
 use crate::gate::{Believed, Gate, PIECE_NAME};
 use crate::layout::Reader;
 use crate::pieces::Pieces;
-use crate::{HEADER_BYTES, Header, PIECE, WireError};
+use crate::{HEADER_BYTES, Header, PIECE, PREFACE, Preface, WireError};
 use alloc::vec::Vec;
 use machine::Parcel;
 
@@ -25,6 +25,8 @@ const DIRECT_BYTES_MIN: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Inbox {
     gate: Gate,
+    /// The other end's preface, until it is taken.
+    preface: Option<Preface>,
     header: Vec<u8>,
     parts: Option<Parts>,
     /// Messages of which more pieces should come.
@@ -43,15 +45,21 @@ struct Parts {
     passed_on: usize,
 }
 
+/// A frame that has arrived whole.
+enum Complete {
+    Preface,
+    Message(Parcel),
+}
+
 impl Inbox {
-    /// At the beginning of a stream: the first message must be one that opens a session, or refuses it.
+    /// At the beginning of a stream, which is a preface.
     pub fn new(codec: &'static dyn Codec) -> Self {
         let gate = Gate::new(codec);
         let header = Vec::with_capacity(HEADER_BYTES);
-        Self { gate, header, parts: None, pieces: Pieces::default(), meta: Vec::new() }
+        Self { gate, preface: None, header, parts: None, pieces: Pieces::default(), meta: Vec::new() }
     }
 
-    /// In the middle of a stream, when the session has been opened.
+    /// In the middle of a stream, behind its preface.
     pub fn within_session(codec: &'static dyn Codec) -> Self {
         Self { gate: Gate::within_session(codec), ..Self::new(codec) }
     }
@@ -79,7 +87,11 @@ impl Inbox {
                 if has_meta {
                     fill(&mut parts.body, parts.header.body_bytes as usize, arrived);
                 }
-                return self.complete();
+                match self.complete()? {
+                    Some(Complete::Message(message)) => return Ok(Some(message)),
+                    Some(Complete::Preface) => continue,
+                    None => return Ok(None),
+                }
             }
             if !has_meta || arrived.is_empty() {
                 return Ok(None);
@@ -130,16 +142,28 @@ impl Inbox {
         }
     }
 
-    fn complete(&mut self) -> Result<Option<Parcel>, WireError> {
+    /// The preface of the other end, once it has arrived: it speaks to this end.
+    pub fn take_preface(&mut self) -> Option<Preface> {
+        self.preface.take()
+    }
+
+    fn complete(&mut self) -> Result<Option<Complete>, WireError> {
         let complete = |parts: &mut Parts| {
             self.meta.len() == parts.header.meta_bytes as usize && parts.body.len() == parts.header.body_bytes as usize
         };
         let Some(parts) = self.parts.take_if(complete) else { return Ok(None) };
         let reader = Reader::new(parts.name, &self.meta, parts.body.into());
-        let message = self.gate.codec().decode(parts.header.kind, reader)?;
+        let complete = if parts.header.kind == PREFACE {
+            let preface: Preface = reader.message()?;
+            preface.check(self.gate.codec())?;
+            self.preface = Some(preface);
+            Complete::Preface
+        } else {
+            Complete::Message(self.gate.codec().decode(parts.header.kind, reader)?)
+        };
         self.meta.clear();
         self.meta.shrink_to(UNSEEN_BYTES_MAX);
-        Ok(Some(message))
+        Ok(Some(complete))
     }
 }
 
@@ -161,9 +185,11 @@ mod tests {
     }
 
     family! {
-        enum ToReader, heard by "reader", opened by "Large", in order {
-            1 Large opens,
-            2 Goodbye,
+        of "reading";
+
+        enum ToReader, heard by "reader", in order {
+            1 Large,
+            39 Goodbye,
         }
     }
 

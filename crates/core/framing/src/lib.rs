@@ -14,8 +14,7 @@
 //! # Families
 //! All of that knows no family of messages. A family is an enum of messages for each direction ([`family!`]), whose
 //! messages are structs with their bytes ([`messages!`]), and has a [`Codec`] for each end of its links: the kinds that
-//! are heard there, by number, with their limits, the messages that may come first, and the way between a message and
-//! its frame. It stands in the crate of the machines that say it.
+//! are heard there, by number, with their limits, and the way between a message and its frame. It stands in the crate of the machines that say it.
 //!
 //! ```
 //! use framing::{Batch, Codec, End, Inbox, Outbox, family, messages};
@@ -31,12 +30,14 @@
 //! }
 //!
 //! family! {
+//!     of "listening";
+//!
 //!     /// The messages to a listener.
-//!     pub enum ToListener, heard by "listener", opened by "Ping or Goodbye", in order {
+//!     pub enum ToListener, heard by "listener", in order {
 //!         /// Are you there?
-//!         1 Ping opens,
+//!         1 Ping,
 //!         /// Ends the session, with the reason.
-//!         2 Goodbye opens,
+//!         39 Goodbye,
 //!     }
 //! }
 //!
@@ -47,7 +48,7 @@
 //! out.next(&mut batch);
 //! let bytes: Vec<u8> = batch.chunks().flatten().copied().collect();
 //!
-//! let (mut inbox, mut arrived) = (Inbox::new(EITHER), &bytes[..]);
+//! let (mut inbox, mut arrived) = (Inbox::within_session(EITHER), &bytes[..]);
 //! assert_eq!(inbox.next(&mut arrived), Ok(Some(ping())));
 //! assert_eq!(inbox.next(&mut arrived), Ok(None));
 //! ```
@@ -72,6 +73,7 @@ mod magic;
 mod message;
 mod outbox;
 mod pieces;
+mod preface;
 mod status;
 
 pub use batch::Batch;
@@ -87,4 +89,6 @@ pub use length::Limits;
 #[doc(hidden)]
 pub use machine::{Goodbye, Message, Pace};
 pub use magic::MAGIC;
-pub use outbox::{Outbox, frames_of};
+pub use outbox::{Outbox, frames_of, preface_frame};
+pub use preface::{Name, PREFACE, PROTOCOL, Preface, Wants};
+pub use status::{Answer, OPERATOR};

@@ -6,7 +6,7 @@
 //!   yielding  large commits, each in pieces, in turns
 //!   trailing  what waits for the large commits before it
 //! ```
-//! 1. The rules of which message may pass which are in [`protocol::order`], and nowhere else.
+//! 1. The rules of which message may pass which are in [`Pace`], and nowhere else.
 //! 2. A large message yields after every quantum, so nothing that may pass it waits for more than one.
 //! 3. Small messages without end do not hold a large one up for good: after some quanta of them one of its pieces
 //!    leaves.
@@ -15,7 +15,7 @@
 
 use crate::batch::Batch;
 use crate::codec::Codec;
-use crate::{HEADER_BYTES, WireError};
+use crate::{HEADER_BYTES, PREFACE, Preface, WireError};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
@@ -69,7 +69,7 @@ struct Trailing {
     frames: Batch,
 }
 
-/// Everything that a message is on a connection that carries no other.
+/// Everything that a message is on a connection that carries no other, behind the preface.
 ///
 /// # Errors
 /// A message that cannot be received is not sent.
@@ -84,8 +84,25 @@ pub fn frames_of(codec: &'static dyn Codec, message: &Parcel) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
+/// The frame of a preface.
+pub fn preface_frame(codec: &'static dyn Codec, preface: &Preface) -> Vec<u8> {
+    let (mut out, mut batch) = (Outbox::begin(codec, preface), Batch::default());
+    out.next(&mut batch);
+    batch.chunks().flatten().copied().collect()
+}
+
 impl Outbox {
-    /// Nothing on its way from this end.
+    /// Only a preface on its way from this end: it leaves with the first message.
+    pub fn begin(codec: &'static dyn Codec, preface: &Preface) -> Self {
+        let mut out = Self::new(codec);
+        // It is small, and nothing passes what is urgent.
+        let framed = out.urgent.frame(PREFACE, preface);
+        debug_assert!(framed.is_ok(), "a preface has no part that grows");
+        out.bytes = out.urgent.bytes();
+        out
+    }
+
+    /// Nothing on its way from this end, behind its preface.
     pub fn new(codec: &'static dyn Codec) -> Self {
         Self {
             codec,

@@ -1,13 +1,34 @@
-//! The bytes of the status messages.
+//! The answer to an operator who asks how a node stands ([`Wants::Status`](crate::Wants)), whatever the node's family.
 
 use crate::field::{check_count, cut, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
 use crate::length::TEXT_BYTES_MIN;
-use crate::{Limits, WireError};
+use crate::{Codec, End, Limits, WireError, family};
 use alloc::string::String;
-use machine::{AskStatus, Cell, Status, Table};
+use machine::{Cell, Goodbye, Status, Table};
 use types::limits::{STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
+
+family! {
+    of "status";
+
+    /// The messages of a node to an operator.
+    pub enum Answer, heard by "operator", in order {
+        /// How it stands.
+        38 Status,
+        /// Ends the connection, with the reason.
+        39 Goodbye,
+    }
+
+    /// The messages of an operator to a node.
+    pub(crate) enum Question, heard by "node", in order {
+        /// Ends the connection, with the reason.
+        39 Goodbye,
+    }
+}
+
+/// The end of an operator, who has asked with his preface.
+pub const OPERATOR: &dyn Codec = End::<Answer, Question>::CODEC;
 
 const TABLES: &str = "tables of a status";
 const COLUMNS: &str = "columns of a table";
@@ -28,18 +49,6 @@ const TABLE_BYTES_MIN: usize = TEXT_BYTES_MIN + COUNTS_BYTES;
 const TABLE_BYTES_MAX: usize = TEXT_BYTES + COUNTS_BYTES + STATUS_COLUMNS_MAX * TEXT_BYTES;
 const CELL_BYTES_MIN: usize = size_of::<u8>();
 const CELL_BYTES_MAX: usize = size_of::<u8>() + TEXT_BYTES;
-
-impl Layout for AskStatus {
-    const LIMITS: Limits = Limits::fields::<()>();
-
-    fn put(&self, _: &mut Meta<'_>) -> Result<(), WireError> {
-        Ok(())
-    }
-
-    fn get(_: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Self)
-    }
-}
 
 /// Of each table its name, its columns' names, how many rows there are, and their cells.
 impl Layout for Status {

@@ -1,62 +1,33 @@
 //! Framing knows no family: another one, of two kinds, is heard and refused by its own numbers, limits and directions.
 
 use bytes::Bytes;
-use framing::{
-    Batch, Codec, Direction, End, HEADER_BYTES, Header, Inbox, Known, Layout, Limits, Meta, Outbox, PIECE, Reader,
-    WireError,
-};
+use framing::{Batch, Codec, Data, End, HEADER_BYTES, Header, Inbox, Outbox, PIECE, WireError, family, messages};
 use machine::{Goodbye, Message, Pace, Parcel};
 use types::GoodbyeReason;
 use types::limits::PIECE_BYTES_MAX;
-use zerocopy::little_endian::U32;
 
-/// A sheet of paper for the desk, which may be large.
-#[derive(Clone, Debug, PartialEq)]
-struct Sheet {
-    number: u32,
-    text: Bytes,
+messages! {
+    /// A sheet of paper for the desk, which may be large.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Sheet {
+        number: u32,
+        text: Bytes as Data<TEXT_BYTES_MAX>,
+    }
 }
 
 const SHEET: u8 = 200;
-const GOODBYE: u8 = 7;
 const TEXT_BYTES_MAX: usize = 200_000;
 
-impl Layout for Sheet {
-    const LIMITS: Limits = Limits::fields::<U32>().with_body(TEXT_BYTES_MAX);
+family! {
+    of "desks";
 
-    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        framing::field::check_count("bytes of a sheet", self.text.len(), TEXT_BYTES_MAX)?;
-        meta.put(&U32::new(self.number));
-        Ok(())
+    enum ToDesk, heard by "desk" {
+        200 Sheet,
+        39 Goodbye,
     }
 
-    fn body(&self) -> impl Iterator<Item = &Bytes> {
-        std::iter::once(&self.text)
-    }
-
-    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Self { number: reader.get::<U32>()?.get(), text: reader.bytes_rest() })
-    }
-}
-
-#[derive(Debug, PartialEq)]
-enum ToDesk {
-    Sheet(Sheet),
-    Goodbye(Goodbye),
-}
-
-#[derive(Debug, PartialEq)]
-struct ToClerk(Goodbye);
-
-impl From<Goodbye> for ToDesk {
-    fn from(goodbye: Goodbye) -> Self {
-        Self::Goodbye(goodbye)
-    }
-}
-
-impl From<Goodbye> for ToClerk {
-    fn from(goodbye: Goodbye) -> Self {
-        Self(goodbye)
+    enum ToClerk, heard by "clerk" {
+        39 Goodbye,
     }
 }
 
@@ -81,55 +52,8 @@ impl Message for ToClerk {
     }
 
     fn goodbye(&self) -> Option<&Goodbye> {
-        Some(&self.0)
-    }
-}
-
-fn known(number: u8, hears_sheets: bool) -> Option<Known> {
-    match number {
-        SHEET => Some(Known { name: "Sheet", limits: hears_sheets.then_some(Sheet::LIMITS), may_open: hears_sheets }),
-        GOODBYE => Some(Known { name: "Goodbye", limits: Some(Goodbye::LIMITS), may_open: !hears_sheets }),
-        _ => None,
-    }
-}
-
-impl Direction for ToDesk {
-    const READER: &'static str = "desk";
-    const OPENING: &'static str = "Sheet";
-
-    fn known(number: u8) -> Option<Known> {
-        known(number, true)
-    }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Sheet(sheet) => batch.frame(SHEET, sheet),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            SHEET => reader.message().map(Self::Sheet),
-            _ => reader.message().map(Self::Goodbye),
-        }
-    }
-}
-
-impl Direction for ToClerk {
-    const READER: &'static str = "clerk";
-    const OPENING: &'static str = "Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        known(number, false)
-    }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        batch.frame(GOODBYE, &self.0)
-    }
-
-    fn decode(_: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        reader.message().map(Self)
+        let Self::Goodbye(goodbye) = self;
+        Some(goodbye)
     }
 }
 
@@ -146,7 +70,7 @@ fn goodbye() -> Goodbye {
 
 /// The messages that arrive as some bytes, which come a few at a time.
 fn heard(codec: &'static dyn Codec, bytes: &[u8]) -> Result<Vec<Parcel>, WireError> {
-    let (mut inbox, mut messages) = (Inbox::new(codec), Vec::new());
+    let (mut inbox, mut messages) = (Inbox::within_session(codec), Vec::new());
     for mut part in bytes.chunks(1000) {
         while let Some(message) = inbox.next(&mut part)? {
             messages.push(message);
@@ -189,14 +113,10 @@ fn another_family_refuses_by_its_own_numbers_limits_and_directions() {
         Ok(vec![Parcel::new(ToDesk::Sheet(bare))])
     );
     // A number that is a `Hello` or a `Page` elsewhere is none here.
-    for kind in [0, 1, 9, GOODBYE - 1, SHEET + 1] {
+    for kind in [0, 1, 9, SHEET + 1] {
         assert_eq!(heard(DESK, &header(kind, 40, 0)), Err(WireError::Kind { got: kind }));
     }
-    assert_eq!(refused(DESK, &header(GOODBYE, 4, 0)), "expected Sheet first, got Goodbye");
-    assert_eq!(refused(CLERK, &header(SHEET, 4, 0)), "expected Goodbye first, got Sheet");
-    let mut opened = Inbox::within_session(CLERK);
-    let refusal = opened.next(&mut &header(SHEET, 4, 0)[..]).unwrap_err();
-    assert_eq!(refusal.to_string(), "expected a message for a clerk, got Sheet");
+    assert_eq!(refused(CLERK, &header(SHEET, 4, 0)), "expected a message for a clerk, got Sheet");
     let lengths = "expected Sheet with 4 to 4 bytes of meta and at most 200000 of body, got ";
     assert_eq!(refused(DESK, &header(SHEET, 5, 0)), format!("{lengths}5 and 0"));
     assert_eq!(refused(DESK, &header(SHEET, 4, TEXT_BYTES_MAX + 1)), format!("{lengths}4 and 200001"));

@@ -169,11 +169,6 @@ pub trait Machine: Any + Debug + Send {
         !reason.is_final()
     }
 
-    /// Whether it has peers that connect to it, when its server is a redirector.
-    fn takes_peers(&self) -> bool {
-        false
-    }
-
     /// Whether callers of this process wait for what its server sends. Their threads read it by themselves then.
     fn has_callers(&self) -> bool {
         false

@@ -1,6 +1,6 @@
 //! Messages as they are carried: nodes, drivers and the simulator pass them on and do not read them.
 
-use crate::{Goodbye, Pace, Status};
+use crate::{Goodbye, Pace};
 use alloc::boxed::Box;
 use core::any::{Any, type_name};
 use core::fmt;
@@ -16,15 +16,21 @@ pub trait Message: fmt::Debug + PartialEq + From<Goodbye> + Send + 'static {
     /// The goodbye that it is, if it is one. Every family has that, in every direction.
     fn goodbye(&self) -> Option<&Goodbye>;
 
-    /// Whether it asks for the node's status, instead of opening a session.
-    fn asks_status(&self) -> bool {
-        false
+    /// How a server that says it takes the session. Unless a family has a message for that, any message does.
+    fn welcome(&self) -> Welcomed {
+        Welcomed::Alone
     }
+}
 
-    /// The answer to such a question, if this direction has one.
-    fn status(_: Status) -> Option<Self> {
-        None
-    }
+/// How a server takes a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Welcomed {
+    /// Not by this message.
+    Not,
+    /// As one that has nothing to do with others.
+    Alone,
+    /// With peers, which connect to it.
+    AmongPeers,
 }
 
 /// A message of any family, in any direction.
@@ -72,9 +78,9 @@ impl Parcel {
         self.0.goodbye()
     }
 
-    /// Whether it asks for the node's status.
-    pub fn asks_status(&self) -> bool {
-        self.0.asks_status()
+    /// How a server that says it takes the session.
+    pub fn welcome(&self) -> Welcomed {
+        self.0.welcome()
     }
 }
 
@@ -95,7 +101,7 @@ impl PartialEq for Parcel {
 trait Carried: Any + fmt::Debug + Send {
     fn pace(&self) -> Pace;
     fn goodbye(&self) -> Option<&Goodbye>;
-    fn asks_status(&self) -> bool;
+    fn welcome(&self) -> Welcomed;
     fn is_equal(&self, other: &dyn Any) -> bool;
 }
 
@@ -108,8 +114,8 @@ impl<M: Message> Carried for M {
         Message::goodbye(self)
     }
 
-    fn asks_status(&self) -> bool {
-        Message::asks_status(self)
+    fn welcome(&self) -> Welcomed {
+        Message::welcome(self)
     }
 
     fn is_equal(&self, other: &dyn Any) -> bool {

@@ -1,19 +1,10 @@
-//! An operator's question: how does a store or a redirector stand?
+//! The answer to an operator's question how a node stands, which any node gives to a connection that wants nothing else.
 //!
-//! ```text
-//!   operator                  store or redirector
-//!     | AskStatus  ------------> |   opens the connection, instead of a session
-//!     | <------ Status{tables}   |   and ends it
-//! ```
-//! The answer is tables that name their columns: a program that shows them need not know them, and the answer can grow
+//! It is tables that name their columns: a program that shows them need not know them, and the answer can grow
 //! without a new layout.
 
 use alloc::string::String;
 use alloc::vec::Vec;
-
-/// How do you stand? It changes nothing, and opens no session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskStatus;
 
 /// How a node stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -22,7 +22,7 @@ fn readers() -> usize {
 fn server_on(threads: &Runtime) -> Server {
     let disk = MemoryDisk::new();
     let host = At::with_disk(store(), disk.clone(), threads);
-    let address = host.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let address = host.listen(ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap())).unwrap();
     Server { host, disk, address }
 }
 

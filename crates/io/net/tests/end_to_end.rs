@@ -179,7 +179,7 @@ fn a_client_that_comes_before_its_store_finds_it() {
     // A port that nobody listens on, for as long as it takes.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let host = At::alone(new_client(), &runtime());
-    host.connect(UplinkConfig::new(address.to_string()));
+    host.connect(UplinkConfig::new(messages::CLIENT, address.to_string()));
     let refused = host.wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(refused.to_string(), format!("no server at {address}: connection refused"));
     let server = server_with(|config| config.address = address);

@@ -3,9 +3,10 @@
 mod common;
 
 use common::*;
-use framing::{HEADER_BYTES, Header, PIECE};
+use framing::{HEADER_BYTES, Header, Name, PIECE, PROTOCOL, Preface, preface_frame};
 use messages::{Fetch, Ping, Rejoin, ToClient, ToServer};
 use net::{ListenConfig, ListenError, refuse_open_network};
+use std::net::TcpStream;
 use std::time::Duration;
 use types::limits::{FRAME_BYTES_MAX, PIECE_BYTES_MAX, PIECED_MESSAGES_MAX, TXN_BYTES_MAX};
 use types::{ClientId, ObjectId, Version};
@@ -28,7 +29,7 @@ fn ping() -> ToServer {
 #[test]
 fn noise_is_no_hello() {
     withstands("magic", |server| {
-        let mut raw = Raw::connect(server.address);
+        let mut raw = Raw::<ToClient>::bare(TcpStream::connect(server.address).unwrap());
         raw.send_bytes(b"GET / HTTP/1.1\r\nHost: thorp\r\n\r\n");
         let (reason, text) = raw.goodbye();
         assert_eq!(reason, "malformed");
@@ -38,10 +39,65 @@ fn noise_is_no_hello() {
 
 #[test]
 fn a_session_begins_with_a_hello() {
-    withstands("first", |server| {
+    withstands("malformed", |server| {
         let mut raw = Raw::connect(server.address);
         raw.send(&ping());
-        assert_eq!(raw.goodbye(), ("malformed", "expected Hello or AskStatus first, got Ping".into()));
+        assert_eq!(raw.goodbye(), ("malformed", "expected a hello before anything else".into()));
+    });
+}
+
+#[test]
+fn a_connection_begins_with_a_preface() {
+    withstands("first", |server| {
+        let mut raw = Raw::<ToClient>::bare(TcpStream::connect(server.address).unwrap());
+        raw.send(&hello(ClientId(7), 1));
+        assert_eq!(raw.goodbye(), ("malformed", "expected a preface first, got a message of number 1".into()));
+    });
+}
+
+/// What a store says to a connection that begins with this preface.
+fn prefaced(server: &Server, preface: &Preface) -> (&'static str, String) {
+    let mut raw = Raw::<ToClient>::bare(TcpStream::connect(server.address).unwrap());
+    raw.send_bytes(&preface_frame(messages::CLIENT, preface));
+    raw.goodbye()
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let ours = || Preface::of(messages::CLIENT);
+    for protocol in [(PROTOCOL.1 + 1, PROTOCOL.1 + 9), (1, PROTOCOL.0 - 1), (PROTOCOL.1, PROTOCOL.0 - 1)] {
+        withstands("protocol", |server| {
+            let (oldest, newest) = protocol;
+            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
+            assert_eq!(prefaced(server, &Preface { protocol, ..ours() }), ("protocol", text));
+        });
+    }
+    // One that speaks ours among others is welcome.
+    let server = server();
+    let mut raw = Raw::<ToClient>::bare(TcpStream::connect(server.address).unwrap());
+    let preface = Preface { protocol: (PROTOCOL.0 - 1, PROTOCOL.1 + 1), ..ours() };
+    raw.send_bytes(&preface_frame(messages::CLIENT, &preface));
+    raw.send(&hello(ClientId(7), 1));
+    assert!(matches!(raw.next(), Some(ToClient::Welcome(_))));
+}
+
+#[test]
+fn another_family_and_the_same_end_are_refused_by_name() {
+    for (family, end) in [("hub", "home or updater"), ("store", "store or a redirector")] {
+        withstands("other_end", |server| {
+            let preface = Preface { family: Name::new(family), end: Name::new(end), ..Preface::of(messages::CLIENT) };
+            let text = format!("expected a client (family store), got a {end} (family {family})");
+            assert_eq!(prefaced(server, &preface), ("malformed", text));
+        });
+    }
+}
+
+#[test]
+fn an_identity_that_nobody_can_check_is_refused() {
+    withstands("count", |server| {
+        let preface = Preface { identity: vec![1], ..Preface::of(messages::CLIENT) };
+        let text = "expected at most 0 bytes of an identity, got 1".into();
+        assert_eq!(prefaced(server, &preface), ("malformed", text));
     });
 }
 
@@ -229,7 +285,7 @@ fn a_full_store_says_so() {
     let mut third = Raw::connect(server.address);
     assert_eq!(third.goodbye(), ("full", "no more sessions are taken here".into()));
     // Another address has room of its own.
-    let other = ListenConfig { sessions_max: 1, ..ListenConfig::new("127.0.0.1:0".parse().unwrap()) };
+    let other = ListenConfig { sessions_max: 1, ..ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap()) };
     Raw::greet(server.host.listen(other).unwrap(), ClientId(9), 1);
     put_surely(&honest, 1, b"x");
     // A session that leaves makes room.

@@ -26,11 +26,11 @@ fn group() -> (At<Store>, At<Redirector>, SocketAddr) {
     let limits = Limits { absent_pages: ABSENT_PAGES, ..Limits::SHIPPED };
     let store = store_with(store::Config { limits, ..store::Config::default() });
     let store = At::with_disk(store, MemoryDisk::new(), &runtime());
-    let at = store.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let at = store.listen(ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap())).unwrap();
     let config = Config { group: "site".into(), address: "here".into(), ..Config::default() };
     let redirector = At::alone(Redirector::new(config, ClientId(0x2ED)), &runtime());
-    let address = redirector.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
-    redirector.connect(UplinkConfig::new(at.to_string()));
+    let address = redirector.listen(ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap())).unwrap();
+    redirector.connect(UplinkConfig::new(messages::CLIENT, at.to_string()));
     redirector.wait_connected(PATIENCE).unwrap();
     (store, redirector, address)
 }

@@ -91,7 +91,7 @@ fn assert_ended(host: &Host, said: &str) {
 /// A server with this disk, a client of it that has committed, and another session.
 fn serve(disk: &Arc<Panicking>) -> (At<Store>, At<Client>, Raw) {
     let server = At::with_disk(store(), disk.clone(), &runtime());
-    let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let address = server.listen(ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap())).unwrap();
     let host = connect_impatient(address);
     put_surely(&host, 1, b"x");
     let other = Raw::greet(address, ClientId(0x0E), 1);

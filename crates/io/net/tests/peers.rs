@@ -5,7 +5,7 @@ mod common;
 use common::group::*;
 use common::*;
 use framing::Header;
-use messages::{Fetch, Hello, Members, PROTOCOL, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
+use messages::{Fetch, Hello, Members, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
 use net::{UplinkConfig, UplinkState};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -96,7 +96,7 @@ const KEY: PeerKey = PeerKey::new([0xE1; PeerKey::BYTES]);
 /// A member that is no host: it says what the test says.
 fn raw_member(group: &Group, id: ClientId, address: SocketAddr) -> Raw {
     let mut raw = Raw::connect(group.address);
-    raw.send(&ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: id, epoch: 1 }));
+    raw.send(&ToServer::Hello(Hello { features: 0, cluster: None, client: id, epoch: 1 }));
     raw.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
     raw.send(&ToServer::Reachable(Reachable { address: address.to_string(), key: KEY, eligible: String::new() }));
     group.wait("reachable", |state| state.members.get(&id).is_some_and(|seat| seat.said > 0));
@@ -164,16 +164,16 @@ fn noise_is_no_peer() {
 
 #[test]
 fn a_client_is_no_peer() {
-    withstands("first", |(address, _)| {
+    withstands("direction", |(address, _)| {
         let told = say(address, &frame(&hello(ClientId(7), 1)));
-        assert_eq!(told, ("malformed", "expected PeerHello first, got Hello".into()));
+        assert_eq!(told, ("malformed", "expected a message for a peer, got Hello".into()));
     });
 }
 
 #[test]
 fn a_page_before_a_word_is_refused() {
-    withstands("first", |(address, _)| {
-        assert_eq!(say(address, &frame(&peer_page(ClientId(7), page(1), 1))).0, "malformed");
+    withstands("stranger", |(address, _)| {
+        assert_eq!(say(address, &frame(&peer_page(ClientId(7), page(1), 1))).0, "stranger");
     });
 }
 
@@ -363,7 +363,7 @@ fn another_way_to_the_redirector_is_another_address() {
     let (here, there) = (Group::start(), Group::at("[::1]:0"));
     let member = Member::new(&runtime());
     let addresses = vec![here.address.to_string(), there.address.to_string()];
-    member.host.connect(UplinkConfig { addresses, ..UplinkConfig::new("") });
+    member.host.connect(UplinkConfig { addresses, ..UplinkConfig::new(messages::CLIENT, "") });
     here.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said == 1));
     let first = here.address_of(&member);
     // The same way again: peers find it where they did.

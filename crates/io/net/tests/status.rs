@@ -4,8 +4,9 @@ mod common;
 
 use common::group::eventually;
 use common::*;
-use machine::{AskStatus, Cell, Status};
-use messages::{Ping, ToClient, ToServer};
+use framing::{Answer, OPERATOR, Preface, Wants, preface_frame};
+use machine::{Cell, Status};
+use messages::{Ping, ToServer};
 use net::{ConnectError, ListenConfig, ask_status};
 use redirector::{Config, Redirector};
 use std::io::Write;
@@ -43,25 +44,13 @@ fn a_store_says_how_it_stands_and_nothing_changes() {
 #[test]
 fn a_question_is_the_only_one_of_its_connection() {
     let server = server();
-    let mut raw = Raw::connect(server.address);
-    raw.send(&ToServer::AskStatus(AskStatus));
+    let mut raw = Raw::<Answer>::bare(std::net::TcpStream::connect(server.address).unwrap());
+    raw.send_bytes(&preface_frame(OPERATOR, &Preface { wants: Wants::Status, ..Preface::of(OPERATOR) }));
     raw.send(&ToServer::Ping(Ping { nonce: 1 }));
-    assert!(matches!(raw.next(), Some(ToClient::Status(_))));
+    assert!(matches!(raw.next(), Some(Answer::Status(_))));
     assert_eq!(raw.goodbye().0, "done");
     let client = connect(server.address);
     put_surely(&client, 1, b"the store goes on");
-}
-
-#[test]
-fn within_a_session_it_is_refused() {
-    let server = server();
-    let mut raw = Raw::greet(server.address, ClientId(7), 1);
-    raw.send(&ToServer::AskStatus(AskStatus));
-    let (reason, text) = raw.goodbye();
-    assert_eq!(
-        (reason, text.as_str()),
-        ("malformed", "expected a session's request, got what opens a connection of its own")
-    );
 }
 
 #[test]
@@ -83,7 +72,7 @@ fn a_server_that_is_not_thorps_is_reported() {
 fn a_redirector_that_seeks_its_store_says_so() {
     let config = Config { group: "site".into(), address: "a:1".into(), ..Config::default() };
     let host = At::alone(Redirector::new(config, ClientId(1)), &runtime());
-    let address = host.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let address = host.listen(ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap())).unwrap();
     let status = ask_status(&address.to_string(), PATIENCE).unwrap();
     assert_eq!(fact(&status, "redirector", "state"), Cell::Text("without_store".into()));
     assert_eq!(fact(&status, "redirector", "epoch"), Cell::Nothing);

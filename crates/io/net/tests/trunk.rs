@@ -26,7 +26,7 @@ fn redirector_for_itself() -> (At<Redirector>, SocketAddr) {
 }
 
 fn redirector_at(address: SocketAddr) -> (At<Redirector>, SocketAddr) {
-    let listener = Listener::bind(ListenConfig::new(address)).unwrap();
+    let listener = Listener::bind(ListenConfig::new(messages::SERVER, address)).unwrap();
     let address = listener.address();
     let config = Config { group: "site".into(), address: address.to_string(), ..Config::default() };
     let host = At::alone(Redirector::new(config, ClientId(0x2ED)), &runtime());
@@ -42,10 +42,9 @@ fn stats(host: &At<Redirector>) -> Stats {
 fn a_group_shares_what_one_of_it_has() {
     let server = server();
     let (redirector, address) = redirector();
-    redirector.connect(UplinkConfig::new(server.address.to_string()));
+    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
     redirector.wait_connected(PATIENCE).unwrap();
     assert_eq!(redirector.state(), UplinkState::Up(server.address.to_string()));
-    assert!(!redirector.is_member(), "it opens no door for peers");
     let members: Vec<_> = (0..4).map(|_| connect(address)).collect();
     put_surely(&members[0], 1, b"first");
     for member in &members {
@@ -64,7 +63,10 @@ fn the_trunk_says_how_it_stands() {
     let (redirector, _) = redirector();
     assert_eq!(redirector.state(), UplinkState::Connecting);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    redirector.connect(UplinkConfig { pause_max: Duration::from_millis(20), ..UplinkConfig::new(nobody.to_string()) });
+    redirector.connect(UplinkConfig {
+        pause_max: Duration::from_millis(20),
+        ..UplinkConfig::new(messages::CLIENT, nobody.to_string())
+    });
     let why = redirector.wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(why.to_string(), format!("no server at {nobody}: connection refused"));
     assert_eq!(redirector.state(), UplinkState::Down(why));
@@ -90,7 +92,7 @@ fn a_trunk_that_is_lost_or_superseded_is_opened_again() {
         }
     });
     let (redirector, _) = redirector();
-    redirector.connect(UplinkConfig::new(address));
+    redirector.connect(UplinkConfig::new(messages::CLIENT, address));
     let hellos: Vec<_> = told.iter().take(3).collect();
     assert_eq!(hellos, [1, 2, 3].map(|epoch| (GROUP, ClientId(0x2ED), epoch)));
 }
@@ -106,7 +108,7 @@ fn a_store_that_takes_no_groups_is_not_tried_again() {
         while raw.try_next().is_some() {}
     });
     let (redirector, _) = redirector();
-    redirector.connect(UplinkConfig::new(address));
+    redirector.connect(UplinkConfig::new(messages::CLIENT, address));
     eventually("over", || matches!(redirector.state(), UplinkState::Over(_)));
     let UplinkState::Over(ConnectError::Refused { reason, .. }) = redirector.state() else { unreachable!() };
     assert_eq!(reason, GoodbyeReason::Protocol);
@@ -116,17 +118,17 @@ fn a_store_that_takes_no_groups_is_not_tried_again() {
 fn a_redirector_that_closes_sends_its_members_away() {
     let server = server();
     let (redirector, address) = redirector();
-    redirector.connect(UplinkConfig::new(server.address.to_string()));
+    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
     let addresses = vec![address.to_string(), server.address.to_string()];
     let member = At::alone(new_client(), &runtime());
-    member.connect(UplinkConfig::of(addresses));
+    member.connect(UplinkConfig::of(messages::CLIENT, addresses));
     member.wait_connected(PATIENCE).unwrap();
     eventually("up", || member.state() == UplinkState::Up(address.to_string()));
-    assert!(member.is_member());
+    assert!(member.lock().look().is_member());
     redirector.close();
     assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
     eventually("directly", || member.state() == UplinkState::Up(server.address.to_string()));
-    assert!(!member.is_member());
+    assert!(!member.lock().look().is_member());
     put_surely(&member, 1, b"alone");
 }
 
@@ -144,15 +146,15 @@ impl Drop for Over<'_> {
 fn busy_members_are_back_soon_after_their_redirector_is() {
     let server = server();
     let (redirector, address) = redirector_for_itself();
-    redirector.connect(UplinkConfig::new(server.address.to_string()));
+    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
     redirector.wait_connected(PATIENCE).unwrap();
     let members = [(); 3].map(|()| {
         let member = At::alone(new_client(), &runtime());
-        member.connect(UplinkConfig::of(vec![address.to_string(), server.address.to_string()]));
+        member.connect(UplinkConfig::of(messages::CLIENT, vec![address.to_string(), server.address.to_string()]));
         member.wait_connected(PATIENCE).unwrap();
         member
     });
-    eventually("members", || members.iter().all(At::is_member));
+    eventually("members", || members.iter().all(|member| member.lock().look().is_member()));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _over = Over(&is_over);
@@ -171,8 +173,8 @@ fn busy_members_are_back_soon_after_their_redirector_is() {
         eventually("directly", || members.iter().all(|member| member.state() == directly));
         let (redirector, _) = redirector_at(address);
         let start = Instant::now();
-        redirector.connect(UplinkConfig::new(server.address.to_string()));
-        eventually("members again", || members.iter().all(At::is_member));
+        redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+        eventually("members again", || members.iter().all(|member| member.lock().look().is_member()));
         let took = start.elapsed();
         println!("busy members are back {took:?} after their redirector");
         assert!(took < Duration::from_secs(2), "busy members are back after {took:?}");
@@ -187,13 +189,13 @@ fn a_member_that_knows_no_group_goes_back_to_an_address_that_answers_again() {
     first.wait_end();
     drop(first);
     let member = At::alone(new_client(), &runtime());
-    member.connect(UplinkConfig::of(vec![address.to_string(), server.address.to_string()]));
+    member.connect(UplinkConfig::of(messages::CLIENT, vec![address.to_string(), server.address.to_string()]));
     member.wait_connected(PATIENCE).unwrap();
     assert_eq!(member.state(), UplinkState::Up(server.address.to_string()));
     put_surely(&member, 1, b"alone");
     let (redirector, _) = redirector_at(address);
-    redirector.connect(UplinkConfig::new(server.address.to_string()));
-    eventually("a member", || member.is_member());
+    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+    eventually("a member", || member.lock().look().is_member());
     eventually("up", || member.state() == UplinkState::Up(address.to_string()));
     assert_eq!(get(&member, 1).as_deref(), Some(&b"alone"[..]));
 }

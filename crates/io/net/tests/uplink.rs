@@ -15,7 +15,7 @@ use types::GoodbyeReason;
 
 fn dial(addresses: &[String]) -> At<Client> {
     let host = At::alone(new_client(), &runtime());
-    host.connect(UplinkConfig { addresses: addresses.to_vec(), ..UplinkConfig::new("") });
+    host.connect(UplinkConfig { addresses: addresses.to_vec(), ..UplinkConfig::new(messages::CLIENT, "") });
     host
 }
 
@@ -43,7 +43,10 @@ fn a_server_that_never_answers_is_given_up() {
     let mut kept = Vec::new();
     let address = listen(move |raw| kept.push(raw));
     let host = At::alone(new_client(), &runtime());
-    host.connect(UplinkConfig { attempt_within: Duration::from_millis(50), ..UplinkConfig::new(address) });
+    host.connect(UplinkConfig {
+        attempt_within: Duration::from_millis(50),
+        ..UplinkConfig::new(messages::CLIENT, address)
+    });
     // A store that was stopped, or that is only starting, may answer later: a patient caller continues trying.
     let refused = host.wait_connected(Duration::ZERO).unwrap_err();
     assert!(matches!(&refused, ConnectError::Silent { .. }), "{refused}");
@@ -100,7 +103,7 @@ fn a_host_that_ends_leaves_no_connection_behind() {
     let (server, threads) = (server(), Runtime::start().unwrap());
     for _ in 0..100 {
         let host = At::alone(new_client(), &threads);
-        host.connect(UplinkConfig::new(server.address.to_string()));
+        host.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
         host.wait_connected(PATIENCE).unwrap();
     }
     group::eventually("all are forgotten", || format!("{threads:?}").contains("Reactor { links: 0"));

@@ -33,22 +33,24 @@ messages! {
 }
 
 family! {
+    of "echo";
+
     /// The messages that an echo hears.
-    pub enum ToEcho, heard by "echo", opened by "Shout or Goodbye", in order {
+    pub enum ToEcho, heard by "echo", in order {
         /// A text to be written down and said again.
-        1 Shout opens,
+        1 Shout,
         /// The caller goes.
-        4 Goodbye opens,
+        39 Goodbye,
     }
 
     /// The messages that its caller hears.
-    pub enum ToCaller, heard by "caller", opened by "Heard, Count or Goodbye", in order {
+    pub enum ToCaller, heard by "caller", in order {
         /// A text is durable.
-        2 Heard opens,
+        2 Heard,
         /// How many are.
-        3 Count opens,
+        3 Count,
         /// The echo goes.
-        4 Goodbye opens,
+        39 Goodbye,
     }
 }
 

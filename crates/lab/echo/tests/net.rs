@@ -87,7 +87,7 @@ fn serve(dir: &Path, life: u32, address: SocketAddr, runtime: &Runtime) -> (Arc<
     let mut machines = Machines::new();
     machines.add_with_disk(Echo::recovered(records), Arc::new(LogDisk { log, failed: OnceLock::new() }));
     let host = Host::start(machines, runtime);
-    let config = ListenConfig { codec: ECHO, ..ListenConfig::new(address) };
+    let config = ListenConfig::new(ECHO, address);
     let address = host.listen(RoleId::ONLY, config).unwrap();
     (host, address, records)
 }
@@ -127,7 +127,7 @@ fn texts_are_heard_over_tcp_and_after_a_restart() {
     let (role, caller) = machines.add(Caller::default());
     let near = Host::start(machines, &runtime);
     let driver = near.driver(role);
-    near.connect(role, UplinkConfig { codec: CALLER, ..UplinkConfig::new(address.to_string()) });
+    near.connect(role, UplinkConfig::new(CALLER, address.to_string()));
     assert_eq!(shout(&caller, &*driver, "hello"), 1);
     near.wait_connected(role, PATIENCE).unwrap();
     assert_eq!(near.server_state(role), UplinkState::Up(address.to_string()));

@@ -9,7 +9,7 @@ use client::Client;
 use core::mem;
 use core::time::Duration;
 use machine::{Event as Told, Goodbye, Parcel};
-use messages::{ToClient, admit};
+use messages::{ToClient, ToPeer, admit};
 use redirector::Redirector;
 use session::{Next, Target};
 use store::Store;
@@ -223,8 +223,8 @@ impl World {
             }
             (Item::Message(message), true) if accepted => {
                 if is_first
-                    && let Some(first) = message.get()
-                    && let Err(Goodbye { reason, text }) = admit(key, first)
+                    && message.get::<ToPeer>().is_some()
+                    && let Err(Goodbye { reason, text }) = admit(key, &message)
                 {
                     return self.hang_up(number, link, reason, &text);
                 }

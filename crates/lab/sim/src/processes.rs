@@ -398,7 +398,7 @@ impl Processes {
             (Item::Opened, End::Listener) => self.send(id, End::Dialer, Item::Opened),
             (Item::Opened, End::Dialer) => self.tell(&name, link.role, Told::Up(link.port)),
             (Item::Bytes(bytes), to) => {
-                let mut inbox = if is_first { Inbox::new(codec) } else { Inbox::within_session(codec) };
+                let mut inbox = Inbox::within_session(codec);
                 let read = inbox.next(&mut &bytes[..]);
                 let message = read.unwrap_or_else(|error| panic!("{name}: a message cannot be read: {error}"));
                 let message = message.unwrap_or_else(|| panic!("{name}: a message is cut off"));

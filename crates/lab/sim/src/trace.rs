@@ -72,7 +72,6 @@ fn digest_to_server(message: &ToServer) -> [u64; 3] {
         ToServer::Lead(m) => [28, m.epoch, 0],
         ToServer::FindLeader(_) => [29, 0, 0],
         ToServer::Promise(m) => [34, m.txn.client.0 ^ m.txn.number << 32, 0],
-        ToServer::AskStatus(_) => [35, 0, 0],
     }
 }
 
@@ -96,7 +95,6 @@ pub(crate) fn digest_to_client(message: &ToClient) -> [u64; 3] {
         ToClient::Members(m) => [31, m.epoch, m.members.len() as u64],
         ToClient::Leased(m) => [32, m.nonce, u64::from(m.lease_ms)],
         ToClient::Intent(m) => [33, m.txn.client.0 ^ m.txn.number << 32, m.pages.len() as u64],
-        ToClient::Status(m) => [36, m.tables.len() as u64, 0],
     }
 }
 

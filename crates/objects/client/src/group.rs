@@ -315,6 +315,11 @@ impl Client {
         }
     }
 
+    /// Whether it is a redirector that we have a session with: we are a member of its group.
+    pub fn is_member(&self) -> bool {
+        self.group.is_joined
+    }
+
     /// Whether nobody would tell us of a group at the addresses before the one that we use: we know of none that the
     /// store could name the leader of, so the dialer looks there again from time to time.
     pub fn looks_back(&self) -> bool {

@@ -119,10 +119,6 @@ impl Machine for Client {
         self.go_back();
     }
 
-    fn takes_peers(&self) -> bool {
-        true
-    }
-
     fn has_callers(&self) -> bool {
         true
     }

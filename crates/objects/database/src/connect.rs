@@ -10,7 +10,7 @@ use crate::open::{new_client, runtime};
 use crate::{Config, Database, Eligible, Error, Result};
 use client::Client;
 use machine::RoleId;
-use net::{Host, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig};
+use net::{Host, ListenConfig, Listener, Machines, PeerFamily, Runtime, Shared, UplinkConfig};
 use redirector::Redirector;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl Database {
         let uplink = uplink(addresses)?;
         if let Some(current) = Runtime::current().filter(|_| !config.may_be_member(&uplink)) {
             let remote = config.come_up(uplink.clone(), &current).await?;
-            if !remote.host.is_member(remote.role) {
+            if !remote.is_member() {
                 return Ok(remote.open(config));
             }
         }
@@ -55,6 +55,11 @@ struct Remote {
 }
 
 impl Remote {
+    /// Whether it was a redirector that has answered: the client is a member of its group.
+    fn is_member(&self) -> bool {
+        self.client.lock().unwrap_or_else(std::sync::PoisonError::into_inner).look().is_member()
+    }
+
     fn open(self, config: &Config) -> Arc<Database> {
         Database::over(self.client, self.host.driver(self.role), config.client.patience)
     }
@@ -93,7 +98,8 @@ impl Config {
                 return Err(Error::Open(text.into()));
             }
         };
-        remote.host.connect(remote.role, uplink);
+        let peers = Some(PeerFamily { codec: messages::PEER, admit: messages::admit });
+        remote.host.connect(remote.role, UplinkConfig { peers, ..uplink });
         Ok(remote)
     }
 
@@ -115,7 +121,7 @@ impl Config {
             return Err(Error::Open(text));
         }
         let trunk = uplink(&eligible.store)?;
-        let listener = ListenConfig { insecure: self.insecure, ..ListenConfig::new(eligible.listen) };
+        let listener = ListenConfig { insecure: self.insecure, ..ListenConfig::new(messages::SERVER, eligible.listen) };
         let listener = Listener::bind(listener).map_err(refused)?;
         let config = redirector::Config {
             group: group.into(),
@@ -137,7 +143,7 @@ impl Config {
 }
 
 fn uplink(addresses: &str) -> Result<UplinkConfig> {
-    UplinkConfig::parse(addresses).map_err(|error| Error::Open(error.to_string()))
+    UplinkConfig::parse(messages::CLIENT, addresses).map_err(|error| Error::Open(error.to_string()))
 }
 
 fn open_error(error: &net::ConnectError, tried: Duration) -> Error {

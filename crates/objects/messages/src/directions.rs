@@ -7,21 +7,22 @@
 //! | [`PEER`] | a client for its peers | `ToPeer` | `ToPeer` |
 
 use crate::{
-    Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Fetch, FindLeader, Grant, Granted, Hello, Help,
-    Intent, Lead, Leader, Leased, LeftOut, Members, NoHelp, Notices, Page, PeerHello, PeerPage, Ping, Pong, Promise,
-    Reachable, Rejoin, Rejoined, Released, Revalidate, Revalidated, Welcome,
+    Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Fetch, FindLeader, GROUP, Grant, Granted, Hello,
+    Help, Intent, Lead, Leader, Leased, LeftOut, Members, NoHelp, Notices, Page, PeerHello, PeerPage, Ping, Pong,
+    Promise, Reachable, Rejoin, Rejoined, Released, Revalidate, Revalidated, Welcome,
 };
 use framing::{Codec, End, family};
-use machine::{AskStatus, Goodbye, Message, Pace, Status};
+use machine::{Goodbye, Message, Pace, Welcomed};
 
-// 37 is the number of a piece: a message that is added takes one beyond it.
 family! {
+    of "store";
+
     /// The messages to a store or a redirector, from the end that has opened the link.
-    pub enum ToServer, heard by "store or a redirector", opened by "Hello or AskStatus" {
+    pub enum ToServer, heard by "store or a redirector" {
         /// Opens a session.
-        1 Hello opens,
+        1 Hello,
         /// Ends it, with the reason.
-        3 Goodbye,
+        39 Goodbye,
         /// The pages that a client still holds from an earlier session.
         4 Rejoin,
         /// Are you there?
@@ -58,16 +59,14 @@ family! {
         29 FindLeader,
         /// The group knows what is about to change.
         34 Promise,
-        /// How does the node stand?
-        35 AskStatus opens,
     }
 
     /// The messages of a store or a redirector, to the end that has opened the link.
-    pub enum ToClient, heard by "client", opened by "Welcome, Leader, Goodbye or Status" {
+    pub enum ToClient, heard by "client" {
         /// Accepts a session.
-        2 Welcome opens,
+        2 Welcome,
         /// Ends it, with the reason.
-        3 Goodbye opens,
+        39 Goodbye,
         /// Everything that the client holds has been listed again.
         5 Rejoined,
         /// Are you there?
@@ -91,25 +90,23 @@ family! {
         /// The changes of a member's pages.
         26 Revalidated,
         /// The leader of a group.
-        30 Leader opens,
+        30 Leader,
         /// The members of the group.
         31 Members,
         /// A lease for a group.
         32 Leased,
         /// A transaction is about to change what a group holds.
         33 Intent,
-        /// How the node stands.
-        36 Status opens,
     }
 
     /// The messages between peers.
-    pub enum ToPeer, heard by "peer", opened by "PeerHello" {
+    pub enum ToPeer, heard by "peer" {
         /// Opens the connection.
-        24 PeerHello opens,
+        24 PeerHello,
         /// A page from a peer's cache.
         22 PeerPage,
         /// Ends the connection, with the reason.
-        3 Goodbye opens,
+        39 Goodbye,
     }
 }
 
@@ -136,10 +133,6 @@ impl Message for ToServer {
     fn goodbye(&self) -> Option<&Goodbye> {
         if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
     }
-
-    fn asks_status(&self) -> bool {
-        matches!(self, Self::AskStatus(_))
-    }
 }
 
 impl Message for ToClient {
@@ -156,8 +149,12 @@ impl Message for ToClient {
         if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
     }
 
-    fn status(status: Status) -> Option<Self> {
-        Some(Self::Status(status))
+    fn welcome(&self) -> Welcomed {
+        match self {
+            Self::Welcome(welcome) if welcome.features & GROUP != 0 => Welcomed::AmongPeers,
+            Self::Welcome(_) => Welcomed::Alone,
+            _ => Welcomed::Not,
+        }
     }
 }
 

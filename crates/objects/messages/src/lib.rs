@@ -12,7 +12,6 @@
 //! | [`lease`] | `Intent` | `Leased`, `Promise` |
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
 //! | [`watch`] | `Intent` | `Leased`, `Promise`, `Notices` |
-//! | [`machine::Status`] | `AskStatus` | `Status` |
 //!
 //! A link is a FIFO stream, but for what [`order`] lets pass. Every answer of a master is preceded on the stream by the
 //! batch of notices that it depends on; nothing else about order is promised, answers to different questions may
@@ -58,6 +57,3 @@ pub use pulse::Pulse;
 pub use session::{Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use watch::WATCH;
-
-/// The oldest and the newest protocol that this code speaks.
-pub const PROTOCOL: (u16, u16) = (5, 5);

@@ -31,7 +31,7 @@
 
 #[cfg(test)]
 mod tests {
-    use crate::{Ack, AskOutcome, CommitRequest, Fetch, FindLeader, Hello, PROTOCOL, Ping, ToServer};
+    use crate::{Ack, AskOutcome, CommitRequest, Fetch, FindLeader, Hello, Ping, ToServer};
     use machine::Message;
     use types::{ClientId, Incarnation, PageId, TxnId, Version};
 
@@ -50,8 +50,7 @@ mod tests {
         let (ack, ask) = (ToServer::Ack(Ack { through: Version(1) }), ToServer::AskOutcome(AskOutcome { txn }));
         let (ping, find) =
             (ToServer::Ping(Ping { nonce: 1 }), ToServer::FindLeader(FindLeader { group: "site".into() }));
-        let hello =
-            ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: txn.client, epoch: 1 });
+        let hello = ToServer::Hello(Hello { features: 0, cluster: None, client: txn.client, epoch: 1 });
         let all = [&ping, &fetch, &commit, &ack, &ask, &find, &hello];
         let passed_by = |earlier: &ToServer| all.map(|later| later.pace().may_pass(earlier.pace()));
         assert_eq!(passed_by(&commit), [true, true, true, false, false, true, false]);

@@ -10,7 +10,7 @@
 //! ```
 //! A client with an empty cache sends one `Rejoin{last}` without pages: there is one way in.
 
-use crate::{Lineage, PROTOCOL};
+use crate::Lineage;
 use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -23,8 +23,6 @@ use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, PageI
 /// Opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The oldest and newest protocol that the client speaks.
-    pub protocol: (u16, u16),
     /// The features of the client beside what every client can, one bit each: [`crate::GROUP`], or
     /// [`crate::WATCH`], which has no meaning beside it.
     pub features: u64,
@@ -37,23 +35,17 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The protocol that both speak, if the client's cache may meet pages of `cluster` at all.
+    /// Whether the client's cache may meet pages of `cluster` at all.
     ///
     /// # Errors
-    /// `Protocol` if there is no such protocol, `WrongCluster` if the cache is of another store.
-    pub fn agree(&self, cluster: ClusterId) -> Result<u16, Goodbye> {
-        let (oldest, newest) = self.protocol;
-        let protocol = newest.min(PROTOCOL.1);
-        if protocol < oldest.max(PROTOCOL.0) {
-            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
-            return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
-        }
+    /// `WrongCluster` if it is of another store.
+    pub fn agree(&self, cluster: ClusterId) -> Result<(), Goodbye> {
         match self.cluster {
             Some(got) if got != cluster => {
                 let text = format!("expected a cache of store {cluster:?}, got one of {got:?}");
                 Err(Goodbye { reason: GoodbyeReason::WrongCluster, text })
             }
-            _ => Ok(protocol),
+            _ => Ok(()),
         }
     }
 }
@@ -61,8 +53,6 @@ impl Hello {
 /// Accepts a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The protocol that both will speak.
-    pub protocol: u16,
     /// The client's features that its other end knows too.
     pub features: u64,
     /// The store's data set.
@@ -83,13 +73,8 @@ impl Welcome {
     /// Whether the session can continue, of a cache that belongs to `cluster` or to no store yet.
     ///
     /// # Errors
-    /// `Protocol` if the other end speaks one that this code does not, `WrongCluster` if it is another store.
+    /// `WrongCluster` if it is another store.
     pub fn agree(&self, cluster: Option<ClusterId>) -> Result<(), Goodbye> {
-        let (oldest, newest) = PROTOCOL;
-        if !(oldest..=newest).contains(&self.protocol) {
-            let text = format!("expected protocol {oldest} to {newest}, got {}", self.protocol);
-            return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
-        }
         if cluster.is_some_and(|cluster| cluster != self.cluster) {
             let text = format!("expected store {cluster:?}, got {:?}", self.cluster);
             return Err(Goodbye { reason: GoodbyeReason::WrongCluster, text });
@@ -210,35 +195,35 @@ messages! {
     }
 }
 
-/// It keeps its layout in every protocol, as a goodbye does: they are how two ends find out that they share none.
+/// The cluster stands behind whether there is one.
 impl Layout for Hello {
-    const LIMITS: Limits = Limits::bytes(2 * u32::BYTES + 4 * u64::BYTES);
+    const LIMITS: Limits = Limits::bytes(u32::BYTES + 4 * u64::BYTES);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        (self.protocol, self.cluster.is_some()).put(meta);
+        self.cluster.is_some().put(meta);
         (self.features, self.cluster.unwrap_or(ClusterId(0))).put(meta);
         (self.client, self.epoch).put(meta);
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let (protocol, has_cluster) = <((u16, u16), bool)>::get("cluster flag", reader)?;
+        let has_cluster = bool::get("cluster flag", reader)?;
         let (features, cluster) = Field::get("features", reader)?;
         let (client, epoch) = Field::get("client", reader)?;
-        Ok(Self { protocol, features, cluster: has_cluster.then_some(cluster), client, epoch })
+        Ok(Self { features, cluster: has_cluster.then_some(cluster), client, epoch })
     }
 }
 
 /// The lives follow, oldest first, each with the count of changes at which it began.
 impl Layout for Welcome {
-    const LIMITS: Limits = Limits::bytes(2 * u16::BYTES + 4 * u32::BYTES + 4 * u64::BYTES)
-        .and_up_to(LIVES_KEPT * <(Life, Version)>::BYTES);
+    const LIMITS: Limits =
+        Limits::bytes(u16::BYTES + 4 * u32::BYTES + 4 * u64::BYTES).and_up_to(LIVES_KEPT * <(Life, Version)>::BYTES);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         let lives = self.lineage.lives();
         check_count("lives of a welcome", lives.len(), LIVES_KEPT)?;
         let SessionLimits { fetches, commits, silence_ms } = self.limits;
-        (self.protocol, (self.node, silence_ms)).put(meta);
+        (self.node, silence_ms).put(meta);
         (self.features, self.cluster).put(meta);
         (self.incarnation, self.through).put(meta);
         (fetches, (commits, lives.len() as u32)).put(meta);
@@ -249,7 +234,7 @@ impl Layout for Welcome {
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let (protocol, (node, silence_ms)) = Field::get("protocol", reader)?;
+        let (node, silence_ms) = Field::get("node", reader)?;
         let (features, cluster) = Field::get("features", reader)?;
         let (incarnation, through) = Field::get("incarnation", reader)?;
         let (fetches, (commits, lives)) = <(u32, (u32, u32))>::get("limits", reader)?;
@@ -257,7 +242,7 @@ impl Layout for Welcome {
         let life = |reader: &mut Reader<'_>| <(Life, Version)>::get("life", reader);
         let lineage = Lineage::new(reader.list(lives as usize, <(Life, Version)>::BYTES, life)?);
         let limits = SessionLimits { fetches, commits, silence_ms };
-        Ok(Self { protocol, features, cluster, node, incarnation, lineage, through, limits })
+        Ok(Self { features, cluster, node, incarnation, lineage, through, limits })
     }
 }
 

@@ -13,7 +13,7 @@
 //! 3. A message that need not go out at once waits for the next one, for [`PIGGYBACK`] at most.
 
 use crate::pulse::Pulse;
-use crate::{Hello, Lineage, PROTOCOL, SessionLimits, Welcome};
+use crate::{Hello, Lineage, SessionLimits, Welcome};
 use alloc::format;
 use core::time::Duration;
 use machine::Goodbye;
@@ -131,7 +131,7 @@ impl<E> Upstream<E> {
         self.limits = SessionLimits::UNTOLD;
         self.pulse.heard(now);
         let (cluster, epoch) = (self.cluster, self.epoch);
-        Hello { protocol: PROTOCOL, features, cluster, client, epoch }
+        Hello { features, cluster, client, epoch }
     }
 
     /// The link is gone, and with it every answer that was on its way.

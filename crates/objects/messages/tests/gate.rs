@@ -3,7 +3,7 @@
 mod common;
 
 use common::number;
-use framing::{Codec, HEADER_BYTES, Header, Inbox, PIECE, WireError};
+use framing::{Codec, HEADER_BYTES, Header, Inbox, PIECE, PREFACE, Preface, WireError, preface_frame};
 use messages::{CLIENT, PEER, SERVER};
 use types::limits::{MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PIECE_BYTES_MAX, TXN_BYTES_MAX};
 
@@ -18,7 +18,7 @@ fn refused(codec: &'static dyn Codec, kind: u8, meta_bytes: u32, body_bytes: u32
 
 #[test]
 fn a_number_from_the_future_is_refused() {
-    assert_eq!((refused(SERVER, 0, 8, 0), refused(SERVER, PIECE + 1, 8, 0)), ("kind", "kind"));
+    assert_eq!((refused(SERVER, 0, 8, 0), refused(SERVER, PIECE + 3, 8, 0)), ("kind", "kind"));
 }
 
 #[test]
@@ -50,22 +50,18 @@ fn a_message_for_another_end_is_refused_whatever_its_lengths() {
 }
 
 #[test]
-fn the_first_message_opens_the_session_or_is_refused_by_its_header() {
-    let first = |reader, kind, meta| Inbox::new(reader).next(&mut &header(kind, meta, 0)[..]).map_err(WireError::name);
-    assert_eq!(first(SERVER, number("Hello"), 40), Ok(None));
-    assert_eq!(first(SERVER, number("AskStatus"), 0).map(|asked| asked.is_some()), Ok(true));
-    assert_eq!(first(SERVER, number("Ping"), 8), Err("first"));
-    assert_eq!(first(CLIENT, number("Welcome"), 52), Ok(None));
-    assert_eq!(first(CLIENT, number("Goodbye"), 4), Ok(None));
-    assert_eq!(first(CLIENT, number("Leader"), 12), Ok(None));
-    assert_eq!(first(CLIENT, number("Status"), 2), Ok(None));
-    assert_eq!(first(CLIENT, number("Page"), 28), Err("first"));
-    assert_eq!(first(PEER, number("PeerHello"), 24), Ok(None));
-    assert_eq!(first(PEER, number("Goodbye"), 4), Ok(None));
-    assert_eq!(first(PEER, number("PeerPage"), 40), Err("first"));
-    assert_eq!(first(PEER, number("Hello"), 40), Err("first"));
-    let mut open = Inbox::within_session(CLIENT);
-    assert_eq!(open.next(&mut &header(number("Commit"), 40, 0)[..]).map_err(WireError::name), Err("direction"));
+fn a_preface_comes_first_and_once() {
+    let preface = || preface_frame(CLIENT, &Preface::of(CLIENT));
+    let mut inbox = Inbox::new(SERVER);
+    assert_eq!(inbox.next(&mut &preface()[..]), Ok(None));
+    assert_eq!((inbox.take_preface(), inbox.take_preface()), (Some(Preface::of(CLIENT)), None));
+    assert_eq!(inbox.next(&mut &preface()[..]), Err(WireError::Kind { got: PREFACE }));
+    for kind in [number("Hello"), number("Goodbye"), 0xFF] {
+        let first = Inbox::new(SERVER).next(&mut &header(kind, 40, 0)[..]);
+        assert_eq!(first, Err(WireError::First { got: kind }));
+    }
+    let peer = Inbox::new(PEER).next(&mut &preface()[..]);
+    assert_eq!(peer.map_err(WireError::name), Err("other_end"));
 }
 
 #[test]

@@ -4,11 +4,11 @@ mod common;
 
 use common::{
     commit, encode, end_that_hears, help, in_pieces, members, notices, number, piece, reader_of, revalidated, samples,
-    status, to_client, to_server,
+    status, to_server,
 };
 use framing::{Codec, HEADER_BYTES, Header, Inbox, WireError};
 use machine::Parcel;
-use messages::{CLIENT, SERVER};
+use messages::SERVER;
 use types::limits::{
     FRAME_BYTES_MAX, MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, PIECED_BYTES_MAX, PIECED_MESSAGES_MAX, STATUS_CELLS_MAX,
     STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX,
@@ -290,7 +290,7 @@ fn a_status_is_taken_apart_with_care() {
 #[test]
 fn the_largest_status_comes_through_and_no_larger_one_is_sent() {
     use machine::{Cell, Status, Table};
-    use messages::ToClient;
+    let answer = |status: Status| Parcel::new(framing::Answer::from(status));
     let text = "ß".repeat(STATUS_TEXT_BYTES_MAX);
     let table = |rows| {
         let columns = vec![text.clone(); STATUS_COLUMNS_MAX];
@@ -299,14 +299,13 @@ fn the_largest_status_comes_through_and_no_larger_one_is_sent() {
     };
     let mut status = Status { tables: vec![table(0); STATUS_TABLES_MAX] };
     status.tables[0] = table(STATUS_CELLS_MAX / STATUS_COLUMNS_MAX);
-    let frame = encode(&to_client(status.clone()));
-    let got = common::decode(CLIENT, &frame, 100_000).unwrap();
+    let frame = encode(&answer(status.clone()));
+    let got = common::decode(framing::OPERATOR, &frame, 100_000).unwrap();
     let [got] = &got[..] else { panic!("one message") };
-    let Some(ToClient::Status(got)) = got.get() else { panic!("a status") };
+    let Some(framing::Answer::Status(got)) = got.get() else { panic!("a status") };
     assert_eq!(got.tables[0].name, "ß".repeat(STATUS_TEXT_BYTES_MAX / 2), "what is too long is cut");
     status.tables[1] = table(1);
-    let refused =
-        |status: &Status| framing::Outbox::new(SERVER).push(&to_client(status.clone())).map_err(WireError::name);
+    let refused = |status: &Status| framing::Outbox::new(SERVER).push(&answer(status.clone())).map_err(WireError::name);
     assert_eq!(refused(&status), Err("count"));
     let mut uneven = Status { tables: vec![table(1)] };
     uneven.tables[0].rows[0].pop();

@@ -6,7 +6,7 @@ mod common;
 use bytes::Bytes;
 use common::{encode, end_that_hears, key, page, reply, to_client, to_peer, to_server, txn};
 use framing::{HEADER_BYTES, Header, Inbox, PIECE, WireError};
-use machine::{AskStatus, Goodbye, Parcel, Status};
+use machine::{Goodbye, Parcel, Status};
 use messages::*;
 use std::collections::HashSet;
 use types::limits::*;
@@ -15,12 +15,11 @@ use types::*;
 /// Of every kind of message the smallest.
 fn smallest() -> Vec<Parcel> {
     let limits = SessionLimits { fetches: 0, commits: 0, silence_ms: 0 };
-    let hello = Hello { protocol: (1, 1), features: 0, cluster: None, client: ClientId(5), epoch: 0 };
+    let hello = Hello { features: 0, cluster: None, client: ClientId(5), epoch: 0 };
     let lead = Lead { group: String::new(), epoch: 0, address: String::new() };
     vec![
         to_server(hello),
         to_client(Welcome {
-            protocol: 1,
             features: 0,
             cluster: ClusterId(1),
             node: NodeId(1),
@@ -67,8 +66,7 @@ fn smallest() -> Vec<Parcel> {
         to_client(Leased { nonce: 0, lease_ms: 0, spaces: vec![] }),
         to_client(Intent { txn: txn(), pages: vec![] }),
         to_server(Promise { txn: txn() }),
-        to_server(AskStatus),
-        to_client(Status { tables: vec![] }),
+        Parcel::new(framing::Answer::from(Status { tables: vec![] })),
     ]
 }
 
@@ -84,7 +82,6 @@ fn largest() -> Vec<Parcel> {
     let limits = SessionLimits { fetches: 0, commits: 0, silence_ms: 0 };
     vec![
         to_client(Welcome {
-            protocol: 1,
             features: 0,
             cluster: ClusterId(1),
             node: NodeId(1),

@@ -1,6 +1,6 @@
 //! A parcel is the message that was wrapped.
 
-use machine::{AskStatus, Goodbye, Pace, Parcel};
+use machine::{Goodbye, Pace, Parcel};
 use messages::{Ping, ToClient, ToServer};
 use types::GoodbyeReason;
 
@@ -18,11 +18,8 @@ fn a_parcel_is_what_was_wrapped_and_nothing_else() {
 }
 
 #[test]
-fn a_parcel_tells_its_pace_a_goodbye_and_a_question() {
+fn a_parcel_tells_its_pace_and_a_goodbye() {
     let goodbye = Goodbye { reason: GoodbyeReason::Done, text: "enough".into() };
     let parcel = Parcel::new(ToClient::from(goodbye.clone()));
     assert_eq!((parcel.goodbye(), parcel.pace()), (Some(&goodbye), Pace::Trailing));
-    let question = Parcel::new(ToServer::from(AskStatus));
-    assert_eq!((question.goodbye(), question.asks_status()), (None, true));
-    assert!(!parcel.asks_status());
 }

@@ -91,16 +91,15 @@ fn lineage() -> impl Strategy<Value = Lineage> {
 fn session() -> impl Strategy<Value = Parcel> {
     let held = (page(), version()).prop_map(|(page, version)| Held { page, version });
     prop_oneof![
-        (any::<(u16, u16)>(), any::<u64>(), any::<Option<u64>>(), any::<u64>(), any::<u64>()).prop_map(
-            |(protocol, features, cluster, client, epoch)| {
+        (any::<u64>(), any::<Option<u64>>(), any::<u64>(), any::<u64>()).prop_map(
+            |(features, cluster, client, epoch)| {
                 let (cluster, client) = (cluster.map(ClusterId), ClientId(client));
-                to_server(Hello { protocol, features, cluster, client, epoch })
+                to_server(Hello { features, cluster, client, epoch })
             }
         ),
-        (any::<(u16, u16, u64, u64, u64)>(), lineage(), version(), any::<(u32, u32, u32)>()).prop_map(
-            |((protocol, node, features, cluster, incarnation), lineage, through, (fetches, commits, silence_ms))| {
+        (any::<(u16, u64, u64, u64)>(), lineage(), version(), any::<(u32, u32, u32)>()).prop_map(
+            |((node, features, cluster, incarnation), lineage, through, (fetches, commits, silence_ms))| {
                 to_client(Welcome {
-                    protocol,
                     features,
                     cluster: ClusterId(cluster),
                     node: NodeId(node),
@@ -226,7 +225,7 @@ fn status() -> impl Strategy<Value = Parcel> {
         let rows = vec(vec(cell.clone(), columns.len()), 0..6);
         rows.prop_map(move |rows| Table { name: name.clone(), columns: columns.clone(), rows })
     });
-    vec(table, 0..5).prop_map(|tables| to_client(Status { tables }))
+    vec(table, 0..5).prop_map(|tables| Parcel::new(framing::Answer::from(Status { tables })))
 }
 
 fn message() -> impl Strategy<Value = Parcel> {

@@ -46,7 +46,8 @@ impl Server {
         let config = store::Config { silence: SILENCE, ..store::Config::default() };
         let recovered = Recovered::read(&dir, &disk::Config::default(), config, |_| {}).unwrap();
         let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address = host.listen(RoleId::ONLY, ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        let address =
+            host.listen(RoleId::ONLY, ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
         Self { dir, host, address }
     }
 }
@@ -59,7 +60,7 @@ impl Drop for Server {
 
 /// A redirector whose store is at this address, and where its members reach it.
 fn redirector(store: SocketAddr) -> (Arc<Host>, SocketAddr) {
-    let listener = Listener::bind(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+    let listener = Listener::bind(ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
     let address = listener.address();
     let config = redirector::Config {
         group: "site".into(),
@@ -70,7 +71,7 @@ fn redirector(store: SocketAddr) -> (Arc<Host>, SocketAddr) {
     let mut machines = Machines::new();
     let (redirector, _) = machines.add(Redirector::new(config, ClientId(0x2ED)));
     let host = Host::start(machines, &Runtime::start().unwrap());
-    host.connect(redirector, UplinkConfig::new(store.to_string()));
+    host.connect(redirector, UplinkConfig::new(messages::CLIENT, store.to_string()));
     host.listen_at(redirector, listener).unwrap();
     (host, address)
 }

@@ -55,9 +55,8 @@ impl Redirector {
             | ToServer::Departed(_)
             | ToServer::Lead(_)
             | ToServer::FindLeader(_)
-            | ToServer::Promise(_)
-            | ToServer::AskStatus(_) => {
-                Err(Goodbye::malformed("expected a request of a member, got one of a redirector or an operator".into()))
+            | ToServer::Promise(_) => {
+                Err(Goodbye::malformed("expected a request of a member, got one of a redirector".into()))
             }
         }
     }

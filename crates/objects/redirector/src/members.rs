@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Acks, Streams};
 use machine::Goodbye;
-use messages::{Departed, Fetch, Hello, Leader, PROTOCOL, Reachable, Rejoin};
+use messages::{Departed, Fetch, Hello, Leader, Reachable, Rejoin};
 use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
@@ -419,13 +419,13 @@ impl Redirector {
             }
             return Ok(());
         }
-        let protocol = hello.agree(self.trunk.store().cluster)?;
+        hello.agree(self.trunk.store().cluster)?;
         if let Some(old) = self.members.greet(from, client, epoch)? {
             let text = format!("{client:?} has a newer session, of epoch {epoch}");
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         self.members.streams.open(from);
-        let welcome = self.trunk.welcome(protocol, &self.config);
+        let welcome = self.trunk.welcome(&self.config);
         self.out.send(from, welcome);
         Ok(())
     }
@@ -434,7 +434,7 @@ impl Redirector {
     pub(crate) fn welcome_again(&mut self) {
         for session in self.members.all() {
             if self.members.is_welcome(session) {
-                self.out.send(session, self.trunk.welcome(PROTOCOL.1, &self.config));
+                self.out.send(session, self.trunk.welcome(&self.config));
             }
         }
     }

@@ -55,10 +55,9 @@ impl Trunk {
     }
 
     /// The greeting of a member that is welcome.
-    pub(crate) fn welcome(&self, protocol: u16, config: &Config) -> Welcome {
+    pub(crate) fn welcome(&self, config: &Config) -> Welcome {
         let store = self.store();
         Welcome {
-            protocol,
             features: GROUP,
             cluster: store.cluster,
             node: store.node,

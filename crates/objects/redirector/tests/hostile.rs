@@ -76,9 +76,8 @@ fn ranges() -> impl Strategy<Value = Vec<PageRange>> {
 }
 
 fn of_member() -> impl Strategy<Value = ToServer> {
-    let hello = (client(), 0..3u64).prop_map(|(client, epoch)| {
-        ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch })
-    });
+    let hello = (client(), 0..3u64)
+        .prop_map(|(client, epoch)| ToServer::Hello(Hello { features: 0, cluster: None, client, epoch }));
     let reads = (page(), slots(), version()).prop_map(|(page, slots, evidence)| PageReads {
         page,
         slots,
@@ -112,7 +111,6 @@ fn of_member() -> impl Strategy<Value = ToServer> {
 fn of_store() -> impl Strategy<Value = ToClient> {
     let welcome = version().prop_map(|through| {
         ToClient::Welcome(Welcome {
-            protocol: PROTOCOL.1,
             features: GROUP,
             cluster: ClusterId(1),
             node: NodeId(0),
@@ -192,7 +190,6 @@ fn is_punished(message: &ToServer, named: Version) -> bool {
 fn ready() -> Vec<Event> {
     let limits = SessionLimits { fetches: 2, commits: 2, silence_ms: 1500 };
     let welcome = Welcome {
-        protocol: PROTOCOL.1,
         features: GROUP,
         cluster: ClusterId(1),
         node: NodeId(0),
@@ -212,7 +209,7 @@ fn ready() -> Vec<Event> {
         leader(1, "here"),
     ];
     for member in 0..3 {
-        let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client: ClientId(member), epoch: 0 };
+        let hello = Hello { features: 0, cluster: None, client: ClientId(member), epoch: 0 };
         let rejoin = Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 };
         events.extend([
             Event::Connect(member),

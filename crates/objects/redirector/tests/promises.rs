@@ -17,7 +17,6 @@ fn leading() -> Redirector {
     let mut redirector = Redirector::new(config, ClientId(99));
     redirector.trunk_connected(NOW);
     let welcome = Welcome {
-        protocol: PROTOCOL.1,
         features: GROUP,
         cluster: ClusterId(1),
         node: NodeId(0),
@@ -40,7 +39,7 @@ fn leading() -> Redirector {
 fn greet(redirector: &mut Redirector, session: u64, client: u64) -> SessionId {
     let (session, client) = (SessionId(session), ClientId(client));
     redirector.connected(NOW, session);
-    let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch: 1 };
+    let hello = Hello { features: 0, cluster: None, client, epoch: 1 };
     redirector.handle(NOW, session, ToServer::Hello(hello));
     session
 }

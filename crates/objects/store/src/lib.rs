@@ -460,9 +460,6 @@ impl Store {
             ToServer::Reachable(_) | ToServer::NoHelp(_) | ToServer::PeerPage(_) | ToServer::Arrived(_) => {
                 Err(Goodbye::malformed("expected a request to a store, got one to a redirector".into()))
             }
-            ToServer::AskStatus(_) => {
-                Err(Goodbye::malformed("expected a session's request, got what opens a connection of its own".into()))
-            }
             ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the client is done".into() }),
         }
     }

@@ -28,7 +28,7 @@ impl Store {
         if self.sessions.client(from).is_some() {
             return Err(Goodbye::malformed(format!("expected one hello, got another of {:?}", hello.client)));
         }
-        let protocol = hello.agree(self.cluster)?;
+        hello.agree(self.cluster)?;
         let (features, kind) = match hello.features {
             features if features & GROUP != 0 => (GROUP, Kind::Group),
             features if features & WATCH != 0 => (WATCH, Kind::Watcher),
@@ -48,14 +48,13 @@ impl Store {
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         self.notices.open(from);
-        let welcome = self.welcome(protocol, features);
+        let welcome = self.welcome(features);
         self.out.send_after(from, welcome, Some(self.lives.first_record()));
         Ok(())
     }
 
-    fn welcome(&self, protocol: u16, features: u64) -> Welcome {
+    fn welcome(&self, features: u64) -> Welcome {
         Welcome {
-            protocol,
             features,
             cluster: self.cluster,
             node: self.config.node,

@@ -227,9 +227,8 @@ impl HolderServer {
         let host = Host::start(machines, runtime);
         let config = ListenConfig {
             insecure: settings.insecure,
-            codec: machines::messages::holder::HOLDER,
             silence: Some(SILENCE),
-            ..ListenConfig::new(settings.listen)
+            ..ListenConfig::new(machines::messages::holder::HOLDER, settings.listen)
         };
         let address = host.listen(role, config).map_err(HolderError::Listen)?;
         let driver = host.driver(role);

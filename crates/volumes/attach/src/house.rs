@@ -110,9 +110,8 @@ impl HomeServer {
         let config = ListenConfig {
             insecure,
             sessions_max: VOLUME_SESSIONS_MAX,
-            codec: machines::messages::home::HOME,
             silence: Some(SILENCE),
-            ..ListenConfig::new(address)
+            ..ListenConfig::new(machines::messages::home::HOME, address)
         };
         self.host.listen(RoleId::ONLY, config)
     }

@@ -201,11 +201,8 @@ impl Link {
             has_news: AtomicBool::new(false),
         });
         tells.wake();
-        let config = UplinkConfig {
-            codec: machines::messages::holder::OWNER,
-            pause_max: PAUSE_MAX,
-            ..UplinkConfig::new(address)
-        };
+        let config =
+            UplinkConfig { pause_max: PAUSE_MAX, ..UplinkConfig::new(machines::messages::holder::OWNER, address) };
         host.connect(RoleId::ONLY, config);
         link
     }

@@ -20,8 +20,10 @@ fn a_store_and_homes_are_reached_at_one_address() {
     let recovered = Recovered::read(&store, &disk::Config::default(), store::Config::default(), |_| {}).unwrap();
     let host = recovered.start(None, &runtime).host().clone();
     let homes = HomeServer::start(&homes, &runtime).unwrap();
-    let config =
-        ListenConfig { hello_within: Duration::from_millis(300), ..ListenConfig::new(([127, 0, 0, 1], 0).into()) };
+    let config = ListenConfig {
+        hello_within: Duration::from_millis(300),
+        ..ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())
+    };
     let listener = Listener::bind(config).unwrap();
     let address = host.listen_with(RoleId::ONLY, listener, vec![homes.beside(8)]).unwrap();
 

@@ -30,7 +30,8 @@ impl Store {
         std::fs::create_dir_all(&folder).unwrap();
         let recovered = Recovered::read(&folder, &disk::Config::default(), store::Config::default(), |_| {}).unwrap();
         let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address = host.listen(RoleId::ONLY, ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        let address =
+            host.listen(RoleId::ONLY, ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
         Self { host, address, folder }
     }
 

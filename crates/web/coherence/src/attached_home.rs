@@ -12,7 +12,7 @@ use crate::version_table::FarTable;
 use fabric::Shim;
 use homes::{Attached, LookUps, Table};
 use machine::RoleId;
-use net::{AddressError, ConnectError, Host, Machines, Runtime, TakeDescriptor, UplinkConfig};
+use net::{AddressError, ConnectError, Host, Machines, Runtime, TakeDescriptor, UplinkConfig, parse_addresses};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError};
@@ -50,7 +50,7 @@ impl FromStr for HomeAddress {
             return Ok(Self::Socket(text.into()));
         }
         let no_address = || AddressError::NoAddress(text.to_owned());
-        let addresses = UplinkConfig::parse(text)?.addresses;
+        let addresses = parse_addresses(text)?;
         let [sessions] = <[String; 1]>::try_from(addresses).map_err(|_| no_address())?;
         let (host, port) = sessions.rsplit_once(':').ok_or_else(no_address)?;
         let next = port.parse::<u16>().ok().and_then(|port| port.checked_add(1)).ok_or_else(no_address)?;
@@ -112,7 +112,7 @@ impl AttachedHome {
         });
         host.connect(
             role,
-            UplinkConfig { codec: homes::messages::caches::CACHE, takes: Some(takes), ..UplinkConfig::unix(path) },
+            UplinkConfig { takes: Some(takes), ..UplinkConfig::unix(homes::messages::caches::CACHE, path) },
         );
         Ok(Self { cache: Cache::near(home.clone(), current), changes: Changes::of(home), host, role })
     }
@@ -128,11 +128,8 @@ impl AttachedHome {
         let table = Called::new(table, host.driver(look_up_role));
         let one_sided = shim.map(|(shim, provider)| OneSided::start(shim, provider, table.clone()));
         let table = FarTable::new(look_ups, table, one_sided.transpose().map_err(SiteError::System)?);
-        host.connect(role, UplinkConfig { codec: homes::messages::caches::CACHE, ..UplinkConfig::new(sessions) });
-        host.connect(
-            look_up_role,
-            UplinkConfig { codec: homes::messages::look_ups::CACHE, ..UplinkConfig::new(look_ups) },
-        );
+        host.connect(role, UplinkConfig::new(homes::messages::caches::CACHE, sessions));
+        host.connect(look_up_role, UplinkConfig::new(homes::messages::look_ups::CACHE, look_ups));
         Ok(Self { cache: Cache::far(home.clone(), table), changes: Changes::of(home), host, role })
     }
 

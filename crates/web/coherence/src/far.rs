@@ -7,8 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The way to a hub elsewhere.
 pub(crate) fn uplink(hub: &str) -> Result<UplinkConfig, SiteError> {
-    let uplink = UplinkConfig::parse(hub).map_err(SiteError::Address)?;
-    Ok(UplinkConfig { codec: homes::messages::hub::HOME, ..uplink })
+    UplinkConfig::parse(homes::messages::hub::HOME, hub).map_err(SiteError::Address)
 }
 
 /// Why a machine's server is not reached, if that is so; also before it was.

@@ -221,7 +221,7 @@ fn open(
 /// An address for sessions, and the next port for lookups.
 fn listeners(address: SocketAddr, insecure: bool) -> Result<(Listener, Listener), ListenError> {
     let listen = |address, codec, sessions_max| {
-        let config = ListenConfig { insecure, codec, ..ListenConfig::new(address) };
+        let config = ListenConfig { insecure, ..ListenConfig::new(codec, address) };
         Listener::bind(ListenConfig { sessions_max, silence: Some(SILENCE), ..config })
     };
     let mut tries = 1;

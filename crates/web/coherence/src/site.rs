@@ -197,6 +197,6 @@ impl fmt::Debug for Site {
 }
 
 fn listen(host: &Arc<Host>, hub: RoleId, address: SocketAddr, insecure: bool) -> Result<SocketAddr, SiteError> {
-    let config = ListenConfig { codec: homes::messages::hub::HUB, insecure, ..ListenConfig::new(address) };
+    let config = ListenConfig { insecure, ..ListenConfig::new(homes::messages::hub::HUB, address) };
     host.listen(hub, config).map_err(SiteError::Listen)
 }

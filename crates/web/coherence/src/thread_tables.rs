@@ -37,8 +37,7 @@ impl ThreadTables {
                     let (role, table) = machines.add(LookUps::new());
                     let host = Host::start(machines, &runtime);
                     let table = Called::new(table, host.driver(role));
-                    let uplink =
-                        UplinkConfig { codec: homes::messages::look_ups::CACHE, ..UplinkConfig::new(&**address) };
+                    let uplink = UplinkConfig::new(homes::messages::look_ups::CACHE, &**address);
                     host.connect(role, uplink);
                     OWN.with_borrow_mut(|own| own.push((address.clone(), table)));
                     address.clone()

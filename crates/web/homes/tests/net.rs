@@ -33,7 +33,7 @@ impl<M: machine::Machine> Near<M> {
         let (role, machine) = machines.add(machine);
         let host = Host::start(machines, runtime);
         let driver = host.driver(role);
-        host.connect(role, UplinkConfig { codec: HOME, ..UplinkConfig::new(hub.to_string()) });
+        host.connect(role, UplinkConfig::new(HOME, hub.to_string()));
         Self { machine, driver, _host: host }
     }
 
@@ -87,7 +87,7 @@ fn an_update_is_released_when_no_home_answers_for_what_it_changes() {
     let config = HubConfig { lease: Duration::from_millis(500), succeeds: None, ..HubConfig::default() };
     machines.add(Hub::new(config));
     let hub = Host::start(machines, &runtime);
-    let listen = ListenConfig { codec: HUB, ..ListenConfig::new("127.0.0.1:0".parse().unwrap()) };
+    let listen = ListenConfig::new(HUB, "127.0.0.1:0".parse().unwrap());
     let address = hub.listen(RoleId::ONLY, listen).unwrap();
 
     let homes = [1, 2].map(|life| {

@@ -91,7 +91,7 @@ impl Watch {
     /// # Errors
     /// Why it does not start. A store that is not there is waited for.
     pub fn start(store: &str, site: &Site, runtime: &Runtime) -> Result<Self, StartError> {
-        let uplink = UplinkConfig::parse(store).map_err(StartError::Address)?;
+        let uplink = UplinkConfig::parse(messages::CLIENT, store).map_err(StartError::Address)?;
         let lease = site.source_lease().ok_or(StartError::Hub)?;
         // The standard library's hasher is the nearest randomness: each is keyed again.
         let client = ClientId(RandomState::new().hash_one(()));

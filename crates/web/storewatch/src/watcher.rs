@@ -346,7 +346,6 @@ mod tests {
         let mut watcher = Watcher::new(ClientId(7));
         watcher.connected(now, Port::Server);
         let welcome = Welcome {
-            protocol: messages::PROTOCOL.1,
             features,
             cluster: ClusterId(1),
             node: NodeId(0),

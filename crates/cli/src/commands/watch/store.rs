@@ -5,7 +5,7 @@ use crate::Result;
 use crate::cli::WatchArgs;
 use crate::error::only_for;
 use crate::output::Output;
-use net::{Runtime, UplinkConfig};
+use net::{Runtime, parse_addresses};
 use serde_json::json;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use storewatch::{Watch, WatchState, WatchStatus, check};
 pub(super) fn run(args: &WatchArgs, addresses: &str, output: &mut Output) -> Result {
     refuse_what_is_for_postgres(args)?;
     if args.check {
-        return look(&check(&UplinkConfig::parse(addresses)?.addresses)?, output);
+        return look(&check(&parse_addresses(addresses)?)?, output);
     }
     let stopped = stopped(args)?;
     let runtime = Runtime::start()?;

@@ -8,14 +8,18 @@
 use crate::host::core::Core;
 use crate::transport::connection::Connection;
 use crate::transport::poller::Readiness;
-use crate::transport::receiver::{Ended, Receiving, Why};
+use crate::transport::receiver::{Ended, Heard, Receiving, Why};
 use crate::transport::socket::Socket;
-use framing::Codec;
+use framing::{Codec, Preface};
 use machine::{Event, Parcel, Port};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use types::GoodbyeReason;
+
+/// The shortest keep-alive that another end can ask for.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 
 /// Looks at each message of a link before the machine does.
 pub(crate) trait Filter: fmt::Debug + Send + Sync {
@@ -24,9 +28,18 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Lets the other end begin, or says why that ends the link.
+    fn begin(&self, link: &Link, preface: &Preface) -> Result<(), Ended> {
+        let _ = (link, preface);
+        Ok(())
+    }
+
     /// Lets a message pass, the first of the link or a later one, or says why it ends the link. Events that the machine
     /// is to learn of before the message are added.
     fn check(&self, link: &Link, message: &Parcel, is_first: bool, events: &mut Vec<Event>) -> Result<(), Ended>;
+
+    /// The machine has handled the messages that have passed.
+    fn handled(&self) {}
 }
 
 /// A connection, and what the machine calls it.
@@ -34,7 +47,6 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
 pub(crate) struct Link {
     id: machine::Link,
     core: Weak<Core>,
-    codec: &'static dyn Codec,
     connection: Arc<Connection>,
     filter: Arc<dyn Filter>,
     /// The first message has arrived.
@@ -51,10 +63,13 @@ impl Link {
         codec: &'static dyn Codec,
         socket: Socket,
         filter: Arc<dyn Filter>,
+        silence: Option<Duration>,
     ) -> (Arc<Self>, Why) {
-        let (connection, why) = Connection::new(socket, codec, Arc::clone(core.counters()));
+        let silence_ms = silence.map_or(0, |silence| silence.as_millis() as u32);
+        let preface = Preface { silence_ms, ..Preface::of(codec) };
+        let (connection, why) = Connection::new(socket, codec, &preface, Arc::clone(core.counters()));
         let known = AtomicBool::new(filter.is_known_at_once());
-        let link = Self { id, core: core.weak(), codec, connection, filter, heard: AtomicBool::new(false), known };
+        let link = Self { id, core: core.weak(), connection, filter, heard: AtomicBool::new(false), known };
         (Arc::new(link), why)
     }
 
@@ -64,11 +79,6 @@ impl Link {
 
     pub(crate) fn core(&self) -> &Weak<Core> {
         &self.core
-    }
-
-    /// The family that the link carries, and which end of it this is.
-    pub(crate) fn codec(&self) -> &'static dyn Codec {
-        self.codec
     }
 
     pub(crate) fn connection(&self) -> &Arc<Connection> {
@@ -107,7 +117,10 @@ impl Link {
     /// Receives what has arrived, unless there is nothing, or another thread is at it.
     pub(crate) fn receive(&self, core: &Core, buffer: &mut [u8], events: &mut Vec<Event>) -> Option<Receiving<'_>> {
         let before = events.len();
-        let receiving = self.connection.receive(buffer, |message| self.hear(core, message, events))?;
+        let receiving = self.connection.receive(buffer, |heard| match heard {
+            Heard::Preface(preface) => self.begin(&preface).err(),
+            Heard::Message(message) => self.hear(core, message, events),
+        })?;
         // A message is a heartbeat itself.
         if self.connection.take_sign_of_life() && events.len() == before && self.is_known() {
             events.push(Event::Heard(self.id.port));
@@ -116,6 +129,21 @@ impl Link {
             events.push(Event::Room(self.id.port));
         }
         Some(receiving)
+    }
+
+    /// The other end has said what it is. Its keep-alive holds for both.
+    fn begin(&self, preface: &Preface) -> Result<(), Ended> {
+        if preface.silence_ms > 0 {
+            let silence = Duration::from_millis(preface.silence_ms.into());
+            // A socket of this machine needs none, and refuses.
+            let _ = self.connection.socket().give_up_after(silence.max(SILENCE_MIN));
+        }
+        self.filter.begin(self, preface)
+    }
+
+    /// The machine has handled what was received.
+    pub(crate) fn handled(&self) {
+        self.filter.handled();
     }
 
     /// Passes a message on to the machine. Returns why no more are wanted, if that is so.

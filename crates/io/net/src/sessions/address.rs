@@ -31,7 +31,7 @@ impl std::error::Error for AddressError {}
 
 /// The addresses of a text such as `thorp://shed:7412,store:7411`, in their order. Whether anybody is there shows when
 /// they are tried.
-pub(crate) fn parse(text: &str) -> Result<Vec<String>, AddressError> {
+pub fn parse(text: &str) -> Result<Vec<String>, AddressError> {
     let list = text.trim().strip_prefix(SCHEME).unwrap_or(text.trim());
     let addresses: Vec<_> = list.split(',').map(|one| check(one.trim())).collect::<Result<_, _>>()?;
     if addresses.len() > STORE_ADDRESSES_MAX {

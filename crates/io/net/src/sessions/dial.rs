@@ -14,20 +14,20 @@ use crate::host::tasks::contained;
 use crate::sessions::address::{self, AddressError};
 use crate::sessions::descriptor::{self, TakeDescriptor};
 use crate::sessions::host::Host;
+use crate::sessions::peers::PeerFamily;
 use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, given_up};
 use crate::threads::assist::Assist;
 use crate::threads::serving::Serving;
 use crate::transport::receiver::Ended;
 use framing::{Codec, WireError};
-use machine::{Event, Goodbye, Link as Id, Machine, Parcel, Port, RoleId};
-use messages::{GROUP, ToClient, Welcome};
+use machine::{Event, Goodbye, Link as Id, Machine, Parcel, Port, RoleId, Welcomed};
 use session::dialer::CONNECT_WITHIN;
 use session::{Attempt, Dialer, Next, Target, Times};
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
@@ -48,39 +48,41 @@ pub struct UplinkConfig {
     /// The longest pause. Each is drawn between half and all of its length, so that the clients of a store that
     /// restarts do not come back all at once.
     pub pause_max: Duration,
-    /// The codec of the machine that opens the session: that of a client of a store or a redirector, unless another one
-    /// is set.
+    /// The codec of the machine that opens the session.
     pub codec: &'static dyn Codec,
+    /// Its connections with peers, if it has any.
+    pub peers: Option<PeerFamily>,
     /// Takes the descriptor that the other end passes, if it is one of this machine that does.
     pub takes: Option<TakeDescriptor>,
 }
 
 impl UplinkConfig {
     /// Reaches it at one address.
-    pub fn new(address: impl Into<String>) -> Self {
-        Self::of(vec![address.into()])
+    pub fn new(codec: &'static dyn Codec, address: impl Into<String>) -> Self {
+        Self::of(codec, vec![address.into()])
     }
 
     /// Reaches it at one of the addresses that a user has written, such as `thorp://shed:7412,store:7411`.
-    pub fn parse(text: &str) -> Result<Self, AddressError> {
-        Ok(Self::of(address::parse(text)?))
+    pub fn parse(codec: &'static dyn Codec, text: &str) -> Result<Self, AddressError> {
+        Ok(Self::of(codec, address::parse(text)?))
     }
 
     /// Reaches it at one of several addresses.
-    pub fn of(addresses: Vec<String>) -> Self {
+    pub fn of(codec: &'static dyn Codec, addresses: Vec<String>) -> Self {
         Self {
             addresses,
             attempt_within: Duration::from_secs(5),
             pause_min: Duration::from_millis(10),
             pause_max: Duration::from_secs(2),
-            codec: messages::CLIENT,
+            codec,
+            peers: None,
             takes: None,
         }
     }
 
     /// Reaches a process of this machine at a socket.
-    pub fn unix(path: &str) -> Self {
-        Self::new(format!("{UNIX}{path}"))
+    pub fn unix(codec: &'static dyn Codec, path: &str) -> Self {
+        Self::new(codec, format!("{UNIX}{path}"))
     }
 }
 
@@ -93,32 +95,33 @@ struct ServerFilter {
     host: Weak<Host>,
     address: String,
     state: Arc<SessionState>,
-    /// The machine takes peers, if it is a redirector that answers.
-    takes_peers: bool,
+    is_welcome: AtomicBool,
+    is_up: AtomicBool,
 }
 
 impl Filter for ServerFilter {
-    fn check(&self, link: &Link, message: &Parcel, is_first: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
+    fn check(&self, link: &Link, message: &Parcel, _: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
         if let (Some(Goodbye { reason, text }), Some(core)) = (message.goodbye(), link.core().upgrade()) {
             core.last_words().say(link.id(), *reason, text);
             return Ok(());
         }
-        let is_welcome = match message.get() {
-            Some(ToClient::Welcome(welcome)) => {
-                if let Some(host) = self.host.upgrade().filter(|_| self.takes_peers) {
-                    events.extend(host.is_welcome(link, welcome));
-                }
-                true
-            }
-            Some(_) => false,
-            // The servers of other families welcome by whatever they say first.
-            None => is_first,
-        };
-        if is_welcome {
-            // Those that wait for the session find the rest as it should be.
-            self.state.set(UplinkState::Up(self.address.clone()));
+        let welcome = message.welcome();
+        if welcome == Welcomed::AmongPeers
+            && let Some(host) = self.host.upgrade()
+        {
+            events.extend(host.take_peers(link.id().role, link.connection()));
+        }
+        if welcome != Welcomed::Not {
+            self.is_welcome.store(true, Relaxed);
         }
         Ok(())
+    }
+
+    /// Those that wait for the session find the machine as the welcome has left it.
+    fn handled(&self) {
+        if self.is_welcome.load(Relaxed) && !self.is_up.swap(true, Relaxed) {
+            self.state.set(UplinkState::Up(self.address.clone()));
+        }
     }
 }
 
@@ -127,17 +130,16 @@ impl Host {
     /// session is refused for good. [`Host::connected`] tells what comes of it.
     pub fn connect(&self, role: RoleId, config: UplinkConfig) {
         let state = Arc::clone(&self.sessions(role).server);
+        if let Some(family) = config.peers {
+            // A machine's session is opened once.
+            let _ = self.sessions(role).family.set(family);
+        }
         self.core.spawn(Opener { host: self.weak(), role, state, config }.run());
     }
 
     /// How it stands with the session of a machine with its server.
     pub fn server_state(&self, role: RoleId) -> UplinkState {
         self.sessions(role).server.get()
-    }
-
-    /// Whether it was a redirector that has answered last: the client is a member of its group.
-    pub fn is_member(&self, role: RoleId) -> bool {
-        self.sessions(role).is_member.load(Relaxed)
     }
 
     /// Waits until the server has welcomed the machine, for at most `within` after the first attempt at every address:
@@ -157,14 +159,6 @@ impl Host {
     /// The same on a thread that may wait.
     pub fn wait_connected(&self, role: RoleId, within: Duration) -> Result<(), ConnectError> {
         self.runtime.block_on(self.connected(role, within))
-    }
-
-    /// A client of ours is welcome. If it is a redirector that says so, the client has peers.
-    fn is_welcome(&self, link: &Link, welcome: &Welcome) -> Option<Event> {
-        let is_member = welcome.features & GROUP != 0;
-        let role = link.id().role;
-        self.sessions(role).is_member.store(is_member, Relaxed);
-        if is_member { self.take_peers(role, link.connection()) } else { None }
     }
 }
 
@@ -322,9 +316,10 @@ impl Opener {
 
     /// Makes a stream the host's link.
     fn begin(&self, host: &Host, stream: socket2::Socket, address: &str) -> io::Result<Serving> {
-        let (state, takes_peers) = (Arc::clone(&self.state), self.ask(|machine, _| machine.takes_peers()));
-        let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state, takes_peers };
-        let (link, filter) = (self.link(), Arc::new(filter));
+        let (address, state) = (address.to_owned(), Arc::clone(&self.state));
+        let (is_welcome, is_up) = (AtomicBool::new(false), AtomicBool::new(false));
+        let filter = Arc::new(ServerFilter { host: host.weak(), address, state, is_welcome, is_up });
+        let link = self.link();
         let serving = host.runtime.open(&host.core, link, self.config.codec, stream, filter, None)?;
         let link = serving.link();
         // A task that receives is a thread's of the application already.
@@ -402,11 +397,14 @@ fn explain(address: &str, ended: &Ended, said: Option<(GoodbyeReason, String)>, 
     let not_thorp = |why: String| ConnectError::NotThorp { address: address.to_owned(), why };
     match (ended, said) {
         (_, Some((reason, text))) => ConnectError::Refused { address: address.to_owned(), reason, text },
-        (Ended::Malformed(error @ WireError::Magic { .. }), None) => not_thorp(error.to_string()),
-        // It begins with a message of another family.
-        (Ended::Malformed(WireError::First { .. } | WireError::Kind { .. }), None) if !was_up => not_thorp(
-            "it answers like another process of Thorp's, such as a holder of copies (`thorp holder`) or a hub".into(),
-        ),
+        (Ended::Malformed(error @ (WireError::Magic { .. } | WireError::First { .. })), None) => {
+            not_thorp(error.to_string())
+        }
+        (Ended::Malformed(error @ WireError::OtherEnd { .. }), None) => not_thorp(error.to_string()),
+        (Ended::Malformed(error @ WireError::Protocol { .. }), None) => {
+            let (reason, text) = (GoodbyeReason::Protocol, error.to_string());
+            ConnectError::Refused { address: address.to_owned(), reason, text }
+        }
         (Ended::Malformed(error), None) => lost(address, &error.to_string()),
         (Ended::Refused("silent", _, text), None) => {
             ConnectError::Silent { address: address.to_owned(), why: text.clone() }

@@ -5,13 +5,14 @@ use crate::host::core::{Core, HostEnd};
 use crate::host::failure;
 use crate::host::role::Machines;
 use crate::lock::{Lock, Rank};
+use crate::sessions::peers::PeerFamily;
 use crate::sessions::state::SessionState;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;
 use machine::{Driver, Event, RoleId, Status, Waiter};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -38,8 +39,8 @@ pub struct Host {
 pub(super) struct Sessions {
     /// How it stands with its server.
     pub(super) server: Arc<SessionState>,
-    /// A redirector has answered last: it is a member of its group.
-    pub(super) is_member: AtomicBool,
+    /// How its connections with peers look, if it has any.
+    pub(super) family: OnceLock<PeerFamily>,
     pub(super) peers: Lock<Option<Peers>>,
     /// Connections that peers have opened.
     pub(super) peer_count: Arc<AtomicUsize>,
@@ -56,7 +57,7 @@ impl Sessions {
     fn new() -> Self {
         Self {
             server: Arc::new(SessionState::new()),
-            is_member: AtomicBool::new(false),
+            family: OnceLock::new(),
             peers: Lock::new(Rank::Peers, None),
             peer_count: Arc::default(),
         }

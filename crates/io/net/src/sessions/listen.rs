@@ -6,14 +6,14 @@
 //!       +-- anything else, or nothing --> Goodbye
 //! ```
 //! The machine learns of a connection only with its `Hello` or `PeerHello`: a connection that never says it costs a
-//! socket and a small buffer for a bounded time. Where machines of several families listen at one address, the number
-//! of the first message tells whose it is: it is looked at before anything is made of the connection.
+//! socket and a small buffer for a bounded time. Where machines of several families listen at one address, the preface
+//! tells whose it is: it is looked at before anything is made of the connection.
 
 use crate::host::link::{Filter, Link};
 use crate::sessions::descriptor;
 use crate::sessions::host::Host;
 use crate::transport::receiver::Ended;
-use framing::Codec;
+use framing::{Codec, MAGIC, Name, Preface, Wants};
 use machine::{Event, Link as Id, Parcel, Port, RoleId};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -54,17 +54,9 @@ pub struct ListenConfig {
 }
 
 impl ListenConfig {
-    /// Listens on `address`, for this machine only, within the limits of the protocol: for clients of a store or a
-    /// redirector, unless another codec is said.
-    pub fn new(address: SocketAddr) -> Self {
-        Self {
-            address,
-            insecure: false,
-            hello_within: HELLO_WITHIN,
-            sessions_max: SESSIONS_MAX,
-            codec: messages::SERVER,
-            silence: None,
-        }
+    /// Listens on `address`, for this machine only, within the limits of the protocol.
+    pub fn new(codec: &'static dyn Codec, address: SocketAddr) -> Self {
+        Self { address, insecure: false, hello_within: HELLO_WITHIN, sessions_max: SESSIONS_MAX, codec, silence: None }
     }
 }
 
@@ -133,7 +125,7 @@ pub struct Beside {
     pub host: Arc<Host>,
     /// The machine.
     pub role: RoleId,
-    /// Its codec: none of its first messages has a number of one of the other machines'.
+    /// Its codec, of another family than the other machines'.
     pub codec: &'static dyn Codec,
     /// Its connections at a time.
     pub sessions_max: usize,
@@ -173,13 +165,17 @@ impl Filter for ClientFilter {
         false
     }
 
-    fn check(&self, link: &Link, message: &Parcel, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
-        if is_first && message.asks_status() {
-            if let Some(host) = self.0.upgrade() {
-                host.tell_status(link);
-            }
-            return Err(Ended::Here);
+    fn begin(&self, link: &Link, preface: &Preface) -> Result<(), Ended> {
+        if preface.wants == Wants::Session {
+            return Ok(());
         }
+        if let Some(host) = self.0.upgrade() {
+            host.tell_status(link);
+        }
+        Err(Ended::Here)
+    }
+
+    fn check(&self, _: &Link, _: &Parcel, _: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
         Ok(())
     }
 }
@@ -315,12 +311,12 @@ impl Acceptor {
         }
         let (this, weak) = (Arc::clone(self), host.weak());
         host.core.spawn(async move {
-            let kind = tokio::time::timeout(this.hello_within, first_kind(&stream)).await;
+            let family = tokio::time::timeout(this.hello_within, family(&stream)).await;
             // It stands for itself from now on.
             this.connections.fetch_sub(1, SeqCst);
-            let kind = kind.ok().and_then(Result::ok);
-            let opens = |codec: &dyn Codec| codec.known(kind?).filter(|kind| kind.may_open);
-            let chosen = this.beside.iter().find(|(_, acceptor)| opens(acceptor.codec).is_some());
+            let family = family.ok().and_then(Result::ok);
+            let is_its = |codec: &dyn Codec| family.is_some_and(|family| family == Name::new(codec.family()));
+            let chosen = this.beside.iter().find(|(_, acceptor)| is_its(acceptor.codec));
             let (host, acceptor) = chosen.map_or((&weak, &*this), |(host, acceptor)| (host, acceptor));
             if let Some(host) = host.upgrade() {
                 acceptor.take(&host, stream);
@@ -354,16 +350,18 @@ impl Acceptor {
     }
 }
 
-/// The number of a connection's first message, which stays there to be read.
-async fn first_kind(stream: &socket2::Socket) -> io::Result<u8> {
-    const KIND_AT: usize = 2;
+/// The family of a connection, by its first message, which stays there to be read.
+async fn family(stream: &socket2::Socket) -> io::Result<Name> {
     let watched = TcpStream::from_std(stream.try_clone()?.into())?;
-    let mut head = [0; KIND_AT + 1];
+    let mut head = [0; Preface::FAMILY_BYTES];
     loop {
         match watched.peek(&mut head).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            bytes if bytes > KIND_AT => return Ok(head[KIND_AT]),
-            // The rest of it comes, or the time for a hello ends.
+            Preface::FAMILY_BYTES => return Ok(Preface::family_in(&head)),
+            // The rest of it comes, or the time for a hello ends. What is no preface need not be waited for.
+            bytes if head[..bytes.min(MAGIC.len())] != MAGIC[..bytes.min(MAGIC.len())] => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             _ => tokio::time::sleep(PEEK_PAUSE).await,
         }
     }

@@ -20,8 +20,8 @@ use crate::sessions::listen::Acceptor;
 use crate::threads::serving::Serving;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Ended;
+use framing::Codec;
 use machine::{Event, Goodbye, Link as Id, Parcel, Port, RoleId};
-use messages::admit;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -42,10 +42,25 @@ const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// How long a peer's machine may be unheard of.
 const SILENCE: Duration = Duration::from_secs(6);
 
+/// How a machine's connections with peers look.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerFamily {
+    /// The codec of either end.
+    pub codec: &'static dyn Codec,
+    /// Lets a peer in by its first message, if that has the key.
+    pub admit: Admit,
+}
+
+/// Whether a connection's first message has the key that lets a peer in.
+pub type Admit = fn(PeerKey, &Parcel) -> Result<(), Goodbye>;
+
 /// Lets those in who would send our client pages and show this key with their first message. Its machine learns of them
 /// with it.
 #[derive(Debug)]
-struct KeyFilter(PeerKey);
+struct KeyFilter {
+    key: PeerKey,
+    admit: Admit,
+}
 
 impl Filter for KeyFilter {
     fn is_known_at_once(&self) -> bool {
@@ -56,8 +71,7 @@ impl Filter for KeyFilter {
         if !is_first {
             return Ok(());
         }
-        let first = message.get().expect("the link is one of peers, by its codec");
-        admit(self.0, first).map_err(|Goodbye { reason, text }| Ended::Refused(reason.name(), reason, text))
+        (self.admit)(self.key, message).map_err(|Goodbye { reason, text }| Ended::Refused(reason.name(), reason, text))
     }
 }
 
@@ -75,6 +89,7 @@ impl Host {
     /// Takes peers on the address of the uplink's socket, with a new key. Tells where, if that is news: the empty
     /// address if they cannot be taken.
     pub(super) fn take_peers(&self, role: RoleId, uplink: &Connection) -> Option<Event> {
+        let family = *self.sessions(role).family.get()?;
         // A connection without an address has ended.
         let mut address = uplink.local_address().ok()?;
         let mut taking = self.sessions(role).peers.lock();
@@ -85,7 +100,7 @@ impl Host {
             old.task.abort();
         }
         address.set_port(0);
-        let Ok((key, address, task)) = self.take_peers_at(role, address) else {
+        let Ok((key, address, task)) = self.take_peers_at(role, family, address) else {
             self.core.counters().refused("peer_listen_failed");
             return Some(Event::Reachable(String::new(), PeerKey::default()));
         };
@@ -93,18 +108,23 @@ impl Host {
         Some(Event::Reachable(address.to_string(), key))
     }
 
-    fn take_peers_at(&self, role: RoleId, address: SocketAddr) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
+    fn take_peers_at(
+        &self,
+        role: RoleId,
+        family: PeerFamily,
+        address: SocketAddr,
+    ) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
         let key = draw_key()?;
-        let (address, task) = self.take_at(TcpListener::bind(address)?, self.peer_acceptor(role, key))?;
+        let (address, task) = self.take_at(TcpListener::bind(address)?, self.peer_acceptor(role, family, key))?;
         Ok((key, address, task))
     }
 
-    fn peer_acceptor(&self, role: RoleId, key: PeerKey) -> Acceptor {
+    fn peer_acceptor(&self, role: RoleId, PeerFamily { codec, admit }: PeerFamily, key: PeerKey) -> Acceptor {
         Acceptor {
             role,
             port: Port::FromPeer,
-            codec: messages::PEER,
-            filter: Arc::new(KeyFilter(key)),
+            codec,
+            filter: Arc::new(KeyFilter { key, admit }),
             hello_within: HELLO_WITHIN,
             connections_max: PEERS_MAX,
             connections: Arc::clone(&self.sessions(role).peer_count),
@@ -149,7 +169,8 @@ async fn reach(host: Weak<Host>, link: Id, address: String) {
 
 /// Makes a stream the link to a peer.
 fn begin(host: &Host, link: Id, stream: TcpStream) -> io::Result<Serving> {
-    let (codec, filter) = (messages::PEER, Arc::new(RequesterFilter));
+    let family = host.sessions(link.role).family.get().ok_or(io::ErrorKind::Unsupported)?;
+    let (codec, filter) = (family.codec, Arc::new(RequesterFilter));
     let serving = host.runtime.open(&host.core, link, codec, stream.into_std()?, filter, Some(SILENCE))?;
     host.core.attach(link, serving.link().connection());
     Ok(serving)

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   operator                     host
-//!     | AskStatus  ---------------> |   no machine hears of the connection
-//!     | <---- Status, Goodbye(done) |
+//!     | Preface{wants: status} ---> |   no machine hears of the connection
+//!     | <---- Preface, Status, Goodbye(done) |
 //! ```
 //! Anybody who reaches the host may ask, as often as he likes. So the answer is bounded, asking changes nothing, and
 //! the machines are asked only once in a while, whatever comes: their locks are what everybody waits for.
@@ -12,10 +12,9 @@ use crate::host::link::Link;
 use crate::sessions::host::Host;
 use crate::sessions::state::{ConnectError, describe};
 use crate::transport::counters::Tally;
-use framing::{Inbox, frames_of};
+use framing::{Answer, Inbox, OPERATOR, Preface, Wants, preface_frame};
 use machine::metrics::{Column, Metrics};
-use machine::{AskStatus, Goodbye, Hosted, Parcel, Status, Table};
-use messages::{CLIENT, ToClient, ToServer};
+use machine::{Goodbye, Hosted, Parcel, Status, Table};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Weak;
@@ -67,9 +66,7 @@ impl Host {
             }
         };
         let sender = link.connection().sender();
-        if let Some(answer) = link.codec().status(status)
-            && let Err(reason) = sender.push(&answer)
-        {
+        if let Err(reason) = sender.push(&Parcel::new(Answer::from(status))) {
             self.core.counters().refused(reason);
         }
         sender.end(Goodbye { reason: GoodbyeReason::Done, text: "that is how it stands".into() });
@@ -107,11 +104,10 @@ pub fn ask_status(address: &str, within: Duration) -> Result<Status, ConnectErro
         NoAnswer::Failed(error) => ConnectError::Lost { address: address.into(), why: describe(&error) },
     });
     match answer?.open() {
-        Ok(ToClient::Status(status)) => Ok(status),
-        Ok(ToClient::Goodbye(Goodbye { reason, text })) => {
+        Ok(Answer::Status(status)) => Ok(status),
+        Ok(Answer::Goodbye(Goodbye { reason, text })) => {
             Err(ConnectError::Refused { address: address.into(), reason, text })
         }
-        Ok(other) => Err(not_thorp(format!("expected a status, got {other:?}"))),
         Err(other) => Err(not_thorp(format!("expected a status, got {other:?}"))),
     }
 }
@@ -140,9 +136,9 @@ fn reach(address: &str, deadline: Instant) -> io::Result<TcpStream> {
 }
 
 fn ask(stream: &mut TcpStream, deadline: Instant) -> Result<Parcel, NoAnswer> {
-    let question = frames_of(CLIENT, &Parcel::new(ToServer::AskStatus(AskStatus))).map_err(NoAnswer::Malformed)?;
+    let question = preface_frame(OPERATOR, &Preface { wants: Wants::Status, ..Preface::of(OPERATOR) });
     stream.write_all(&question).map_err(NoAnswer::Failed)?;
-    let (mut inbox, mut buffer) = (Inbox::new(CLIENT), vec![0; 64 * 1024]);
+    let (mut inbox, mut buffer) = (Inbox::new(OPERATOR), vec![0; 64 * 1024]);
     loop {
         stream.set_read_timeout(Some(left(deadline))).map_err(NoAnswer::Failed)?;
         let bytes = match stream.read(&mut buffer) {

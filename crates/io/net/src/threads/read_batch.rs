@@ -53,6 +53,9 @@ impl ReadBatch {
                 return flush;
             }
             flush = flush.and(core.drive(links[0].id().role, self.events.drain(..)));
+            for link in links {
+                link.handled();
+            }
             received.into_iter().for_each(Receiving::done);
         }
         // The others have their turn.

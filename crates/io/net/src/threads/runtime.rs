@@ -89,7 +89,7 @@ impl Runtime {
         let reactor = self.reactor();
         let socket = Socket::new(stream.into(), reactor.map(|reactor| reactor.poller()), codec.is_ordered())?;
         silence.map_or(Ok(()), |silence| socket.give_up_after(silence))?;
-        Ok(Serving::new(Link::new(core, id, codec, socket, filter), reactor.cloned()))
+        Ok(Serving::new(Link::new(core, id, codec, socket, filter, silence), reactor.cloned()))
     }
 
     /// Waits for `future` on this thread.

@@ -2,12 +2,12 @@
 
 use crate::transport::counters::Counters;
 use crate::transport::poller::{Readiness, SocketId};
-use crate::transport::receiver::{Ended, Receiver, Receiving, Why};
+use crate::transport::receiver::{Ended, Heard, Receiver, Receiving, Why};
 use crate::transport::sender::Sender;
 use crate::transport::socket::Socket;
 use crate::transport::watched::Watched;
-use framing::Codec;
-use machine::{Goodbye, Parcel};
+use framing::{Codec, Preface, WireError};
+use machine::Goodbye;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -32,10 +32,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection at this end of a link, and where it tells why it has ended.
-    pub(crate) fn new(socket: Socket, codec: &'static dyn Codec, counters: Arc<Counters>) -> (Arc<Self>, Why) {
+    /// A connection at this end of a link, which begins with this preface, and where it tells why it has ended.
+    pub(crate) fn new(
+        socket: Socket,
+        codec: &'static dyn Codec,
+        preface: &Preface,
+        counters: Arc<Counters>,
+    ) -> (Arc<Self>, Why) {
         let (receiver, why) = Receiver::new(codec);
-        let sender = Sender::new(socket, codec, Arc::clone(&counters));
+        let sender = Sender::new(socket, codec, preface, Arc::clone(&counters));
         (Arc::new(Self { sender, receiver, counters, has_room: AtomicBool::new(false) }), why)
     }
 
@@ -84,13 +89,9 @@ impl Connection {
         self.receiver.end();
     }
 
-    /// Receives what has arrived, unless there is nothing, or another thread is at it. Each message goes to `said`,
+    /// Receives what has arrived, unless there is nothing, or another thread is at it. Everything goes to `said`,
     /// which says why no more are wanted, if that is so.
-    pub(crate) fn receive(
-        &self,
-        buffer: &mut [u8],
-        said: impl FnMut(Parcel) -> Option<Ended>,
-    ) -> Option<Receiving<'_>> {
+    pub(crate) fn receive(&self, buffer: &mut [u8], said: impl FnMut(Heard) -> Option<Ended>) -> Option<Receiving<'_>> {
         self.receiver.receive(self.socket(), &self.counters, buffer, said)
     }
 
@@ -109,7 +110,11 @@ impl Connection {
         match ended {
             Ended::Lost(_) => self.sender.abandon(),
             Ended::Here => self.linger().await,
-            Ended::Malformed(error) => self.refuse(error.name(), GoodbyeReason::Malformed, error.to_string()).await,
+            Ended::Malformed(error) => {
+                let is_version = matches!(error, WireError::Protocol { .. });
+                let reason = if is_version { GoodbyeReason::Protocol } else { GoodbyeReason::Malformed };
+                self.refuse(error.name(), reason, error.to_string()).await;
+            }
             Ended::Refused(name, reason, text) => self.refuse(name, reason, text).await,
         }
     }

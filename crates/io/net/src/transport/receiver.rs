@@ -9,7 +9,7 @@ use crate::lock::{Guard, Lock, Rank};
 use crate::transport::counters::Counters;
 use crate::transport::poller::Readiness;
 use crate::transport::socket::Socket;
-use framing::{Codec, Inbox, WireError};
+use framing::{Codec, Inbox, Preface, WireError};
 use machine::Parcel;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
@@ -37,6 +37,13 @@ pub(crate) enum Ended {
     Refused(&'static str, GoodbyeReason, String),
     /// This end is done with it.
     Here,
+}
+
+/// Something that the peer has said.
+pub(crate) enum Heard {
+    /// What it is, and what it wants: first of all.
+    Preface(Preface),
+    Message(Parcel),
 }
 
 /// Where a connection tells why it has ended.
@@ -115,14 +122,14 @@ impl Receiver {
         self.lives.swap(false, Relaxed)
     }
 
-    /// Receives what has arrived, unless there is nothing, or another thread is at it. Each message goes to `said`,
+    /// Receives what has arrived, unless there is nothing, or another thread is at it. Everything goes to `said`,
     /// which says why no more are wanted, if that is so.
     pub(crate) fn receive(
         &self,
         socket: &Socket,
         counters: &Counters,
         buffer: &mut [u8],
-        said: impl FnMut(Parcel) -> Option<Ended>,
+        said: impl FnMut(Heard) -> Option<Ended>,
     ) -> Option<Receiving<'_>> {
         if !self.is_waiting() {
             return None;
@@ -152,7 +159,7 @@ impl Reading {
         is_last: bool,
         buffer: &mut [u8],
         bytes_read: impl Fn(usize),
-        mut said: impl FnMut(Parcel) -> Option<Ended>,
+        mut said: impl FnMut(Heard) -> Option<Ended>,
     ) -> Result<bool, Ended> {
         let mut total = 0;
         while total < TURN_BYTES_MAX {
@@ -165,8 +172,14 @@ impl Reading {
             };
             bytes_read(read.bytes);
             let mut arrived = if read.is_in_place { &[][..] } else { &buffer[..read.bytes] };
-            while let Some(message) = self.inbox.next(&mut arrived).map_err(Ended::Malformed)? {
-                if let Some(over) = said(message) {
+            loop {
+                let message = self.inbox.next(&mut arrived).map_err(Ended::Malformed)?;
+                let preface = self.inbox.take_preface().map(Heard::Preface);
+                if let Some(over) = preface.and_then(&mut said) {
+                    return Err(over);
+                }
+                let Some(message) = message else { break };
+                if let Some(over) = said(Heard::Message(message)) {
                     return Err(over);
                 }
             }

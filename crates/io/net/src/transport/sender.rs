@@ -14,7 +14,7 @@
 use crate::lock::{Guard, Lock, Rank};
 use crate::transport::counters::Counters;
 use crate::transport::socket::Socket;
-use framing::{Batch, Codec, Outbox};
+use framing::{Batch, Codec, Outbox, Preface};
 use machine::{Goodbye, Parcel};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
@@ -84,9 +84,10 @@ enum Written {
 }
 
 impl Sender {
-    pub(crate) fn new(socket: Socket, codec: &'static dyn Codec, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(socket: Socket, codec: &'static dyn Codec, preface: &Preface, counters: Arc<Counters>) -> Self {
         let writer = Slot::Idle(Writer::default());
-        let out = Out { pending: Outbox::new(codec), writer, listed: false, awaits_room: false, stage: Stage::Open };
+        let pending = Outbox::begin(codec, preface);
+        let out = Out { pending, writer, listed: false, awaits_room: false, stage: Stage::Open };
         Self { socket, counters, out: Lock::new(Rank::Sender, out), ended: Notify::new() }
     }
 

@@ -5,11 +5,12 @@ pub mod group;
 
 use bytes::Bytes;
 use client::{Client, Read, TxnError, TxnHandle, Write};
-use framing::{Direction, End, Inbox, frames_of};
+use framing::{Codec, Direction, End, Inbox, Preface, frames_of, preface_frame};
 use machine::{Disk, Driver, Hosted, Machine, Parcel, RoleId};
 use messages::{Hello, Outcome, PeerHello, ToClient, ToPeer, ToServer};
 use net::{
-    ConnectError, Host, ListenConfig, ListenError, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState,
+    ConnectError, Host, ListenConfig, ListenError, Listener, Machines, PeerFamily, Runtime, Shared, UplinkConfig,
+    UplinkState,
 };
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -236,7 +237,8 @@ impl<M: Machine> At<M> {
     }
 
     pub fn connect(&self, config: UplinkConfig) {
-        self.host.connect(self.role, config);
+        let peers = Some(PeerFamily { codec: messages::PEER, admit: messages::admit });
+        self.host.connect(self.role, UplinkConfig { peers, ..config });
     }
 
     pub fn wait_connected(&self, within: Duration) -> Result<(), ConnectError> {
@@ -245,10 +247,6 @@ impl<M: Machine> At<M> {
 
     pub fn state(&self) -> UplinkState {
         self.host.server_state(self.role)
-    }
-
-    pub fn is_member(&self) -> bool {
-        self.host.is_member(self.role)
     }
 
     pub fn listen(&self, config: ListenConfig) -> Result<SocketAddr, ListenError> {
@@ -307,7 +305,7 @@ pub fn server() -> Server {
 pub fn server_with(change: impl FnOnce(&mut ListenConfig)) -> Server {
     let disk = MemoryDisk::new();
     let host = At::with_disk(store(), disk.clone(), &runtime());
-    let mut config = ListenConfig::new("127.0.0.1:0".parse().unwrap());
+    let mut config = ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap());
     change(&mut config);
     let address = host.listen(config).unwrap();
     Server { host, disk, address }
@@ -325,7 +323,7 @@ pub fn connect_impatient(address: SocketAddr) -> At<Client> {
 
 fn connected(client: Client, address: SocketAddr) -> At<Client> {
     let host = At::alone(client, &runtime());
-    host.connect(UplinkConfig::new(address.to_string()));
+    host.connect(UplinkConfig::new(messages::CLIENT, address.to_string()));
     host.wait_connected(PATIENCE).unwrap();
     host
 }
@@ -447,6 +445,27 @@ impl Raw {
     }
 }
 
+/// The end of a link that hears these messages.
+pub trait Side: Direction {
+    const CODEC: &'static dyn Codec;
+}
+
+impl Side for ToClient {
+    const CODEC: &'static dyn Codec = messages::CLIENT;
+}
+
+impl Side for ToServer {
+    const CODEC: &'static dyn Codec = messages::SERVER;
+}
+
+impl Side for framing::Answer {
+    const CODEC: &'static dyn Codec = framing::OPERATOR;
+}
+
+impl Side for ToPeer {
+    const CODEC: &'static dyn Codec = messages::PEER;
+}
+
 impl Raw<ToPeer> {
     /// Connects to a member as a peer does, and shows a key.
     pub fn peer((address, key): (SocketAddr, PeerKey)) -> Self {
@@ -456,10 +475,18 @@ impl Raw<ToPeer> {
     }
 }
 
-impl<Hears: Direction> Raw<Hears> {
+impl<Hears: Side> Raw<Hears> {
+    /// Begins with a preface.
     pub fn over(stream: TcpStream) -> Self {
+        let mut raw = Self::bare(stream);
+        raw.send_bytes(&preface_frame(Hears::CODEC, &Preface::of(Hears::CODEC)));
+        raw
+    }
+
+    /// Begins with nothing.
+    pub fn bare(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, inbox: Inbox::new(End::<Hears, Hears>::CODEC), hears: PhantomData }
+        Self { stream, inbox: Inbox::new(Hears::CODEC), hears: PhantomData }
     }
 
     pub fn send<M: Direction + Clone>(&mut self, message: &M) {
@@ -504,7 +531,7 @@ impl<Hears: Direction> Raw<Hears> {
 }
 
 pub fn hello(client: ClientId, epoch: u64) -> ToServer {
-    ToServer::Hello(Hello { protocol: messages::PROTOCOL, features: 0, cluster: None, client, epoch })
+    ToServer::Hello(Hello { features: 0, cluster: None, client, epoch })
 }
 
 pub fn frame<M: Direction + Clone>(message: &M) -> Vec<u8> {

@@ -36,8 +36,8 @@ impl Group {
         let mut machines = Machines::new();
         let (redirector, _) = machines.add(Redirector::new(config, id));
         let host = Host::start(machines, &runtime);
-        host.listen(redirector, ListenConfig::new(address))?;
-        host.connect(redirector, UplinkConfig::new(store.to_string()));
+        host.listen(redirector, ListenConfig::new(messages::SERVER, address))?;
+        host.connect(redirector, UplinkConfig::new(messages::CLIENT, store.to_string()));
         host.wait_connected(redirector, TRUNK_WITHIN)?;
         Ok(Self { _host: host, address, _runtime: runtime })
     }

@@ -128,7 +128,6 @@ fn pages(words: &str) -> Option<Vec<PageId>> {
 pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
         ("welcome", rest) => ToClient::Welcome(Welcome {
-            protocol: messages::PROTOCOL.1,
             features: if rest.contains(&"group") { GROUP } else { 0 },
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
             node: NodeId(0),

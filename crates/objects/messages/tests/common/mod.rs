@@ -2,16 +2,17 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
 
 use bytes::Bytes;
-use framing::{Batch, Codec, Header, Inbox, Outbox, PIECE};
-use machine::{AskStatus, Cell, Goodbye, Parcel, Status, Table};
+use framing::{Answer, Batch, Codec, Header, Inbox, OPERATOR, Outbox, PIECE};
+use machine::{Cell, Goodbye, Parcel, Status, Table};
 use messages::*;
 use types::limits::PIECE_BYTES_MAX;
 use types::*;
 
 /// The number of the message of this name.
 pub fn number(name: &str) -> u8 {
-    let is_it =
-        |number: &u8| [SERVER, CLIENT, PEER].iter().any(|end| end.known(*number).is_some_and(|it| it.name == name));
+    let is_it = |number: &u8| {
+        [SERVER, CLIENT, PEER, OPERATOR].iter().any(|end| end.known(*number).is_some_and(|it| it.name == name))
+    };
     (0..=u8::MAX).find(is_it).expect("the family has such a message")
 }
 
@@ -60,10 +61,11 @@ pub fn to_peer(message: impl Into<ToPeer>) -> Parcel {
 
 /// The end that hears it.
 pub fn reader_of(message: &Parcel) -> &'static dyn Codec {
-    match (message.get::<ToServer>(), message.get::<ToClient>()) {
-        (Some(_), _) => SERVER,
-        (_, Some(_)) => CLIENT,
-        (None, None) => PEER,
+    match (message.get::<ToServer>(), message.get::<ToClient>(), message.get::<Answer>()) {
+        (Some(_), ..) => SERVER,
+        (_, Some(_), _) => CLIENT,
+        (.., Some(_)) => OPERATOR,
+        (None, None, None) => PEER,
     }
 }
 
@@ -71,7 +73,9 @@ pub fn reader_of(message: &Parcel) -> &'static dyn Codec {
 pub fn speaker_of(message: &Parcel) -> &'static dyn Codec {
     match (message.get::<ToServer>(), message.get::<ToClient>()) {
         (Some(_), _) => CLIENT,
+        // Any end answers an operator.
         (_, Some(_)) => SERVER,
+        (None, None) if message.get::<Answer>().is_some() => SERVER,
         (None, None) => PEER,
     }
 }
@@ -79,7 +83,7 @@ pub fn speaker_of(message: &Parcel) -> &'static dyn Codec {
 /// The end that hears messages of this kind; any of them if several do.
 pub fn end_that_hears(kind: u8) -> &'static dyn Codec {
     let hears = |end: &&dyn Codec| end.known(kind).is_some_and(|known| known.limits.is_some());
-    [SERVER, CLIENT, PEER].into_iter().find(hears).expect("somebody hears it")
+    [SERVER, CLIENT, PEER, OPERATOR].into_iter().find(hears).expect("somebody hears it")
 }
 
 pub fn page(number: u32) -> PageId {
@@ -165,7 +169,7 @@ pub fn status() -> Parcel {
         rows: vec![vec![Cell::Count(77), Cell::Text("a:1".into())], vec![Cell::Nothing, Cell::Count(u64::MAX)]],
     };
     let empty = Table { name: "sessions".into(), columns: vec!["session".into()], rows: vec![] };
-    to_client(Status { tables: vec![store, empty] })
+    Parcel::new(Answer::from(Status { tables: vec![store, empty] }))
 }
 
 /// One message of every kind that groups have.
@@ -200,13 +204,12 @@ fn of_groups() -> Vec<Parcel> {
 /// One message of every kind, and of every outcome.
 pub fn samples() -> Vec<Parcel> {
     let range = PageRange { first: page(16), count: 8 };
-    let hello = Hello { protocol: (2, 3), features: GROUP, cluster: None, client: ClientId(5), epoch: 6 };
+    let hello = Hello { features: GROUP, cluster: None, client: ClientId(5), epoch: 6 };
     let limits = SessionLimits { fetches: 10, commits: 11, silence_ms: 1500 };
     let mut samples = vec![
         to_server(hello.clone()),
         to_server(Hello { cluster: Some(ClusterId(0xC1)), ..hello }),
         to_client(Welcome {
-            protocol: 2,
             features: GROUP,
             cluster: ClusterId(0xC1),
             node: NodeId(3),
@@ -261,7 +264,7 @@ pub fn samples() -> Vec<Parcel> {
         to_client(Granted { ranges: vec![range] }),
     ];
     samples.extend(of_groups());
-    samples.extend([to_server(AskStatus), status()]);
+    samples.push(status());
     samples
 }
 

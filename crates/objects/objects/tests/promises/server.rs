@@ -24,7 +24,8 @@ impl Server {
         let config = disk::Config { segment_bytes, ..disk::Config::default() };
         let recovered = Recovered::read(scratch.path(), &config, store::Config::default(), |_| {}).unwrap();
         let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address = host.listen(RoleId::ONLY, ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        let address =
+            host.listen(RoleId::ONLY, ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
         Self { host, address }
     }
 }
@@ -39,7 +40,7 @@ pub(crate) struct Redirector {
 impl Redirector {
     /// Starts the redirector of a group; members wait until it leads.
     pub(crate) fn start(server: &Server) -> Self {
-        let listener = Listener::bind(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        let listener = Listener::bind(ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
         let address = listener.address();
         let config = redirector::Config {
             group: "site".into(),
@@ -51,7 +52,7 @@ impl Redirector {
         let mut machines = Machines::new();
         let (redirector, _) = machines.add(redirector::Redirector::new(config, ClientId(0x2ED)));
         let host = Host::start(machines, &Runtime::start().unwrap());
-        host.connect(redirector, UplinkConfig::new(server.address.to_string()));
+        host.connect(redirector, UplinkConfig::new(messages::CLIENT, server.address.to_string()));
         host.listen_at(redirector, listener).unwrap();
         Self { _host: host, address }
     }

@@ -14,7 +14,7 @@ mod say;
 mod script;
 
 use crate::play::Player;
-use messages::{Hello, Leader, PROTOCOL, Rejoin, ToServer};
+use messages::{Hello, Leader, Rejoin, ToServer};
 use redirector::{Config, Duty, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -150,7 +150,7 @@ impl Conversation {
         let epoch = self.epochs.entry(member.to_owned()).or_default();
         *epoch += 1;
         let client = client(member).expect("members are m1, m2 and so on");
-        let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch: *epoch };
+        let hello = Hello { features: 0, cluster: None, client, epoch: *epoch };
         self.redirector.connected(self.now, session);
         self.redirector.handle(self.now, session, hello.into());
     }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use machine::Goodbye;
 use messages::{
     Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Grant, Granted, Held, Intent, Leader,
-    Leased, LeftOut, Lineage, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
-    Rejoined, Released, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
+    Leased, LeftOut, Lineage, NoHelp, Notice, Notices, Outcome, Page, PageReads, PeerPage, Reachable, Rejoined,
+    Released, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
 };
 use types::{
     ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange, PeerKey,
@@ -91,7 +91,6 @@ fn lineage(words: &str) -> Option<Lineage> {
 pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
         ("welcome", rest) => ToClient::Welcome(Welcome {
-            protocol: PROTOCOL.1,
             features: GROUP,
             cluster: ClusterId(1),
             node: NodeId(0),

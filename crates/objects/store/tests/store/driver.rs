@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use messages::{
-    CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Notice, Outcome, PROTOCOL, Page, PageReads, Ping, Rejoin,
-    Rejoined, ToClient, ToServer,
+    CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Notice, Outcome, Page, PageReads, Ping, Rejoin, Rejoined,
+    ToClient, ToServer,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -401,7 +401,7 @@ fn open(config: &Config, disk: &Disk, log_bytes_free: u64) -> Store {
 }
 
 pub(crate) fn hello(client: u64, epoch: u64) -> ToServer {
-    ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: ClientId(client), epoch })
+    ToServer::Hello(Hello { features: 0, cluster: None, client: ClientId(client), epoch })
 }
 
 /// The notices in what was received.

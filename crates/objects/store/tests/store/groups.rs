@@ -2,8 +2,8 @@
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
 use messages::{
-    AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Outcome, PROTOCOL, Rejoin,
-    Revalidate, Revalidated, ToClient, ToServer, WATCH,
+    AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Outcome, Rejoin, Revalidate,
+    Revalidated, ToClient, ToServer, WATCH,
 };
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -14,7 +14,7 @@ use types::{ClientId, GoodbyeReason, Incarnation, Limits, PageId, Refusal, TxnId
 
 /// A redirector's hello.
 pub(crate) fn group_hello(client: u64, epoch: u64) -> ToServer {
-    ToServer::Hello(Hello { protocol: PROTOCOL, features: GROUP, cluster: None, client: ClientId(client), epoch })
+    ToServer::Hello(Hello { features: GROUP, cluster: None, client: ClientId(client), epoch })
 }
 
 /// A redirector's session that has said hello. The disk does nothing in the meantime.
@@ -96,7 +96,7 @@ fn the_features_of_a_hello_that_both_know_are_agreed() {
     for (session, features, agreed) in [(1, GROUP, GROUP), (2, !0, GROUP), (3, !GROUP, WATCH), (4, !(GROUP | WATCH), 0)]
     {
         let id = SessionId(session);
-        let hello = Hello { protocol: PROTOCOL, features, cluster: None, client: ClientId(session), epoch: 1 };
+        let hello = Hello { features, cluster: None, client: ClientId(session), epoch: 1 };
         driver.store.connected(driver.now, id);
         driver.say(id, hello);
         assert!(

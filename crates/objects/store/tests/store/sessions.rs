@@ -1,7 +1,7 @@
 //! Sessions that begin, resume, fall silent and are fenced off.
 
 use crate::driver::{CLUSTER, Driver, ROOT, count, hello, notices, txn};
-use messages::{Ack, Held, Hello, PROTOCOL, Rejoin, Released, ToClient, ToServer};
+use messages::{Ack, Held, Hello, Rejoin, Released, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::SESSIONS_MAX;
@@ -17,16 +17,15 @@ fn greeted(driver: &mut Driver, session: u64, hello: Hello) -> Option<GoodbyeRea
 #[test]
 fn a_hello_is_checked() {
     let mut driver = Driver::new();
-    let good = Hello { protocol: PROTOCOL, features: 0, cluster: Some(CLUSTER), client: ClientId(1), epoch: 1 };
-    let future = Hello { protocol: (PROTOCOL.1 + 1, PROTOCOL.1 + 9), ..good.clone() };
-    assert_eq!(greeted(&mut driver, 1, future), Some(GoodbyeReason::Protocol));
+    let good = Hello { features: 0, cluster: Some(CLUSTER), client: ClientId(1), epoch: 1 };
     let stranger = Hello { cluster: Some(ClusterId(8)), ..good.clone() };
     assert_eq!(greeted(&mut driver, 2, stranger), Some(GoodbyeReason::WrongCluster));
     assert_eq!(greeted(&mut driver, 3, good), None);
     assert!(
         matches!(&driver.take(SessionId(3))[..], [ToClient::Welcome(w)] if w.cluster == CLUSTER && w.features == 0)
     );
-    assert!(matches!(&driver.take(SessionId(1))[..], [ToClient::Goodbye(g)] if g.reason == GoodbyeReason::Protocol));
+    let said = driver.take(SessionId(2));
+    assert!(matches!(&said[..], [ToClient::Goodbye(g)] if g.reason == GoodbyeReason::WrongCluster));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Watchers: they learn of each change before anybody can see it, and when everybody can.
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
-use messages::{Fetch, Hello, Intent, PROTOCOL, Ping, Promise, Rejoin, ToClient, ToServer, WATCH};
+use messages::{Fetch, Hello, Intent, Ping, Promise, Rejoin, ToClient, ToServer, WATCH};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::WATCHERS_MAX;
@@ -14,7 +14,7 @@ fn leased() -> Driver {
 }
 
 fn hello(client: u64, features: u64) -> ToServer {
-    ToServer::Hello(Hello { protocol: PROTOCOL, features, cluster: None, client: ClientId(client), epoch: client })
+    ToServer::Hello(Hello { features, cluster: None, client: ClientId(client), epoch: client })
 }
 
 /// A watcher that has no lease yet.

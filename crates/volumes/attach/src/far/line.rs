@@ -42,12 +42,13 @@ impl<M: Awaited> Line<M> {
         runtime: &Runtime,
         given_up: Option<GivenUp>,
     ) -> Result<Self, FarError> {
-        let uplink = UplinkConfig::parse(address).map_err(|error| FarError::Address(error.to_string()))?;
+        let uplink = UplinkConfig::parse(machines::messages::home::OWNER, address)
+            .map_err(|error| FarError::Address(error.to_string()))?;
         let mut machines = Machines::new();
         let (role, machine) = machines.add(machine);
         let host = Host::start(machines, runtime);
         let (driver, address) = (host.driver(role), uplink.addresses.join(","));
-        host.connect(role, UplinkConfig { codec: machines::messages::home::OWNER, ..uplink });
+        host.connect(role, uplink);
         Ok(Self { machine, driver, host, address, patience, given_up })
     }
 

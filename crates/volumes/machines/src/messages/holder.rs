@@ -471,44 +471,46 @@ impl Layout for Kept {
 }
 
 family! {
+    of "holder";
+
     /// The messages to a holder.
-    pub enum ToHolder, heard by "holder", opened by "Open, List, ListVolumes or Goodbye", in order {
+    pub enum ToHolder, heard by "holder", in order {
         /// An owner begins.
-        1 Open opens,
+        1 Open,
         /// Sends a copy.
         2 Copy,
         /// Needs copies no more.
         3 Free,
         /// A host that takes over wants a list.
-        4 List opens,
+        4 List,
         /// Wants a copy.
         5 Fetch,
         /// Ends the session, with the reason.
-        12 Goodbye opens,
+        39 Goodbye,
         /// Needs none at all.
         13 Forget,
         /// An operator asks for what there is.
-        20 ListVolumes opens,
+        20 ListVolumes,
     }
 
     /// The messages of a holder.
-    pub enum FromHolder, heard by "owner", opened by "Opened, Refused, Listed, Volumes, Leaving or Goodbye", in order {
+    pub enum FromHolder, heard by "owner", in order {
         /// It takes copies.
-        6 Opened opens,
+        6 Opened,
         /// Has them.
         7 Counted,
         /// Takes none of this epoch.
-        8 Refused opens,
+        8 Refused,
         /// Its list.
-        9 Listed opens,
+        9 Listed,
         /// A copy.
         10 Kept,
         /// It wants to leave.
-        11 Leaving opens,
+        11 Leaving,
         /// The volumes that it knows.
-        21 Volumes opens,
+        21 Volumes,
         /// Ends the session, with the reason.
-        12 Goodbye opens,
+        39 Goodbye,
     }
 }
 

@@ -545,12 +545,14 @@ impl Layout for NotDone {
 }
 
 family! {
+    of "volume home";
+
     /// The messages to home.
-    pub enum ToHome, heard by "home", opened by "Open, Create, ListHomes or Goodbye", in order {
+    pub enum ToHome, heard by "home", in order {
         /// Opens the session.
-        129 Open opens,
+        129 Open,
         /// The same, of a new volume.
-        130 Create opens,
+        130 Create,
         /// A newer epoch begins.
         131 Fence,
         /// A write-back begins.
@@ -570,7 +572,7 @@ family! {
         /// Removes the volume.
         139 Remove,
         /// Wants to know which homes there are.
-        149 ListHomes opens,
+        149 ListHomes,
         /// Removes one that nobody has open.
         150 RemoveHome,
         /// Has home keep the registry's entry.
@@ -580,13 +582,13 @@ family! {
         /// Has blocks compared with their checksums.
         163 Scrub,
         /// Ends the session, with the reason.
-        148 Goodbye opens,
+        39 Goodbye,
     }
 
     /// The messages of home.
-    pub enum FromHome, heard by "owner", opened by "Opened, NotDone, Homes or Goodbye", in order {
+    pub enum FromHome, heard by "owner", in order {
         /// The volume is open.
-        140 Opened opens,
+        140 Opened,
         /// The epoch has begun.
         141 Fenced,
         /// There is room in the window.
@@ -596,13 +598,13 @@ family! {
         /// The command is done.
         144 Done,
         /// It is not.
-        145 NotDone opens,
+        145 NotDone,
         /// Bytes of the volume.
         146 Answered,
         /// Its holes.
         147 Runs,
         /// Homes that there are.
-        151 Homes opens,
+        151 Homes,
         /// The registry's entry, as home has kept it.
         162 Recalled,
         /// The checksums of blocks.
@@ -610,7 +612,7 @@ family! {
         /// They cannot be read.
         165 Unread,
         /// Ends the session, with the reason.
-        148 Goodbye opens,
+        39 Goodbye,
     }
 }
 
@@ -767,7 +769,7 @@ mod tests {
         5468a30018000000000000007e95c395 080000000000000000100000000000000020000000000000
         5468950008000000000000003399130d 0700000000000000
         54689600100000000000000006cd26bd 07000000000000003c00000000000000
-        54689400080000000000000005bfe8d7 00000000656e6473
+        546827000800000000000000c68ed14f 00000000656e6473
         54688c004000000000000000a321e44e 020000000000000009000000000000000b0000000000000001000000000000000200000000000000030000000000000000100000000000000000010000000000
         54688d002000000000000000e14b6e66 0200000000000000010000000000000002000000000000000300000000000000
         54688e000800000000000000c5ff4f44 0002000000000000
@@ -787,6 +789,6 @@ mod tests {
         5468a4001800000000000000c6e2d33b 080000000000000000000000010000000200000003000000
         5468a5000c00000000000000a63df812 0800000000000000776f726e
         546897004c0000000000000034e2dd21 01000000070000000000000000200000000000000010000000000000050000000000000001000000080000000000000000200000000000000010000000000000050000000000000000000000
-        546894000400000000000000a8e786c5 07000000
+        546827000400000000000000a630f2f2 07000000
     ";
 }

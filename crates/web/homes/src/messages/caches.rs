@@ -217,10 +217,12 @@ impl FieldLayout<Result<Proof, NotStored>> for SlotOrReason {
 }
 
 family! {
+    of "home";
+
     /// The messages of a cache to its home.
-    pub enum ToHome, heard by "home of caches", opened by "Attach or Goodbye", in order {
+    pub enum ToHome, heard by "home of caches", in order {
         /// Begins, or asks whether the home is there.
-        1 Attach opens,
+        1 Attach,
         /// Wants a slot.
         2 Store,
         /// Gives one back.
@@ -232,13 +234,13 @@ family! {
         /// A change has been made.
         6 Changed,
         /// Ends the session, with the reason.
-        12 Goodbye opens,
+        39 Goodbye,
     }
 
     /// The messages of a home to its caches.
-    pub enum FromHome, heard by "cache", opened by "Attached or Goodbye", in order {
+    pub enum FromHome, heard by "cache", in order {
         /// It is there.
-        7 Attached opens,
+        7 Attached,
         /// A slot, or none.
         8 Stored,
         /// The dependencies of a response.
@@ -248,7 +250,7 @@ family! {
         /// No cache answers without a change.
         11 Released,
         /// Ends the session, with the reason.
-        12 Goodbye opens,
+        39 Goodbye,
     }
 }
 
@@ -261,7 +263,6 @@ pub const CACHE: &dyn Codec = End::<FromHome, ToHome>::CODEC;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
     use alloc::vec;
     use alloc::vec::Vec;
     use framing::{Direction, HEADER_BYTES, Inbox, frames_of};
@@ -329,13 +330,5 @@ mod tests {
         assert_eq!(got, WireError::Code { what: "reason why a response is not stored", got: 7 });
         let count = Parcel::new(ToHome::from(Count { id: 1, dependency: Dependency::ALL }));
         assert_eq!(refused(CACHE, HOME, &count, 8, 2), WireError::Short { kind: "Count" });
-    }
-
-    #[test]
-    fn nothing_but_a_beginning_comes_first() {
-        let free = Parcel::new(ToHome::from(Free { proof: PROOF }));
-        let bytes = frames_of(CACHE, &free).unwrap();
-        let error = Inbox::new(HOME).next(&mut &bytes[..]).unwrap_err();
-        assert!(error.to_string().contains("Attach or Goodbye"), "{error}");
     }
 }

@@ -303,22 +303,24 @@ fn get_name(what: &'static str, reader: &mut Reader<'_>) -> Result<Dependency, W
 }
 
 family! {
+    of "hub";
+
     /// The messages to a hub.
-    pub enum ToHub, heard by "hub", opened by "Join, Introduce or Goodbye", in order {
+    pub enum ToHub, heard by "hub", in order {
         /// A home begins.
-        1 Join opens,
+        1 Join,
         /// Wants its lease renewed.
         2 Renew,
         /// Has marked an update.
         3 Marked,
         /// An updater begins.
-        4 Introduce opens,
+        4 Introduce,
         /// Wants to make an update visible.
         5 Update,
         /// It is visible.
         6 Visible,
         /// Ends the session, with the reason.
-        12 Goodbye opens,
+        39 Goodbye,
         /// Everything of its source before is announced.
         13 CaughtUp,
         /// A home answers nothing any more.
@@ -326,19 +328,19 @@ family! {
     }
 
     /// The messages of a hub, to its homes and its updaters.
-    pub enum FromHub, heard by "home or updater", opened by "Reset, Lease or Goodbye", in order {
+    pub enum FromHub, heard by "home or updater", in order {
         /// Begin again.
-        7 Reset opens,
+        7 Reset,
         /// An update is about to become visible.
         8 Mark,
         /// It is.
         9 Unmark,
         /// A lease.
-        10 Lease opens,
+        10 Lease,
         /// An updater may continue.
         11 Released,
         /// Ends the session, with the reason.
-        12 Goodbye opens,
+        39 Goodbye,
     }
 }
 

@@ -75,20 +75,22 @@ fields! {
 }
 
 family! {
+    of "lookups";
+
     /// The messages of a cache to a table.
-    pub enum ToTable, heard by "version table", opened by "Read or Goodbye", in order {
+    pub enum ToTable, heard by "version table", in order {
         /// Wants words.
-        1 Read opens,
+        1 Read,
         /// Ends the session, with the reason.
-        3 Goodbye opens,
+        39 Goodbye,
     }
 
     /// The messages of a table to a cache.
-    pub enum FromTable, heard by "cache that looks up", opened by "Words or Goodbye", in order {
+    pub enum FromTable, heard by "cache that looks up", in order {
         /// The words.
-        2 Words opens,
+        2 Words,
         /// Ends the session, with the reason.
-        3 Goodbye opens,
+        39 Goodbye,
         /// Where they can be read.
         4 Window,
     }
@@ -109,7 +111,7 @@ mod tests {
 
     fn passed(says: &'static dyn Codec, hears: &'static dyn Codec, parcel: &Parcel) -> Parcel {
         let bytes = frames_of(says, parcel).unwrap();
-        Inbox::new(hears).next(&mut &bytes[..]).unwrap().unwrap()
+        Inbox::within_session(hears).next(&mut &bytes[..]).unwrap().unwrap()
     }
 
     fn opening() -> FromTable {
@@ -130,18 +132,16 @@ mod tests {
             let window = FromTable::from(Window { name: vec![7; bytes], base: u64::MAX, key: 2, slots: u32::MAX });
             let (words, window) = (Parcel::new(opening()), Parcel::new(window));
             let bytes = [frames_of(TABLE, &words).unwrap(), frames_of(TABLE, &window).unwrap()].concat();
-            let (mut inbox, mut arrived) = (Inbox::new(CACHE), &bytes[..]);
+            let (mut inbox, mut arrived) = (Inbox::within_session(CACHE), &bytes[..]);
             assert_eq!(inbox.next(&mut arrived), Ok(Some(words)));
             assert_eq!(inbox.next(&mut arrived), Ok(Some(window)));
         }
     }
 
     #[test]
-    fn a_window_is_not_said_first_and_its_name_is_bounded() {
-        let window = |bytes| FromTable::from(Window { name: vec![7; bytes], base: 1, key: 2, slots: 3 });
-        let bytes = frames_of(TABLE, &Parcel::new(window(16))).unwrap();
-        assert!(Inbox::new(CACHE).next(&mut &bytes[..]).is_err());
-        let long = window(ENDPOINT_NAME_BYTES_MAX + 1).encode(&mut Batch::default());
+    fn the_name_of_a_window_is_bounded() {
+        let name = vec![7; ENDPOINT_NAME_BYTES_MAX + 1];
+        let long = FromTable::from(Window { name, base: 1, key: 2, slots: 3 }).encode(&mut Batch::default());
         assert!(matches!(long, Err(WireError::Count { .. })));
     }
 
