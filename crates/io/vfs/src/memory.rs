@@ -13,8 +13,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The unit that a torn write is torn in, in bytes.
-const SECTOR: usize = 512;
+/// The smallest part of a write that a disk keeps or loses, in bytes.
+pub const SECTOR: usize = 512;
 
 /// A fault at an operation, counted from the first one.
 #[derive(Clone, Copy, Debug)]
@@ -194,10 +194,18 @@ impl Memory {
 
     /// The directory after a power failure: of what was not synced, the dice decide what is there.
     pub fn after_power_failure(&self, dice: &mut Dice) -> Self {
+        self.after_power_failure_of(SECTOR, dice)
+    }
+
+    /// Returns the directory after a power failure of a disk that keeps or loses `sector` bytes of a write at a time.
+    pub fn after_power_failure_of(&self, sector: usize, dice: &mut Dice) -> Self {
         let state = self.state();
         let survive = dice.roll(state.pending_names.len() as u64 + 1) as usize;
         let mood = dice.roll(4);
-        state.failed(survive, |inode| if inode.pending.is_empty() { inode.clone() } else { torn(inode, mood, dice) })
+        state.failed(
+            survive,
+            |inode| if inode.pending.is_empty() { inode.clone() } else { torn(inode, mood, sector, dice) },
+        )
     }
 
     /// The directory after each power failure that there can be, as far as writes are whole or not at all; `None` if
@@ -249,7 +257,7 @@ impl Memory {
 }
 
 /// The file that a power failure leaves: nothing, all, or any sectors of what was not synced.
-fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Arc<Inode> {
+fn torn(inode: &Inode, mood: u64, sector: usize, dice: &mut Dice) -> Arc<Inode> {
     let mut durable = inode.durable.clone();
     for change in &inode.pending {
         match (mood, change) {
@@ -259,7 +267,7 @@ fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Arc<Inode> {
             (_, Change::Len(_)) => apply(&mut durable, change),
             (_, Change::Bytes(at, bytes)) => {
                 let mut from = *at;
-                for sector in bytes.chunks(SECTOR) {
+                for sector in bytes.chunks(sector) {
                     if dice.roll(2) == 0 {
                         durable.write(from, sector);
                     }

@@ -99,6 +99,8 @@ struct Crashes<'a> {
     judge: Judge<'a>,
     ack: Ack,
     dice: Dice,
+    /// The sectors of home's disk have this many bytes.
+    home_sector: usize,
     /// Homes that were found to be legal, and are so later, too.
     seen: HashSet<u64>,
     alone: usize,
@@ -108,20 +110,20 @@ struct Crashes<'a> {
 impl<'a> Crashes<'a> {
     fn new(record: &'a Record, size: usize, ack: Ack, seed: u64) -> Self {
         let judge = Judge::new(&record.history, size, ack == Ack::Write);
-        Self { judge, ack, dice: Dice(seed), seen: HashSet::new(), alone: 0, with_cache: 0 }
+        Self { judge, ack, dice: Dice(seed), home_sector: SECTOR, seen: HashSet::new(), alone: 0, with_cache: 0 }
     }
 
     /// A few of the states that a power failure may leave, or each if there are not many.
-    fn after(&mut self, files: &Memory, draws: usize) -> Vec<Memory> {
+    fn after(&mut self, files: &Memory, sector: usize, draws: usize) -> Vec<Memory> {
         let each = files.after_each_power_failure(EACH_MAX).unwrap_or_default();
-        let drawn = (0..draws).map(|_| files.after_power_failure(&mut self.dice));
+        let drawn = (0..draws).map(|_| files.after_power_failure_of(sector, &mut self.dice));
         each.into_iter().chain(drawn).chain([files.after_kill()]).collect()
     }
 
     /// The cache is gone. Gives each home that there may be and was not there before, and its newest legal flush.
     fn alone(&mut self, moment: &Moment, draws: usize) -> Result<Vec<(Vec<u8>, usize)>, String> {
         let mut found = Vec::new();
-        for home in self.after(&moment.home, draws) {
+        for home in self.after(&moment.home, self.home_sector, draws) {
             let image = home_alone(&home);
             let mut hash = DefaultHasher::new();
             image.hash(&mut hash);
@@ -167,7 +169,7 @@ impl<'a> Crashes<'a> {
     /// Everything about a moment, with this many draws of each kind.
     fn check(&mut self, moment: &Moment, draws: usize) -> Result<(), String> {
         self.alone(moment, draws)?;
-        for cache in self.after(&moment.cache, draws) {
+        for cache in self.after(&moment.cache, SECTOR, draws) {
             let home = moment.home.after_power_failure(&mut self.dice);
             self.with_cache(moment, &home, &cache)?;
             if self.dice.roll(100) == 0 {

@@ -52,7 +52,11 @@ pub(crate) fn check_ext4(file: &str) -> Result<(), String> {
 pub(crate) fn copy_files(file: &str, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir(to).unwrap();
-    run("debugfs", &["-R", &format!("rdump / {}", to.display()), file]);
+    let command = format!("rdump / {}", to.display());
+    let copied = Command::new("debugfs").args(["-R", &command, file]).output().unwrap();
+    // On a full disk `debugfs` reports success, and leaves truncated files.
+    let said = String::from_utf8_lossy(&copied.stderr);
+    assert!(copied.status.success() && !said.contains("rdump:"), "the files cannot be copied: {said}");
 }
 
 /// A volume as a file, by `nbdfuse`.
