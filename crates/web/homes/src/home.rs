@@ -17,6 +17,7 @@ use crate::dependents::Dependents;
 use crate::marks::Marks;
 use crate::rule::Rule;
 use crate::table::{Memory, Table};
+use crate::tables::HOME;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -25,9 +26,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use machine::{Machine, Output, Port};
+use protocol::Parcel;
 use protocol::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
 use protocol::homes::{Dependency, FromHub, Join, Lease, Leave, Mark, Marked, Renew, ToHub, Unmark};
-use protocol::{Cell, Parcel};
 use types::limits::DEPENDENCIES_KEPT_MAX;
 use types::{Broken, GoodbyeReason, Time};
 
@@ -459,15 +460,12 @@ impl<M: Memory> Machine for Home<M> {
     }
 
     fn status(&self) -> Vec<protocol::Table> {
-        let row = [
+        Vec::from([HOME.one([
             ("life", self.config.life.into()),
             ("joined", u64::from(self.link.is_joined).into()),
             ("responses", u64::from(self.slots.fresh).saturating_sub(self.slots.free.len() as u64).into()),
             ("updates_marked", self.marks.updates().into()),
             ("caches", self.caches.count().into()),
-        ];
-        let (columns, cells): (Vec<_>, Vec<Cell>) =
-            row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([protocol::Table { name: String::from("home"), columns, rows: Vec::from([cells]) }])
+        ])])
     }
 }

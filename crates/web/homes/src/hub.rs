@@ -29,19 +29,19 @@ mod sources;
 mod updaters;
 
 use crate::rule::Rule;
+use crate::tables::HUB;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use homes::{Holder, HolderId};
 use lease::longer;
 use machine::{Machine, Output, Port, Waiter};
+use protocol::Parcel;
 use protocol::homes::{
     CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
 };
-use protocol::{Cell, Parcel};
 use sources::Sources;
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, MARKED_BYTES_MAX};
 use types::{Broken, GoodbyeReason, Time};
@@ -412,15 +412,12 @@ impl Machine for Hub {
     }
 
     fn status(&self) -> Vec<protocol::Table> {
-        let row = [
+        Vec::from([HUB.one([
             ("homes", self.homes.values().filter(|home| home.port.is_some()).count().into()),
             ("updaters", self.updaters.len().into()),
             ("sources_away", self.sources.away().count().into()),
             ("updates_under_way", self.updates.len().into()),
             ("updates_released", self.released.into()),
-        ];
-        let (columns, cells): (Vec<_>, Vec<Cell>) =
-            row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([protocol::Table { name: String::from("hub"), columns, rows: Vec::from([cells]) }])
+        ])])
     }
 }

@@ -25,6 +25,7 @@
 //! | `look_ups` | lookups in the table of a home on another machine: who answers them, and who asks |
 //! | `marks` | the dependencies that are marked, or were since a ticket |
 //! | `dependents` | the slots of a dependency, and the dependencies of a slot |
+//! | `tables` | the figures of a status |
 //! | `rule` | the rules by name |
 #![no_std]
 
@@ -39,6 +40,7 @@ mod look_ups;
 mod marks;
 mod rule;
 mod table;
+pub mod tables;
 mod updater;
 
 pub use attached::{Answer, Attached, Question};

@@ -17,15 +17,16 @@
 //! 4. The hub is notified of [`UPDATES_PER_UPDATER_MAX`] at a time; further ones wait.
 
 use crate::rule::Rule;
+use crate::tables::UPDATER;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use machine::{Machine, Output, Port, Waiter};
+use protocol::Parcel;
 use protocol::homes::{
     CaughtUp, Dependency, Fence, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible,
 };
-use protocol::{Cell, Parcel};
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, UPDATES_PER_UPDATER_MAX};
 use types::{Broken, GoodbyeReason, Time};
 
@@ -255,9 +256,6 @@ impl Machine for Updater {
     }
 
     fn status(&self) -> Vec<protocol::Table> {
-        let row = [("life", self.life.into()), ("updates_under_way", self.under_way.len().into())];
-        let (columns, cells): (Vec<_>, Vec<Cell>) =
-            row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([protocol::Table { name: String::from("updater"), columns, rows: Vec::from([cells]) }])
+        Vec::from([UPDATER.one([("life", self.life.into()), ("updates_under_way", self.under_way.len().into())])])
     }
 }
