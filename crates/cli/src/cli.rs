@@ -2,6 +2,7 @@
 //! here.
 
 mod condition;
+mod operators;
 mod store;
 #[cfg(feature = "lab")]
 mod trials;
@@ -13,6 +14,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+pub(crate) use operators::OperatorArgs;
 pub(crate) use store::{
     DanglingArg, DoctorArgs, DumpArgs, FindArgs, GetArgs, GroupArgs, LoadArgs, LsArgs, PutArgs, RmArgs, ScanArgs,
     ServeArgs, SpacesArgs, StatusArgs, StoreArgs,

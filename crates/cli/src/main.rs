@@ -15,6 +15,7 @@ mod history;
 mod job;
 #[cfg(feature = "lab")]
 mod lab;
+mod operators;
 mod output;
 mod scratch;
 mod spool;

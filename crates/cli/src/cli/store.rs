@@ -1,6 +1,7 @@
 //! The commands of the store, and of groups.
 
 use super::condition::Condition;
+use super::operators::OperatorArgs;
 use super::{DEFAULT_SERVER, StoreTarget, Target, listen_address, size};
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
@@ -47,6 +48,8 @@ pub(crate) struct ServeArgs {
     pub(crate) until_stdin_closes: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
 }
 
 /// `thorp group`.
@@ -85,6 +88,8 @@ pub(crate) struct GroupArgs {
     /// Closes the redirector when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
 }
 
 /// `thorp status`.

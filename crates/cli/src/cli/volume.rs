@@ -1,5 +1,6 @@
 //! The commands of the block front end.
 
+use super::operators::OperatorArgs;
 use super::{listen_address, size};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
@@ -293,6 +294,8 @@ pub(crate) struct VolumeAttachArgs {
     /// Detaches it when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
 }
 
 /// `thorp holder`.
@@ -337,6 +340,8 @@ pub(crate) struct HolderArgs {
     /// Stops the holder when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
 }
 
 /// When a write is answered.

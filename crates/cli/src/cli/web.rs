@@ -1,13 +1,11 @@
 //! The commands of the web front end.
 
+use super::operators::{DEFAULT_ADMIN, OperatorArgs};
 use super::{listen_address, size};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use types::limits::{DEPENDENCIES_PER_RESPONSE_MAX, SOURCE_NAME_BYTES_MAX, TABLE_SLOTS_MAX};
-
-/// Where a proxy listens for its operators when nobody says otherwise.
-const DEFAULT_ADMIN: &str = "127.0.0.1:8081";
 
 fn source_name(text: &str) -> Result<coherence::SourceName, String> {
     let expected = || format!("expected up to {SOURCE_NAME_BYTES_MAX} bytes without control characters, such as shop");
@@ -123,16 +121,11 @@ pub(crate) struct ProxyArgs {
     /// authenticated yet.
     #[arg(long, requires = "hub_listen")]
     pub(crate) insecure: bool,
-    /// Where to listen for operators: status, metrics and invalidation. Port 0 takes any free port.
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADMIN, value_parser = listen_address)]
-    pub(crate) admin: SocketAddr,
-    /// A file whose first line is the token that operators have to bring. Needed where others than this machine's can
-    /// reach --admin.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
     /// Stops the proxy when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
     #[command(flatten)]
@@ -171,8 +164,8 @@ A configuration file:
   cache = \"2G\"
   weak = true
 
-At SIGHUP the file is read again, with all files that the options name. New settings hold for new requests, all at once;
-those that need a new start are named and left. Settings that cannot be used change nothing. After a change of the origin or of what is stored, every stored response is validated at its next use.";
+At SIGHUP, and at POST /reload of operators, the file is read again, with all files that the options name.
+New settings hold for new requests, all at once; those that need a new start are named and left. Settings that cannot be used change nothing. After a change of the origin or of what is stored, every stored response is validated at its next use.";
 
 /// The options of `thorp proxy` about storing: which responses, and for how long.
 #[derive(Debug, Args)]
@@ -284,6 +277,8 @@ pub(crate) struct HomeArgs {
     /// Stops the home when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
 }
 
 /// `thorp verify`.
@@ -322,6 +317,8 @@ pub(crate) struct VerifyArgs {
     /// Stops the helper when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
 }
 
 const VERIFY_HELP: &str = "\
@@ -461,6 +458,8 @@ pub(crate) struct WatchArgs {
     /// Stops the watcher when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
 }
 
 /// A source that is watched.

@@ -1,19 +1,19 @@
 //! `thorp group`: the redirector of a group, from its start to its close.
 
 use crate::cli::GroupArgs;
+use crate::operators::{Operators, and_operators, of_host};
 use crate::output::Output;
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
 use machine::RoleId;
 use net::ConnectError::Refused;
-use net::{
-    Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState, parse_addresses,
-};
+use net::{Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState, parse_addresses};
+use ops::Service;
 use redirector::{Config, Duty, Redirector, Stats, Status};
 use serde_json::json;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use types::ClientId;
 use types::GoodbyeReason::Superseded;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
     let listen =
         ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, args.listen) };
     let listener = Listener::bind(listen)?;
-    let listening = listener.address();
+    let (listening, operators) = (listener.address(), Operators::listen(&args.operators)?);
     let config = Config {
         group: args.name.clone(),
         address: advertised(args, listening)?,
@@ -51,12 +51,27 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
     host.connect(role, store);
     host.listen_at(role, listener)?;
     close_on_signal(&host)?;
+    let admin = operators.address();
+    let _operators = operators.serve(service(&host, role))?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
     }
-    say_ready(args, listening, &address, output)?;
+    say_ready(args, (listening, admin), &address, output)?;
     let stats = watch(&host, role, &redirector, output)?;
     say_closed(&args.name, host.tally().sessions.saturating_sub(stats.trunk_sessions), &stats, output)
+}
+
+/// The redirector, as its operators see it. A standby, which the store refuses in favor of the leader, is healthy.
+fn service(host: &Arc<Host>, role: RoleId) -> Arc<dyn Service> {
+    let uplink = Arc::downgrade(host);
+    let troubles = move || match uplink.upgrade().map(|host| host.server_state(role)) {
+        None
+        | Some(UplinkState::Connecting | UplinkState::Up(_) | UplinkState::Down(Refused { reason: Superseded, .. })) => {
+            Vec::new()
+        }
+        Some(UplinkState::Down(why) | UplinkState::Over(why)) => vec![format!("the store is not reached: {why}")],
+    };
+    of_host(host, &[redirector::tables::TABLES], troubles)
 }
 
 /// Where members are told that they reach the redirector.
@@ -151,9 +166,16 @@ impl Standing {
     }
 }
 
-fn say_ready(args: &GroupArgs, listening: SocketAddr, address: &str, output: &mut Output) -> Result {
-    let json = json!({"listen": listening, "group": args.name, "address": address, "store": args.store});
-    let text = format!("ready: group '{}' on {listening}, for the store at {}", args.name, args.store);
+fn say_ready(
+    args: &GroupArgs,
+    (listening, admin): (SocketAddr, Option<SocketAddr>),
+    address: &str,
+    output: &mut Output,
+) -> Result {
+    let json =
+        json!({"listen": listening, "admin": admin, "group": args.name, "address": address, "store": args.store});
+    let and = and_operators(admin);
+    let text = format!("ready: group '{}' on {listening}, for the store at {}{and}", args.name, args.store);
     output.line(&json, text)?;
     output.flush().map_err(|error| Error::from(format!("cannot say that the redirector is ready: {error}")))
 }

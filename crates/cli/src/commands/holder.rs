@@ -3,9 +3,10 @@
 use super::volume::StoreWords;
 use crate::Result;
 use crate::cli::HolderArgs;
+use crate::operators::{Operators, and_operators};
 use crate::output::{Output, visible};
 use crate::stopper::{when_stdin_closes, when_told};
-use attach::control::{Control, ControlledHolder};
+use attach::control::{Control, ControlledHolder, observed};
 use attach::{
     Dropped, HolderNames, HolderServer, HolderSettings, HolderStatus, Lives, RescueSettings, RescueWord, TakeOverWord,
 };
@@ -38,7 +39,8 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     let HolderArgs { dir, room, listen, insecure, .. } = args;
     let settings = HolderSettings { dir: dir.clone(), room: *room as u64, listen: *listen, insecure: *insecure };
     HolderServer::check(&settings)?;
-    let runtime = Runtime::start()?;
+    let (runtime, operators) = (Runtime::start()?, Operators::listen(&args.operators)?);
+    let admin = operators.address();
     if args.as_new {
         HolderServer::make_anew(&settings, &mut |dropped| say(&said_of(&dropped)))?;
     }
@@ -60,14 +62,15 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     if let Err(error) = &control {
         eprintln!("{error}: `thorp volume holders --dir` cannot ask this holder");
     }
+    let _operators = operators.serve(observed(Arc::new(ControlledHolder(holder.clone()))))?;
     let partition = format!("{:016x}", holder.partition().0);
     let found = match status.volumes {
         0 => String::new(),
         volumes => format!(", with {} bytes of {volumes} volumes", status.used),
     };
     output.line(
-        &json!({"listen": address, "partition": partition, "used": status.used, "free": status.free}),
-        format_args!("ready: holder {partition} on {address}{found}"),
+        &json!({"listen": address, "admin": admin, "partition": partition, "used": status.used, "free": status.free}),
+        format_args!("ready: holder {partition} on {address}{found}{}", and_operators(admin)),
     )?;
     output.flush()?;
     let mut store = StoreWords::default();

@@ -3,10 +3,10 @@
 use crate::Result;
 use crate::cli::InvalidateArgs;
 use crate::error::usage;
+use crate::operators::token;
 use crate::output::Output;
 use proxy::Changes;
 use serde_json::Value;
-use std::path::Path;
 
 pub(super) fn run(args: &InvalidateArgs, output: &mut Output) -> Result {
     if args.dependencies.is_empty() && args.urls.is_empty() && !args.all {
@@ -46,13 +46,4 @@ fn text(said: &Value, is_soft: bool) -> String {
 
 fn names(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
-}
-
-/// The token in a file: its first line.
-pub(super) fn token(file: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    match text.lines().next().map(str::trim) {
-        Some(token) if !token.is_empty() => Ok(token.to_owned()),
-        _ => Err(format!("{}: expected a token on the first line", file.display()).into()),
-    }
 }

@@ -2,19 +2,21 @@
 
 mod file;
 
-use super::invalidate::token;
 use crate::cli::{BrowserCache, LogArgs, LogFormat, PolicyArgs, ProxyArgs};
 use crate::error::usage;
+use crate::operators::token;
 use crate::output::Output;
 use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
+use ops::Reload;
 use proxy::{
     AccessLogConfig, AccessLogFormat, CertificateFiles, Config, DiskConfig, Limits, Note, Proxy, Scheme, Tally,
 };
 use responses::{Coherence, Heuristic, Policy, RequestDirectives};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use types::limits::HOMES_PER_CACHE_MAX;
 
@@ -25,10 +27,13 @@ const DESCRIPTORS_PER_CONNECTION: usize = 2;
 enum Event {
     /// The proxy has something to say.
     Note(Note),
-    /// Files should be read again.
-    Reload,
+    /// Files should be read again. The sender is an operator's who waits for the outcome.
+    Reload(Option<Sender<Reloaded>>),
     Stop,
 }
+
+/// The names of the settings that change at the next start, or why all stay as they were.
+type Reloaded = std::result::Result<Vec<&'static str>, String>;
 
 pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
     let settings = settings(args)?;
@@ -38,7 +43,8 @@ pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
     }
     let (send, events) = mpsc::channel();
     let (notes, noted) = mpsc::channel();
-    let mut proxy = Proxy::start(Config { notes: Some(notes), ..settings })?;
+    let reload = has_files(args).then(|| asking(send.clone()));
+    let mut proxy = Proxy::start(Config { notes: Some(notes), reload, ..settings })?;
     // An event that nobody receives any more comes while the proxy stops.
     let (note, stop, reload) = (send.clone(), send.clone(), send);
     std::thread::spawn(move || noted.into_iter().try_for_each(|said| note.send(Event::Note(said))));
@@ -47,13 +53,8 @@ pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(stop);
     }
-    if args.config.is_some()
-        || args.log.access_log.is_some()
-        || !args.tls_cert.is_empty()
-        || args.origin_ca.is_some()
-        || args.token_file.is_some()
-    {
-        when_hung_up(move || reload.send(Event::Reload).unwrap_or_default())?;
+    if has_files(args) {
+        when_hung_up(move || reload.send(Event::Reload(None)).unwrap_or_default())?;
     }
     say_ready(&proxy, output)?;
     follow(args, &proxy, &events, output);
@@ -63,6 +64,26 @@ pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
     Ok(())
 }
 
+/// Whether there are files to read again.
+fn has_files(args: &ProxyArgs) -> bool {
+    args.config.is_some()
+        || args.log.access_log.is_some()
+        || !args.tls_cert.is_empty()
+        || args.origin_ca.is_some()
+        || args.operators.token_file.is_some()
+}
+
+/// Has the files read again for operators, who learn the outcome.
+fn asking(events: Sender<Event>) -> Reload {
+    Reload(Arc::new(move || {
+        let (answer, answered) = mpsc::channel();
+        let stops = || "the proxy stops: its settings are read when it starts again".to_owned();
+        events.send(Event::Reload(Some(answer))).map_err(|_| stops())?;
+        let left = answered.recv().map_err(|_| stops())??;
+        Ok(json!({"reloaded": true, "at_next_start": left}))
+    }))
+}
+
 /// Does what happens asks for, until the proxy is to stop. It serves on when nobody reads its output any more, or there
 /// is no room for it.
 fn follow(args: &ProxyArgs, proxy: &Proxy, events: &Receiver<Event>, output: &mut Output) {
@@ -70,17 +91,27 @@ fn follow(args: &ProxyArgs, proxy: &Proxy, events: &Receiver<Event>, output: &mu
         let said = match event {
             Event::Stop => break,
             Event::Note(note) => output.line(&json!({"note": note.name(), "text": note.to_string()}), &note),
-            Event::Reload => reload(args, proxy, output),
+            Event::Reload(asked) => {
+                let reloaded = reload(args, proxy);
+                let said = say_reloaded(&reloaded, output);
+                // An operator that has hung up reads the output.
+                let _ = asked.map(|asked| asked.send(reloaded));
+                said
+            }
         };
         let _ = said.and_then(|()| output.flush());
     }
 }
 
 /// Has the proxy take the settings that its files have now.
-fn reload(args: &ProxyArgs, proxy: &Proxy, output: &mut Output) -> Result {
+fn reload(args: &ProxyArgs, proxy: &Proxy) -> Reloaded {
     let reloaded = settings(args).and_then(|settings| Ok(proxy.reload(settings)?));
+    reloaded.map_err(|why| format!("the settings stay as they were: {why}"))
+}
+
+fn say_reloaded(reloaded: &Reloaded, output: &mut Output) -> Result {
     let (name, text, left) = match reloaded {
-        Err(why) => ("settings-refused", format!("the settings stay as they were: {why}"), Vec::new()),
+        Err(why) => ("settings-refused", why.clone(), &Vec::new()),
         Ok(left) if left.is_empty() => ("settings-changed", "the settings were read again".to_owned(), left),
         Ok(left) => {
             let names = left.join(", ");
@@ -142,8 +173,8 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     }
     config.fabric.clone_from(&args.fabric);
     config.disk = args.disk.clone().map(|dir| DiskConfig { dir, bytes: args.disk_size as u64 });
-    config.admin = Some(args.admin);
-    config.admin_token = args.token_file.as_deref().map(token).transpose()?;
+    config.admin = Some(args.operators.of_proxy());
+    config.admin_token = args.operators.token_file.as_deref().map(token).transpose()?;
     config.origin_http2 = args.origin_http2;
     config.keep_underscores = args.keep_underscores;
     config.upload_dir.clone_from(&args.upload_dir);

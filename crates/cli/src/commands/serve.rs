@@ -1,17 +1,21 @@
 //! `thorp serve`: a store node, from its directory's recovery to its close.
 
 use crate::cli::{ServeArgs, StoreArgs};
+use crate::operators::{Operators, and_operators, of_host};
 use crate::output::{self, Output, checks};
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
-use attach::HomeServer;
+use attach::{HomeServer, VOLUME_HOMES};
 use database::{LocalStore, Recovered};
 use disk::Progress;
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
+use ops::Service;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::Stats;
 use types::PageId;
@@ -33,7 +37,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let listen =
         ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, args.listen) };
     let listener = Listener::bind(listen)?;
-    let listening = listener.address();
+    let (listening, operators) = (listener.address(), Operators::listen(&args.operators)?);
     make_directory(&args.dir)?;
     let (recovered, seconds) = recover(&args.dir, &disk_config, &args.store)?;
     let (runtime, progress) = (Runtime::start()?, recovered.progress);
@@ -42,20 +46,23 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let host = store.host().clone();
     host.listen_with(store.role(), listener, homes.iter().map(|homes| homes.beside(home_sessions)).collect())?;
     close_on_signal(&host)?;
+    let (admin, damaged) = (operators.address(), Arc::new(AtomicU64::new(0)));
+    let operators = operators.serve(service(&host, damaged.clone()))?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
     }
-    say_ready(&args.dir, listening, &progress, seconds, output)?;
-    if let HostEnd::Failed(why) = watch(&host, &store, output) {
+    say_ready(&args.dir, (listening, admin), &progress, seconds, output)?;
+    if let HostEnd::Failed(why) = watch(&host, &store, &damaged, output) {
         return Err(format!("{why}; what was acknowledged is safe: start it again").into());
     }
+    drop(operators);
     let counted = Counted::of(&host, &store);
     store.close()?;
     counted.say(&args.dir, output)
 }
 
 /// Waits for the end, and prints what an operator would otherwise find in the status only.
-fn watch(host: &Host, store: &LocalStore, output: &mut Output) -> HostEnd {
+fn watch(host: &Host, store: &LocalStore, damaged: &AtomicU64, output: &mut Output) -> HostEnd {
     let mut told = Told::default();
     loop {
         if let Some(end) = host.wait_end_within(LOOK_EVERY) {
@@ -63,6 +70,7 @@ fn watch(host: &Host, store: &LocalStore, output: &mut Output) -> HostEnd {
         }
         // A store whose output is not read any longer serves all the same.
         let _ = told.look(store, output);
+        damaged.store(told.damaged.len() as u64, Relaxed);
     }
 }
 
@@ -96,6 +104,21 @@ impl Told {
         }
         output.flush()
     }
+}
+
+/// The store, as its operators see it.
+fn service(host: &Arc<Host>, damaged: Arc<AtomicU64>) -> Arc<dyn Service> {
+    let host_end = Arc::downgrade(host);
+    let troubles = move || {
+        let failed = match host_end.upgrade().and_then(|host| host.end()) {
+            Some(HostEnd::Failed(why)) => Some(format!("the store has failed: {why}")),
+            _ => None,
+        };
+        let damaged = Some(damaged.load(Relaxed)).filter(|count| *count > 0);
+        let damaged = damaged.map(|count| format!("damaged pages that cannot be read: {count}; {SALVAGE}"));
+        failed.into_iter().chain(damaged).collect()
+    };
+    of_host(host, &[store::tables::TABLES, &[VOLUME_HOMES.described()]], troubles)
 }
 
 /// The homes of volumes, in a directory.
@@ -170,14 +193,22 @@ fn store_config(args: &StoreArgs) -> store::Config {
     }
 }
 
-fn say_ready(dir: &Path, listening: SocketAddr, progress: &Progress, seconds: f64, output: &mut Output) -> Result {
+fn say_ready(
+    dir: &Path,
+    (listening, admin): (SocketAddr, Option<SocketAddr>),
+    progress: &Progress,
+    seconds: f64,
+    output: &mut Output,
+) -> Result {
     let Progress { bytes, records, .. } = progress;
     let json = json!({
         "listen": listening,
+        "admin": admin,
         "dir": dir,
         "recovery": {"bytes": bytes, "records": records, "seconds": seconds},
     });
-    let text = format!("ready: {} on {listening} ({records} records recovered in {seconds:.2} s)", dir.display());
+    let (dir, and) = (dir.display(), and_operators(admin));
+    let text = format!("ready: {dir} on {listening} ({records} records recovered in {seconds:.2} s){and}");
     output.line(&json, text)?;
     output.flush().map_err(|error| Error::from(format!("cannot say that the store is ready: {error}")))
 }

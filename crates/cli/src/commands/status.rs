@@ -1,12 +1,12 @@
 //! `thorp status`: how a store or a redirector stands.
 
+use net::{ConnectError, UplinkConfig, ask_status, parse_addresses};
+use serde_json::{Map, Value};
+use std::time::Duration;
 use crate::cli::StatusArgs;
 use crate::output::Output;
 use crate::{Result, target};
 use machine::{Cell, Status, Table};
-use net::{ConnectError, ask_status, parse_addresses};
-use serde_json::{Map, Value};
-use std::time::Duration;
 
 /// How long one address has for its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -15,8 +15,7 @@ pub(super) fn run(args: &StatusArgs, output: &mut Output) -> Result {
     let address = target::server(args.address.as_deref());
     let status = ask(&parse_addresses(&address)?)?;
     if output.is_json() {
-        return output
-            .raw(Value::Object(status.tables.iter().map(|table| (table.name.clone(), json(table))).collect()));
+        return output.raw(ops::json(&status.tables));
     }
     for (number, table) in status.tables.iter().filter(|table| !table.rows.is_empty()).enumerate() {
         if number > 0 {
@@ -47,22 +46,6 @@ fn ask(addresses: &[String]) -> Result<Status> {
         }
         _ => why.into(),
     })
-}
-
-fn json(table: &Table) -> Value {
-    let row = |row: &Vec<Cell>| {
-        let fields = table.columns.iter().cloned().zip(row.iter().map(json_cell));
-        Value::Object(fields.collect::<Map<_, _>>())
-    };
-    table.rows.iter().map(row).collect()
-}
-
-fn json_cell(cell: &Cell) -> Value {
-    match cell {
-        Cell::Nothing => Value::Null,
-        Cell::Count(count) => (*count).into(),
-        Cell::Text(text) => text.as_str().into(),
-    }
 }
 
 /// A table for a person: a single row stands upright, and empty columns are left out.

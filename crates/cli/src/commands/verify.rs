@@ -1,6 +1,7 @@
 //! `thorp verify`: the helper for servers that keep a cache of their own, from its start to its stop.
 
 use crate::cli::VerifyArgs;
+use crate::operators::{Operators, and_operators};
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
@@ -23,6 +24,7 @@ pub(super) fn run(args: &VerifyArgs, output: &mut Output) -> Result {
         responses_max: slots,
         ..SiteConfig::default()
     };
+    let operators = Operators::listen(&args.operators)?;
     let mut verify = Verify::start(&Config {
         socket: args.socket.clone(),
         listen: args.listen,
@@ -37,11 +39,13 @@ pub(super) fn run(args: &VerifyArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(stop);
     }
-    let (listen, hub) = (verify.address(), verify.hub_address());
-    let json = json!({"socket": args.socket, "listen": listen, "hub_listen": hub});
+    let (listen, hub, admin) = (verify.address(), verify.hub_address(), operators.address());
+    let _operators = operators.serve(verify.observed())?;
+    let json = json!({"socket": args.socket, "listen": listen, "hub_listen": hub, "admin": admin});
     let at = listen.map(|address| format!(" and {address}")).unwrap_or_default();
     let with = hub.map(|address| format!(", with a hub on {address}")).unwrap_or_default();
-    output.line(&json, format_args!("ready: helper at {}{at}{with}", args.socket.display()))?;
+    let and = and_operators(admin);
+    output.line(&json, format_args!("ready: helper at {}{at}{with}{and}", args.socket.display()))?;
     output.flush()?;
     verify.wait().map_err(|error| Error::from(format!("{error}; start it again")))?;
     say_stopped(&verify.tally(), output)

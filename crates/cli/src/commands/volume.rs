@@ -15,10 +15,11 @@ mod stored;
 
 use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumePlace, VolumeRegistryCommand};
 use crate::error::usage;
+use crate::operators::{Operators, and_operators};
 use crate::output::{Output, Progress, checks, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Result, cli};
-use attach::control::{Control, ControlledVolume};
+use attach::control::{Control, Controlled, ControlledVolume, observed};
 use attach::{AttachConfig, Attached, Scrubbing, create_home, home_status};
 use live::Attachment;
 use nbd::{Export, Server, ServerConfig};
@@ -92,6 +93,14 @@ fn home_of_one(home: &Path, beside: Option<&Path>, cache: Option<&Path>, output:
     live::print(known, Attachment::of_home(home, status.dirty_at.as_deref(), cache)?.as_ref(), output)
 }
 
+/// An attachment that was made.
+enum Begin {
+    /// The attachment of a volume of a store, which operators could observe since it began.
+    Stored(Begun),
+    /// The attachment of a volume of this host.
+    Alone(Operators),
+}
+
 fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     let (stop, stopped) = channel();
     let is_told = Arc::new(AtomicBool::new(false));
@@ -108,14 +117,16 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(tell(stop));
     }
+    let operators = Operators::listen(&args.operators)?;
+    let admin = operators.address();
     let (attached, begun, dirty) = if let Some(store) = &args.store {
-        let (attached, begun, dirty) = stored::attach(args, store, &is_told)?;
-        (attached, Some(begun), dirty)
+        let (attached, begun, dirty) = stored::attach(args, store, operators, &is_told)?;
+        (attached, Begin::Stored(begun), dirty)
     } else {
         // Why a home cannot be looked at is told by the attachment.
         let size = home_status(&args.volume, args.beside.as_deref()).map_or(u64::MAX, |it| it.size);
         let config = config(args, size);
-        (Attached::attach(&config)?, None, config.log_bytes)
+        (Attached::attach(&config)?, Begin::Alone(operators), config.log_bytes)
     };
     let attached = Arc::new(attached);
     let export =
@@ -144,13 +155,17 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         since: Instant::now(),
         scrubbing: scrubbing.clone(),
     };
-    let control = match begun {
-        Some(Begun { volume, control: Some(control) }) => {
+    let (controlled, control, _operators): (Arc<dyn Controlled>, _, _) = match begun {
+        Begin::Stored(Begun { volume, control, operators }) => {
             volume.attached(controlled);
-            control
+            (volume, control, operators)
         }
-        _ => Control::start(&args.cache, Arc::new(controlled)),
+        Begin::Alone(operators) => {
+            let controlled = Arc::new(controlled);
+            (controlled.clone(), None, operators.serve(observed(controlled))?)
+        }
     };
+    let control = control.unwrap_or_else(|| Control::start(&args.cache, controlled));
     if let Err(error) = &control {
         eprintln!("{error}: the volume is attached, and `thorp volume` cannot ask it or change it");
     }
@@ -160,8 +175,14 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         writes => format!("; {writes} writes of before go home now"),
     };
     output.line(
-        &json!({"listen": addresses, "size": status.size, "attachment": status.epoch, "recovered": status.dirty_writes}),
-        format_args!("ready: {} at {}{found}", args.volume.display(), addresses.join(", ")),
+        &json!({
+            "listen": addresses,
+            "admin": admin,
+            "size": status.size,
+            "attachment": status.epoch,
+            "recovered": status.dirty_writes,
+        }),
+        format_args!("ready: {} at {}{found}{}", args.volume.display(), addresses.join(", "), and_operators(admin)),
     )?;
     output.flush()?;
     let (mut trouble, mut store) = (Trouble::default(), StoreWords::default());

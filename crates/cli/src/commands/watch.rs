@@ -3,15 +3,20 @@
 mod postgres;
 mod store;
 
+use coherence::{Finding, Severity, Site, SiteConfig};
+use net::{LINKS, Runtime};
+use ops::{Observed, Service};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 use crate::cli::{Source, WatchArgs};
+use crate::operators::and_operators;
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Error, Result};
-use coherence::{Finding, Severity, Site, SiteConfig};
-use net::Runtime;
-use serde_json::json;
-use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use machine::{Table, metrics::Described};
 
 /// How often the watcher is looked at: changes are printed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -35,14 +40,46 @@ fn stopped(args: &WatchArgs) -> Result<Receiver<()>> {
     Ok(stopped)
 }
 
+/// A watcher at its last look, for its operators.
+#[derive(Clone, Debug)]
+struct Seen(Arc<Mutex<(Vec<Table>, Vec<String>)>>);
+
+impl Seen {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new((Vec::new(), vec!["the watcher is starting".to_owned()]))))
+    }
+
+    fn set(&self, table: Table, trouble: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (vec![table], trouble.into_iter().collect());
+    }
+
+    fn get(&self) -> (Vec<Table>, Vec<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the watcher as its operators see it, with its hub, if that is in this process.
+    fn service(&self, described: Described<'static>, site: Option<&Site>) -> Arc<dyn Service> {
+        let (seen, other) = (self.clone(), self.clone());
+        let host = site.map(|site| Arc::downgrade(site.host()));
+        let tables = move || {
+            let status = host.as_ref().and_then(Weak::upgrade).map(|host| host.recent_status()).unwrap_or_default();
+            let described = [&[described, LINKS.described()][..], homes::tables::TABLES].concat();
+            (described, seen.get().0.into_iter().chain(status.tables).collect())
+        };
+        Arc::new(Observed { tables, troubles: move || other.get().1 })
+    }
+}
+
 /// A hub of this process, which homes reach.
-fn site(args: &WatchArgs, within_source: bool, runtime: &Runtime, output: &mut Output) -> Result<Site> {
+fn site(args: &WatchArgs, admin: Option<SocketAddr>, runtime: &Runtime, output: &mut Output) -> Result<Site> {
     let WatchArgs { listen, insecure, .. } = *args;
     // Its own home stores nothing.
-    let site = SiteConfig { listen: Some(listen), insecure, within_source, responses_max: 1, ..SiteConfig::default() };
+    let site =
+        SiteConfig { listen: Some(listen), insecure, within_source: true, responses_max: 1, ..SiteConfig::default() };
     let site = Site::start(&site, runtime)?;
     let address = site.address().ok_or_else(|| Error::from("the hub does not listen"))?;
-    output.line(&json!({"listen": address}), format_args!("ready: watcher, with a hub on {address}"))?;
+    let text = format!("ready: watcher, with a hub on {address}{}", and_operators(admin));
+    output.line(&json!({"listen": address, "admin": admin}), text)?;
     output.flush()?;
     Ok(site)
 }

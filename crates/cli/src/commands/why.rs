@@ -1,8 +1,8 @@
 //! `thorp why` and `thorp who`: a proxy explains what it has stored.
 
-use super::invalidate::token;
 use crate::Result;
 use crate::cli::{WhoArgs, WhyArgs};
+use crate::operators::token;
 use crate::output::{Output, visible};
 use serde_json::Value;
 

@@ -38,6 +38,7 @@ mod removal;
 mod repairs;
 mod rescued;
 mod restored;
+mod scrapes;
 mod scrub;
 mod shop;
 mod single;

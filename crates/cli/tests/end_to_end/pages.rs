@@ -1,18 +1,20 @@
 //! The documents say what is true: what is generated from code is fresh, and the command lines in README run.
 
 use crate::designs::SMALL;
-use crate::groups;
+use crate::{groups, volumes};
 use crate::program::{Folder, command, ran, serve, thorp};
-use crate::volumes;
 use crate::web::Proxy;
 use attach::VOLUME_HOMES;
+use client::tables::CLIENT;
 use machine::metrics::Described;
 use net::LINKS;
+use pgwatch::WATCH_DATABASE;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use storewatch::WATCH_STORE;
 use types::{GoodbyeReason, Refusal};
 
 fn root() -> PathBuf {
@@ -36,39 +38,70 @@ fn the_page_of_the_command_line_is_fresh() {
     check_fresh("docs/cli.md", &String::from_utf8(output.stdout).unwrap());
 }
 
-/// The tables of all roles, in the order in which a status has them.
-fn tables() -> [Described<'static>; 11] {
-    use {client::tables::CLIENT, redirector::tables as redirector, store::tables as store};
+/// The tables of all programs.
+fn tables() -> Vec<Described<'static>> {
     [
-        store::STORE.described(),
-        store::SPACES.described(),
-        store::SESSIONS.described(),
-        store::REFUSALS.described(),
-        store::DAMAGED_PAGES.described(),
-        redirector::REDIRECTOR.described(),
-        redirector::MEMBERS.described(),
-        redirector::COUNTS.described(),
-        CLIENT.described(),
-        VOLUME_HOMES.described(),
-        LINKS.described(),
+        store::tables::TABLES,
+        redirector::tables::TABLES,
+        &[CLIENT.described(), LINKS.described()],
+        homes::tables::TABLES,
+        &[WATCH_DATABASE.described(), WATCH_STORE.described()],
+        proxy::tables::TABLES,
+        verify::tables::TABLES,
+        attach::control::tables::TABLES,
+        &[VOLUME_HOMES.described()],
     ]
+    .concat()
 }
 
 #[test]
 fn the_page_of_metrics_is_fresh() {
-    let mut page = String::from(
-        "# The figures of a node\n\n`thorp status` asks a store or a redirector how it stands, and shows these tables; with `--json` each is a list of objects\n\
-         under its name. The roles that a process has not leave theirs out. `total` counts since the process started, `now` what\n\
-         there is at the moment, and a `count` is the number of an update of the store ([terms.md](terms.md)).\n",
-    );
+    let mut page = String::from(METRICS);
     for (name, what, columns) in tables() {
-        let _ = write!(page, "\n## {name}\nOne row: {what}.\n\n| column | unit | what it says |\n|---|---|---|\n");
+        let heads = "| column | unit | metric | meaning |\n|---|---|---|---|\n";
+        let _ = write!(page, "\n## {name}\nOne row: {what}.\n\n{heads}");
         for column in columns {
-            let _ = writeln!(page, "| {} | {} | {} |", column.name, column.unit, column.what);
+            let metric = ops::metric(name, column).map(|(name, _)| format!("`{name}`")).unwrap_or_default();
+            let _ = writeln!(page, "| {} | {} | {metric} | {} |", column.name, column.unit, column.what);
         }
     }
     check_fresh("docs/metrics.md", &page);
 }
+
+const METRICS: &str = "\
+# Metrics
+
+This page lists the figures of every program, for those who monitor it. It is generated from the code.
+
+These programs listen for operators at `--admin ADDR`: `serve`, `group`, `home`, `watch`, `verify`, `holder`,
+`volume attach` and `proxy`.
+
+| request | answer |
+|---|---|
+| `GET /status` | the tables, as JSON: each is a list of objects under its name |
+| `GET /health` | 200, or 503 while something is wrong: `{\"healthy\": false, \"troubles\": [REASON...]}` |
+| `GET /metrics` | the tables, for Prometheus |
+| `POST /reload` | a proxy reads its files again, as at SIGHUP ([web.md](web.md)); others answer 404 |
+
+The proxy has further requests. The status of a volume or a holder has more than its table ([volumes.md](volumes.md)). A
+refused request is answered with `{\"error\": TEXT, \"refused\": NAME}`. With `--token-file FILE` each request needs
+`Authorization: Bearer TOKEN`, and the file is required where other machines can connect. Without a token, requests
+that a web page could have made are refused: name an address or `localhost` as the host. `thorp status ADDR` asks a
+store or a redirector at its own address, and shows the same tables.
+
+A metric has the columns `name` and `number` of its row as labels. The unit is one of these:
+
+| unit | counts |
+|---|---|
+| `total`, `total bytes` | since the process started |
+| `now`, `bytes` | what there is at the moment |
+| `count`, `counts` | the number of an update of the store ([terms.md](terms.md)), or a difference of two |
+| `s`, `ms`, `us` | a time; its metric is in seconds |
+| `flag` | 1, or `yes`, while it is so |
+| `state` | the state; its metric is 1, with the state as a label |
+| `bound`, `bucket`, `sum us` | a histogram |
+| `name`, `number`, `address`, `text` | nothing |
+";
 
 #[test]
 fn metrics_have_names_of_their_own() {
@@ -80,6 +113,10 @@ fn metrics_have_names_of_their_own() {
     for (name, _, columns) in tables() {
         assert!(is_unique(columns.iter().map(|column| column.name).collect()), "{name}");
     }
+    let of_table =
+        |(table, _, columns): Described<'static>| columns.iter().filter_map(move |it| ops::metric(table, it));
+    let metrics: Vec<_> = tables().into_iter().flat_map(of_table).map(|(metric, _)| metric).collect();
+    assert!(is_unique(metrics.iter().map(String::as_str).collect()), "{metrics:?}");
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn what_cannot_be_asked_is_refused_by_name() {
     for key in 0..1000 {
         verify.ask("GET /look", &[("Thorp-Key", &format!("key {key}"))], "");
     }
-    assert_eq!(verify.ask("GET /status", &[], "").json()["keys"], 100, "memory is bounded");
+    assert_eq!(verify.ask("GET /status", &[], "").json()["verify"][0]["keys"], 100, "memory is bounded");
     assert_eq!(verify.stop()["refused"]["web-page"], 2);
 }
 

@@ -290,7 +290,7 @@ fn pages_have_one_of_several_homes_and_one_that_dies_takes_its_own_alone() {
         assert!(!is_of_dead || proxies[0].get(path).0.contains("detail=away"));
     }
     let status = proxies[0].status();
-    let homes = status["homes"].as_array().unwrap();
+    let homes = status["proxy_homes"].as_array().unwrap();
     assert_eq!(homes.iter().map(|home| home["trouble"].is_null()).collect::<Vec<_>>(), [true, false], "{status}");
     // It comes back, and has its pages again.
     let _again = Home::start(&["--listen", other, "--hub", hub]);

@@ -77,7 +77,7 @@ fn a_proxy_that_is_killed_finds_its_disk_again() {
     let paths = Arc::new(paths(&[2000, 30_000, 200_000, 4000], 200));
     for round in 0..4 {
         let proxy = Proxy::start_with(&options);
-        let found = status(&proxy)["disk"]["stored_responses"].as_u64().unwrap();
+        let found = status(&proxy)["proxy"][0]["disk_stored_responses"].as_u64().unwrap();
         assert_eq!(found > 10, round > 0, "round {round}: {found} are found");
         std::thread::scope(|scope| {
             let readers: Vec<_> = (0..3)
@@ -157,7 +157,7 @@ fn a_proxy_whose_disk_is_full_keeps_what_it_can() {
     }
     // With room it keeps more.
     disk.resize(40);
-    let room = |proxy: &Proxy| status(proxy)["disk"]["stored_bytes"].as_u64().unwrap();
+    let room = |proxy: &Proxy| status(proxy)["proxy"][0]["disk_stored_bytes"].as_u64().unwrap();
     let mut rounds = 0;
     while room(&proxy) < 15_000_000 {
         assert!(begun.elapsed() < PATIENCE, "{}", status(&proxy));

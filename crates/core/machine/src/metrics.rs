@@ -13,7 +13,7 @@ pub struct Column {
     /// Its name.
     pub name: &'static str,
     /// The unit that it is counted in: `total` since the process started, `now` at the moment, `count` a number of the
-    /// store's updates.
+    /// store's updates. The crate `ops` lists all units, with the metrics of Prometheus that they become.
     pub unit: &'static str,
     /// The meaning.
     pub what: &'static str,

@@ -1,10 +1,10 @@
 //! The tables of a redirector's status: columns, units, meanings and rows.
 
-use crate::{MemberStatus, Redirector, Stats};
-use machine::metrics::{Column, Metrics, lag, name};
-use machine::{Cell, Table};
 use types::Version;
 use types::limits::{MEMBERS_MAX, STATUS_CELLS_MAX};
+use crate::{MemberStatus, Redirector, Stats};
+use machine::{Cell, Table};
+use machine::metrics::{Column, Described, Metrics, lag, name};
 
 /// The redirector.
 pub const REDIRECTOR: Metrics<14> = Metrics {
@@ -13,8 +13,8 @@ pub const REDIRECTOR: Metrics<14> = Metrics {
     columns: [
         Column::new("group", "name", "the group that it serves or may serve"),
         Column::new("address", "address", "where it takes members"),
-        Column::new("state", "name", "`leads`, `stands_by`, `without_store` or `over`"),
-        Column::new("epoch", "number", "the number of its claim, if it leads"),
+        Column::new("state", "state", "`leads`, `stands_by`, `without_store` or `over`"),
+        Column::new("epoch", "now", "the number of its claim, if it leads"),
         Column::new("other_leader", "address", "who leads, if it does not"),
         Column::new("why_over", "text", "why there will be no session with the store any more"),
         Column::new("horizon", "count", "it has received every change through here to what its group holds"),
@@ -34,7 +34,7 @@ pub const MEMBERS: Metrics<8> = Metrics {
     what: "a member of the group",
     columns: [
         Column::new("client", "name", "the client"),
-        Column::new("state", "name", "`member`, or `joins` while what it holds is compared"),
+        Column::new("state", "state", "`member`, or `joins` while what it holds is compared"),
         Column::new("acked", "count", "the horizon that it has acknowledged"),
         Column::new("lag", "counts", "how far that is behind the redirector"),
         Column::new("pages", "now", "pages that it holds, or may soon install"),
@@ -66,6 +66,9 @@ pub const COUNTS: Metrics<15> = Metrics {
         Column::new("invalidations", "total", "changes passed on without"),
     ],
 };
+
+/// The tables of a redirector's status.
+pub const TABLES: &[Described<'static>] = &[REDIRECTOR.described(), MEMBERS.described(), COUNTS.described()];
 
 // There is room for the tables with one row beside the members.
 const _: () = assert!(MEMBERS.columns.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);

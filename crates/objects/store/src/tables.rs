@@ -1,12 +1,12 @@
 //! The tables of a store's status: columns, units, meanings and rows.
 
-use crate::{SessionStatus, SpaceStatus, Store};
 use alloc::format;
-use machine::metrics::{Column, Metrics, lag, name};
-use machine::{Cell, Table};
-use messages::Leader;
 use types::Version;
 use types::limits::{GRANTED_SPACES_MAX, LEASED_SPACES_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
+use crate::{SessionStatus, SpaceStatus, Store};
+use machine::{Cell, Table};
+use machine::metrics::{Column, Described, Metrics, lag, name};
+use messages::Leader;
 
 /// The store.
 pub const STORE: Metrics<15> = Metrics {
@@ -58,7 +58,7 @@ pub const SPACES: Metrics<3> = Metrics {
             "the space's number; `thorp spaces` says its name, and 4294967295 is the catalog's",
         ),
         Column::new("pages", "now", "pages that exist in it: those that were ever granted"),
-        Column::new("leased", "name", "`yes` if groups have leases on it"),
+        Column::new("leased", "flag", "`yes` if groups have leases on it"),
     ],
 };
 
@@ -70,7 +70,7 @@ pub const SESSIONS: Metrics<13> = Metrics {
         Column::new("session", "number", "the session, numbered by the store's process"),
         Column::new("client", "name", "whose it is: a client's, or a redirector's"),
         Column::new("group", "name", "the group that it leads"),
-        Column::new("epoch", "number", "the number of that claim"),
+        Column::new("epoch", "now", "the number of that claim"),
         Column::new("address", "address", "where the leader takes members"),
         Column::new("members", "now", "clients that it speaks for"),
         Column::new("acked", "count", "the horizon that it has acknowledged; nothing before it has joined"),
@@ -79,7 +79,7 @@ pub const SESSIONS: Metrics<13> = Metrics {
         Column::new("fetches", "now", "pages that it waits for"),
         Column::new("commits", "now", "commits whose outcome it waits for"),
         Column::new("notices", "now", "notices that wait for its next batch"),
-        Column::new("watches", "name", "`yes` if it is a watcher's: commits of leased spaces wait for it"),
+        Column::new("watches", "flag", "`yes` if it is a watcher's: commits of leased spaces wait for it"),
     ],
 };
 
@@ -99,6 +99,10 @@ pub const DAMAGED_PAGES: Metrics<2> = Metrics {
         Column::new("why", "text", "the damage"),
     ],
 };
+
+/// The tables of a store's status.
+pub const TABLES: &[Described<'static>] =
+    &[STORE.described(), SPACES.described(), SESSIONS.described(), REFUSALS.described(), DAMAGED_PAGES.described()];
 
 // There is room for the tables with one row beside the sessions and spaces.
 const _: () = assert!(

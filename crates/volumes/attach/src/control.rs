@@ -4,7 +4,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /status` | how it stands |
-//! | `GET /metrics` | its figures, for Prometheus |
+//! | `GET /metrics`, `GET /health` | its figures, for Prometheus; 503 with the reasons while something is wrong |
 //! | `POST /bring-home` | of a volume, when everything that was written before is home |
 //! | `POST /resize` with `"size": BYTES, "may_shrink": BOOL` | of a volume, when it has that size |
 //! | `POST /clean` with `"first": BLOCK, "blocks": COUNT` | of a volume, the clean blocks among these, at most 1024: `[BLOCK, CHECKSUM, CHECKSUM]` for each, as it is kept and as it is read |
@@ -22,39 +22,35 @@
 //! | `ask` | the one who asks |
 //! | `volume`, `holder` | what they tell, and what they do |
 //! | `attaching` | a volume until it is attached |
-//! | `live` | what a volume tells, by names |
+//! | `live`, `tables` | what a volume tells, by names; the figures among it |
 
 mod ask;
 mod attaching;
 mod holder;
 mod live;
 mod serve;
+pub mod tables;
 mod volume;
 
 pub use ask::{ControlError, ask, clean, copies, order, repair};
 pub use attaching::AttachingVolume;
 pub use holder::ControlledHolder;
 pub use live::{LiveCopies, LiveScrub, LiveVolume, VolumeCounters, VolumeGauges};
-pub use serve::Control;
+pub use serve::{Control, observed};
 pub use volume::ControlledVolume;
 
-use crate::scrub::{ComparedCopies, Repair};
-use machines::messages::home::BlockSums;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use crate::scrub::{ComparedCopies, Repair};
+use machines::messages::home::BlockSums;
+use machine::Table;
 
 /// The blocks that are repaired by one request.
 pub const REPAIRED_MAX: usize = 256;
 
 /// The socket, in the folder of a cache or of a holder's copies.
 pub(crate) const CONTROL_NAME: &str = "control";
-
-/// Connections at a time.
-const CONNECTIONS_MAX: usize = 16;
-
-/// The bytes of a request's head.
-const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// The bytes of a request's body.
 const BODY_BYTES_MAX: usize = 4 << 10;
@@ -73,20 +69,20 @@ const NOT_ATTACHED: &str = "this is not a volume that is attached";
 
 /// Something that is asked how it stands, and told to do something.
 pub trait Controlled: Send + Sync {
-    /// Its kind, as `kind` in its status and in the names of its figures.
+    /// Its kind, as `kind` in its status.
     fn kind(&self) -> &'static str;
 
     /// Which one it is, as `identity` in its status.
     fn identity(&self) -> String;
 
-    /// Its name among others of its kind, for a label of its figures, if it has one.
-    fn label(&self) -> Option<&str>;
-
     /// How it stands: an object.
     fn status(&self) -> Value;
 
-    /// Those fields of its status that are figures.
-    fn figures(&self) -> Figures;
+    /// The tables of those fields of its status that are figures.
+    fn tables(&self) -> Vec<Table>;
+
+    /// Returns the reasons why it is unhealthy.
+    fn troubles(&self) -> Vec<String>;
 
     /// The clean blocks among so many from this one on, with their checksums: as they are kept, and as they are read.
     ///
@@ -120,15 +116,6 @@ pub trait Controlled: Send + Sync {
     /// # Errors
     /// Why it is not done, for people.
     fn carry_out(&self, action: Action, is_given_up: &dyn Fn() -> bool) -> Result<(), String>;
-}
-
-/// Figures by their names, in two objects.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Figures {
-    /// Those that go up and down.
-    pub gauges: Value,
-    /// Those that only grow.
-    pub counters: Value,
 }
 
 /// Something that an operator wants done with a volume.
@@ -176,6 +163,11 @@ impl Order {
             Action::Snapshot(file) => json!({"volume": volume, "file": file.to_str()?}),
         })
     }
+}
+
+/// The report of a store that has not answered for this long.
+fn store_is_silent(silence: Duration) -> String {
+    format!("the store has not answered for {} s", silence.as_secs())
 }
 
 /// The path by which a socket in a folder can be named: an address has room for 107 bytes, which the folder's own path

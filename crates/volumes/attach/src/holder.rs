@@ -319,6 +319,11 @@ impl HolderServer {
         self.hosted.disk.mark();
     }
 
+    /// Returns why it has failed, if it has.
+    pub fn failed(&self) -> Option<String> {
+        if let Some(HostEnd::Failed(why)) = self.hosted.host.end() { Some(why) } else { None }
+    }
+
     /// Waits until it has failed, for at most so long; gives why.
     pub fn wait_failed_within(&self, within: Duration) -> Option<String> {
         match self.hosted.host.wait_end_within(within) {

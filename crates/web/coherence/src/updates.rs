@@ -154,6 +154,13 @@ impl Updates {
         }
     }
 
+    /// Everything that keeps its caches from storing and answering, in words.
+    pub fn troubles(&self) -> Vec<String> {
+        let hub = self.trouble().map(|why| format!("the hub is not reached: {why}"));
+        let sources = self.sources_away().into_iter().map(|name| format!("the watcher of the source {name} is away"));
+        hub.into_iter().chain(sources).collect()
+    }
+
     /// The clock that leases are of: it continues while the machine sleeps.
     pub fn now(&self) -> Time {
         self.driver().now()

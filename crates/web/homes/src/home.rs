@@ -12,13 +12,6 @@
 //! 5. A cache that is a process of its own has a session with the home, and the slots that it was given are free when
 //!    that is over: it cannot say any more what it keeps (`caches.rs`).
 
-use crate::caches::{CHANGES, Caches, Change, ChangeId, Heard};
-use crate::dependents::Dependents;
-use crate::marks::Marks;
-use crate::messages::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
-use crate::messages::hub::{Dependency, FromHub, Join, Lease, Leave, Mark, Marked, Renew, ToHub, Unmark};
-use crate::rule::Rule;
-use crate::table::{Memory, Table};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -26,9 +19,17 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
-use machine::{Cell, Machine, Output, Parcel, Port};
 use types::limits::DEPENDENCIES_KEPT_MAX;
 use types::{Broken, GoodbyeReason, Time};
+use crate::caches::{CHANGES, Caches, Change, ChangeId, Heard};
+use crate::dependents::Dependents;
+use crate::marks::Marks;
+use crate::messages::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
+use crate::messages::hub::{Dependency, FromHub, Join, Lease, Leave, Mark, Marked, Renew, ToHub, Unmark};
+use crate::rule::Rule;
+use crate::table::{Memory, Table};
+use crate::tables::HOME;
+use machine::{Cell, Machine, Output, Parcel, Port};
 
 /// The settings of a home.
 #[derive(Clone, Copy, Debug)]
@@ -458,15 +459,12 @@ impl<M: Memory> Machine for Home<M> {
     }
 
     fn status(&self) -> Vec<machine::Table> {
-        let row = [
+        Vec::from([HOME.one([
             ("life", self.config.life.into()),
             ("joined", u64::from(self.link.is_joined).into()),
             ("responses", u64::from(self.slots.fresh).saturating_sub(self.slots.free.len() as u64).into()),
             ("updates_marked", self.marks.updates().into()),
             ("caches", self.caches.count().into()),
-        ];
-        let (columns, cells): (Vec<_>, Vec<Cell>) =
-            row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([machine::Table { name: String::from("home"), columns, rows: Vec::from([cells]) }])
+        ])])
     }
 }

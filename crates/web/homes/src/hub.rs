@@ -28,23 +28,21 @@ mod lease;
 mod sources;
 mod updaters;
 
-use crate::messages::hub::{
-    CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
-};
-use crate::rule::Rule;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use homes::{Holder, HolderId};
 use lease::longer;
-use machine::{Cell, Machine, Output, Parcel, Port, Waiter};
 use sources::Sources;
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, MARKED_BYTES_MAX};
 use types::{Broken, GoodbyeReason, Time};
 use updaters::Updater;
+use crate::messages::hub::{CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible};
+use crate::rule::Rule;
+use crate::tables::HUB;
+use homes::{Holder, HolderId};
+use machine::{Cell, Machine, Output, Parcel, Port, Waiter};
 
 /// The settings of a hub.
 #[derive(Clone, Debug)]
@@ -411,15 +409,12 @@ impl Machine for Hub {
     }
 
     fn status(&self) -> Vec<machine::Table> {
-        let row = [
+        Vec::from([HUB.one([
             ("homes", self.homes.values().filter(|home| home.port.is_some()).count().into()),
             ("updaters", self.updaters.len().into()),
             ("sources_away", self.sources.away().count().into()),
             ("updates_under_way", self.updates.len().into()),
             ("updates_released", self.released.into()),
-        ];
-        let (columns, cells): (Vec<_>, Vec<Cell>) =
-            row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([machine::Table { name: String::from("hub"), columns, rows: Vec::from([cells]) }])
+        ])])
     }
 }

@@ -26,6 +26,7 @@
 //! | `messages` | the three families that these machines speak |
 //! | `marks` | the dependencies that are marked, or were since a ticket |
 //! | `dependents` | the slots of a dependency, and the dependencies of a slot |
+//! | `tables` | the figures of a status |
 //! | `rule` | the rules by name |
 #![no_std]
 
@@ -41,6 +42,7 @@ mod marks;
 pub mod messages;
 mod rule;
 mod table;
+pub mod tables;
 mod updater;
 
 pub use crate::messages::caches::{NotStored, Proof, Ticket};

@@ -16,17 +16,16 @@
 //!    again.
 //! 4. The hub is notified of [`UPDATES_PER_UPDATER_MAX`] at a time; further ones wait.
 
-use crate::messages::hub::{
-    CaughtUp, Dependency, Fence, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible,
-};
-use crate::rule::Rule;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use machine::{Cell, Machine, Output, Parcel, Port, Waiter};
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, UPDATES_PER_UPDATER_MAX};
 use types::{Broken, GoodbyeReason, Time};
+use crate::messages::hub::{CaughtUp, Dependency, Fence, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible};
+use crate::rule::Rule;
+use crate::tables::UPDATER;
+use machine::{Cell, Machine, Output, Parcel, Port, Waiter};
 
 /// How long a hub may take to answer an updater that comes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -254,9 +253,6 @@ impl Machine for Updater {
     }
 
     fn status(&self) -> Vec<machine::Table> {
-        let row = [("life", self.life.into()), ("updates_under_way", self.under_way.len().into())];
-        let (columns, cells): (Vec<_>, Vec<Cell>) =
-            row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();
-        Vec::from([machine::Table { name: String::from("updater"), columns, rows: Vec::from([cells]) }])
+        Vec::from([UPDATER.one([("life", self.life.into()), ("updates_under_way", self.under_way.len().into())])])
     }
 }

@@ -40,6 +40,7 @@
 //! | `guard` | roles whose commits wait, as far as their settings see to that |
 //! | `running` | the transactions that somebody waits for |
 //! | `session` | ordinary queries |
+//! | `tables` | the figures of a status |
 //! | `error` | why a connection is given up, and why a database is not set up |
 //! | `rule` | the rules by name |
 
@@ -69,6 +70,7 @@ mod slot;
 mod snapshot;
 mod standbys;
 mod standing;
+mod tables;
 mod tls;
 mod tls_error;
 mod turn;
@@ -92,6 +94,7 @@ pub use running::{Running, running};
 pub use setup::{renew_slot, set_up};
 pub use slot::{Slot, Word};
 pub use snapshot::{NotASnapshot, Snapshot};
+pub use tables::WATCH_DATABASE;
 pub use tls_error::TlsError;
 pub use watch::{Watch, WatchState, WatchStatus};
 pub use watcher::{Effect, Server, Watcher};

@@ -7,6 +7,7 @@ use crate::operate::notes::Note;
 use crate::origin::url::OriginUrl;
 use crate::request::target::Scheme;
 use coherence::{HomeAddress, SiteConfig};
+use ops::Reload;
 use responses::Policy;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// The token that each of their requests has to bring. Without one `admin` has to be on loopback.
     pub admin_token: Option<String>,
+    /// Reads the settings again when operators ask for it, and has the proxy take them ([`crate::Proxy::reload`]).
+    pub reload: Option<Reload>,
     /// Where it tells what an operator should know.
     pub notes: Option<Sender<Note>>,
     /// Its home, and where its hub is, if it has a home of its own.
@@ -158,6 +161,7 @@ impl Config {
             threads,
             admin: None,
             admin_token: None,
+            reload: None,
             notes: None,
             site: SiteConfig::default(),
             homes: Vec::new(),

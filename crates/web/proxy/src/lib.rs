@@ -45,6 +45,7 @@ pub use operate::access_log::{AccessLogConfig, AccessLogFormat};
 pub use operate::ask::{AskError, Changes, invalidate, who, why};
 pub use operate::counters::Tally;
 pub use operate::notes::Note;
+pub use operate::tables;
 pub use origin::url::OriginUrl;
 pub use proxy::{Proxy, Stopper};
 pub use request::target::Scheme;

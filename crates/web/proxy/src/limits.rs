@@ -60,9 +60,6 @@ pub const DISPLACED_MAX: usize = 32;
 /// How often a request is sent again when a pooled connection turns out to be closed by the origin.
 pub const RETRIES_MAX: u32 = 1;
 
-/// Connections of operators at a time.
-pub const ADMIN_CONNECTIONS_MAX: usize = 64;
-
 /// The bytes of one batch of invalidations.
 pub const ADMIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 

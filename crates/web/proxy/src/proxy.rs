@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::listen::certificates::{self, Certificates};
 use crate::listen::connections::Connections;
 use crate::listen::threads::{self, Arrival, WorkerHandle};
-use crate::operate::admin;
+use crate::operate::admin::Operated;
 use crate::operate::counters::Tally;
 use crate::operate::notes::{Note, Notes};
 use crate::operate::observer::observe;
@@ -16,6 +16,7 @@ use crate::stored::disk_content::Disk;
 use crate::stored::entries::Entries;
 use crate::stored::homes_together::compare_always;
 use diskcache::Trouble;
+use ops::Server;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub struct Proxy {
     editions: Arc<Editions>,
     address: SocketAddr,
     admin: Option<SocketAddr>,
+    operators: Option<Server>,
     certificates: Option<Arc<Certificates>>,
     stop: Stopper,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -57,7 +59,10 @@ impl Proxy {
         let tls = tls.map_err(|error| StartError::new("cannot speak TLS", io::Error::other(error)))?;
         let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let (listener, address) = listen_on(config.listen)?;
-        let admin = config.admin.map(listen_on).transpose()?;
+        let cannot_listen = |error| StartError::new("cannot listen for operators", error);
+        let admin = config.admin.map(|address| ops::Listener::bind(address, config.admin_token.clone()));
+        let admin = admin.transpose().map_err(cannot_listen)?;
+        let reload = config.reload.clone();
         let (stop, stopped) = watch::channel(false);
         let stop = Stopper(stop);
         let runtime = net::Runtime::start().map_err(cannot_start)?;
@@ -69,7 +74,8 @@ impl Proxy {
         let mut proxy = Self {
             editions: Arc::new(Editions::new(shared)),
             address,
-            admin: admin.as_ref().map(|(_, address)| *address),
+            admin: admin.as_ref().and_then(ops::Listener::address),
+            operators: None,
             certificates,
             stop,
             threads: Vec::new(),
@@ -86,9 +92,10 @@ impl Proxy {
             proxy.spawn(format!("proxy-{number}"), move || threads::run(editions, tls, seat, stopped))?;
             handles.push(handle);
         }
-        if let Some((listener, _)) = admin {
-            let (editions, stopped) = (proxy.editions.clone(), stopped.clone());
-            proxy.spawn("proxy-admin".to_owned(), move || admin::run(&editions, listener, stopped))?;
+        if let Some(listener) = admin {
+            let service = Arc::new(Operated { editions: proxy.editions.clone(), reload });
+            let operators = Server::start("proxy-admin", vec![listener], ops::Limits::OPERATORS, service);
+            proxy.operators = Some(operators.map_err(cannot_start)?);
         }
         let (shared, stopped_too) = (proxy.editions.now(), stopped.clone());
         proxy.spawn("proxy-observer".to_owned(), move || look_around(&shared, stopped_too))?;
@@ -174,6 +181,7 @@ impl Proxy {
         }
         self.editions.advance(settings);
         let shared = self.editions.now();
+        self.operators.iter().for_each(|it| it.set_token(shared.config.admin_token.as_deref()));
         shared.notes.origin_tls_again();
         shared.access_log.iter().for_each(|log| log.reopen());
         Ok(left)
@@ -197,6 +205,7 @@ impl Proxy {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the proxy panicked")));
             outcome = outcome.and(ended);
         }
+        drop(self.operators.take());
         // Before the disk is waited for: a database's commits would wait, too.
         self.editions.now().coherence.leave();
         if let Some(writer) = self.writer.take() {

@@ -10,8 +10,7 @@ use crate::stored::disk_content::Disk;
 use coherence::SiteError;
 use diskcache::OpenError;
 use http::HeaderValue;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 use vfs::Directory;
 
 /// Settings by which requests can be served.
@@ -71,9 +70,9 @@ pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), St
         let what = format!("'{}' is no name for Via: letters, digits, '-', '.' and '_'", config.name);
         StartError::new(what, io::ErrorKind::InvalidInput)
     })?;
-    if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && config.admin_token.is_none()) {
-        let what = format!("operators at {admin} need a token: others than this machine's can connect there");
-        return Err(StartError::new(what, io::ErrorKind::PermissionDenied));
+    if let Some(admin) = config.admin {
+        ops::check_address(admin, config.admin_token.is_some())
+            .map_err(|error| StartError::new("cannot listen for operators", error))?;
     }
     config.site.check().map_err(StartError::site)?;
     if let Some(disk) = &config.disk {

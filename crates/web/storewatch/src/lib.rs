@@ -17,16 +17,19 @@
 //! | `watcher` | the session with the store, and the lease, decided |
 //! | `watch` | a watcher at work |
 //! | `check` | what is wrong with a store that should be watched |
+//! | `tables` | the figures of a status |
 //! | `rule` | the rules by name |
 
 mod check;
 mod rule;
+mod tables;
 mod under_way;
 mod watch;
 mod watcher;
 
 pub use check::check;
 pub use rule::Rule;
+pub use tables::WATCH_STORE;
 pub use under_way::Effect;
 pub use watch::{StartError, Watch, WatchState, WatchStatus};
 pub use watcher::{EFFECTS, Standing, Watcher};

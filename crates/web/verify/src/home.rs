@@ -21,12 +21,13 @@ impl Home {
         }
     }
 
-    /// Why it, or its hub, is not reached, if that is so.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let why = match self {
-            Self::Own(site) => site.updates().trouble(),
-            Self::Shared(home) => home.trouble(),
-        };
-        why.map(|why| why.to_string())
+    /// Why the helper must not answer from what it knows.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        match self {
+            Self::Own(site) => site.updates().troubles(),
+            Self::Shared(home) => {
+                home.trouble().map(|why| format!("the home is not reached: {why}")).into_iter().collect()
+            }
+        }
     }
 }

@@ -26,11 +26,13 @@ pub mod limits;
 mod refusal;
 mod rule;
 mod service;
+pub mod tables;
 mod ticket;
 mod verify;
 
 pub use counters::Tally;
 pub use error::StartError;
 pub use helper::{Declined, Helper, Look, NotTold, Pass};
+pub use ops::Stopper;
 pub use rule::Rule;
-pub use verify::{Config, Stopper, Verify};
+pub use verify::{Config, Verify};

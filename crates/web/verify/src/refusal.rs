@@ -1,7 +1,7 @@
 //! Why a request of a server is refused: each reason has a name, which is told and counted.
 
 use crate::limits::{BODY_BYTES_MAX, CHANGES_MAX, KEY_BYTES_MAX};
-use http::StatusCode;
+use ops::{Refused, StatusCode};
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, DEPENDENCY_BYTES_MAX};
 
 /// A reason to do nothing.
@@ -86,7 +86,9 @@ impl Refusal {
             Self::NoKey => "expected one field `Thorp-Key`, with the key under which the server keeps the response".into(),
             Self::KeyTooLong => format!("a key has at most {KEY_BYTES_MAX} bytes: pass the request on without a cache"),
             Self::NoSuchRequest => {
-                "expected GET /look, POST /store, POST /drop, POST /invalidate, GET /status or GET /metrics".into()
+                "expected GET /look, POST /store, POST /drop, POST /invalidate, GET /status, GET /health or \
+                 GET /metrics"
+                    .into()
             }
             Self::BadBody => {
                 "expected {\"ticket\": TICKET, \"dependencies\": [NAME...]} for /store, and {\"dependencies\": [NAME...], \
@@ -108,5 +110,11 @@ impl Refusal {
                 format!("{CHANGES_MAX} changes are on their way to the hub, and this one is not: tell of it again")
             }
         }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Self::new(why.status(), why.name(), why.text())
     }
 }

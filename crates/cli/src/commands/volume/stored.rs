@@ -1,24 +1,25 @@
 //! Volumes of a store, which any host can attach: made, listed, looked at, removed.
 
-use super::homes;
 use super::live::{self, Attachment};
-use super::registry;
 use super::store::{self, GRACE, Store};
+use ::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
+use super::{homes, registry};
 use crate::Result;
 use crate::cli::{
     VolumeAttachArgs, VolumeCreateArgs, VolumeDegraded, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs,
 };
 use crate::error::usage;
+use crate::operators::Operators;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
-use ::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
-use attach::control::{AttachingVolume, Control};
+use attach::control::{AttachingVolume, Control, observed};
 use attach::{
     AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, REPLACE_AFTER, Registered, StoredVolume,
     TakeOverError, TakeOverWord, VolumeId, bring_home,
 };
 use net::{ListenError, Runtime};
+use ops::Server;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -150,6 +151,8 @@ pub(super) struct Begun {
     pub(super) volume: Arc<AttachingVolume>,
     /// The socket. It is made when the cache is known to be this process's.
     pub(super) control: Option<std::result::Result<Control, ListenError>>,
+    /// The operators' listener at an address, if there is one.
+    pub(super) operators: Option<Server>,
 }
 
 impl Begun {
@@ -161,7 +164,12 @@ impl Begun {
 }
 
 /// Attaches a volume, which is taken over if the host that had it is silent.
-pub(super) fn attach(args: &VolumeAttachArgs, store: &str, stop: &AtomicBool) -> Result<(Attached, Begun, u64)> {
+pub(super) fn attach(
+    args: &VolumeAttachArgs,
+    store: &str,
+    operators: Operators,
+    stop: &AtomicBool,
+) -> Result<(Attached, Begun, u64)> {
     let (name, here) = (name(&args.volume)?, host_name());
     let cache = std::path::absolute(&args.cache).unwrap_or_else(|_| args.cache.clone());
     let place = format!("{here}:{}", cache.display());
@@ -184,7 +192,8 @@ pub(super) fn attach(args: &VolumeAttachArgs, store: &str, stop: &AtomicBool) ->
         lease_patience: PATIENCE,
     };
     let volume = Arc::new(AttachingVolume::new(name.to_owned(), number(found.id.0)));
-    let mut begun = Begun { volume, control: None };
+    let operators = operators.serve(observed(volume.clone()))?;
+    let mut begun = Begun { volume, control: None, operators };
     // With its first word its cache is locked, and nobody else answers there.
     let mut say = |word: TakeOverWord| begun.say(&say(&found, &word, &place), &args.cache);
     let config = super::config(args, found.view.entry.size);

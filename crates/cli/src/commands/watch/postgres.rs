@@ -1,17 +1,19 @@
 //! A watcher of PostgreSQL, and what its database needs.
 
-use super::{LOOK_EVERY, look, site, stopped};
+use super::{LOOK_EVERY, Seen, look, site, stopped};
 use crate::Result;
 use crate::cli::{WatchArgs, WatchTask};
+use crate::operators::{Operators, and_operators};
 use crate::output::Output;
 use crate::stopper::when_told;
 use coherence::{Site, SiteConfig, SourceName, Updates};
 use net::Runtime;
 use pgwatch::{
-    Database, Map, Patience, Running, Watch, WatchConfig, WatchError, WatchState, WatchStatus, check, guard,
-    missing_tables, remove, renew_slot, running, set_up,
+    Database, Map, Patience, Running, WATCH_DATABASE, Watch, WatchConfig, WatchError, WatchState, WatchStatus, check,
+    guard, missing_tables, remove, renew_slot, running, set_up,
 };
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime as Tasks;
@@ -146,12 +148,14 @@ fn silence() -> Duration {
 fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
     let stopped = stopped(args)?;
     let runtime = Runtime::start()?;
-    let (hub, site) = hub(args, &runtime, output)?;
+    let (operators, seen) = (Operators::listen(&args.operators)?, Seen::new());
+    let (hub, site) = hub(args, operators.address(), &runtime, output)?;
+    let _operators = operators.serve(seen.service(WATCH_DATABASE.described(), site.as_ref()))?;
     // Another watcher, which had the slot before, may have had a hub of its own, too.
     let others_lease = if site.is_some() { SiteConfig::default().lease } else { Duration::ZERO };
     let config = WatchConfig { others_lease, ..config };
     let mut watch = Watch::start(config.clone(), hub.clone(), site.as_ref().and_then(Site::source_lease))?;
-    let last = Followed::new(&config, output.is_json())?.follow(&mut watch, &hub, &stopped, output)?;
+    let last = Followed::new(&config, seen, output.is_json())?.follow(&mut watch, &hub, &stopped, output)?;
     drop(watch);
     let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
     let json = json!({"stopped": "watch", "commits": last.commits, "unheld": last.unheld});
@@ -165,19 +169,24 @@ fn longest_lease() -> Duration {
 }
 
 /// The hub elsewhere, or one of this process, which homes reach.
-fn hub(args: &WatchArgs, runtime: &Runtime, output: &mut Output) -> Result<(Updates, Option<Site>)> {
+fn hub(
+    args: &WatchArgs,
+    admin: Option<SocketAddr>,
+    runtime: &Runtime,
+    output: &mut Output,
+) -> Result<(Updates, Option<Site>)> {
     if let Some(hub) = &args.hub {
         let source = match &args.source {
             Some(source) => source.clone(),
             None => SourceName::new(slot(args)).ok_or_else(|| format!("a source cannot be called '{}'", slot(args)))?,
         };
         let updates = Updates::connect_source(hub, source.clone(), runtime)?;
-        let text = format!("ready: watcher of the source {source}, for the hub at {hub}");
-        output.line(&json!({"hub": hub, "source": source.as_str()}), text)?;
+        let text = format!("ready: watcher of the source {source}, for the hub at {hub}{}", and_operators(admin));
+        output.line(&json!({"hub": hub, "source": source.as_str(), "admin": admin}), text)?;
         output.flush()?;
         return Ok((updates, None));
     }
-    let site = site(args, true, runtime, output)?;
+    let site = site(args, admin, runtime, output)?;
     Ok((site.updates(), Some(site)))
 }
 
@@ -193,12 +202,13 @@ struct Followed<'a> {
     is_json: bool,
     /// The tables of the map were looked for.
     is_looked_at: bool,
+    seen: Seen,
 }
 
 impl<'a> Followed<'a> {
-    fn new(config: &'a WatchConfig, is_json: bool) -> Result<Self> {
+    fn new(config: &'a WatchConfig, seen: Seen, is_json: bool) -> Result<Self> {
         let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { config, tasks, said: None, catching_up: None, awaited: None, is_json, is_looked_at: false })
+        Ok(Self { config, tasks, said: None, catching_up: None, awaited: None, is_json, is_looked_at: false, seen })
     }
 
     /// Reports each change of its state, until it has left, as it is told to when it is to stop.
@@ -220,6 +230,7 @@ impl<'a> Followed<'a> {
                 status.last_error = Some(format!("the hub is not reached: {why}"));
                 status.state = if status.state == WatchState::Ended { WatchState::Ended } else { WatchState::Apart };
             }
+            show(&status, &self.seen);
             let news = (status.state, status.last_error.clone(), status.unheld > 0);
             if self.said.as_ref() != Some(&news) && (status.state != WatchState::Apart || status.last_error.is_some()) {
                 say(&status, output)?;
@@ -277,8 +288,9 @@ impl<'a> Followed<'a> {
     }
 }
 
-fn say(status: &WatchStatus, output: &mut Output) -> Result {
-    let (state, text) = match status.state {
+/// The state by its name, and in words.
+fn describe(status: &WatchStatus) -> (&'static str, String) {
+    match status.state {
         WatchState::Watching => ("watching", "watching: commits are told one by one".to_owned()),
         WatchState::NotAwaited => {
             let why = status.last_error.as_deref().unwrap_or_default();
@@ -293,7 +305,26 @@ fn say(status: &WatchStatus, output: &mut Output) -> Result {
             let why = status.last_error.as_deref().unwrap_or_default();
             ("apart", format!("apart: everything is marked, and commits wait: {why}"))
         }
-    };
+    }
+}
+
+/// For operators.
+fn show(status: &WatchStatus, seen: &Seen) {
+    let (state, text) = describe(status);
+    let facts = [
+        ("state", state.into()),
+        ("confirmed", status.confirmed.to_string().into()),
+        ("commits", status.commits.into()),
+        ("unheld", status.unheld.into()),
+        ("unconfirmed", status.unconfirmed.into()),
+        ("unseen", status.unseen.into()),
+        ("connections", status.connections.into()),
+    ];
+    seen.set(WATCH_DATABASE.one(facts), Some(text).filter(|_| status.state != WatchState::Watching));
+}
+
+fn say(status: &WatchStatus, output: &mut Output) -> Result {
+    let (state, text) = describe(status);
     let json = json!({
         "state": state,
         "confirmed": status.confirmed.to_string(),

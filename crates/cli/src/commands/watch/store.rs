@@ -1,15 +1,16 @@
 //! A watcher of a Thorp store.
 
-use super::{LOOK_EVERY, look, site, stopped};
+use super::{LOOK_EVERY, Seen, look, site, stopped};
 use crate::Result;
 use crate::cli::WatchArgs;
 use crate::error::only_for;
+use crate::operators::Operators;
 use crate::output::Output;
 use net::{Runtime, parse_addresses};
 use serde_json::json;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use storewatch::{Watch, WatchState, WatchStatus, check};
+use storewatch::{WATCH_STORE, Watch, WatchState, WatchStatus, check};
 
 pub(super) fn run(args: &WatchArgs, addresses: &str, output: &mut Output) -> Result {
     refuse_what_is_for_postgres(args)?;
@@ -18,9 +19,12 @@ pub(super) fn run(args: &WatchArgs, addresses: &str, output: &mut Output) -> Res
     }
     let stopped = stopped(args)?;
     let runtime = Runtime::start()?;
-    let site = site(args, true, &runtime, output)?;
+    let operators = Operators::listen(&args.operators)?;
+    let site = site(args, operators.address(), &runtime, output)?;
+    let seen = Seen::new();
+    let _operators = operators.serve(seen.service(WATCH_STORE.described(), Some(&site)))?;
     let watch = Watch::start(addresses, &site, &runtime)?;
-    let last = Said::new(addresses).follow(&watch, &stopped, output)?;
+    let last = Said::new(addresses, seen).follow(&watch, &stopped, output)?;
     // Everything stays marked.
     drop(watch);
     let text = "stopped: commits wait until the watcher's lease at the store is over, and then for nobody";
@@ -50,11 +54,12 @@ struct Said<'a> {
     store: &'a str,
     last: Option<(WatchState, Option<String>)>,
     silent_since: Option<Instant>,
+    seen: Seen,
 }
 
 impl<'a> Said<'a> {
-    fn new(store: &'a str) -> Self {
-        Self { store, last: None, silent_since: None }
+    fn new(store: &'a str, seen: Seen) -> Self {
+        Self { store, last: None, silent_since: None, seen }
     }
 
     /// Reports each change of the watcher's state, until it is to stop.
@@ -62,6 +67,7 @@ impl<'a> Said<'a> {
         loop {
             let status = watch.status();
             let error = status.trouble.as_ref().map(ToString::to_string);
+            self.show(&status, error.as_deref());
             if status.state == WatchState::Ended {
                 return Err(error.unwrap_or_else(|| "the watcher has ended".to_owned()).into());
             }
@@ -87,9 +93,9 @@ impl<'a> Said<'a> {
         self.say(status, output)
     }
 
-    fn say(&self, status: &WatchStatus, output: &mut Output) -> Result {
-        let error = self.last.as_ref().and_then(|(_, error)| error.as_deref());
-        let (state, text) = match status.state {
+    /// The state by its name, and in words.
+    fn describe(&self, status: &WatchStatus, error: Option<&str>) -> (&'static str, String) {
+        match status.state {
             WatchState::Watching => {
                 let spaces: Vec<_> = status.spaces.iter().map(u32::to_string).collect();
                 ("watching", format!("watching: commits are told one by one (spaces: {})", spaces.join(", ")))
@@ -103,7 +109,20 @@ impl<'a> Said<'a> {
                 Some(error) => ("apart", format!("apart: everything is marked: {error}")),
                 None => ("waiting", format!("waiting for the store at {}: everything is marked", self.store)),
             },
-        };
+        }
+    }
+
+    /// For operators.
+    fn show(&self, status: &WatchStatus, error: Option<&str>) {
+        let (state, text) = self.describe(status, error);
+        let facts =
+            [("state", state.into()), ("spaces", status.spaces.len().into()), ("changes", status.changes.into())];
+        self.seen.set(WATCH_STORE.one(facts), Some(text).filter(|_| status.state != WatchState::Watching));
+    }
+
+    fn say(&self, status: &WatchStatus, output: &mut Output) -> Result {
+        let error = self.last.as_ref().and_then(|(_, error)| error.as_deref());
+        let (state, text) = self.describe(status, error);
         let json = json!({
             "state": state,
             "store": self.store,

@@ -26,8 +26,8 @@ pub const LINKS: Metrics<8> = Metrics {
     name: "links",
     what: "the connections of the process",
     columns: [
-        Column::new("bytes_in", "bytes", "received"),
-        Column::new("bytes_out", "bytes", "sent"),
+        Column::new("bytes_in", "total bytes", "received"),
+        Column::new("bytes_out", "total bytes", "sent"),
         Column::new("messages_in", "total", "messages received"),
         Column::new("messages_out", "total", "messages sent"),
         Column::new("sessions", "total", "sessions that were opened, on either end"),
@@ -50,6 +50,15 @@ impl Host {
         Status { tables }
     }
 
+    /// Returns a status that is at most [`FRESH`] old: for callers who may ask too often.
+    pub fn recent_status(&self) -> Status {
+        let mut last = self.last_status.lock();
+        match &*last {
+            Some((at, status)) if at.elapsed() < FRESH => status.clone(),
+            _ => last.insert((Instant::now(), self.status())).1.clone(),
+        }
+    }
+
     fn tables(&self) -> Vec<Table> {
         let status = |hosted: &mut Hosted| if hosted.is_over() { Vec::new() } else { hosted.look().status() };
         let of = |role| self.core.with_role(role, status).unwrap_or_default();
@@ -58,13 +67,7 @@ impl Host {
 
     /// Answers an operator, and ends the connection.
     pub(super) fn tell_status(&self, link: &Link) {
-        let status = {
-            let mut last = self.last_status.lock();
-            match &*last {
-                Some((at, status)) if at.elapsed() < FRESH => status.clone(),
-                _ => last.insert((Instant::now(), self.status())).1.clone(),
-            }
-        };
+        let status = self.recent_status();
         let sender = link.connection().sender();
         if let Err(reason) = sender.push(&Parcel::new(Answer::from(status))) {
             self.core.counters().refused(reason);

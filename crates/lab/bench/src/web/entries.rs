@@ -10,7 +10,6 @@ use super::cores::Cores;
 use super::origin::{Origin, fields};
 use super::server::Server;
 use crate::{Line, Place, Result};
-use serde_json::Value;
 use std::fs::DirBuilder;
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
@@ -113,8 +112,8 @@ fn wait_until_stored(server: &Server, responses: usize) -> Result<()> {
     let begun = Instant::now();
     loop {
         let status = server.status()?;
-        let count = |value: &Value| value["stored_responses"].as_u64().unwrap_or_default();
-        let (in_memory, on_disk) = (count(&status), count(&status["disk"]));
+        let count = |column: &str| status["proxy"][0][column].as_u64().unwrap_or_default();
+        let (in_memory, on_disk) = (count("stored_responses"), count("disk_stored_responses"));
         if in_memory + on_disk >= responses as u64 {
             return Ok(());
         }

@@ -1,11 +1,12 @@
 //! A volume that is being attached, as its operator sees it: that may take long, as what is not written back is brought
 //! there first.
 
-use super::{Action, Controlled, ControlledVolume, Figures};
-use crate::scrub::{ComparedCopies, Repair};
-use machines::messages::home::BlockSums;
+use super::{Action, Controlled, ControlledVolume};
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use crate::scrub::{ComparedCopies, Repair};
+use machines::messages::home::BlockSums;
+use machine::Table;
 
 /// A volume that is being attached, and then is.
 #[derive(Debug)]
@@ -27,6 +28,10 @@ impl AttachingVolume {
         text.clone_into(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    fn said(&self) -> String {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// It is attached.
     pub fn attached(&self, volume: ControlledVolume) {
         // Once: there is one attachment for a process.
@@ -45,18 +50,16 @@ impl Controlled for AttachingVolume {
         self.identity.clone()
     }
 
-    fn label(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-
     fn status(&self) -> Value {
-        let said = || self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.attached.get().map_or_else(|| json!({"volume": self.name, "attaching": said()}), Controlled::status)
+        self.attached.get().map_or_else(|| json!({"volume": self.name, "attaching": self.said()}), Controlled::status)
     }
 
-    fn figures(&self) -> Figures {
-        let none = || Figures { gauges: json!({}), counters: json!({}) };
-        self.attached.get().map_or_else(none, Controlled::figures)
+    fn tables(&self) -> Vec<Table> {
+        self.attached.get().map_or_else(Vec::new, Controlled::tables)
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        self.attached.get().map_or_else(|| vec![format!("{NOT_YET} ({})", self.said())], Controlled::troubles)
     }
 
     fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {

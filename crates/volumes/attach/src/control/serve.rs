@@ -1,55 +1,38 @@
-//! The socket, and the thread that answers there. A command has a thread of its own, as it may take long.
+//! The socket, and the requests that are made there. A command has a thread of its own, as it may take long.
 
 use super::{
-    Action, BODY_BYTES_MAX, CONNECTIONS_MAX, CONTROL_NAME, Controlled, Figures, HEAD_BYTES_MAX, Order, REPAIRED_MAX,
-    REQUEST_WITHIN, by_descriptor,
+    Action, BODY_BYTES_MAX, CONTROL_NAME, Controlled, Order, REPAIRED_MAX, REQUEST_WITHIN, by_descriptor, tables,
 };
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use net::{ListenError, listen_at_own_socket};
+use ops::{
+    Answer, Answering, Incoming, Limits, Listener, Refused, Request, Server, Service, StatusCode, Tables, json_answer,
+    not_found,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::convert::Infallible;
-use std::fmt;
-use std::fmt::Write;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use tokio::net::UnixListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
-
-/// How long to wait before accepting again when the system has no room for another connection.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Clean blocks that are told at a time.
 const CLEAN_MAX: u32 = types::limits::VOLUME_SUMS_PER_ANSWER_MAX as u32;
 
-type Answer = Response<Full<Bytes>>;
-
-/// Why a request is refused.
-type Refused = (StatusCode, String);
+/// A connection is for one request, which may take as long as a volume needs to be written back.
+const LIMITS: Limits = Limits {
+    connections: 16,
+    head_bytes: 16 << 10,
+    head_within: REQUEST_WITHIN,
+    connection_within: Duration::MAX,
+    keeps_alive: false,
+    ..Limits::OPERATORS
+};
 
 /// A control socket, until it is dropped. A command that is under way then is given up where it waits.
+#[derive(Debug)]
 pub struct Control {
     path: PathBuf,
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl fmt::Debug for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").field("path", &self.path).finish_non_exhaustive()
-    }
+    server: Option<Server>,
 }
 
 impl Control {
@@ -59,18 +42,13 @@ impl Control {
     /// The socket cannot be made there.
     pub fn start(dir: &Path, controlled: Arc<dyn Controlled>) -> Result<Self, ListenError> {
         let path = dir.join(CONTROL_NAME);
-        let (stop, stopped) = watch::channel(false);
-        let started = listen(dir).and_then(|listener| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let run = move || {
-                runtime.block_on(run(listener, controlled, stopped));
-                // A command may wait for a home that is away.
-                runtime.shutdown_background();
-            };
-            thread::Builder::new().name("control".to_owned()).spawn(run)
+        let listener = by_descriptor(dir).and_then(|(_open, path)| listen_at_own_socket(&path));
+        let started = listener.and_then(|listener| {
+            let service = Arc::new(Controls { controlled, has_commands: true });
+            Server::start("control", vec![Listener::unix(listener)], LIMITS, service)
         });
         match started {
-            Ok(thread) => Ok(Self { path, stop, thread: Some(thread) }),
+            Ok(server) => Ok(Self { path, server: Some(server) }),
             Err(error) => Err(ListenError::Socket(path, error)),
         }
     }
@@ -83,70 +61,57 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.stop.send_replace(true);
-        if let Some(thread) = self.thread.take() {
-            // If it has panicked, it answers no more, and has said so.
-            let _ = thread.join();
-        }
+        drop(self.server.take());
         // Somebody may have removed it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-fn listen(dir: &Path) -> io::Result<std::os::unix::net::UnixListener> {
-    let (_open, path) = by_descriptor(dir)?;
-    listen_at_own_socket(&path)
+/// Returns the same for operators at an address. They can ask and change nothing: all users of a machine reach its
+/// loopback addresses.
+pub fn observed(controlled: Arc<dyn Controlled>) -> Arc<dyn Service> {
+    Arc::new(Controls { controlled, has_commands: false })
 }
 
-async fn run(
-    listener: std::os::unix::net::UnixListener,
+struct Controls {
     controlled: Arc<dyn Controlled>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let Ok(listener) = UnixListener::from_std(listener) else { return };
-    tokio::select! {
-        () = accept(&listener, &controlled) => {}
-        _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+    has_commands: bool,
+}
+
+impl Service for Controls {
+    fn tables(&self) -> Tables {
+        (tables::TABLES.to_vec(), self.controlled.tables())
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        self.controlled.troubles()
+    }
+
+    fn status(&self) -> Value {
+        let mut status = json!({"kind": self.controlled.kind(), "identity": self.controlled.identity()});
+        if let (Value::Object(all), Value::Object(more)) = (&mut status, self.controlled.status()) {
+            all.extend(more);
+        }
+        status
+    }
+
+    fn requests(&self) -> &'static str {
+        let commands = "POST /clean, POST /copies, POST /repair, POST /bring-home, POST /resize, POST /snapshot";
+        if self.has_commands { commands } else { "" }
+    }
+
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {
+        if self.has_commands {
+            return Box::pin(async move { command(self, request).await });
+        }
+        let refused = not_found(&request, &*self);
+        Box::pin(async { Err(refused) })
     }
 }
 
-async fn accept(listener: &UnixListener, controlled: &Arc<dyn Controlled>) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // Nobody closes the semaphore.
-    while let Ok(permit) = permits.clone().acquire_owned().await {
-        let Ok((stream, _)) = listener.accept().await else {
-            sleep(ACCEPT_AGAIN).await;
-            continue;
-        };
-        let controlled = controlled.clone();
-        tokio::spawn(async move {
-            let service = service_fn(|request| {
-                let controlled = controlled.clone();
-                async move { Ok::<_, Infallible>(answer(controlled, request).await) }
-            });
-            let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(REQUEST_WITHIN);
-            server.max_buf_size(HEAD_BYTES_MAX).keep_alive(false);
-            // An operator that breaks off, or speaks no HTTP, asks again.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-            drop(permit);
-        });
-    }
-}
-
-async fn answer(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> Answer {
-    let answered = route(controlled, request).await;
-    answered.unwrap_or_else(|(status, error)| {
-        let mut answer = response("application/json", json!({"error": error}).to_string());
-        *answer.status_mut() = status;
-        answer
-    })
-}
-
-async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> Result<Answer, Refused> {
+async fn command(controls: Arc<Controls>, request: Request<Incoming>) -> Result<Answer, Refused> {
+    let controlled = controls.controlled.clone();
     let Order { volume, action } = match (request.method().as_str(), request.uri().path()) {
-        ("GET", "/status") => return Ok(response("application/json", status(&*controlled).to_string())),
-        ("GET", "/metrics") => return Ok(response("text/plain; version=0.0.4", metrics(&*controlled))),
         ("POST", "/bring-home") => {
             let OfVolume { volume } = body(request).await?;
             Order { volume, action: Action::BringHome }
@@ -158,7 +123,7 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
         ("POST", "/snapshot") => {
             let Snapshot { volume, file } = body(request).await?;
             if !file.is_absolute() {
-                return Err((StatusCode::BAD_REQUEST, format!("{} is not an absolute path", file.display())));
+                return Err(Refused::wrong(format!("{} is not an absolute path", file.display())));
             }
             Order { volume, action: Action::Snapshot(file) }
         }
@@ -167,31 +132,26 @@ async fn route(controlled: Arc<dyn Controlled>, request: Request<Incoming>) -> R
             expect(&*controlled, &volume)?;
             let found = while_wanted(move |_| controlled.clean(first, blocks.min(CLEAN_MAX))).await?;
             let found: Vec<_> = found.into_iter().map(|(block, sums)| [block, sums.kept, sums.read]).collect();
-            return Ok(response("application/json", json!({"clean": found}).to_string()));
+            return Ok(json_answer(&json!({"clean": found})));
         }
         ("POST", "/copies") => {
             let Copies { volume, repairs } = body(request).await?;
             expect(&*controlled, &volume)?;
             let compared = while_wanted(move |is_given_up| controlled.copies(repairs, is_given_up)).await?;
-            return Ok(response("application/json", json!(compared).to_string()));
+            return Ok(json_answer(&json!(compared)));
         }
         ("POST", "/repair") => {
             let ToRepair { volume, blocks } = body(request).await?;
             expect(&*controlled, &volume)?;
             let count = blocks.len().min(REPAIRED_MAX);
             let repairs = while_wanted(move |is_given_up| controlled.repair(&blocks[..count], is_given_up)).await?;
-            return Ok(response("application/json", json!({"repairs": repairs}).to_string()));
+            return Ok(json_answer(&json!({"repairs": repairs})));
         }
-        (method, path) => {
-            let there = "GET /status, GET /metrics, POST /clean, POST /copies, POST /repair, POST /bring-home, POST /resize, \
-                         POST /snapshot";
-            let text = format!("'{method} {path}' is nothing here: {there}");
-            return Err((StatusCode::NOT_FOUND, text));
-        }
+        _ => return Err(not_found(&request, &*controls)),
     };
     expect(&*controlled, &volume)?;
     while_wanted(move |is_given_up| controlled.carry_out(action, is_given_up)).await?;
-    Ok(response("application/json", json!({"done": true}).to_string()))
+    Ok(json_answer(&json!({"done": true})))
 }
 
 /// Does something that takes long by a thread of its own, which is told when no request waits for it any more.
@@ -204,7 +164,7 @@ async fn while_wanted<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(move || work(&|| is_wanted.strong_count() == 0)).await;
     drop(wanted);
     let done = done.unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()));
-    done.map_err(|why| (StatusCode::CONFLICT, why))
+    done.map_err(conflict)
 }
 
 /// Refuses what is meant for another volume.
@@ -214,7 +174,11 @@ fn expect(controlled: &dyn Controlled, volume: &str) -> Result<(), Refused> {
         return Ok(());
     }
     let text = format!("this folder is that of {} {identity}, and not of {volume}", controlled.kind());
-    Err((StatusCode::CONFLICT, text))
+    Err(conflict(text))
+}
+
+fn conflict(text: String) -> Refused {
+    Refused::new(StatusCode::CONFLICT, "conflict", text)
 }
 
 #[derive(Debug, Deserialize)]
@@ -262,46 +226,6 @@ struct Snapshot {
 }
 
 async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refused> {
-    let wrong = |text: String| (StatusCode::BAD_REQUEST, text);
-    let body = timeout(REQUEST_WITHIN, Limited::new(request.into_body(), BODY_BYTES_MAX).collect()).await;
-    let body = body.map_err(|_| wrong("the body took too long".to_owned()))?;
-    let body = body.map_err(|error| wrong(format!("the body did not come: {error}")))?.to_bytes();
-    serde_json::from_slice(&body).map_err(|error| wrong(format!("the body is none of this request: {error}")))
-}
-
-fn status(controlled: &dyn Controlled) -> Value {
-    let mut status = json!({"kind": controlled.kind(), "identity": controlled.identity()});
-    if let (Value::Object(all), Value::Object(more)) = (&mut status, controlled.status()) {
-        all.extend(more);
-    }
-    status
-}
-
-fn metrics(controlled: &dyn Controlled) -> String {
-    let (kind, Figures { gauges, counters }) = (controlled.kind(), controlled.figures());
-    let label = controlled.label().map(|name| format!("{{{kind}=\"{}\"}}", escaped(name))).unwrap_or_default();
-    let mut text = String::new();
-    for (figures, end, what) in [(gauges, "", "gauge"), (counters, "_total", "counter")] {
-        for (name, value) in figures.as_object().into_iter().flatten() {
-            let value = match value {
-                Value::Number(number) => number.to_string(),
-                Value::Bool(is) => u8::from(*is).to_string(),
-                _ => continue,
-            };
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "# TYPE thorp_{kind}_{name}{end} {what}\nthorp_{kind}_{name}{end}{label} {value}");
-        }
-    }
-    text
-}
-
-/// The value of a label, as Prometheus reads it.
-fn escaped(name: &str) -> String {
-    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-fn response(kind: &'static str, text: String) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(text + "\n")));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+    let body = ops::body(request, BODY_BYTES_MAX, REQUEST_WITHIN).await?;
+    serde_json::from_slice(&body).map_err(|error| Refused::wrong(format!("the body is none of this request: {error}")))
 }

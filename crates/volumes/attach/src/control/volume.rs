@@ -1,15 +1,17 @@
 //! An attached volume, as its operator sees it.
 
 use super::live::{LiveCopies, LiveScrub, LiveVolume, VolumeCounters, VolumeGauges};
-use super::{Action, Controlled, Figures};
-use crate::attached::{Attached, CopiesAt};
-use crate::scrub::{ComparedCopies, Repair, ScrubReport, Scrubbing};
-use machines::{HolderState, PartitionId, messages::home::BlockSums};
+use super::tables::VOLUME;
+use super::{Action, Controlled, store_is_silent};
 use nbd::Watch;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use crate::attached::{Attached, CopiesAt};
+use crate::scrub::{ComparedCopies, Repair, ScrubReport, Scrubbing};
+use machines::{HolderState, PartitionId, messages::home::BlockSums};
+use machine::Table;
 
 /// An attached volume and the server that it is served by.
 pub struct ControlledVolume {
@@ -44,17 +46,25 @@ impl Controlled for ControlledVolume {
         self.attached.identity()
     }
 
-    fn label(&self) -> Option<&str> {
-        Some(&self.name)
-    }
-
     fn status(&self) -> Value {
         json!(self.live())
     }
 
-    fn figures(&self) -> Figures {
-        let LiveVolume { gauges, counters, .. } = self.live();
-        Figures { gauges: json!(gauges), counters: json!(counters) }
+    fn tables(&self) -> Vec<Table> {
+        vec![VOLUME.table(std::iter::once(ops::row(&VOLUME, &self.status())))]
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        let LiveVolume { failed, home_trouble, registry_trouble, cache_trouble, degraded, .. } = self.live();
+        let silent = || self.attached.status().registry_silence.map(store_is_silent);
+        let troubles = [
+            failed.map(|why| format!("the volume has failed: {why}")),
+            home_trouble.map(|why| format!("the backing device: {why}")),
+            registry_trouble.map(|why| format!("the registry: {why}")).or_else(silent),
+            cache_trouble.map(|why| format!("the cache: {why}")),
+            degraded.map(|why| format!("there are too few copies: {why}")),
+        ];
+        troubles.into_iter().flatten().collect()
     }
 
     fn clean(&self, first: u32, blocks: u32) -> Result<Vec<(u32, BlockSums)>, String> {
@@ -210,12 +220,11 @@ mod tests {
             since,
             scrubbing: None,
         };
-        let (figures, status) = (controlled.figures(), controlled.status());
-        let all = || [&figures.gauges, &figures.counters].into_iter().flat_map(|it| it.as_object().unwrap());
-        assert_eq!(all().count(), 33);
-        for (name, value) in all() {
-            let is = value.is_number() || value.is_boolean() || name == "dirty_age_s";
-            assert!(is && status[name].is_number() == value.is_number(), "{name}: {value}");
+        let (tables, status) = (controlled.tables(), controlled.status());
+        let row = &tables[0].rows[0];
+        for (column, cell) in VOLUME.columns.iter().zip(row) {
+            let is_there = *cell != machine::Cell::Nothing || column.name == "dirty_age_s";
+            assert!(is_there, "{} is not in {status}", column.name);
         }
         // It is read as it was told.
         let live: LiveVolume = serde_json::from_value(status).unwrap();

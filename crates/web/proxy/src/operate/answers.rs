@@ -3,7 +3,6 @@
 //! Every request counts here, hits included: three relaxed additions each, to memory that threads do not share.
 
 use http::StatusCode;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -81,8 +80,8 @@ impl Answers {
         counts.map(|(at, count)| ((at + STATUS_MIN) as u16, count)).collect()
     }
 
-    /// The time in seconds within which so many percent were answered; the bound of their place.
-    pub(crate) fn quantile_s(&self, by: AnsweredBy, percent: u64) -> Option<f64> {
+    /// The time within which so many percent were answered: the bound of their place, if it has one.
+    pub(crate) fn quantile_us(&self, by: AnsweredBy, percent: u64) -> Option<u64> {
         let counts = self.places(by);
         let wanted = (counts.iter().sum::<u64>() * percent).div_ceil(100);
         let mut sum = 0;
@@ -90,7 +89,7 @@ impl Answers {
             sum += count;
             wanted > 0 && sum >= wanted
         });
-        at.map(|at| BOUNDS_US.get(at).map_or(f64::INFINITY, |&bound| seconds(bound)))
+        at.and_then(|at| BOUNDS_US.get(at).copied())
     }
 
     fn times(&self, by: AnsweredBy) -> impl Iterator<Item = &Times> {
@@ -102,30 +101,18 @@ impl Answers {
         std::array::from_fn(|at| self.times(by).map(|times| times.places[at].load(Relaxed)).sum())
     }
 
-    /// All of it for Prometheus.
-    pub(crate) fn write_metrics(&self, text: &mut String) {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "# TYPE thorp_proxy_responses_total counter");
-        for (status, count) in self.by_status() {
-            let _ = writeln!(text, "thorp_proxy_responses_total{{status=\"{status}\"}} {count}");
-        }
-        let name = "thorp_proxy_response_seconds";
-        let _ = writeln!(text, "# TYPE {name} histogram");
-        for (by, from) in [("cache", AnsweredBy::Cache), ("other", AnsweredBy::Other)] {
-            let mut sum = 0;
-            for (at, count) in self.places(from).into_iter().enumerate() {
-                sum += count;
-                let bound = BOUNDS_US.get(at).map_or("+Inf".to_owned(), |&bound| seconds(bound).to_string());
-                let _ = writeln!(text, "{name}_bucket{{by=\"{by}\",le=\"{bound}\"}} {sum}");
+    /// The answers within each bound in seconds; with the last, which is infinite, the time of all.
+    pub(crate) fn buckets(&self, by: AnsweredBy) -> Vec<(String, u64, Option<u64>)> {
+        let mut sum = 0;
+        let counts = self.places(by).into_iter().enumerate().map(|(at, count)| {
+            sum += count;
+            match BOUNDS_US.get(at) {
+                Some(&bound) => (Duration::from_micros(bound).as_secs_f64().to_string(), sum, None),
+                None => ("+Inf".to_owned(), sum, Some(self.times(by).map(|times| times.sum_us.load(Relaxed)).sum())),
             }
-            let took = seconds(self.times(from).map(|times| times.sum_us.load(Relaxed)).sum());
-            let _ = writeln!(text, "{name}_sum{{by=\"{by}\"}} {took}\n{name}_count{{by=\"{by}\"}} {sum}");
-        }
+        });
+        counts.collect()
     }
-}
-
-fn seconds(us: u64) -> f64 {
-    Duration::from_micros(us).as_secs_f64()
 }
 
 #[cfg(test)]
@@ -135,23 +122,18 @@ mod tests {
     #[test]
     fn quantiles_are_the_bounds_of_their_places() {
         let answers = Answers::default();
-        assert_eq!(answers.quantile_s(AnsweredBy::Cache, 99), None);
+        assert_eq!(answers.quantile_us(AnsweredBy::Cache, 99), None);
         let count = |ms| answers.count(StatusCode::OK, AnsweredBy::Cache, Duration::from_millis(ms));
         (0..98).for_each(|_| count(2));
         count(40);
         count(120_000);
-        let quantiles = [50, 98, 99, 100].map(|percent| answers.quantile_s(AnsweredBy::Cache, percent));
-        assert_eq!(quantiles, [Some(0.0025), Some(0.0025), Some(0.05), Some(f64::INFINITY)]);
-        assert_eq!(answers.quantile_s(AnsweredBy::Other, 50), None);
-        let mut text = String::new();
-        answers.write_metrics(&mut text);
-        for line in [
-            "thorp_proxy_responses_total{status=\"200\"} 100",
-            "thorp_proxy_response_seconds_bucket{by=\"cache\",le=\"0.0025\"} 98",
-            "thorp_proxy_response_seconds_bucket{by=\"cache\",le=\"+Inf\"} 100",
-            "thorp_proxy_response_seconds_count{by=\"other\"} 0",
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
-        }
+        let quantiles = [50, 98, 99, 100].map(|percent| answers.quantile_us(AnsweredBy::Cache, percent));
+        assert_eq!(quantiles, [Some(2_500), Some(2_500), Some(50_000), None]);
+        assert_eq!(answers.quantile_us(AnsweredBy::Other, 50), None);
+        assert_eq!(answers.by_status(), [(200, 100)]);
+        let buckets = answers.buckets(AnsweredBy::Cache);
+        assert!(buckets.contains(&("0.0025".to_owned(), 98, None)), "{buckets:?}");
+        assert_eq!(buckets.last().unwrap(), &("+Inf".to_owned(), 100, Some(98 * 2_000 + 40_000 + 120_000_000)));
+        assert_eq!(answers.buckets(AnsweredBy::Other).last().unwrap(), &("+Inf".to_owned(), 0, Some(0)));
     }
 }

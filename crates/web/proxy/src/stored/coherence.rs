@@ -220,15 +220,12 @@ impl Coherence {
 
     /// Everything that keeps responses from being stored and answered with, in words.
     pub(crate) fn troubles(&self) -> Vec<String> {
-        let own = || self.trouble().map(|why| format!("the hub is not reached: {why}"));
         let home =
             |(address, why): (&HomeAddress, Option<String>)| Some(format!("the home {address} is not used: {}", why?));
-        let sources = self.sources_away().into_iter().map(|name| format!("the watcher of the source {name} is away"));
-        let homes: Vec<String> = match &self.home {
-            Home::Own(_) => own().into_iter().collect(),
+        match &self.home {
+            Home::Own(own) => own.0.updates().troubles(),
             Home::Shared(_) => self.homes().filter_map(home).collect(),
-        };
-        homes.into_iter().chain(sources).collect()
+        }
     }
 
     /// The homes in other processes, and why one is not reached or not used.

@@ -86,7 +86,8 @@ fn operators_see_counts() {
     assert_eq!(status.status, 403, "the test's client names a host, as a page would: {status:?}");
     operator.write("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let status: serde_json::Value = serde_json::from_slice(&operator.read().unwrap().body).unwrap();
-    let counts = ["connections", "requests", "hits", "stored_responses"].map(|name| status[name].as_u64().unwrap());
+    let counts =
+        ["connections", "requests", "hits", "stored_responses"].map(|name| status["proxy"][0][name].as_u64().unwrap());
     assert_eq!(counts, [1, 2, 1, 1]);
     operator.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(operator.read().unwrap().text().contains("thorp_proxy_hits_total 1\n"));
@@ -126,8 +127,9 @@ fn operators_see_statuses_reasons_times_and_errors_of_the_origin() {
     }
     operator.write("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let status: serde_json::Value = serde_json::from_slice(&operator.read().unwrap().body).unwrap();
-    assert_eq!(status["statuses"]["200"], 5);
-    assert!(status["seconds"]["cache"]["p99"].as_f64().unwrap() > 0.0);
+    assert_eq!(status["proxy_responses"][0], json!({"status": 200, "count": 5}));
+    let times = &status["proxy_response_times"][0];
+    assert!(times["by"] == "cache" && times["p99_us"].as_u64().unwrap() > 0, "{times}");
 }
 
 #[test]
