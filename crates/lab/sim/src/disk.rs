@@ -6,14 +6,15 @@
 //! cuts at the first record that does not verify, so that any prefix is what can be left, and nothing else. An install
 //! is atomic: it is there or not.
 
+use crate::drive::{Disk, Found, Operation, Started};
 use crate::layout::Stored;
 use crate::rng::{Delay, Rng};
-use crate::violation::{Check, ensure};
+use crate::violation::{Check, Violation, ensure};
 use bytes::Bytes;
-use core::time::Duration;
+use machine::Opaque;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
-use types::{ClusterId, Delta, Incarnation, Life, ObjectPage, PageId, Time, Version};
+use types::{ClusterId, Delta, Incarnation, Life, ObjectPage, PageId, Version};
 
 /// The properties of one seed's disk.
 #[derive(Clone, Debug)]
@@ -29,45 +30,8 @@ pub(crate) struct Profile {
     pub(crate) segment_records: u64,
 }
 
-/// Something the disk has to do, and how long it takes.
-#[derive(Debug)]
-pub(crate) struct Started {
-    pub(crate) after: Duration,
-    pub(crate) operation: Operation,
-}
-
-/// A page as the home has it.
-type Found = (PageId, Option<(Version, Bytes)>);
-
-/// An operation that comes to an end on the disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Flush,
-    /// These pages are read when it ends.
-    Read(Vec<PageId>),
-    /// These pages were read when it began, and are handed over when it ends.
-    Deliver(Vec<Found>),
-    Install,
-    Free(Position),
-}
-
-impl Operation {
-    /// How many kinds of work there are.
-    pub(crate) const KINDS: usize = 4;
-
-    /// The kind of work that this is.
-    pub(crate) fn kind(&self) -> usize {
-        match self {
-            Self::Flush => 0,
-            Self::Read(_) | Self::Deliver(_) => 1,
-            Self::Install => 2,
-            Self::Free(_) => 3,
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
-pub(crate) struct Disk {
+pub(crate) struct StoreDisk {
     profile: Profile,
     /// Durable records, oldest first; the first of them has position `first`.
     log: VecDeque<Record>,
@@ -85,15 +49,13 @@ pub(crate) struct Disk {
     flushing: usize,
     installing: Option<(Vec<HomeImage>, Checkpoint)>,
     log_bytes_used: u64,
+    /// The records that have become durable since the checkers last asked.
+    pub(crate) became_durable: Vec<Record>,
     /// Installs find no room.
     pub(crate) home_full: bool,
-    /// Work of this kind is refused until then.
-    pub(crate) refuses: Option<(usize, Time)>,
-    /// How much slower everything is at the moment.
-    pub(crate) slowness: u32,
 }
 
-impl Disk {
+impl StoreDisk {
     /// The disk of a store that one commit has founded, and that was closed since: everything is written back.
     pub(crate) fn new(profile: Profile, founding: &CommitRecord) -> Self {
         let version = Version::ZERO.next();
@@ -122,9 +84,8 @@ impl Disk {
             flushing: 0,
             installing: None,
             log_bytes_used: 0,
+            became_durable: Vec::new(),
             home_full: false,
-            refuses: None,
-            slowness: 1,
         }
     }
 
@@ -134,34 +95,6 @@ impl Disk {
         let Checkpoint { applied, next_pages, .. } = self.checkpoint.clone();
         let checkpoint = Checkpoint { applied, next_pages, forgotten: applied, ..Checkpoint::default() };
         Stored { home: self.home.clone(), checkpoint }
-    }
-
-    /// Takes work; gives what that starts.
-    pub(crate) fn submit(&mut self, work: DiskWork, rng: &mut Rng) -> Result<Option<Started>, crate::Violation> {
-        match work {
-            DiskWork::Append(position, record) => {
-                self.append(position, record)?;
-                Ok(self.start_flush(rng))
-            }
-            DiskWork::Free(position) => {
-                self.needed = position;
-                Ok(Some(self.start(Operation::Free(self.segment_of(position)), self.profile.read, rng)))
-            }
-            // This one never grows. But a segment is full sooner where records are large, so that all before what is
-            // needed is free at last, also behind a few of them.
-            DiskWork::MakeRoom(_) => Ok(Some(self.start(Operation::Free(self.needed), self.profile.read, rng))),
-            DiskWork::Read(pages) => {
-                let early = rng.chance(500);
-                let operation = if early { Operation::Deliver(self.find(pages)) } else { Operation::Read(pages) };
-                Ok(Some(self.start(operation, self.profile.read, rng)))
-            }
-            DiskWork::Install(images, checkpoint) => {
-                ensure(self.installing.is_none(), "disk", || "two installs at a time".into())?;
-                self.check_install(&images, &checkpoint)?;
-                self.installing = Some((images, checkpoint));
-                Ok(Some(self.start(Operation::Install, self.profile.install, rng)))
-            }
-        }
     }
 
     fn append(&mut self, position: Position, record: Record) -> Check {
@@ -194,36 +127,7 @@ impl Disk {
             return None;
         }
         self.flushing = self.pending.len().min(self.profile.flush_records_max);
-        Some(self.start(Operation::Flush, self.profile.flush, rng))
-    }
-
-    fn start(&self, operation: Operation, delay: Delay, rng: &mut Rng) -> Started {
-        Started { after: delay.draw(rng) * self.slowness, operation }
-    }
-
-    /// An operation has come to its end: gives what the store hears, the records that became durable by it, and what
-    /// starts next.
-    pub(crate) fn finish(
-        &mut self,
-        operation: Operation,
-        rng: &mut Rng,
-    ) -> (Vec<DiskDone>, Vec<Record>, Option<Started>) {
-        match operation {
-            Operation::Flush => {
-                let records = self.make_durable(self.flushing);
-                self.flushing = 0;
-                let through = Position(self.first.0 + self.log.len() as u64 - 1);
-                let done = DiskDone::Durable { through, log_bytes_free: self.log_bytes_free() };
-                (vec![done], records, self.start_flush(rng))
-            }
-            Operation::Read(pages) => (in_answers(self.find(pages), rng), Vec::new(), None),
-            Operation::Deliver(found) => (in_answers(found, rng), Vec::new(), None),
-            Operation::Install => (vec![self.install()], Vec::new(), None),
-            Operation::Free(position) => {
-                self.free(position);
-                (vec![DiskDone::Freed { log_bytes_free: self.log_bytes_free() }], Vec::new(), None)
-            }
-        }
+        Some(start(Operation::Flush, self.profile.flush, rng))
     }
 
     fn make_durable(&mut self, records: usize) -> Vec<Record> {
@@ -297,8 +201,8 @@ impl Disk {
 
     /// A copy takes the place of what is here. The disk itself is the same, and no life is drawn twice.
     pub(crate) fn put_back(&mut self, copy: &Self) {
-        let Self { drawn, home_full, refuses, slowness, .. } = *self;
-        *self = Self { drawn, home_full, refuses, slowness, ..copy.clone() };
+        let Self { drawn, home_full, .. } = *self;
+        *self = Self { drawn, home_full, ..copy.clone() };
     }
 
     /// A new life of the store's process opens the disk.
@@ -325,6 +229,65 @@ impl Disk {
     pub(crate) fn home(&self) -> &BTreeMap<PageId, (Version, Bytes)> {
         &self.home
     }
+}
+
+impl Disk for StoreDisk {
+    fn submit(&mut self, work: Opaque, rng: &mut Rng) -> Result<Option<Started>, Violation> {
+        match work.open().expect("the store says what its disk should do") {
+            DiskWork::Append(position, record) => {
+                self.append(position, record)?;
+                Ok(self.start_flush(rng))
+            }
+            DiskWork::Free(position) => {
+                self.needed = position;
+                Ok(Some(start(Operation::Free(self.segment_of(position)), self.profile.read, rng)))
+            }
+            // This one never grows. But a segment is full sooner where records are large, so that all before what is
+            // needed is free at last, also behind a few of them.
+            DiskWork::MakeRoom(_) => Ok(Some(start(Operation::Free(self.needed), self.profile.read, rng))),
+            DiskWork::Read(pages) => {
+                let early = rng.chance(500);
+                let operation = if early { Operation::Deliver(self.find(pages)) } else { Operation::Read(pages) };
+                Ok(Some(start(operation, self.profile.read, rng)))
+            }
+            DiskWork::Install(images, checkpoint) => {
+                ensure(self.installing.is_none(), "disk", || "two installs at a time".into())?;
+                self.check_install(&images, &checkpoint)?;
+                self.installing = Some((images, checkpoint));
+                Ok(Some(start(Operation::Install, self.profile.install, rng)))
+            }
+        }
+    }
+
+    fn finish(&mut self, operation: Operation, rng: &mut Rng) -> (Vec<machine::DiskDone>, Option<Started>) {
+        let (done, started) = match operation {
+            Operation::Flush => {
+                let records = self.make_durable(self.flushing);
+                self.became_durable.extend(records);
+                self.flushing = 0;
+                let through = Position(self.first.0 + self.log.len() as u64 - 1);
+                let done = DiskDone::Durable { through, log_bytes_free: self.log_bytes_free() };
+                (vec![done], self.start_flush(rng))
+            }
+            Operation::Read(pages) => (in_answers(self.find(pages), rng), None),
+            Operation::Deliver(found) => (in_answers(found, rng), None),
+            Operation::Install => (vec![self.install()], None),
+            Operation::Free(position) => {
+                self.free(position);
+                (vec![DiskDone::Freed { log_bytes_free: self.log_bytes_free() }], None)
+            }
+        };
+        (done.into_iter().map(machine::DiskDone::new).collect(), started)
+    }
+
+    fn lose_power(&mut self, rng: &mut Rng) {
+        let survive = rng.index(self.unsynced() + 1);
+        self.crash(survive, rng.chance(500));
+    }
+}
+
+fn start(operation: Operation, delay: Delay, rng: &mut Rng) -> Started {
+    Started { after: delay.draw(rng), operation }
 }
 
 /// Pages come in one answer or in several.

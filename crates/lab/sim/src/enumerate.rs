@@ -4,40 +4,14 @@
 //! recovers, the applications continue, and everything is checked as at the end of any other run. Some runs crash a
 //! second time, a few operations later: while the store is still recovering.
 
+use crate::crash_point::{CrashPoint, UnderWay};
 use crate::rng::Rng;
 use crate::run::guarded;
 use crate::scenario::Scenario;
+use crate::store_run::Run;
 use crate::violation::{Check, Violation};
-use crate::world::World;
 use core::fmt;
-use std::collections::VecDeque;
 use types::Broken;
-
-/// Where a crash is put, and what the disk keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CrashPoint {
-    /// Right after this disk operation, counted from 1: work that is submitted, and work that is done.
-    pub operation: u64,
-    /// So many of the unsynced appends are there nevertheless, if there are as many.
-    pub appends: usize,
-    /// The install that is under way, if there is one, is there.
-    pub install: bool,
-}
-
-/// The work that was under way when a crash came.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct UnderWay {
-    pub(crate) appends: usize,
-    pub(crate) install: bool,
-}
-
-impl UnderWay {
-    /// All that may be left of it, from nothing on.
-    fn survivals(self) -> impl Iterator<Item = (bool, usize)> {
-        let installs = 1 + usize::from(self.install);
-        [false, true].into_iter().take(installs).flat_map(move |install| (0..=self.appends).map(move |n| (install, n)))
-    }
-}
 
 /// The result of the enumeration.
 #[derive(Debug, Default)]
@@ -84,21 +58,21 @@ impl Enumeration {
     fn run(&mut self, seed: u64, broken: Broken, crashes: &[CrashPoint]) -> (u64, UnderWay) {
         let mut rng = Rng::new(seed);
         let scenario = Scenario::short(&mut rng, broken);
-        let mut world = World::of(scenario, rng, false);
-        world.crashes = crashes.iter().copied().collect::<VecDeque<_>>();
-        let verdict = guarded(|| work(&mut world));
+        let mut run = Run::of(scenario, rng, false);
+        run.scene.crashes = crashes.iter().copied().collect();
+        let verdict = guarded(|| work(&mut run));
         self.runs += u64::from(!crashes.is_empty());
         if let Err(violation) = verdict {
             self.failures.push((crashes.to_vec(), violation));
         }
-        (world.disk_operations, world.under_way)
+        (run.disk_operations, run.scene.under_way)
     }
 }
 
-fn work(world: &mut World) -> Check {
-    world.begin()?;
-    world.weather()?;
-    world.settle_down()?;
-    world.audit()?;
-    world.close()
+fn work(run: &mut Run) -> Check {
+    run.begin()?;
+    run.weather()?;
+    run.settle_down()?;
+    run.audit()?;
+    run.close()
 }

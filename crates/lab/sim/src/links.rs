@@ -1,58 +1,53 @@
-//! The driver of all processes as far as the network goes: messages on their way, connections made, lost and given up.
+//! The engine's connections: messages on their way, connections made, lost and given up.
 
-use crate::network::{Arrival, End, Item, Purpose};
-use crate::process::{Link, Process, STORE};
-use crate::violation::{Check, ensure};
-use crate::world::{Event, World};
-use crate::{bytes, trace};
-use client::Client;
 use core::mem;
 use core::time::Duration;
-use machine::{Event as Told, Goodbye, Parcel};
-use messages::{ToClient, ToPeer, admit};
-use redirector::Redirector;
-use session::{Next, Target};
-use store::Store;
+use messages::{ToPeer, admit};
+use session::Next;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
+use crate::{bytes, trace};
+use crate::engine::{Engine, Event, Scene};
+use crate::network::{Arrival, End, Family, Item, Place};
+use crate::violation::{Check, ensure};
+use machine::{Event as Told, Goodbye, Link, Parcel, Port, RoleId};
 
 /// How often both ends learn of a long message that some more of it has arrived, and how often at most.
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_millis(20);
 const SIGNS_OF_LIFE_MAX: u32 = 50;
 
-impl World {
-    pub(crate) fn send(&mut self, connection: SessionId, to: End, mut message: Parcel) -> Check {
-        let Some(found) = self.network.connection(connection) else { return Ok(()) };
-        let purpose = found.purpose;
-        self.trace.event(self.now, &trace::digest(&message), || {
-            format!("    s{} to {to:?}: {}", connection.0, trace::describe(&message))
-        });
-        if self.scenario.through_bytes {
-            message = bytes::pass(&message, purpose, to)?;
+impl<S: Scene> Engine<S> {
+    pub(crate) fn send(&mut self, id: SessionId, to: End, mut message: Parcel) -> Check {
+        let weighs = self.network.weighs(id);
+        let Some(connection) = self.network.connection(id) else { return Ok(()) };
+        let family = connection.family;
+        self.trace.sent(self.now, id, to, &message);
+        let mut bytes = 0;
+        if self.manners.through_bytes || weighs {
+            let written = bytes::written(&message, family, to)?;
+            bytes = written.len() as u64;
+            if self.manners.through_bytes {
+                message = bytes::read(&written, &message, family, to)?;
+            }
         }
-        let carried = match self.network.bytes_per_second(connection) {
-            Some(rate) => Duration::from_secs(1) * bytes::written(&message, purpose, to)?.len() as u32 / rate as u32,
-            None => Duration::ZERO,
-        };
-        self.send_carried(connection, to, Item::Message(message), carried);
+        self.put(id, to, Item::Message(message), bytes);
         Ok(())
     }
 
-    pub(crate) fn send_item(&mut self, connection: SessionId, to: End, item: Item) {
-        self.send_carried(connection, to, item, Duration::ZERO);
-    }
-
-    /// Sends an item that keeps the line busy for this long. Bytes are heartbeat.
-    fn send_carried(&mut self, connection: SessionId, to: End, item: Item, carried: Duration) {
-        let sender = self.network.connection(connection).map(|found| found.process(to.other()));
+    /// Puts an item of so many bytes on the line to one end. Bytes are heartbeat.
+    fn put(&mut self, id: SessionId, to: End, item: Item, bytes: u64) {
+        let sender = self.network.connection(id).map(|connection| connection.process(to.other()));
         let leaves = sender.map_or(self.now, |sender| self.now.max(self.processes[sender].busy_until));
-        let arrival = self.network.send(leaves, connection, to, item, carried, &mut self.rng);
+        let Some(arrival) = self.network.send(leaves, id, to, item, bytes, &mut self.rng) else { return };
         self.expect(arrival);
-        let Some(arrival) = arrival else { return };
-        let signs = (carried.as_nanos() / SIGN_OF_LIFE_EVERY.as_nanos()).min(SIGNS_OF_LIFE_MAX.into()) as u32;
+        let signs = (arrival.carried.as_nanos() / SIGN_OF_LIFE_EVERY.as_nanos()).min(SIGNS_OF_LIFE_MAX.into()) as u32;
         for sign in 1..=signs {
             let at = Time::ZERO + arrival.at.since(Time::ZERO + SIGN_OF_LIFE_EVERY * sign);
-            self.queue.push(at, Event::Bytes(connection, to));
+            self.queue.push(at, Event::Bytes(id, to));
         }
+    }
+
+    pub(crate) fn expect(&mut self, arrival: Arrival) {
+        self.queue.push(arrival.at, Event::Arrive(arrival.connection, arrival.to));
     }
 
     /// Some of a message has arrived: one end has it, and the other has got room for more.
@@ -64,8 +59,8 @@ impl World {
             let Some(connection) = self.network.connection(id) else { return Ok(()) };
             let (number, link) = (connection.process(end), connection.link(id, end));
             let is_open = if end == End::Listener { connection.accepted } else { connection.answered };
-            let (clock, is_known) = (self.clock(number), self.connection_of(number, link) == Some((id, end)));
-            if is_open && is_known && self.processes[number].tell(clock, link, Told::Heard) {
+            let is_known = self.connection_of(number, link) == Some((id, end));
+            if is_open && is_known && self.hears(number, link.role, Told::Heard(link.port)) {
                 self.pump(number)?;
             }
         }
@@ -77,7 +72,7 @@ impl World {
     pub(crate) fn await_room(&mut self, number: usize, link: Link) {
         let Some((id, end)) = self.connection_of(number, link) else { return };
         let Some(free) = self.network.line_free(id, end.other()) else { return };
-        let soon = if self.scenario.together_permille > 0 { Duration::from_micros(50) } else { Duration::ZERO };
+        let soon = if self.manners.together_permille > 0 { Duration::from_micros(50) } else { Duration::ZERO };
         let at = free.max(self.now) + self.rng.around(soon);
         self.queue.push(at, Event::Room(id, end.other(), self.processes[number].life));
     }
@@ -89,171 +84,154 @@ impl World {
         if self.connection_of(number, link) != Some((id, to.other())) || self.processes[number].life != life {
             return Ok(());
         }
-        let clock = self.clock(number);
-        if self.processes[number].tell(clock, link, Told::Room) { self.settle(number) } else { Ok(()) }
-    }
-
-    pub(crate) fn expect(&mut self, arrivals: impl IntoIterator<Item = Arrival>) {
-        for arrival in arrivals {
-            self.queue.push(arrival.at, Event::Arrive(arrival.connection, arrival.to));
-        }
+        if self.hears(number, link.role, Told::Room(link.port)) { self.settle(number) } else { Ok(()) }
     }
 
     /// The connection that a process's node knows by this link.
     pub(crate) fn connection_of(&self, number: usize, link: Link) -> Option<(SessionId, End)> {
-        let process = &self.processes[number];
-        match link {
-            Link::Uplink => process.uplink.map(|id| (id, End::Dialer)),
-            Link::Trunk => process.trunk.map(|id| (id, End::Dialer)),
-            Link::ToPeer(peer) => process.peers.get(&peer).map(|id| (*id, End::Dialer)),
-            Link::Session(id) | Link::FromPeer(id) => Some((id, End::Listener)),
+        match link.port {
+            Port::Session(id) | Port::FromPeer(id) => Some((id, End::Listener)),
+            Port::Server | Port::ToPeer(_) => Some((*self.processes[number].dialed.get(&link)?, End::Dialer)),
         }
     }
 
-    /// A process has no session, a client's with its store or redirector or a redirector's with the store: it will open
-    /// one.
-    pub(crate) fn dial_later(&mut self, number: usize) {
+    /// A machine of a process has no session with its server: the process will open one.
+    pub(crate) fn dial_later(&mut self, number: usize, server: usize) {
         let process = &mut self.processes[number];
-        let has_way = process.look::<Client>().is_some_and(Client::has_way);
-        let next = process.dialer.lost(mem::take(&mut process.was_up), || has_way);
-        let life = process.life;
-        let after = match next {
+        let (life, found) = (process.life, &mut process.servers[server]);
+        let (node, client) = (&mut process.node, found.client);
+        let has_way = || node.as_mut().is_some_and(|node| node.role(client).machine().has_way());
+        let after = match found.dialer.lost(mem::take(&mut found.was_up), has_way) {
             Next::InTurn | Next::Hurry => Duration::ZERO,
             Next::After(pause) => self.rng.around(pause),
         };
-        self.later(after, Event::Dial(number, life));
+        self.later(after, Event::Dial(number, life, server));
     }
 
-    /// A process opens what sessions it lacks.
-    pub(crate) fn dial(&mut self, number: usize) -> Check {
-        let process = &self.processes[number];
-        let has_client = process.look::<Client>().is_some() && process.look::<Store>().is_none();
-        let has_redirector = process.look::<Redirector>().is_some();
-        if !has_client && !has_redirector {
+    /// A process opens the session of a machine with its server, unless there is one.
+    pub(crate) fn dial(&mut self, number: usize, server: usize) -> Check {
+        let clock = self.clock(number);
+        let process = &mut self.processes[number];
+        let found = &mut process.servers[server];
+        let (client, link, family) = (found.client, found.link(), found.family);
+        if process.dialed.contains_key(&link) {
             return Ok(());
         }
-        if has_redirector && self.processes[number].trunk.is_none() {
-            self.processes[number].dialer.attempt(|| None::<String>);
-            let (id, arrival) = self.network.open(self.now, Purpose::Trunk, number, STORE, &mut self.rng);
-            self.processes[number].trunk = Some(id);
-            self.expect([arrival]);
-        }
-        if has_client && self.processes[number].uplink.is_none() {
-            let now = self.clock(number);
-            let Process { node, dialer, .. } = &mut self.processes[number];
-            let client = node.as_mut().and_then(|node| node.find_mut::<Client>());
-            let attempt = dialer.attempt(|| client.and_then(|client| client.way(now)));
-            let listener = self.listener_of(number, &attempt.target);
-            let (id, arrival) = self.network.open(self.now, Purpose::Uplink, number, listener, &mut self.rng);
-            self.processes[number].uplink = Some(id);
-            self.expect([arrival]);
-            let life = self.processes[number].life;
-            self.later(attempt.answer_within, Event::GiveUp(number, life, id));
-        }
+        let node = process.node.as_mut().expect("only the living dial");
+        let attempt = found.dialer.attempt(|| node.role(client).machine().way(clock));
+        let listener = S::server(self, number, server, attempt.target);
+        let id = self.network.open(Place { process: number, role: client }, Port::Server, listener, family);
+        self.open(number, link, id);
+        let life = self.processes[number].life;
+        self.later(attempt.answer_within, Event::GiveUp(number, life, id));
         self.pump(number)
+    }
+
+    /// A connection is opened, which its machine knows by this link.
+    fn open(&mut self, number: usize, link: Link, id: SessionId) {
+        self.processes[number].dialed.insert(link, id);
+        let listener = self.network.connection(id).map(|connection| connection.listener.process);
+        if listener.is_some_and(|listener| self.network.is_parted(number, listener)) {
+            return self.break_off(id);
+        }
+        self.put(id, End::Listener, Item::Opened, 0);
     }
 
     /// An end that does not answer for this long is not waited for: there may be another way.
     pub(crate) fn give_up(&mut self, number: usize, id: SessionId) {
-        let is_answered = self.network.connection(id).is_none_or(|connection| connection.answered);
-        if is_answered || self.processes[number].uplink != Some(id) {
+        let Some(connection) = self.network.connection(id).filter(|connection| !connection.answered) else { return };
+        let link = connection.link(id, End::Dialer);
+        if self.processes[number].dialed.get(&link) != Some(&id) {
             return;
         }
         self.trace.event(self.now, &[43, number as u64], || format!("process {number} gives s{} up", id.0));
-        self.send_item(id, End::Listener, Item::Closed);
+        self.put(id, End::Listener, Item::Closed, 0);
         self.network.deaf(id, End::Dialer);
-        self.let_go_of(number, Link::Uplink);
+        self.let_go_of(number, link);
     }
 
-    /// The process that a client's next session should be with.
-    fn listener_of(&mut self, number: usize, target: &Target<String>) -> usize {
-        match (target, self.scenario.redirector_of(number)) {
-            (Target::Named(address), _) => process_at(address).unwrap_or(STORE),
-            // A member may have another way to its store, and try it now and then.
-            (Target::Configured(_), Some(_)) if self.rng.chance(self.scenario.stray_permille) => STORE,
-            (Target::Configured(_), redirector) => redirector.unwrap_or(STORE),
-        }
-    }
-
-    /// A client wants a connection to a peer.
-    pub(crate) fn dial_peer(&mut self, number: usize, peer: ClientId, address: &str) -> Check {
-        let Some(listener) = process_at(address).filter(|&listener| listener < self.processes.len()) else {
-            return ensure(false, "sessions", || format!("process {number} dials a peer at {address:?}"));
-        };
-        let (session, arrival) = self.network.open(self.now, Purpose::Peer(peer), number, listener, &mut self.rng);
-        self.processes[number].peers.insert(peer, session);
-        self.expect([arrival]);
+    /// A machine wants a connection to a peer.
+    pub(crate) fn dial_peer(&mut self, number: usize, role: RoleId, peer: ClientId, address: &str) -> Check {
+        let (listener, port) = (self.scene.peer(address)?, Port::ToPeer(peer));
+        let family = Family { client: messages::PEER, server: messages::PEER };
+        let id = self.network.open(Place { process: number, role }, port, listener, family);
+        self.open(number, Link { role, port }, id);
         Ok(())
     }
 
     pub(crate) fn arrive(&mut self, id: SessionId, to: End) -> Check {
         let Some(connection) = self.network.connection(id) else { return Ok(()) };
         let (number, link) = (connection.process(to), connection.link(id, to));
-        match self.network.arrive(self.now, id, to) {
+        let item = match self.network.arrive(self.now, id, to) {
             Err(stalled_until) => {
                 self.queue.push(stalled_until, Event::Arrive(id, to));
-                Ok(())
+                return Ok(());
             }
-            Ok(item) => {
-                let reached = match item {
-                    Some(item) if to == End::Listener => self.reach_listener(number, id, link, item),
-                    Some(item) if self.connection_of(number, link) == Some((id, to)) => {
-                        self.reach_dialer(number, id, link, item)
-                    }
-                    _ => Ok(()),
-                };
-                self.network.forget_if_over(id);
-                reached
+            Ok(item) => item,
+        };
+        let reached = match item {
+            Some(item) if to == End::Listener => self.reach_listener(number, id, link, item),
+            Some(item) if self.connection_of(number, link) == Some((id, to)) => {
+                self.reach_dialer(number, id, link, item)
             }
-        }
+            _ => Ok(()),
+        };
+        self.network.forget_if_over(id);
+        reached
     }
 
     fn reach_listener(&mut self, number: usize, id: SessionId, link: Link, item: Item) -> Check {
-        let (now, clock, key) = (self.now, self.clock(number), self.key_of(number));
-        let is_up = self.processes[number].node.is_some() && !self.processes[number].closed;
+        let (now, process) = (self.now, &self.processes[number]);
+        let (is_there, key) = (process.node.is_some(), process.key);
+        let is_up = is_there && !process.closed;
         let Some(connection) = self.network.connection(id) else { return Ok(()) };
-        let is_first = matches!(item, Item::Message(_)) && !mem::replace(&mut connection.heard, true);
-        let (accepted, process) = (connection.accepted, &mut self.processes[number]);
-        match (item, process.node.is_some()) {
-            (Item::Opened, true) if is_up => {
+        let accepted = connection.accepted;
+        match item {
+            Item::Opened if is_up => {
                 connection.accepted = true;
                 self.trace.event(now, &[5, id.0], || format!("process {number}: s{} is opened", id.0));
-                process.tell(clock, link, Told::Up);
-                self.send_item(id, End::Dialer, Item::Opened);
+                self.put(id, End::Dialer, Item::Opened, 0);
             }
-            (Item::Message(message), true) if accepted => {
-                if is_first
-                    && message.get::<ToPeer>().is_some()
-                    && let Err(Goodbye { reason, text }) = admit(key, &message)
-                {
-                    return self.hang_up(number, link, reason, &text);
+            Item::Message(message) => {
+                if !is_there || !accepted {
+                    return Ok(());
+                }
+                if !connection.heard {
+                    if message.get::<ToPeer>().is_some()
+                        && let Err(Goodbye { reason, text }) = admit(key, &message)
+                    {
+                        return self.hang_up(number, link, reason, text);
+                    }
+                    connection.heard = true;
+                    // Its machine learns of a connection with the first message on it.
+                    self.hears(number, link.role, Told::Up(link.port));
                 }
                 self.trace.event(now, &[6, id.0], || {
                     format!("process {number} hears s{}: {}", id.0, trace::describe(&message))
                 });
-                process.tell(clock, link, |port| Told::Message(port, message));
-                self.work(number);
-                return self.settle(number);
+                self.hears(number, link.role, Told::Message(link.port, message));
+                return self.work(number);
             }
-            (Item::Closed, true) if accepted => {
+            Item::Closed if is_there && accepted => {
                 connection.accepted = false;
+                let is_known = connection.heard;
                 self.trace.event(now, &[7, id.0], || format!("process {number}: s{} is gone", id.0));
-                process.tell(clock, link, Told::Down);
-                self.send_item(id, End::Dialer, Item::Closed);
+                if is_known {
+                    self.hears(number, link.role, Told::Down(link.port));
+                }
+                self.put(id, End::Dialer, Item::Closed, 0);
             }
-            (Item::Opened | Item::Closed, _) => {
-                self.send_item(id, End::Dialer, Item::Closed);
+            Item::Opened | Item::Closed => {
+                self.put(id, End::Dialer, Item::Closed, 0);
                 self.network.deaf(id, End::Listener);
                 return Ok(());
             }
-            (Item::Message(_), _) => return Ok(()),
         }
         self.pump(number)
     }
 
     fn reach_dialer(&mut self, number: usize, id: SessionId, link: Link, item: Item) -> Check {
-        let (now, clock) = (self.now, self.clock(number));
-        let process = &mut self.processes[number];
+        let (now, process) = (self.now, &mut self.processes[number]);
         if process.node.is_none() {
             return Ok(());
         }
@@ -262,7 +240,7 @@ impl World {
                 self.trace.event(now, &[8, number as u64], || {
                     format!("process {number} is connected as s{} ({link:?})", id.0)
                 });
-                process.tell(clock, link, Told::Up);
+                self.hears(number, link.role, Told::Up(link.port));
                 if let Some(connection) = self.network.connection(id) {
                     connection.answered = true;
                 }
@@ -271,47 +249,46 @@ impl World {
                 self.trace.event(now, &[9, number as u64], || {
                     format!("process {number} hears {}", trace::describe(&message))
                 });
-                process.was_up |= matches!(message.get(), Some(ToClient::Welcome(_)));
-                process.tell(clock, link, |port| Told::Message(port, message));
-                self.work(number);
-                return self.settle(number);
+                if let Some(server) = process.servers.iter_mut().find(|server| server.link() == link) {
+                    server.was_up |= S::is_welcome(&message);
+                }
+                self.hears(number, link.role, Told::Message(link.port, message));
+                return self.work(number);
             }
             Item::Closed => {
                 self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", id.0));
-                process.tell(clock, link, Told::Down);
+                self.hears(number, link.role, Told::Down(link.port));
                 self.let_go_of(number, link);
-                self.send_item(id, End::Listener, Item::Closed);
+                self.put(id, End::Listener, Item::Closed, 0);
             }
         }
         self.pump(number)
     }
 
-    /// A process has no such connection any more; a session is opened again.
+    /// A process has no such connection any more; a session with a server is opened again.
     fn let_go_of(&mut self, number: usize, link: Link) {
         let process = &mut self.processes[number];
-        match link {
-            Link::Uplink => process.uplink = None,
-            Link::Trunk => process.trunk = None,
-            Link::ToPeer(peer) => {
-                process.peers.remove(&peer);
-                return;
-            }
-            Link::Session(_) | Link::FromPeer(_) => return,
+        process.dialed.remove(&link);
+        if let Some(server) = process.servers.iter().position(|server| server.link() == link) {
+            self.dial_later(number, server);
         }
-        self.dial_later(number);
     }
 
     /// A node gives a connection up.
-    pub(crate) fn hang_up(&mut self, number: usize, link: Link, reason: GoodbyeReason, text: &str) -> Check {
-        let (now, clock) = (self.now, self.clock(number));
+    pub(crate) fn hang_up(&mut self, number: usize, link: Link, reason: GoodbyeReason, text: String) -> Check {
+        let now = self.now;
         self.trace.event(now, &[11, number as u64], || format!("process {number} hangs up: {}, {text}", reason.name()));
         ensure(is_honest(reason), "sessions", || format!("process {number} hangs up: {}, {text}", reason.name()))?;
         let Some((id, end)) = self.connection_of(number, link) else { return Ok(()) };
-        self.send_item(id, end.other(), Item::Closed);
+        if let Some(connection) = self.network.connection(id) {
+            let goodbye = connection.family.codec(end).goodbye(Goodbye { reason, text });
+            self.send(id, end.other(), goodbye)?;
+        }
+        self.put(id, end.other(), Item::Closed, 0);
         self.network.deaf(id, end);
         match end {
             End::Dialer => {
-                self.processes[number].tell(clock, link, Told::Down);
+                self.hears(number, link.role, Told::Down(link.port));
                 self.let_go_of(number, link);
             }
             End::Listener => self.end_accepted(number, id, link),
@@ -321,19 +298,29 @@ impl World {
 
     /// The listener has ended a session. Its driver may tell it afterwards that the connection is gone, or not.
     fn end_accepted(&mut self, number: usize, id: SessionId, link: Link) {
-        if let Some(connection) = self.network.connection(id) {
-            connection.accepted = false;
-        }
-        let clock = self.clock(number);
-        if self.rng.chance(500) {
-            self.processes[number].tell(clock, link, Told::Down);
+        let Some(connection) = self.network.connection(id) else { return };
+        connection.accepted = false;
+        if connection.heard && self.rng.chance(500) {
+            self.hears(number, link.role, Told::Down(link.port));
         }
     }
-}
 
-/// The process behind an address.
-fn process_at(address: &str) -> Option<usize> {
-    address.strip_prefix('p')?.parse().ok()
+    /// A connection breaks; each end learns of it at its own time.
+    pub(crate) fn break_off(&mut self, id: SessionId) {
+        let ignorance = self.manners.ignorance;
+        let mut heard = ignorance.map(|longest| self.rng.around(longest / 2));
+        if ignorance == [Duration::ZERO; 2] {
+            // Each end learns of it as soon as it can.
+            heard = [self.network.delay(id).map_or(Duration::ZERO, |delay| delay.least); 2];
+        }
+        let (arrivals, lost) = self.network.cut(self.now, id, heard, &mut self.rng);
+        self.trace.event(self.now, &[35, id.0, lost as u64], || {
+            format!("s{} breaks: {lost} messages under way are lost", id.0)
+        });
+        for arrival in arrivals {
+            self.expect(arrival);
+        }
+    }
 }
 
 /// Whether roles that follow the protocol can come to part for this reason.

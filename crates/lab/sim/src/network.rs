@@ -1,26 +1,29 @@
-//! The virtual network: connections of two FIFO directions, each with its own delays.
+//! The virtual network: connections of two FIFO directions, each with its own delays, over lines and shared media.
 //!
-//! A message is on its way from the moment it is sent; what arrives is always the head of its direction, so that a
-//! direction is FIFO whatever its delays do, and directions overtake each other freely. Within a direction a message
-//! may take the place of one before it that yields to it (`protocol::order`), as on a slow line. A connection that is
-//! lost takes some of what is under way with it: a prefix still arrives, the rest never does, and each end learns of
-//! the loss at its own time, which can be long after the other end has connected again.
+//! A message is on its way from the moment it is sent. The head of a direction always arrives first, so a direction
+//! is FIFO whatever its delays are, and directions overtake each other freely. Within a direction a message may take
+//! the place of one before it that yields to it (`messages::order`), as on a slow line. When a connection breaks, a
+//! drawn prefix of what is under way still arrives, the rest never does, and each end learns of the loss at its own
+//! time, which can be long after the other end has connected again.
+//!
+//! A **medium** is a line that many processes share, like an ideal Ethernet: a message occupies it for its bytes divided
+//! by its rate, and the next one waits, even if another process sends it.
 
-use crate::process::{Link, STORE};
-use crate::rng::{Delay, Rng};
 use core::time::Duration;
-use machine::Parcel;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{Broken, Rule, SessionId, Time};
+use crate::rng::{Delay, Rng};
+use machine::{Link, Parcel, Port, RoleId};
 use messages::ToClient;
-use std::collections::{BTreeMap, VecDeque};
-use types::{Broken, ClientId, Rule, SessionId, Time};
+use framing::Codec;
 
 /// Where something on a connection arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// At the process that has opened it.
-    Dialer,
+    Dialer = 0,
     /// At the one that has taken it.
-    Listener,
+    Listener = 1,
 }
 
 impl End {
@@ -32,15 +35,30 @@ impl End {
     }
 }
 
-/// The purpose of a connection: what its dialer's node knows it as.
+/// A machine of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A client's session with a store or a redirector.
-    Uplink,
-    /// A redirector's with a store.
-    Trunk,
-    /// From one member of a group to this one.
-    Peer(ClientId),
+pub(crate) struct Place {
+    pub(crate) process: usize,
+    pub(crate) role: RoleId,
+}
+
+/// How a session's two ends become bytes: its client's, and its server's.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The codec of the client.
+    pub client: &'static dyn Codec,
+    /// The codec of the server.
+    pub server: &'static dyn Codec,
+}
+
+impl Family {
+    /// The codec of one end.
+    pub(crate) fn codec(self, end: End) -> &'static dyn Codec {
+        match end {
+            End::Dialer => self.client,
+            End::Listener => self.server,
+        }
+    }
 }
 
 /// An arrival at one end of a connection.
@@ -61,6 +79,7 @@ struct Direction {
     last_arrival: Time,
     /// The line carries what was sent before until then.
     line_free: Time,
+    /// A message was sent.
     /// Nothing can be put in any more.
     shut: bool,
 }
@@ -90,13 +109,13 @@ fn may_pass(later: &Item, earlier: &Item, broken: Broken) -> bool {
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) purpose: Purpose,
-    /// The process that has opened it.
-    pub(crate) dialer: usize,
-    /// The process that it leads to.
-    pub(crate) listener: usize,
-    to_dialer: Direction,
-    to_listener: Direction,
+    /// The machine that has opened it, and the port that it knows it by.
+    pub(crate) dialer: Place,
+    port: Port,
+    /// The machine that it leads to.
+    pub(crate) listener: Place,
+    pub(crate) family: Family,
+    directions: [Direction; 2],
     /// The listener has accepted it, and it has not ended there.
     pub(crate) accepted: bool,
     /// The dialer has heard that it was accepted.
@@ -106,39 +125,46 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn direction(&mut self, to: End) -> &mut Direction {
-        match to {
-            End::Dialer => &mut self.to_dialer,
-            End::Listener => &mut self.to_listener,
-        }
-    }
-
     /// The process at one end.
     pub(crate) fn process(&self, end: End) -> usize {
         match end {
-            End::Dialer => self.dialer,
-            End::Listener => self.listener,
+            End::Dialer => self.dialer.process,
+            End::Listener => self.listener.process,
         }
     }
 
     /// The link that the node at one end knows it as.
     pub(crate) fn link(&self, id: SessionId, end: End) -> Link {
-        match (end, self.purpose) {
-            (End::Dialer, Purpose::Uplink) => Link::Uplink,
-            (End::Dialer, Purpose::Trunk) => Link::Trunk,
-            (End::Dialer, Purpose::Peer(peer)) => Link::ToPeer(peer),
-            (End::Listener, Purpose::Peer(_)) => Link::FromPeer(id),
-            (End::Listener, Purpose::Uplink | Purpose::Trunk) => Link::Session(id),
+        match (end, self.port) {
+            (End::Dialer, port) => Link { role: self.dialer.role, port },
+            (End::Listener, Port::ToPeer(_)) => Link { role: self.listener.role, port: Port::FromPeer(id) },
+            (End::Listener, _) => Link { role: self.listener.role, port: Port::Session(id) },
         }
+    }
+
+    /// Whether it is between these two processes.
+    pub(crate) fn is_between(&self, a: usize, b: usize) -> bool {
+        self.pair() == pair(a, b)
+    }
+
+    fn pair(&self) -> (usize, usize) {
+        pair(self.dialer.process, self.listener.process)
     }
 }
 
-/// How a process reaches the others: connections that it dials have the delays of its path.
-#[derive(Clone, Debug)]
+fn pair(a: usize, b: usize) -> (usize, usize) {
+    (a.min(b), a.max(b))
+}
+
+/// How a process reaches the others: connections that it dials have the delays of its path, unless there is a path for
+/// the two processes.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) delay: Delay,
     /// How much each direction of a connection carries; `None` for as much as there is.
     pub(crate) bytes_per_second: Option<u64>,
+    /// The medium that carries it.
+    pub(crate) medium: Option<usize>,
     /// Nothing arrives before this time: the path is stalled or cut off for a while.
     pub(crate) stalled_until: Time,
 }
@@ -146,18 +172,29 @@ pub(crate) struct Path {
 impl Path {
     /// A path with these delays that carries whatever there is.
     pub(crate) fn of(delay: Delay) -> Self {
-        Self { delay, bytes_per_second: None, stalled_until: Time::ZERO }
+        Self { delay, bytes_per_second: None, medium: None, stalled_until: Time::ZERO }
     }
+}
+
+#[derive(Debug)]
+struct Medium {
+    bytes_per_second: u64,
+    /// It carries what was sent before until then.
+    free: Time,
 }
 
 #[derive(Debug)]
 pub(crate) struct Network {
     connections: BTreeMap<SessionId, Connection>,
+    /// Of each process.
     paths: Vec<Path>,
-    /// The delay of what leads to the store, if it is not that of its dialer's path.
-    pub(crate) to_store: Option<Delay>,
+    /// Of pairs of processes.
+    between: BTreeMap<(usize, usize), Path>,
+    media: Vec<Medium>,
     /// Pairs of processes between which nothing arrives before a time.
     severed: BTreeMap<(usize, usize), Time>,
+    /// Pairs of processes between which no connection comes up.
+    parted: BTreeSet<(usize, usize)>,
     /// How often a message passes one that yields to it.
     pass_permille: u32,
     broken: Broken,
@@ -172,22 +209,59 @@ pub(crate) struct Arrival {
     pub(crate) at: Time,
     pub(crate) connection: SessionId,
     pub(crate) to: End,
+    /// How long the line carries it.
+    pub(crate) carried: Duration,
 }
 
 impl Network {
     /// A network with one path for each process, on which so many of those messages pass another that may.
     pub(crate) fn new(paths: Vec<Path>, pass_permille: u32, broken: Broken) -> Self {
-        let (connections, severed) = Default::default();
-        Self { connections, paths, to_store: None, severed, pass_permille, broken, opened: 0, ended: false }
+        let (connections, between, media, severed, parted) = Default::default();
+        let (opened, ended) = (0, false);
+        Self { connections, paths, between, media, severed, parted, pass_permille, broken, opened, ended }
+    }
+
+    /// Adds the path of one more process.
+    pub(crate) fn add_path(&mut self, path: Path) {
+        self.paths.push(path);
     }
 
     pub(crate) fn path(&mut self, process: usize) -> &mut Path {
         &mut self.paths[process]
     }
 
+    /// From now on two processes have a path of their own.
+    pub(crate) fn set_between(&mut self, a: usize, b: usize, path: Path) {
+        self.between.insert(pair(a, b), path);
+    }
+
+    /// From now on all connections among these processes are carried by one medium.
+    pub(crate) fn share(&mut self, processes: &[usize], delay: Delay, bytes_per_second: u64) {
+        let medium = Some(self.media.len());
+        self.media.push(Medium { bytes_per_second, free: Time::ZERO });
+        for (nth, &one) in processes.iter().enumerate() {
+            for &other in &processes[nth + 1..] {
+                self.set_between(one, other, Path { medium, ..Path::of(delay) });
+            }
+        }
+    }
+
     /// Nothing arrives between two processes until then.
     pub(crate) fn sever(&mut self, a: usize, b: usize, until: Time) {
-        self.severed.insert((a.min(b), a.max(b)), until);
+        self.severed.insert(pair(a, b), until);
+    }
+
+    /// No connection comes up between two processes from now on, or one does again.
+    pub(crate) fn part(&mut self, a: usize, b: usize, is_parted: bool) {
+        if is_parted {
+            self.parted.insert(pair(a, b))
+        } else {
+            self.parted.remove(&pair(a, b))
+        };
+    }
+
+    pub(crate) fn is_parted(&self, a: usize, b: usize) -> bool {
+        self.parted.contains(&pair(a, b))
     }
 
     /// Everything arrives again; as fast as it can, but on lines that stay slow.
@@ -216,119 +290,107 @@ impl Network {
     /// The connections that have one of their ends at a process, and which.
     pub(crate) fn connections_of(&self, process: usize) -> Vec<(SessionId, End)> {
         let end = |connection: &Connection| match () {
-            () if connection.dialer == process => Some(End::Dialer),
-            () if connection.listener == process => Some(End::Listener),
+            () if connection.dialer.process == process => Some(End::Dialer),
+            () if connection.listener.process == process => Some(End::Listener),
             () => None,
         };
         self.connections().filter_map(|(id, connection)| Some((id, end(connection)?))).collect()
     }
 
-    /// A process opens a connection to another.
-    pub(crate) fn open(
-        &mut self,
-        now: Time,
-        purpose: Purpose,
-        dialer: usize,
-        listener: usize,
-        rng: &mut Rng,
-    ) -> (SessionId, Arrival) {
+    /// A machine opens a connection to another, and knows it by this port.
+    pub(crate) fn open(&mut self, dialer: Place, port: Port, listener: Place, family: Family) -> SessionId {
         self.opened += 1;
         let id = SessionId(self.opened);
-        let (to_dialer, to_listener) = (Direction::default(), Direction::default());
-        let connection = Connection {
-            purpose,
-            dialer,
-            listener,
-            to_dialer,
-            to_listener,
-            accepted: false,
-            answered: false,
-            heard: false,
-        };
+        let (directions, accepted, answered, heard) = Default::default();
+        let connection = Connection { dialer, port, listener, family, directions, accepted, answered, heard };
         self.connections.insert(id, connection);
-        let arrival =
-            self.send(now, id, End::Listener, Item::Opened, Duration::ZERO, rng).expect("the connection is new");
-        (id, arrival)
+        id
     }
 
-    /// Sends an item to one end, for which the line is busy for this long; `None` if that direction takes nothing any
-    /// more.
+    /// Sends an item of so many bytes to one end; `None` if that direction takes nothing any more.
     pub(crate) fn send(
         &mut self,
         now: Time,
         id: SessionId,
         to: End,
         item: Item,
-        carried: Duration,
+        bytes: u64,
         rng: &mut Rng,
     ) -> Option<Arrival> {
-        let delay = self.delay(id)?.draw(rng);
+        let path = *self.path_of(id)?;
+        let delay = path.delay.draw(rng);
         let connection = self.connections.get_mut(&id)?;
-        let direction = connection.direction(to);
+        let direction = &mut connection.directions[to as usize];
         if direction.shut {
             return None;
         }
         direction.shut = matches!(item, Item::Closed);
         self.ended |= direction.shut;
-        direction.line_free = direction.line_free.max(now) + carried;
+        let medium = path.medium.map(|medium| &mut self.media[medium]);
+        let rate = medium.as_ref().map(|medium| medium.bytes_per_second).or(path.bytes_per_second);
+        let carried = Duration::from_nanos(rate.map_or(0, |rate| bytes * 1_000_000_000 / rate));
+        let begins = medium.as_ref().map_or(direction.line_free, |medium| medium.free);
+        direction.line_free = begins.max(now) + carried;
+        if let Some(medium) = medium {
+            medium.free = direction.line_free;
+        }
         direction.last_arrival = direction.last_arrival.max(direction.line_free + delay);
         direction.items.push_back((direction.last_arrival, item));
         let (permille, broken) = (self.pass_permille, self.broken);
         direction.pass(|later, earlier| may_pass(later, earlier, broken) && rng.chance(permille));
-        Some(Arrival { at: direction.last_arrival, connection: id, to })
+        Some(Arrival { at: direction.last_arrival, connection: id, to, carried })
     }
 
-    /// How long what is sent on a connection is on its way.
-    pub(crate) fn delay(&self, id: SessionId) -> Option<Delay> {
+    fn path_of(&self, id: SessionId) -> Option<&Path> {
         let connection = self.connections.get(&id)?;
-        let usual = self.paths[connection.dialer].delay;
-        Some(self.to_store.filter(|_| connection.listener == STORE).unwrap_or(usual))
+        Some(self.between.get(&connection.pair()).unwrap_or(&self.paths[connection.dialer.process]))
+    }
+
+    /// How long an item on a connection is on its way.
+    pub(crate) fn delay(&self, id: SessionId) -> Option<Delay> {
+        self.path_of(id).map(|path| path.delay)
     }
 
     /// When everything that was sent to one end has left.
-    pub(crate) fn line_free(&mut self, id: SessionId, to: End) -> Option<Time> {
-        self.connections.get_mut(&id).map(|connection| connection.direction(to).line_free)
+    pub(crate) fn line_free(&self, id: SessionId, to: End) -> Option<Time> {
+        self.connections.get(&id).map(|connection| connection.directions[to as usize].line_free)
     }
 
-    /// How many bytes a connection carries in a second, if it is a slow one.
-    pub(crate) fn bytes_per_second(&self, id: SessionId) -> Option<u64> {
-        self.paths[self.connections.get(&id)?.dialer].bytes_per_second
+    /// Whether it takes longer to send more bytes on a connection.
+    pub(crate) fn weighs(&self, id: SessionId) -> bool {
+        self.path_of(id).is_some_and(|path| path.bytes_per_second.is_some() || path.medium.is_some())
     }
 
     /// Whether something is on its way to this end, some of which can have arrived.
-    pub(crate) fn is_receiving(&mut self, now: Time, id: SessionId, to: End) -> bool {
-        let Some(connection) = self.connections.get(&id) else { return false };
-        let is_stalled = self.stalled_until(connection.dialer, connection.listener) > now;
-        let Some(connection) = self.connections.get_mut(&id).filter(|_| !is_stalled) else { return false };
-        matches!(connection.direction(to).items.front(), Some((_, Item::Message(_))))
+    pub(crate) fn is_receiving(&self, now: Time, id: SessionId, to: End) -> bool {
+        let connection = self.connections.get(&id).filter(|connection| self.stalled_until(connection) <= now);
+        let first = connection.and_then(|connection| connection.directions[to as usize].items.front());
+        matches!(first, Some((_, Item::Message(_))))
     }
 
     /// Until when nothing arrives on a connection.
-    fn stalled_until(&self, dialer: usize, listener: usize) -> Time {
-        let pair = (dialer.min(listener), dialer.max(listener));
-        let severed = self.severed.get(&pair).copied().unwrap_or(Time::ZERO);
-        severed.max(self.paths[dialer].stalled_until)
+    fn stalled_until(&self, connection: &Connection) -> Time {
+        let severed = self.severed.get(&connection.pair()).copied().unwrap_or(Time::ZERO);
+        severed.max(self.paths[connection.dialer.process].stalled_until)
     }
 
     /// Takes what arrives at one end; `Err` says when to look again, because the path is stalled.
     pub(crate) fn arrive(&mut self, now: Time, id: SessionId, to: End) -> Result<Option<Item>, Time> {
         let Some(connection) = self.connections.get(&id) else { return Ok(None) };
-        let stalled_until = self.stalled_until(connection.dialer, connection.listener);
+        let stalled_until = self.stalled_until(connection);
         if stalled_until > now {
             return Err(stalled_until);
         }
         let connection = self.connections.get_mut(&id).expect("just seen");
-        let items = &mut connection.direction(to).items;
+        let items = &mut connection.directions[to as usize].items;
         let due = items.front().is_some_and(|(at, _)| *at <= now);
-        let item = if due { items.pop_front().map(|(_, item)| item) } else { None };
-        Ok(item)
+        Ok(if due { items.pop_front().map(|(_, item)| item) } else { None })
     }
 
     /// Lets go of a connection on which nothing will arrive any more. Not before its last arrival has been learned of.
     pub(crate) fn forget_if_over(&mut self, id: SessionId) {
         let over = |direction: &Direction| direction.shut && direction.items.is_empty();
-        let is_over = |connection: &Connection| over(&connection.to_dialer) && over(&connection.to_listener);
-        if self.connections.get(&id).is_some_and(is_over) {
+        if self.connections.get(&id).is_some_and(|connection| connection.directions.iter().all(over)) {
             self.connections.remove(&id);
         }
     }
@@ -346,7 +408,7 @@ impl Network {
         self.ended = true;
         let (mut arrivals, mut lost) = (Vec::new(), 0);
         for (to, after) in [(End::Dialer, heard[0]), (End::Listener, heard[1])] {
-            let direction = connection.direction(to);
+            let direction = &mut connection.directions[to as usize];
             if direction.shut {
                 continue;
             }
@@ -357,7 +419,7 @@ impl Network {
             let last = direction.items.back().map_or(now, |(at, _)| *at);
             direction.last_arrival = last.max(now + after);
             direction.items.push_back((direction.last_arrival, Item::Closed));
-            arrivals.push(Arrival { at: direction.last_arrival, connection: id, to });
+            arrivals.push(Arrival { at: direction.last_arrival, connection: id, to, carried: Duration::ZERO });
         }
         (arrivals, lost)
     }
@@ -365,7 +427,7 @@ impl Network {
     /// One end's process is gone, or has closed: it takes nothing more, and what was under way to it is nothing.
     pub(crate) fn deaf(&mut self, id: SessionId, end: End) {
         if let Some(connection) = self.connections.get_mut(&id) {
-            let direction = connection.direction(end);
+            let direction = &mut connection.directions[end as usize];
             direction.items.clear();
             direction.shut = true;
         }

@@ -1,21 +1,15 @@
-//! One process: a node, the application beside it, and what the driver knows of both.
+//! One process: a node, and what the driver knows of it.
 
-use crate::actor::Thread;
-use crate::check::never_back::NeverBack;
-use client::Client;
+use crate::drive::Drive;
+use crate::layout::Traffic;
+use crate::network::{Family, Place};
+use core::mem;
 use core::time::Duration;
-use machine::{Event, Link as NodeLink, Node, Port, RoleId};
-use redirector::Redirector;
+use machine::{Link, Machine, Node, Port, RoleId};
 use session::{Dialer, Times};
 use std::collections::BTreeMap;
-use store::Store;
-use types::{ClientId, SessionId, Time};
-
-/// Number of the process that hosts the store.
-pub(crate) const STORE: usize = 0;
-
-/// Timeouts that may be handled at one moment before it counts as going in circles.
-pub(crate) const TIMEOUTS_AT_ONCE_MAX: u32 = 100;
+use std::rc::Rc;
+use types::{PeerKey, SessionId, Time};
 
 /// How a process dials. A run is shorter than days are, and so are its pauses.
 const TIMES: Times = Times {
@@ -24,34 +18,49 @@ const TIMES: Times = Times {
     pause_max: Duration::from_millis(100),
 };
 
-/// A connection as one of its processes knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
-    /// From its client to a store or a redirector.
-    Uplink,
-    /// From its redirector to a store.
-    Trunk,
-    /// From another process's client or redirector to its store or redirector.
-    Session(SessionId),
-    /// From its client to a peer.
-    ToPeer(ClientId),
-    /// From a peer to its client.
-    FromPeer(SessionId),
+/// A session that a machine keeps open with its server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) client: RoleId,
+    /// Where the server is configured to be.
+    pub(crate) at: Place,
+    pub(crate) family: Family,
+    /// Where and when the session is opened again.
+    pub(crate) dialer: Dialer,
+    /// The session has been welcomed.
+    pub(crate) was_up: bool,
 }
 
-#[derive(Debug)]
+impl Server {
+    pub(crate) fn new(client: RoleId, at: Place, family: Family) -> Self {
+        Self { client, at, family, dialer: Dialer::new(1, TIMES), was_up: false }
+    }
+
+    /// The link that its client knows the session by.
+    pub(crate) fn link(&self) -> Link {
+        Link { role: self.client, port: Port::Server }
+    }
+}
+
+#[derive(Debug, Default)]
 pub(crate) struct Process {
     /// `None` while the process is down.
     pub(crate) node: Option<Node>,
     /// Counts the process's lives: an event that was meant for an earlier one is for nobody.
     pub(crate) life: u32,
-    pub(crate) threads: Vec<Thread>,
-    /// Its client's session.
-    pub(crate) uplink: Option<SessionId>,
-    /// Its redirector's session.
-    pub(crate) trunk: Option<SessionId>,
-    /// Its connections to peers.
-    pub(crate) peers: BTreeMap<ClientId, SessionId>,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) drives: BTreeMap<RoleId, Drive>,
+    /// The connections that its machines have opened.
+    pub(crate) dialed: BTreeMap<Link, SessionId>,
+    /// The key that peers must show to be let in.
+    pub(crate) key: PeerKey,
+    /// By how much its clock is fast, in thousandths.
+    pub(crate) drift: i64,
+    /// The time that hearing a message takes of it.
+    pub(crate) cost: Duration,
+    pub(crate) traffic: Rc<Traffic>,
+    /// Its machines hear each other a little later, now and then.
+    pub(crate) defers: bool,
     /// The process does nothing until then.
     pub(crate) paused_until: Time,
     /// From when until when its machine slept, if its clock stood still then: that is against a rule.
@@ -62,96 +71,40 @@ pub(crate) struct Process {
     pub(crate) timer: Option<Time>,
     /// Timeouts handled at the last moment at which there was one.
     pub(crate) timeouts: (Time, u32),
-    pub(crate) never_back: NeverBack,
-    /// Where and when its session is opened again: its client's, or its redirector's.
-    pub(crate) dialer: Dialer,
-    /// That session has been welcomed.
-    pub(crate) was_up: bool,
-    /// The store has said that it is closed.
+    /// It has said that it is closed.
     pub(crate) closed: bool,
 }
 
-impl Default for Process {
-    fn default() -> Self {
-        Self {
-            node: None,
-            life: 0,
-            threads: Vec::new(),
-            uplink: None,
-            trunk: None,
-            peers: BTreeMap::new(),
-            paused_until: Time::ZERO,
-            stops: Vec::new(),
-            busy_until: Time::ZERO,
-            timer: None,
-            timeouts: (Time::ZERO, 0),
-            never_back: NeverBack::default(),
-            dialer: Dialer::new(1, TIMES),
-            was_up: false,
-            closed: false,
-        }
-    }
-}
-
 impl Process {
-    /// The link that its node knows a connection by; nothing if it hosts no machine that could have one.
-    fn known_as(&self, link: Link) -> Option<NodeLink> {
-        let node = self.node.as_ref()?;
-        let client = || node.role_of::<Client>();
-        let server = || node.role_of::<Store>().or_else(|| node.role_of::<Redirector>());
-        let (role, port) = match link {
-            Link::Uplink => (client(), Port::Server),
-            Link::ToPeer(peer) => (client(), Port::ToPeer(peer)),
-            Link::FromPeer(id) => (client(), Port::FromPeer(id)),
-            Link::Trunk => (server(), Port::Server),
-            Link::Session(id) => (server(), Port::Session(id)),
-        };
-        Some(NodeLink { role: role?, port })
-    }
-
-    /// The connection that a machine of its node knows by this port.
-    pub(crate) fn link_of(&self, role: RoleId, port: Port) -> Link {
-        let is_client = || self.node.as_ref().and_then(Node::role_of::<Client>) == Some(role);
-        match port {
-            Port::Server if is_client() => Link::Uplink,
-            Port::Server => Link::Trunk,
-            Port::Session(id) => Link::Session(id),
-            Port::ToPeer(peer) => Link::ToPeer(peer),
-            Port::FromPeer(id) => Link::FromPeer(id),
-        }
-    }
-
-    /// Tells its node what has happened on a connection. Returns whether there is a node.
-    pub(crate) fn tell(&mut self, now: Time, link: Link, event: impl FnOnce(Port) -> Event) -> bool {
-        if let (Some(NodeLink { role, port }), Some(node)) = (self.known_as(link), &mut self.node) {
-            node.tell(now, role, event(port));
-        }
-        self.node.is_some()
-    }
-
-    /// Its client, while it runs.
-    pub(crate) fn client(&mut self) -> Option<&mut Client> {
-        self.node.as_mut()?.find_mut()
-    }
-
     /// Looks at a machine of its node.
-    pub(crate) fn look<M: machine::Machine>(&self) -> Option<&M> {
+    pub(crate) fn look<M: Machine>(&self) -> Option<&M> {
         self.node.as_ref()?.find()
     }
 
-    /// Its application runs nothing, and begins nothing new.
-    pub(crate) fn rests(&self) -> bool {
-        self.node.is_some() && self.threads.iter().all(Thread::is_done)
+    /// The time that its clock shows: it may be a little fast, or slow, or have stood still.
+    pub(crate) fn clock(&self, now: Time) -> Time {
+        let time = now.0.saturating_sub(self.stood(now).as_nanos() as u64);
+        Time((i128::from(time) * i128::from(1000 + self.drift) / 1000) as u64)
+    }
+
+    /// The first time at which its clock shows `shown`.
+    pub(crate) fn time_at(&self, now: Time, shown: Time) -> Time {
+        let fast = i128::from(self.drift);
+        let time = (i128::from(shown.0) * 1000).div_euclid(1000 + fast) + i128::from(fast != 0);
+        Time(u64::try_from(time).unwrap_or(u64::MAX)) + self.stood(now)
     }
 
     /// By how much its clock is behind, as it stood still.
-    pub(crate) fn stood(&self, now: Time) -> Duration {
+    fn stood(&self, now: Time) -> Duration {
         self.stops.iter().map(|&(since, until)| until.min(now).since(since)).sum()
     }
 
-    /// Ends this life. The threads' transactions die with it.
+    /// Ends this life. Disks, servers and clock are for the next one.
     pub(crate) fn die(&mut self) {
-        let life = self.life + 1;
-        *self = Self { life, ..Self::default() };
+        let Self { life, drift, cost, defers, .. } = *self;
+        let servers = mem::take(&mut self.servers).into_iter();
+        let servers = servers.map(|Server { client, at, family, .. }| Server::new(client, at, family)).collect();
+        let (drives, traffic) = (mem::take(&mut self.drives), mem::take(&mut self.traffic));
+        *self = Self { life: life + 1, servers, drives, drift, cost, traffic, defers, ..Self::default() };
     }
 }

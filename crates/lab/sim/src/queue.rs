@@ -49,12 +49,9 @@ impl<T> Queue<T> {
         self.heap.push(Reverse(Entry { at, number: self.pushed, event }));
     }
 
-    /// The time of the next event. (An event that is taken out and put in again comes behind others of its time.)
-    pub(crate) fn next_at(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<(Time, T)> {
+    /// The next event, if it is due until then.
+    pub(crate) fn pop_until(&mut self, deadline: Time) -> Option<(Time, T)> {
+        self.heap.peek().filter(|Reverse(next)| next.at <= deadline)?;
         self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
     }
 }

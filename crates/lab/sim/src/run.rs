@@ -8,12 +8,13 @@
 //! ```
 
 use crate::check;
+use crate::disk::StoreDisk;
 use crate::network::Path;
-use crate::process::STORE;
-use crate::scenario::Race;
+use crate::scenario::{Race, STORE};
+use crate::store_run::Run;
 use crate::violation::{Check, Violation, ensure};
-use crate::world::World;
 use core::time::Duration;
+use machine::RoleId;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
@@ -43,35 +44,35 @@ pub struct Report {
 
 /// Runs one seed, steered towards `race` if that is said. A role that panics has violated something too.
 pub(crate) fn run_seed(seed: u64, race: Option<Race>, broken: Broken, readable: bool) -> Report {
-    let mut world = World::new(seed, race, broken, readable);
-    let scenario = world.scenario.to_string();
-    let verdict = guarded(|| world.live());
-    let mut report = report(seed, world, verdict);
+    let mut run = Run::drawn(seed, race, broken, readable);
+    let scenario = run.scene.scenario.to_string();
+    let verdict = guarded(|| run.live());
+    let mut report = report(seed, run, verdict);
     if readable {
         report.trace.insert(0, scenario);
     }
     report
 }
 
-pub(crate) fn report(seed: u64, world: World, verdict: Check) -> Report {
+pub(crate) fn report(seed: u64, run: Run, verdict: Check) -> Report {
     Report {
         seed,
-        commits: world.history.acknowledged(),
-        unknown: world.history.unknown(),
-        hash: world.trace.hash(),
+        commits: run.scene.history.acknowledged(),
+        unknown: run.scene.history.unknown(),
+        hash: run.trace.hash(),
         violation: verdict.err(),
-        trace: world.trace.into_lines(),
+        trace: run.trace.into_lines(),
     }
 }
 
-impl World {
+impl Run {
     /// Lives through all phases.
     pub(crate) fn live(&mut self) -> Check {
         self.begin()?;
         self.schedule_faults();
         self.weather()?;
         self.settle_down()?;
-        check::unknown::bounded(self.history.unknown(), self.scenario.is_untroubled())?;
+        check::unknown::bounded(self.scene.history.unknown(), self.scene.scenario.is_untroubled())?;
         self.audit()?;
         self.close()
     }
@@ -82,8 +83,8 @@ impl World {
 
     pub(crate) fn weather(&mut self) -> Check {
         let end = self.now + STORM;
-        let attempts = self.scenario.attempts;
-        let over = |world: &Self| world.attempts >= attempts || world.now >= end;
+        let attempts = self.scene.scenario.attempts;
+        let over = |run: &Self| run.scene.attempts >= attempts || run.now >= end;
         // A storm that nothing gets through ends by itself.
         self.run_until(2 * STORM, "the storm goes on", over)
     }
@@ -91,40 +92,40 @@ impl World {
     /// Every thread gets a commit through, and then rests: one that has none yet is hindered by fewer and fewer others,
     /// and a transaction that nobody ever wakes is found.
     pub(crate) fn settle_down(&mut self) -> Check {
-        self.calm();
-        for thread in self.processes.iter_mut().flat_map(|process| &mut process.threads) {
+        self.calm_down();
+        for thread in self.scene.applications.iter_mut().flat_map(|application| &mut application.threads) {
             thread.last_one = true;
         }
-        self.run_until(PATIENCE, "a thread gets no commit through", |world| {
-            world.applications().all(|number| world.processes[number].rests())
+        self.run_until(PATIENCE, "a thread gets no commit through", |run| {
+            run.applications().all(|number| run.rests(number))
         })
     }
 
     /// The processes with an application that can be expected to get anywhere.
     fn applications(&self) -> impl Iterator<Item = usize> {
-        let first = if self.scenario.embedded { STORE } else { STORE + 1 };
-        first..=self.scenario.clients - usize::from(self.scenario.dead_weight)
+        let first = if self.scene.scenario.embedded { STORE } else { STORE + 1 };
+        first..=self.scene.scenario.clients - usize::from(self.scene.scenario.dead_weight)
     }
 
     /// The store crashes, the clients too, and one that comes new reads everything that was ever written.
     pub(crate) fn audit(&mut self) -> Check {
-        self.audit = Some(self.objects());
+        self.scene.audit = Some(self.objects());
         self.crash_store()?;
         (1..self.processes.len()).for_each(|process| self.kill(process));
-        self.scenario.groups.iter_mut().for_each(Vec::clear);
+        self.scene.scenario.groups.iter_mut().for_each(Vec::clear);
         self.trace.event(self.now, &[40], || "the audit begins");
         // The auditor reads page after page, and does not live far away.
         *self.network.path(1) = Path::of(self.network.path(STORE).delay.brief());
         self.start(1)?;
-        self.run_until(PATIENCE, "the audit does not end", |world| world.processes[1].rests())
+        self.run_until(PATIENCE, "the audit does not end", |run| run.rests(1))
     }
 
     /// Everything that was written, and what could have been.
     fn objects(&self) -> Vec<ObjectId> {
-        let habits = &self.scenario.habits;
+        let habits = &self.scene.scenario.habits;
         let hot = (0..habits.pages).flat_map(|page| (0..habits.slots).map(move |slot| (page, slot)));
         let mut objects: Vec<_> = hot.map(|(page, slot)| ObjectId::new(PageId::new(0, page), slot)).collect();
-        for (page, history) in self.history.ledger().pages() {
+        for (page, history) in self.scene.history.ledger().pages() {
             objects.extend(history.slots().map(|(slot, _)| ObjectId::new(page, slot)));
         }
         objects.sort_unstable();
@@ -134,13 +135,14 @@ impl World {
 
     /// The store closes, and its home is the committed history's last state.
     pub(crate) fn close(&mut self) -> Check {
-        self.finale = true;
+        self.scene.finale = true;
         self.close_store()?;
-        self.run_until(PATIENCE, "the store does not close", |world| world.processes[STORE].closed)?;
-        let ledger = self.history.ledger();
+        self.run_until(PATIENCE, "the store does not close", |run| run.processes[STORE].closed)?;
+        let disk = self.processes[STORE].drives[&RoleId::ONLY].get::<StoreDisk>().expect("it is the store's");
+        let ledger = self.scene.history.ledger();
         for (page, history) in ledger.pages() {
             let last = history.version_at(ledger.count());
-            let Some((version, image)) = self.disk.home().get(&page) else {
+            let Some((version, image)) = disk.home().get(&page) else {
                 return ensure(false, "durability", || format!("{page:?} at {last:?} is not home"));
             };
             ensure(*version == last, "durability", || format!("{page:?} is home at {version:?}, and not at {last:?}"))?;

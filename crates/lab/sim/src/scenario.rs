@@ -7,12 +7,12 @@
 mod draw;
 mod limits;
 mod race;
+mod rates;
 
 use crate::actor::Habits;
 use crate::disk::Profile;
 use crate::layout::{Costs, Layout};
 use crate::network::Path;
-use crate::process::STORE;
 use crate::rng::{Delay, Rng};
 use core::fmt;
 use core::time::Duration;
@@ -20,27 +20,15 @@ use draw::{
     client_config, disk, habits, ignorance, path_delay, paths, rates, redirector_config, site_paths, store_config,
 };
 use limits::limits;
+use machine::RoleId;
 pub use race::Race;
+pub(crate) use rates::{Rates, StoreFault};
 use redirector::Duty;
 use types::limits::LEASE_DRIFT_PERMILLE;
-use types::{Broken, Limits, ObjectId, Time};
+use types::{Broken, Limits, ObjectId};
 
-/// How often each fault strikes; `None` for never.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rates {
-    pub(crate) store_crash: Option<Duration>,
-    pub(crate) store_close: Option<Duration>,
-    pub(crate) restore: Option<Duration>,
-    pub(crate) client_crash: Option<Duration>,
-    pub(crate) redirector_crash: Option<Duration>,
-    pub(crate) sever: Option<Duration>,
-    pub(crate) cut: Option<Duration>,
-    pub(crate) stall: Option<Duration>,
-    pub(crate) pause: Option<Duration>,
-    pub(crate) slow_disk: Option<Duration>,
-    pub(crate) home_full: Option<Duration>,
-    pub(crate) refuse: Option<Duration>,
-}
+/// Number of the process that hosts the store.
+pub(crate) const STORE: usize = 0;
 
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a draw of its own, and none excludes another")]
@@ -249,19 +237,6 @@ impl Scenario {
         other.unwrap_or(&self.store).clone()
     }
 
-    /// The time that a process's clock shows.
-    pub(crate) fn clock(&self, process: usize, time: Time) -> Time {
-        let fast = i128::from(self.drift.get(process).copied().unwrap_or(0));
-        Time((i128::from(time.0) * (1000 + fast) / 1000) as u64)
-    }
-
-    /// The first time at which a process's clock shows `shown`.
-    pub(crate) fn time_at(&self, process: usize, shown: Time) -> Time {
-        let fast = i128::from(self.drift.get(process).copied().unwrap_or(0));
-        let time = (i128::from(shown.0) * 1000).div_euclid(1000 + fast) + i128::from(fast != 0);
-        Time(u64::try_from(time).unwrap_or(u64::MAX))
-    }
-
     /// How many processes there are.
     pub(crate) fn processes(&self) -> usize {
         1 + self.clients + self.groups.len()
@@ -293,6 +268,29 @@ impl Scenario {
     /// Whether there is such a process: a group without a redirector of its own has a place for it, and nobody there.
     pub(crate) fn exists(&self, process: usize) -> bool {
         !self.is_redirector(process) || self.dedicated[process - self.redirectors().start]
+    }
+
+    /// Whether a process hosts a redirector: one of its own, or beside a member that is eligible.
+    pub(crate) fn has_redirector(&self, process: usize) -> bool {
+        self.is_redirector(process) || self.eligible.contains(&process)
+    }
+
+    pub(crate) fn has_client(&self, process: usize) -> bool {
+        if process == STORE { self.embedded } else { !self.is_redirector(process) }
+    }
+
+    /// The client's number among the machines of a process: it comes behind a store or redirector.
+    pub(crate) fn client_role(&self, process: usize) -> RoleId {
+        RoleId(u8::from(process == STORE || self.has_redirector(process)))
+    }
+
+    /// The time that hearing a message takes of a process.
+    pub(crate) fn cost(&self, process: usize) -> Duration {
+        match process {
+            STORE => self.costs.store,
+            _ if self.is_redirector(process) => self.costs.redirector,
+            _ => self.costs.client,
+        }
     }
 
     /// A redirector's configuration in this process.
@@ -331,6 +329,10 @@ impl Scenario {
         let drawn = scenario.client.limits;
         scenario.keep_to(Limits { gone_clients, granted_pages, outcome_pages_per_client, ..drawn });
         (scenario.rates.client_crash, scenario.rates.home_full, scenario.rates.restore) = (None, None, None);
+        // A client takes a store that has started too often for a copy, and what it had under way is lost.
+        for rate in [&mut scenario.rates.store_crash, &mut scenario.rates.store_close] {
+            *rate = rate.map(|mean| mean.max(ms(200)));
+        }
         scenario
     }
 

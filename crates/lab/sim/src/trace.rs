@@ -1,20 +1,28 @@
 //! The record of a run, as a hash always and as text when someone wants to read it.
 
 use core::fmt::{Debug, Display};
-use machine::Parcel;
+use types::{SessionId, Time};
+use crate::network::End;
 use messages::{CommitRequest, Outcome, Page, PeerPage, ToClient, ToPeer, ToServer};
-use types::Time;
+use machine::Parcel;
 
 /// The trace of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     hash: u64,
     lines: Option<Vec<String>>,
+    /// Nothing is recorded.
+    is_off: bool,
 }
 
 impl Trace {
     pub(crate) fn new(readable: bool) -> Self {
-        Self { hash: 0, lines: readable.then(Vec::new) }
+        Self { hash: 0, lines: readable.then(Vec::new), is_off: false }
+    }
+
+    /// The trace of a run that nobody asks for it.
+    pub(crate) fn off() -> Self {
+        Self { is_off: true, ..Self::default() }
     }
 
     /// Something happened at `now`: `numbers` go into the hash, `text` is only made if it is read.
@@ -22,6 +30,13 @@ impl Trace {
         self.hash = numbers.iter().fold(mix(self.hash, now.0), |hash, &number| mix(hash, number));
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{:>12.6} ms  {}", now.0 as f64 / 1e6, text()));
+        }
+    }
+
+    /// A message was sent to one end of a connection.
+    pub(crate) fn sent(&mut self, now: Time, id: SessionId, to: End, message: &Parcel) {
+        if !self.is_off {
+            self.event(now, &digest(message), || format!("    s{} to {to:?}: {}", id.0, describe(message)));
         }
     }
 
@@ -41,7 +56,7 @@ pub(crate) fn mix(hash: u64, number: u64) -> u64 {
 }
 
 /// The numbers by which two runs can tell a message from another one.
-pub(crate) fn digest(message: &Parcel) -> [u64; 3] {
+fn digest(message: &Parcel) -> [u64; 3] {
     let server = message.get().map(digest_to_server);
     let client = || message.get().map(digest_to_client);
     let peer = || message.get().map(digest_to_peer);
@@ -155,7 +170,7 @@ fn describe_commit(m: &CommitRequest) -> String {
 }
 
 /// The beginning of a long message.
-fn cut(message: &impl Debug) -> String {
+pub(crate) fn cut(message: &impl Debug) -> String {
     let mut text = format!("{message:?}");
     text.truncate(text.char_indices().nth(400).map_or(text.len(), |(at, _)| at));
     text

@@ -348,7 +348,8 @@ impl Day {
             2 => self.toggle(HOMES[0]),
             3 => self.pass(3 * self.lease),
             _ => {
-                let pair = PAIRS[self.draw(PAIRS.len() as u64) as usize];
+                let pairs = self.pairs();
+                let pair = pairs[self.draw(pairs.len() as u64) as usize];
                 match self.draw(4) {
                     0 => self.world.cut(pair.0, pair.1),
                     1 if !self.apart.remove(&pair) => {
@@ -363,6 +364,12 @@ impl Day {
                 }
             }
         }
+    }
+
+    /// The pairs of processes that have a line: on some days there is one watcher.
+    fn pairs(&self) -> Vec<(&'static str, &'static str)> {
+        let is_there = |name| !WATCHERS.contains(&name) || self.watchers.contains(&name);
+        PAIRS.into_iter().filter(|(one, other)| is_there(*one) && is_there(*other)).collect()
     }
 
     /// A watcher that was stopped runs on.
@@ -396,7 +403,7 @@ impl Day {
         for watcher in self.watchers {
             self.go_on(watcher);
         }
-        for (one, other) in PAIRS {
+        for (one, other) in self.pairs() {
             self.world.mend(one, other);
             self.world.set_line(one, other, Line { delay: NEAR, rate: None });
         }
