@@ -7,7 +7,8 @@
 //! ```
 //! Both ends send theirs without waiting for the other's, so it costs no round trip. An end believes nothing before it
 //! has seen that the other end speaks the same family and protocol, from the other side of it: a client that was given
-//! the address of a hub is refused by name. The layout stays the same in every protocol.
+//! the address of a hub is refused by name. The layout stays the same in every protocol. The limits of a session are in
+//! its family's answer: they depend on who has opened it.
 
 use crate::codec::Codec;
 use crate::field::check_count;
@@ -40,8 +41,6 @@ messages! {
         /// Its keep-alive: how long it waits for a sign of life of the other end, in milliseconds; 0 if the family's own
         /// messages show that.
         pub silence_ms: u32,
-        /// The largest message that it takes, in bytes.
-        pub message_bytes: u32,
         /// Who it is: nothing, as long as connections are not encrypted.
         pub identity: Vec<u8> as crate::Rest<IDENTITY_BYTES_MAX>,
     }
@@ -130,7 +129,6 @@ impl Preface {
             end: Name::new(codec.reader()),
             wants: Wants::Session,
             silence_ms: 0,
-            message_bytes: types::limits::MESSAGE_BYTES_MAX as u32,
             identity: Vec::new(),
         }
     }
