@@ -7,7 +7,9 @@ use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
 use machine::RoleId;
 use net::ConnectError::Refused;
-use net::{Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState, parse_addresses};
+use net::{
+    Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState, parse_addresses,
+};
 use ops::Service;
 use redirector::{Config, Duty, Redirector, Stats, Status};
 use serde_json::json;

@@ -1,12 +1,11 @@
 //! `thorp status`: how a store or a redirector stands.
 
-use net::{ConnectError, UplinkConfig, ask_status, parse_addresses};
-use serde_json::{Map, Value};
-use std::time::Duration;
 use crate::cli::StatusArgs;
 use crate::output::Output;
 use crate::{Result, target};
 use machine::{Cell, Status, Table};
+use net::{ConnectError, ask_status, parse_addresses};
+use std::time::Duration;
 
 /// How long one address has for its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);

@@ -3,7 +3,13 @@
 mod postgres;
 mod store;
 
+use crate::cli::{Source, WatchArgs};
+use crate::operators::and_operators;
+use crate::output::Output;
+use crate::stopper::{when_stdin_closes, when_told};
+use crate::{Error, Result};
 use coherence::{Finding, Severity, Site, SiteConfig};
+use machine::{Table, metrics::Described};
 use net::{LINKS, Runtime};
 use ops::{Observed, Service};
 use serde_json::json;
@@ -11,12 +17,6 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use crate::cli::{Source, WatchArgs};
-use crate::operators::and_operators;
-use crate::output::Output;
-use crate::stopper::{when_stdin_closes, when_told};
-use crate::{Error, Result};
-use machine::{Table, metrics::Described};
 
 /// How often the watcher is looked at: changes are printed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

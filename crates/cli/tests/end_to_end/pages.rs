@@ -1,9 +1,9 @@
 //! The documents say what is true: what is generated from code is fresh, and the command lines in README run.
 
 use crate::designs::SMALL;
-use crate::{groups, volumes};
 use crate::program::{Folder, command, ran, serve, thorp};
 use crate::web::Proxy;
+use crate::{groups, volumes};
 use attach::VOLUME_HOMES;
 use client::tables::CLIENT;
 use machine::metrics::Described;

@@ -1,7 +1,7 @@
 //! Tables as JSON: each is a list of objects under its name.
 
-use serde_json::{Map, Value};
 use machine::{Cell, Table, metrics::Metrics};
+use serde_json::{Map, Value};
 
 /// Returns the tables as an object, as `thorp status --json` prints them.
 pub fn json(tables: &[Table]) -> Value {

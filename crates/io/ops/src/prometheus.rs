@@ -14,10 +14,10 @@
 //!
 //! A column `count` has the name of its table alone.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
 use crate::service::Tables;
 use machine::{Cell, Table, metrics::Column};
+use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// The use of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! The sockets of operators, their connections and the limits of these.
 
-use std::thread::{self, JoinHandle};
 use crate::guard::{Token, check_address};
 use crate::requests::answer;
 use crate::service::Service;
@@ -8,11 +7,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::{fmt, io};
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{fmt, io};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};

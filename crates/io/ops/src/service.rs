@@ -1,15 +1,15 @@
 //! A program, as its operators see it.
 
+use crate::figures;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use machine::{Table, metrics::Described};
 use serde_json::Value;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use crate::figures;
-use machine::{Table, metrics::Described};
 
 /// The answer to a request.
 pub type Answer = Response<Full<Bytes>>;

@@ -2,8 +2,8 @@
 
 use crate::network::{End, Family};
 use crate::violation::{Violation, ensure};
-use machine::Parcel;
 use framing::{Inbox, frames_of};
+use machine::Parcel;
 
 /// The bytes of a message to one end of a connection on the wire.
 pub(crate) fn written(message: &Parcel, family: Family, to: End) -> Result<Vec<u8>, Violation> {
@@ -12,12 +12,7 @@ pub(crate) fn written(message: &Parcel, family: Family, to: End) -> Result<Vec<u
 }
 
 /// Reads those bytes at the end that they were sent to: the result is what was sent.
-pub(crate) fn read(
-    mut bytes: &[u8],
-    message: &Parcel,
-    family: Family,
-    to: End,
-) -> Result<Parcel, Violation> {
+pub(crate) fn read(mut bytes: &[u8], message: &Parcel, family: Family, to: End) -> Result<Parcel, Violation> {
     let codec = family.codec(to);
     let mut inbox = Inbox::within_session(codec);
     let read = inbox.next(&mut bytes).map_err(|error| broken(format!("{message:?} cannot be read: {error}")))?;

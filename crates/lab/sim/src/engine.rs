@@ -10,11 +10,6 @@
 //!       processes    machines of any family by name, for tests
 //! ```
 
-use core::fmt;
-use core::time::Duration;
-use session::Target;
-use std::collections::BTreeMap;
-use types::{SessionId, Time};
 use crate::drive::{Operation, Started};
 use crate::faults::{Fault, Faults};
 use crate::network::{End, Network, Place};
@@ -23,7 +18,12 @@ use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::trace::{self, Trace};
 use crate::violation::{Check, Violation, ensure};
+use core::fmt;
+use core::time::Duration;
 use machine::{DiskDone, Event as Told, Link, Node, Opaque, Parcel, RoleId, Said, Waiter};
+use session::Target;
+use std::collections::BTreeMap;
+use types::{SessionId, Time};
 
 /// Timeouts that may be handled at one moment before it counts as going in circles.
 const TIMEOUTS_AT_ONCE_MAX: u32 = 100;

@@ -1,15 +1,15 @@
 //! The engine's connections: messages on their way, connections made, lost and given up.
 
-use core::mem;
-use core::time::Duration;
-use messages::{ToPeer, admit};
-use session::Next;
-use types::{ClientId, GoodbyeReason, SessionId, Time};
-use crate::{bytes, trace};
 use crate::engine::{Engine, Event, Scene};
 use crate::network::{Arrival, End, Family, Item, Place};
 use crate::violation::{Check, ensure};
+use crate::{bytes, trace};
+use core::mem;
+use core::time::Duration;
 use machine::{Event as Told, Goodbye, Link, Parcel, Port, RoleId};
+use messages::{ToPeer, admit};
+use session::Next;
+use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// How often both ends learn of a long message that some more of it has arrived, and how often at most.
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_millis(20);

@@ -9,13 +9,13 @@
 //! A **medium** is a line that many processes share, like an ideal Ethernet: a message occupies it for its bytes divided
 //! by its rate, and the next one waits, even if another process sends it.
 
-use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{Broken, Rule, SessionId, Time};
 use crate::rng::{Delay, Rng};
+use core::time::Duration;
+use framing::Codec;
 use machine::{Link, Parcel, Port, RoleId};
 use messages::ToClient;
-use framing::Codec;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{Broken, Rule, SessionId, Time};
 
 /// Where something on a connection arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,6 @@
 //! A process is built again at each start, from what its disks hold. Messages pass as bytes of their family. One seed
 //! is one run.
 
-use core::convert::Infallible;
-use core::fmt;
-use core::time::Duration;
-use session::Target;
-use std::collections::BTreeMap;
-use std::rc::Rc;
-use types::{Broken, Position, SessionId, Time};
 use crate::drive::{Drive, LogDisk, Record};
 use crate::engine::{Engine, Event, Manners, Scene};
 use crate::faults::Fault;
@@ -24,7 +17,14 @@ use crate::process::{Process, Server};
 use crate::rng::{Delay, Rng};
 use crate::trace::Trace;
 use crate::violation::{Check, Violation};
+use core::convert::Infallible;
+use core::fmt;
+use core::time::Duration;
 use machine::{Machine, Node, Parcel, RoleId};
+use session::Target;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use types::{Broken, Position, SessionId, Time};
 
 /// The longest that an end of a connection can be ignorant of its loss.
 const IGNORANCE: Duration = Duration::from_millis(10);

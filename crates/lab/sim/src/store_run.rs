@@ -1,16 +1,6 @@
 //! Runs of the store's family: a store, its clients, alone or in groups, applications that use them, and the checkers
 //! that look at every step.
 
-use client::{Client, TxnHandle};
-use core::mem;
-use core::task::Waker;
-use core::time::Duration;
-use redirector::Redirector;
-use session::Target;
-use std::collections::VecDeque;
-use store::{Record, Store};
-use types::limits::LIVES_KEPT;
-use types::{Broken, ClientId, ObjectId, PeerKey, Rule, SessionId, Version};
 use crate::actor::{Next, Stage, Thread};
 use crate::branches::BranchId;
 use crate::check::{self, never_back::NeverBack};
@@ -27,8 +17,18 @@ use crate::scenario::{Race, STORE, Scenario, StoreFault};
 use crate::tasks::Tasks;
 use crate::trace::Trace;
 use crate::violation::{Check, Violation, ensure};
+use client::{Client, TxnHandle};
+use core::mem;
+use core::task::Waker;
+use core::time::Duration;
 use machine::{Event as Told, LOCAL, Link, Machine, Node, Parcel, Port, RoleId, Waiter};
 use messages::ToClient;
+use redirector::Redirector;
+use session::Target;
+use std::collections::VecDeque;
+use store::{Record, Store};
+use types::limits::LIVES_KEPT;
+use types::{Broken, ClientId, ObjectId, PeerKey, Rule, SessionId, Version};
 
 /// A run of the store's family.
 pub(crate) type Run = Engine<StoreRun>;

@@ -4,9 +4,9 @@
 //! task is polled, the client of its process is lent to the front end, and is back before anything else happens.
 
 use client::Client;
-use core::{fmt, mem};
 use core::pin::Pin;
 use core::task::{Context, Waker};
+use core::{fmt, mem};
 use machine::{Driver, Hosted, Node, Waiter, Wakers};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

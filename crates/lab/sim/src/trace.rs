@@ -1,10 +1,10 @@
 //! The record of a run, as a hash always and as text when someone wants to read it.
 
-use core::fmt::{Debug, Display};
-use types::{SessionId, Time};
 use crate::network::End;
-use messages::{CommitRequest, Outcome, Page, PeerPage, ToClient, ToPeer, ToServer};
+use core::fmt::{Debug, Display};
 use machine::Parcel;
+use messages::{CommitRequest, Outcome, Page, PeerPage, ToClient, ToPeer, ToServer};
+use types::{SessionId, Time};
 
 /// The trace of one run.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! The tables of a redirector's status: columns, units, meanings and rows.
 
+use crate::{MemberStatus, Redirector, Stats};
+use machine::metrics::{Column, Described, Metrics, lag, name};
+use machine::{Cell, Table};
 use types::Version;
 use types::limits::{MEMBERS_MAX, STATUS_CELLS_MAX};
-use crate::{MemberStatus, Redirector, Stats};
-use machine::{Cell, Table};
-use machine::metrics::{Column, Described, Metrics, lag, name};
 
 /// The redirector.
 pub const REDIRECTOR: Metrics<14> = Metrics {

@@ -1,12 +1,12 @@
 //! The tables of a store's status: columns, units, meanings and rows.
 
+use crate::{SessionStatus, SpaceStatus, Store};
 use alloc::format;
+use machine::metrics::{Column, Described, Metrics, lag, name};
+use machine::{Cell, Table};
+use messages::Leader;
 use types::Version;
 use types::limits::{GRANTED_SPACES_MAX, LEASED_SPACES_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
-use crate::{SessionStatus, SpaceStatus, Store};
-use machine::{Cell, Table};
-use machine::metrics::{Column, Described, Metrics, lag, name};
-use messages::Leader;
 
 /// The store.
 pub const STORE: Metrics<15> = Metrics {

@@ -39,12 +39,12 @@ pub use live::{LiveCopies, LiveScrub, LiveVolume, VolumeCounters, VolumeGauges};
 pub use serve::{Control, observed};
 pub use volume::ControlledVolume;
 
+use crate::scrub::{ComparedCopies, Repair};
+use machine::Table;
+use machines::messages::home::BlockSums;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use crate::scrub::{ComparedCopies, Repair};
-use machines::messages::home::BlockSums;
-use machine::Table;
 
 /// The blocks that are repaired by one request.
 pub const REPAIRED_MAX: usize = 256;

@@ -12,15 +12,6 @@
 //! 5. A cache that is a process of its own has a session with the home, and the slots that it was given are free when
 //!    that is over: it cannot say any more what it keeps (`caches.rs`).
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::AtomicU64;
-use core::time::Duration;
-use types::limits::DEPENDENCIES_KEPT_MAX;
-use types::{Broken, GoodbyeReason, Time};
 use crate::caches::{CHANGES, Caches, Change, ChangeId, Heard};
 use crate::dependents::Dependents;
 use crate::marks::Marks;
@@ -29,7 +20,16 @@ use crate::messages::hub::{Dependency, FromHub, Join, Lease, Leave, Mark, Marked
 use crate::rule::Rule;
 use crate::table::{Memory, Table};
 use crate::tables::HOME;
-use machine::{Cell, Machine, Output, Parcel, Port};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
+use machine::{Machine, Output, Parcel, Port};
+use types::limits::DEPENDENCIES_KEPT_MAX;
+use types::{Broken, GoodbyeReason, Time};
 
 /// The settings of a home.
 #[derive(Clone, Copy, Debug)]

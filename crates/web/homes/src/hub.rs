@@ -28,21 +28,23 @@ mod lease;
 mod sources;
 mod updaters;
 
+use crate::messages::hub::{
+    CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
+};
+use crate::rule::Rule;
+use crate::tables::HUB;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
+use homes::{Holder, HolderId};
 use lease::longer;
+use machine::{Machine, Output, Parcel, Port, Waiter};
 use sources::Sources;
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, MARKED_BYTES_MAX};
 use types::{Broken, GoodbyeReason, Time};
 use updaters::Updater;
-use crate::messages::hub::{CaughtUp, Dependency, FromHub, Leave, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible};
-use crate::rule::Rule;
-use crate::tables::HUB;
-use homes::{Holder, HolderId};
-use machine::{Cell, Machine, Output, Parcel, Port, Waiter};
 
 /// The settings of a hub.
 #[derive(Clone, Debug)]

@@ -16,16 +16,18 @@
 //!    again.
 //! 4. The hub is notified of [`UPDATES_PER_UPDATER_MAX`] at a time; further ones wait.
 
+use crate::messages::hub::{
+    CaughtUp, Dependency, Fence, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible,
+};
+use crate::rule::Rule;
+use crate::tables::UPDATER;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use machine::{Machine, Output, Parcel, Port, Waiter};
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, UPDATES_PER_UPDATER_MAX};
 use types::{Broken, GoodbyeReason, Time};
-use crate::messages::hub::{CaughtUp, Dependency, Fence, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible};
-use crate::rule::Rule;
-use crate::tables::UPDATER;
-use machine::{Cell, Machine, Output, Parcel, Port, Waiter};
 
 /// How long a hub may take to answer an updater that comes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);

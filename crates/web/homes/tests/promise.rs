@@ -5,6 +5,12 @@
 //! every update of its dependencies that a writer was told is done, or that anybody had been shown, before the request
 //! came.
 
+use homes::messages::hub::{HOME, HUB};
+use homes::{
+    Answer, Attached, Dependency, Fence, Found, Home, HomeConfig, Hub, HubConfig, LookUps, Proof, Question, Responder,
+    Rule, SourceName, Table, Ticket, UpdateId, Updater, Wanted,
+};
+use machine::{Machine, Node, Output, Parcel, Port, RoleId};
 use sim::{Family, Fault, Line, Processes};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +22,6 @@ use std::task::Poll;
 use std::time::Duration;
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
-use homes::{Answer, Attached, Dependency, Fence, Found, Home, HomeConfig, Hub, HubConfig, LookUps, Proof, Question, Responder, Rule, SourceName, Table, Ticket, UpdateId, Updater, Wanted};
-use homes::messages::hub::{HOME, HUB};
-use machine::{Machine, Node, Output, Parcel, Port, RoleId};
 
 const FAMILY: Family = Family { client: HOME, server: HUB };
 const CACHES: Family = Family { client: homes::messages::caches::CACHE, server: homes::messages::caches::HOME };

@@ -12,20 +12,20 @@
 //! rights, and an address is one of loopback. There a web page could ask, too, by way of a browser; it is told apart by
 //! what browsers say.
 
-use coherence::Dependency;
-use http::{HeaderMap, HeaderName, HeaderValue};
-use ops::{Answer, Answering, Incoming, Refused, Request, StatusCode, Tables, json_answer};
-use serde::Deserialize;
-use serde_json::json;
-use std::sync::Arc;
-use types::limits::DEPENDENCIES_PER_UPDATE_MAX;
 use crate::counters::Counters;
 use crate::helper::{Helper, Look, NotTold};
 use crate::home::Home;
 use crate::limits::{BODY_BYTES_MAX, BODY_WITHIN, KEY_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::tables::{DECLINED, LOOKS, REFUSED, TABLES, VERIFY};
+use coherence::Dependency;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use machine::Cell;
+use ops::{Answer, Answering, Incoming, Refused, Request, StatusCode, Tables, json_answer};
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+use types::limits::DEPENDENCIES_PER_UPDATE_MAX;
 
 const THORP_KEY: HeaderName = HeaderName::from_static("thorp-key");
 const THORP_STATE: HeaderName = HeaderName::from_static("thorp-state");

@@ -9,11 +9,11 @@ use crate::service::Service;
 use coherence::{AttachedHome, HomeAddress, Site, SiteConfig};
 use net::{Runtime, listen_at_socket, refuse_open_network};
 use ops::{Limits, Listener, Observed, Server, Service as _, Stopper};
-use std::{io, thread};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{io, thread};
 
 /// More threads than these wait for the lock on the keys.
 const THREADS_MAX: usize = 4;

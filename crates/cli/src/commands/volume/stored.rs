@@ -2,7 +2,6 @@
 
 use super::live::{self, Attachment};
 use super::store::{self, GRACE, Store};
-use ::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use super::{homes, registry};
 use crate::Result;
 use crate::cli::{
@@ -13,6 +12,7 @@ use crate::operators::Operators;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
+use ::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use attach::control::{AttachingVolume, Control, observed};
 use attach::{
     AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, REPLACE_AFTER, Registered, StoredVolume,

@@ -2,11 +2,11 @@
 //! there first.
 
 use super::{Action, Controlled, ControlledVolume};
+use crate::scrub::{ComparedCopies, Repair};
+use machine::Table;
+use machines::messages::home::BlockSums;
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use crate::scrub::{ComparedCopies, Repair};
-use machines::messages::home::BlockSums;
-use machine::Table;
 
 /// A volume that is being attached, and then is.
 #[derive(Debug)]

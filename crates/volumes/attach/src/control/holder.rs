@@ -2,12 +2,12 @@
 
 use super::tables::{HOLDER, HOLDER_COPIES};
 use super::{Action, Controlled, store_is_silent};
+use crate::holder::{HolderServer, HolderStatus};
+use machine::Table;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use crate::holder::{HolderServer, HolderStatus};
-use machine::Table;
 
 /// A holder that runs.
 #[derive(Debug)]

@@ -3,15 +3,15 @@
 use super::live::{LiveCopies, LiveScrub, LiveVolume, VolumeCounters, VolumeGauges};
 use super::tables::VOLUME;
 use super::{Action, Controlled, store_is_silent};
+use crate::attached::{Attached, CopiesAt};
+use crate::scrub::{ComparedCopies, Repair, ScrubReport, Scrubbing};
+use machine::Table;
+use machines::{HolderState, PartitionId, messages::home::BlockSums};
 use nbd::Watch;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use crate::attached::{Attached, CopiesAt};
-use crate::scrub::{ComparedCopies, Repair, ScrubReport, Scrubbing};
-use machines::{HolderState, PartitionId, messages::home::BlockSums};
-use machine::Table;
 
 /// An attached volume and the server that it is served by.
 pub struct ControlledVolume {

@@ -1,10 +1,10 @@
 //! The proxy's figures: names, units, meanings and values. They are collected when an operator asks.
 
-use ::coherence::Matches;
 use crate::operate::answers::AnsweredBy;
 use crate::shared::Shared;
-use machine::{Cell, Table};
+use ::coherence::Matches;
 use machine::metrics::{Column, Described, Metrics};
+use machine::{Cell, Table};
 
 /// The proxy.
 pub const PROXY: Metrics<28> = Metrics {
