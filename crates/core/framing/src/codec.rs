@@ -8,7 +8,7 @@
 //! [`Layout`](crate::Layout).
 
 use crate::layout::Reader;
-use crate::{Answer, Batch, Limits, WireError};
+use crate::{Batch, Limits, WireError};
 use core::any::type_name;
 use core::fmt;
 use core::marker::PhantomData;
@@ -129,12 +129,10 @@ impl<Hears: Direction, Says: Direction> Codec for End<Hears, Says> {
     }
 
     fn encode(&self, message: &Parcel, batch: &mut Batch) -> Result<(), WireError> {
-        match (message.get::<Says>(), message.get::<Answer>()) {
-            (Some(message), _) => message.encode(batch),
-            // Any end answers an operator.
-            (None, Some(answer)) => answer.encode(batch),
-            (None, None) => panic!("expected a message {}, got {message:?}", type_name::<Says>()),
-        }
+        let Some(message) = message.get::<Says>() else {
+            panic!("expected a message {}, got {message:?}", type_name::<Says>());
+        };
+        message.encode(batch)
     }
 
     fn goodbye(&self, goodbye: Goodbye) -> Parcel {

@@ -77,11 +77,7 @@ macro_rules! in_order {
             }
 
             fn goodbye(&self) -> Option<&$crate::Goodbye> {
-                match self {
-                    Self::Goodbye(goodbye) => Some(goodbye),
-                    #[allow(unreachable_patterns, reason = "an end may say nothing else")]
-                    _ => None,
-                }
+                if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
             }
         }
     };

@@ -250,7 +250,7 @@ impl<const MAX: usize> FieldLayout<String> for Text<MAX> {
     }
 }
 
-/// A text for a person, to the end of the meta. One that is too long is told as far as it goes.
+/// A text for a person, to the end of the meta. A longer text is cut.
 #[derive(Debug)]
 pub struct Tail<const MAX: usize>;
 

@@ -14,7 +14,7 @@
 //! # Families
 //! All of that knows no family of messages. A family is an enum of messages for each direction ([`family!`]), whose
 //! messages are structs with their bytes ([`messages!`]), and has a [`Codec`] for each end of its links: the kinds that
-//! are heard there, by number, with their limits, and the way between a message and its frame. It stands in the crate of the machines that say it.
+//! are heard there, by number, with their limits, and the way between a message and its frame. It belongs to the crate of the machines that say it.
 //!
 //! ```
 //! use framing::{Batch, Codec, End, Inbox, Outbox, family, messages};
@@ -71,6 +71,7 @@ mod layout;
 mod length;
 mod magic;
 mod message;
+mod name;
 mod outbox;
 mod pieces;
 mod preface;
@@ -88,7 +89,8 @@ pub use layout::{Layout, Meta, Reader};
 pub use length::Limits;
 #[doc(hidden)]
 pub use machine::{Goodbye, Message, Pace};
-pub use magic::MAGIC;
+pub use magic::{MAGIC, PROTOCOL};
 pub use outbox::{Outbox, frames_of, preface_frame};
-pub use preface::{Name, PREFACE, PROTOCOL, Preface, Wants};
+pub use name::Name;
+pub use preface::{PREFACE, Preface, Wants};
 pub use status::{Answer, OPERATOR};

@@ -1,6 +1,6 @@
 //! A message as it is declared: a struct, and the bytes of each of its fields.
 
-/// Declares messages: structs whose fields stand in the meta one behind the other, in the order in which they are
+/// Declares messages: structs whose fields follow each other in the meta, in the order in which they are
 /// written here, and are read back and checked in that order. A field of a type that has bytes of its own
 /// ([`Field`](crate::Field)) says no more; any other names its layout ([`FieldLayout`](crate::FieldLayout)).
 ///

@@ -14,7 +14,8 @@
 //!    each write to a socket costs its way through the system.
 
 use crate::batch::Batch;
-use crate::codec::Codec;
+use crate::codec::{Codec, Direction};
+use crate::status::Answer;
 use crate::{HEADER_BYTES, PREFACE, Preface, WireError};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -274,6 +275,10 @@ fn pieced_bytes(bytes: usize) -> usize {
 /// Appends a message to a batch; gives the bytes of its frame.
 fn append(codec: &dyn Codec, batch: &mut Batch, message: &Parcel) -> Result<usize, WireError> {
     let before = batch.bytes();
-    codec.encode(message, batch)?;
+    // Any end answers an operator.
+    match message.get::<Answer>() {
+        Some(answer) => answer.encode(batch)?,
+        None => codec.encode(message, batch)?,
+    }
     Ok(batch.bytes() - before)
 }

@@ -13,21 +13,17 @@
 use crate::codec::Codec;
 use crate::field::check_count;
 use crate::layout::{Meta, Reader};
-use crate::{Field, WireError, messages};
+use crate::{Field, Name, PROTOCOL, WireError, messages};
 use alloc::vec::Vec;
-use core::fmt;
 
 /// The kind of a preface, in every family.
 pub const PREFACE: u8 = 0;
-
-/// The oldest and the newest protocol that this code speaks, in every family.
-pub const PROTOCOL: (u16, u16) = (6, 6);
 
 /// The longest identity, in bytes.
 const IDENTITY_BYTES_MAX: usize = 4096;
 
 messages! {
-    /// What an end of a connection is, and what it wants.
+    /// An end of a connection introduces itself.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Preface {
         /// The oldest and the newest protocol that it speaks.
@@ -36,17 +32,17 @@ messages! {
         pub family: Name,
         /// The end of the family that it is.
         pub end: Name,
-        /// What it has connected for.
+        /// The purpose of the connection.
         pub wants: Wants,
         /// Its keep-alive: how long it waits for a sign of life of the other end, in milliseconds; 0 if the family's own
         /// messages show that.
         pub silence_ms: u32,
-        /// Who it is: nothing, as long as connections are not encrypted.
+        /// Its identity: empty, as connections are not encrypted.
         pub identity: Vec<u8> as crate::Rest<IDENTITY_BYTES_MAX>,
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// The family's messages.
@@ -75,44 +71,15 @@ impl Field for Wants {
     }
 }
 
-/// A short name, filled up with zeros.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Name([u8; Name::BYTES_MAX]);
-
-impl Name {
-    /// The longest name, in bytes.
-    pub const BYTES_MAX: usize = 32;
-
-    /// A name, as far as it goes.
-    pub fn new(name: &str) -> Self {
-        let (mut bytes, name) = ([0; Self::BYTES_MAX], crate::field::cut(name, Self::BYTES_MAX));
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        Self(bytes)
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = self.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        write!(f, "{}", self.0[..end].escape_ascii())
-    }
-}
-
-impl fmt::Debug for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl Field for Name {
     const BYTES: usize = Self::BYTES_MAX;
 
     fn put(&self, meta: &mut Meta<'_>) {
-        meta.put(&self.0);
+        meta.put(&self.to_bytes());
     }
 
     fn get(_: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Self(*reader.get()?))
+        Ok(Self::from_bytes(*reader.get()?))
     }
 }
 
@@ -121,7 +88,7 @@ impl Preface {
     /// connection is.
     pub const FAMILY_BYTES: usize = crate::HEADER_BYTES + 2 * u16::BYTES + Name::BYTES_MAX;
 
-    /// That of this end, for a session.
+    /// The preface of this end, for a session.
     pub fn of(codec: &dyn Codec) -> Self {
         Self {
             protocol: PROTOCOL,
@@ -137,7 +104,7 @@ impl Preface {
     pub fn family_in(frame: &[u8; Self::FAMILY_BYTES]) -> Name {
         let mut name = [0; Name::BYTES_MAX];
         name.copy_from_slice(&frame[Self::FAMILY_BYTES - Name::BYTES_MAX..]);
-        Name(name)
+        Name::from_bytes(name)
     }
 
     /// Refuses an end that this one has nothing to say to.

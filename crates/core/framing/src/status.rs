@@ -5,7 +5,7 @@ use crate::layout::{Layout, Meta, Reader};
 use crate::length::TEXT_BYTES_MIN;
 use crate::{Codec, End, Limits, WireError, family};
 use alloc::string::String;
-use machine::{Cell, Goodbye, Status, Table};
+use machine::{Cell, Goodbye, Message, Pace, Status, Table};
 use types::limits::{STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -20,10 +20,21 @@ family! {
         39 Goodbye,
     }
 
-    /// The messages of an operator to a node.
-    pub(crate) enum Question, heard by "node", in order {
+    /// The messages of an operator to a node, who has asked with his preface.
+    pub(crate) enum Question, heard by "node" {
         /// Ends the connection, with the reason.
         39 Goodbye,
+    }
+}
+
+impl Message for Question {
+    fn pace(&self) -> Pace {
+        Pace::Ordered
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        let Self::Goodbye(goodbye) = self;
+        Some(goodbye)
     }
 }
 

@@ -44,7 +44,7 @@ pub use sessions::descriptor::TakeDescriptor;
 pub use sessions::dial::UplinkConfig;
 pub use sessions::host::Host;
 pub use sessions::listen::{Beside, ListenConfig, ListenError, Listener, refuse_open_network};
-pub use sessions::peers::{Admit, PeerFamily};
+pub use sessions::peer_family::{Admit, PeerFamily};
 pub use sessions::state::{ConnectError, UplinkState};
 pub use sessions::status::{LINKS, ask_status};
 pub use sessions::unix::{UnixListenConfig, listen_at_own_socket, listen_at_socket};

@@ -6,6 +6,7 @@ pub(crate) mod descriptor;
 pub(crate) mod dial;
 pub(crate) mod host;
 pub(crate) mod listen;
+pub(crate) mod peer_family;
 pub(crate) mod peers;
 pub(crate) mod state;
 pub(crate) mod status;

@@ -55,7 +55,7 @@ fn a_connection_begins_with_a_preface() {
     });
 }
 
-/// What a store says to a connection that begins with this preface.
+/// The refusal of a connection that begins with this preface.
 fn prefaced(server: &Server, preface: &Preface) -> (&'static str, String) {
     let mut raw = Raw::<ToClient>::bare(TcpStream::connect(server.address).unwrap());
     raw.send_bytes(&preface_frame(messages::CLIENT, preface));

@@ -14,7 +14,7 @@ use crate::host::tasks::contained;
 use crate::sessions::address::{self, AddressError};
 use crate::sessions::descriptor::{self, TakeDescriptor};
 use crate::sessions::host::Host;
-use crate::sessions::peers::PeerFamily;
+use crate::sessions::peer_family::PeerFamily;
 use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, given_up};
 use crate::threads::assist::Assist;
 use crate::threads::serving::Serving;

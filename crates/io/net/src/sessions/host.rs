@@ -5,7 +5,7 @@ use crate::host::core::{Core, HostEnd};
 use crate::host::failure;
 use crate::host::role::Machines;
 use crate::lock::{Lock, Rank};
-use crate::sessions::peers::PeerFamily;
+use crate::sessions::peer_family::PeerFamily;
 use crate::sessions::state::SessionState;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;

@@ -358,7 +358,7 @@ async fn family(stream: &socket2::Socket) -> io::Result<Name> {
         match watched.peek(&mut head).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             Preface::FAMILY_BYTES => return Ok(Preface::family_in(&head)),
-            // The rest of it comes, or the time for a hello ends. What is no preface need not be waited for.
+            // The rest of it comes, or the time for a hello ends. Bytes that begin no preface are not waited for.
             bytes if head[..bytes.min(MAGIC.len())] != MAGIC[..bytes.min(MAGIC.len())] => {
                 return Err(io::ErrorKind::InvalidData.into());
             }

@@ -17,10 +17,10 @@
 use crate::host::link::{Filter, Link};
 use crate::sessions::host::{Host, Peers};
 use crate::sessions::listen::Acceptor;
+use crate::sessions::peer_family::{Admit, PeerFamily};
 use crate::threads::serving::Serving;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Ended;
-use framing::Codec;
 use machine::{Event, Goodbye, Link as Id, Parcel, Port, RoleId};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
@@ -41,18 +41,6 @@ const HELLO_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a peer's machine may be unheard of.
 const SILENCE: Duration = Duration::from_secs(6);
-
-/// How a machine's connections with peers look.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerFamily {
-    /// The codec of either end.
-    pub codec: &'static dyn Codec,
-    /// Lets a peer in by its first message, if that has the key.
-    pub admit: Admit,
-}
-
-/// Whether a connection's first message has the key that lets a peer in.
-pub type Admit = fn(PeerKey, &Parcel) -> Result<(), Goodbye>;
 
 /// Lets those in who would send our client pages and show this key with their first message. Its machine learns of them
 /// with it.

@@ -41,7 +41,7 @@ pub(crate) enum Ended {
 
 /// Something that the peer has said.
 pub(crate) enum Heard {
-    /// What it is, and what it wants: first of all.
+    /// Its preface, first of all.
     Preface(Preface),
     Message(Parcel),
 }
