@@ -90,7 +90,7 @@ pub use length::Limits;
 #[doc(hidden)]
 pub use machine::{Goodbye, Message, Pace};
 pub use magic::{MAGIC, PROTOCOL};
-pub use outbox::{Outbox, frames_of, preface_frame};
 pub use name::Name;
+pub use outbox::{Outbox, frames_of, preface_frame};
 pub use preface::{PREFACE, Preface, Wants};
 pub use status::{Answer, OPERATOR};
