@@ -1,18 +1,18 @@
 //! The messages of the family, and their bytes: everything that framing has to know of them.
 
 use alloc::string::String;
-use framing::{Codec, End, Text, family, messages};
+use framing::{Codec, End, Tail, family, messages};
 use machine::Goodbye;
 
 /// The longest text, in bytes.
-const TEXT_BYTES_MAX: usize = 32 * 1024;
+const TEXT_BYTES_MAX: usize = 64 * 1024;
 
 messages! {
     /// A text to be written down and said again.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Shout {
         /// The text.
-        pub text: String as Text<TEXT_BYTES_MAX>,
+        pub text: String as Tail<TEXT_BYTES_MAX>,
     }
 
     /// A text is durable.
@@ -21,7 +21,7 @@ messages! {
         /// As this many are now.
         pub count: u64,
         /// The text.
-        pub text: String as Text<TEXT_BYTES_MAX>,
+        pub text: String as Tail<TEXT_BYTES_MAX>,
     }
 
     /// How many texts are durable.
