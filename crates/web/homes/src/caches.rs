@@ -85,6 +85,12 @@ impl Caches {
         life: u64,
         outputs: &mut VecDeque<Output>,
     ) -> Option<Heard> {
+        let begins = matches!(message, ToHome::Attach(_) | ToHome::Goodbye(_));
+        if !begins && !self.sessions.contains_key(&port) {
+            let text = format!("expected Attach before anything else, got {message:?}");
+            outputs.push_back(Output::End(port, GoodbyeReason::Malformed, text));
+            return None;
+        }
         match message {
             ToHome::Attach(Attach { asked }) => {
                 self.sessions.entry(port).or_default();
