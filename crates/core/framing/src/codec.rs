@@ -14,7 +14,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use machine::{Goodbye, Message, Parcel};
 
-/// The family of operators, who ask a node of any other how it stands.
+/// The family of operators, who ask nodes of any other family for their status.
 pub(crate) const OPERATORS: &str = "status";
 
 /// A kind of message, as an end of a link knows it before any message has arrived.

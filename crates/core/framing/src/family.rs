@@ -1,8 +1,8 @@
 //! A family of messages as a table: which end hears which message, and its number on the wire.
 
 /// Declares the directions of a family: an enum of messages for each, with [`Direction`](crate::Direction). A message
-/// has the name of its variant unless it says another. Of a message that only the other end hears the name is known. Where nothing passes anything, `in order` says so; of another direction the
-/// family implements [`Message`](machine::Message) itself.
+/// has the name of its variant unless it names another type. `in order` declares that no message passes another;
+/// without it, the family implements [`Message`](machine::Message) itself.
 #[macro_export]
 macro_rules! family {
     (of $family:literal; $(
@@ -39,7 +39,7 @@ macro_rules! family {
                             name: stringify!($name),
                             limits: Some(<$crate::message_of!($name $(, $message)?) as $crate::Layout>::LIMITS),
                         }),)+
-                        // The other end hears it, or nobody does.
+                        // Only the other end may hear it.
                         _ => {
                             let (_, name) = NAMES.iter().find(|(it, _)| *it == number)?;
                             Some($crate::Known { name, limits: None })

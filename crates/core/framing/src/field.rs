@@ -47,18 +47,6 @@ number_fields! {
     ClientId(u64) ClusterId(u64) Incarnation(u64) Life(u64) NodeId(u16) Time(u64) Version(u64)
 }
 
-impl Field for u8 {
-    const BYTES: usize = 1;
-
-    fn put(&self, meta: &mut Meta<'_>) {
-        meta.put(self);
-    }
-
-    fn get(_: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        reader.get().copied()
-    }
-}
-
 /// A flag is a number that says yes or no.
 impl Field for bool {
     const BYTES: usize = u32::BYTES;

@@ -38,11 +38,6 @@ impl Meta<'_> {
     pub fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, fields: &T) {
         self.0.extend_from_slice(fields.as_bytes());
     }
-
-    /// Appends each.
-    pub fn put_all<T: IntoBytes + Immutable>(&mut self, all: impl Iterator<Item = T>) {
-        all.for_each(|one| self.put(&one));
-    }
 }
 
 /// Takes a frame apart from front to back. All bytes are known to be there before room is made for them.

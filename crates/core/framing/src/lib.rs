@@ -14,7 +14,8 @@
 //! # Families
 //! All of that knows no family of messages. A family is an enum of messages for each direction ([`family!`]), whose
 //! messages are structs with their bytes ([`messages!`]), and has a [`Codec`] for each end of its links: the kinds that
-//! are heard there, by number, with their limits, and the way between a message and its frame. It belongs to the crate of the machines that say it.
+//! are heard there, by number, with their limits, and the way between a message and its frame. It belongs to the crate
+//! of the machines that say it.
 //!
 //! ```
 //! use framing::{Batch, Codec, End, Inbox, Outbox, family, messages};
@@ -93,4 +94,4 @@ pub use magic::{MAGIC, PROTOCOL};
 pub use name::Name;
 pub use outbox::{Outbox, frames_of, preface_frame};
 pub use preface::{PREFACE, Preface, Wants};
-pub use status::{Answer, OPERATOR};
+pub use status::{Answer, NODE, OPERATOR};

@@ -14,8 +14,7 @@
 //!    each write to a socket costs its way through the system.
 
 use crate::batch::Batch;
-use crate::codec::{Codec, Direction};
-use crate::status::Answer;
+use crate::codec::Codec;
 use crate::{HEADER_BYTES, PREFACE, Preface, WireError};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -118,6 +117,11 @@ impl Outbox {
             yielded: 0,
             last: 0,
         }
+    }
+
+    /// From now on messages are said at this end: the preface of the other end has shown what its connection is for.
+    pub fn speak(&mut self, codec: &'static dyn Codec) {
+        self.codec = codec;
     }
 
     /// The end that all of it comes from.
@@ -275,10 +279,6 @@ fn pieced_bytes(bytes: usize) -> usize {
 /// Appends a message to a batch; gives the bytes of its frame.
 fn append(codec: &dyn Codec, batch: &mut Batch, message: &Parcel) -> Result<usize, WireError> {
     let before = batch.bytes();
-    // Any end answers an operator.
-    match message.get::<Answer>() {
-        Some(answer) => answer.encode(batch)?,
-        None => codec.encode(message, batch)?,
-    }
+    codec.encode(message, batch)?;
     Ok(batch.bytes() - before)
 }

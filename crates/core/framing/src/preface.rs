@@ -13,7 +13,7 @@
 use crate::codec::Codec;
 use crate::field::check_count;
 use crate::layout::{Meta, Reader};
-use crate::{Field, Name, PROTOCOL, WireError, messages};
+use crate::{Field, Name, PROTOCOL, Tail, WireError, messages};
 use alloc::vec::Vec;
 
 /// The kind of a preface, in every family.
@@ -34,11 +34,11 @@ messages! {
         pub end: Name,
         /// The purpose of the connection.
         pub wants: Wants,
-        /// Its keep-alive: how long it waits for a sign of life of the other end, in milliseconds; 0 if the family's own
-        /// messages show that.
+        /// Its keep-alive, in milliseconds: the longest silence of the other end's machine. 0 if the family has
+        /// heartbeats of its own.
         pub silence_ms: u32,
         /// Its identity: empty, as connections are not encrypted.
-        pub identity: Vec<u8> as crate::Rest<IDENTITY_BYTES_MAX>,
+        pub identity: Vec<u8> as Tail<IDENTITY_BYTES_MAX>,
     }
 }
 
@@ -110,8 +110,8 @@ impl Preface {
     /// Refuses an end that this one has nothing to say to.
     ///
     /// # Errors
-    /// It speaks no protocol of this end's, another family, or the same side of it; or it says who it is, which nobody
-    /// can check.
+    /// It speaks another version or family, it is the same end of this family, or it has an identity, which cannot be
+    /// verified without encryption.
     pub fn check(&self, codec: &dyn Codec) -> Result<(), WireError> {
         let (oldest, newest) = self.protocol;
         if newest < PROTOCOL.0 || PROTOCOL.1 < oldest || newest < oldest {

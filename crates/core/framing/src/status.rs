@@ -1,4 +1,5 @@
-//! The answer to an operator who asks how a node stands ([`Wants::Status`](crate::Wants)), whatever the node's family.
+//! The status of a node, as the answer to an operator's question ([`Wants::Status`](crate::Wants)), whatever the node's
+//! family.
 
 use crate::field::{check_count, cut, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
@@ -37,6 +38,9 @@ impl Message for Question {
         Some(goodbye)
     }
 }
+
+/// The end of a node that is asked.
+pub const NODE: &dyn Codec = End::<Question, Answer>::CODEC;
 
 /// The end of an operator, who has asked with his preface.
 pub const OPERATOR: &dyn Codec = End::<Answer, Question>::CODEC;

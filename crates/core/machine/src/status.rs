@@ -1,4 +1,4 @@
-//! The answer to an operator's question how a node stands, which any node gives to a connection that wants nothing else.
+//! The status of a node, as any node answers an operator.
 //!
 //! It is tables that name their columns: a program that shows them need not know them, and the answer can grow
 //! without a new layout.

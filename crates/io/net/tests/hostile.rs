@@ -72,7 +72,7 @@ fn another_version_is_refused_by_name() {
             assert_eq!(prefaced(server, &Preface { protocol, ..ours() }), ("protocol", text));
         });
     }
-    // One that speaks ours among others is welcome.
+    // A range that includes our version is welcome.
     let server = server();
     let mut raw = Raw::<ToClient>::bare(TcpStream::connect(server.address).unwrap());
     let preface = Preface { protocol: (PROTOCOL.0 - 1, PROTOCOL.1 + 1), ..ours() };

@@ -8,8 +8,8 @@
 //!       check/*               the invariants of docs/protocol.md, one file each
 //!     Processes               machines of any family by name, as a test arranges them
 //! ```
-//! Two more kinds of run have a small world of their own. `reorder`: two masters' streams, out of order, around the real
-//! cache. `volumes`: a volume with its owners, holders, home and registry.
+//! Two more kinds of run have a small world of their own. `reorder`: two masters' streams, out of order, around the
+//! real cache. `volumes`: a volume with its owners, holders, home and registry.
 //!
 //! The machines are the real ones, hosted by the same `machine::Hosted` as over TCP and files. Those of one process
 //! hear each other at once or a little later, as threads would take that from one to the other. The simulator has a

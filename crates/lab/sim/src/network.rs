@@ -6,8 +6,8 @@
 //! drawn prefix of what is under way still arrives, the rest never does, and each end learns of the loss at its own
 //! time, which can be long after the other end has connected again.
 //!
-//! A **medium** is a line that many processes share, like an ideal Ethernet: a message occupies it for its bytes divided
-//! by its rate, and the next one waits, even if another process sends it.
+//! A **medium** is a line that many processes share, like an ideal Ethernet: a message occupies it for its bytes
+//! divided by its rate, and the next one waits, even if another process sends it.
 
 use crate::rng::{Delay, Rng};
 use core::time::Duration;

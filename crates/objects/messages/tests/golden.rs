@@ -33,6 +33,12 @@ fn every_message_has_its_golden_bytes() {
 }
 
 #[test]
+fn a_preface_has_its_golden_bytes() {
+    let preface = framing::Preface { silence_ms: 6000, ..framing::Preface::of(messages::CLIENT) };
+    assert_eq!(dump(&framing::preface_frame(messages::CLIENT, &preface)), PREFACE);
+}
+
+#[test]
 fn pieces_have_their_golden_bytes() {
     // The frame of a message of 65,537 bytes is what the pieces carry, whatever it says; here it is all sevens.
     let pieces = in_pieces(258, &vec![7; PIECE_BYTES_MAX + 1]);
@@ -41,6 +47,11 @@ fn pieces_have_their_golden_bytes() {
     assert_eq!(dump_head(first), "5468 25 00 08000000 00000100 92250059 0201000000000000");
     assert_eq!(dump(last), "5468 25 00 08000000 01000000 d7f77e9d 0201000000000000 | 07");
 }
+
+/// Versions, family, end, purpose and keep-alive: of a client, with six seconds.
+const PREFACE: &str = "5468 00 00 4c000000 00000000 ff9d5959 0600060073746f72 6500000000000000 0000000000000000 \
+    0000000000000000 00000000636c6965 6e74000000000000 0000000000000000 0000000000000000 \
+    0000000000000000 70170000";
 
 /// Magic, kind, flags, meta bytes, body bytes, check; the meta in groups of eight bytes; the body behind a bar.
 const GOLDEN: &str = "

@@ -305,7 +305,8 @@ fn the_largest_status_comes_through_and_no_larger_one_is_sent() {
     let Some(framing::Answer::Status(got)) = got.get() else { panic!("a status") };
     assert_eq!(got.tables[0].name, "ß".repeat(STATUS_TEXT_BYTES_MAX / 2), "what is too long is cut");
     status.tables[1] = table(1);
-    let refused = |status: &Status| framing::Outbox::new(SERVER).push(&answer(status.clone())).map_err(WireError::name);
+    let refused =
+        |status: &Status| framing::Outbox::new(framing::NODE).push(&answer(status.clone())).map_err(WireError::name);
     assert_eq!(refused(&status), Err("count"));
     let mut uneven = Status { tables: vec![table(1)] };
     uneven.tables[0].rows[0].pop();

@@ -1,9 +1,8 @@
 //! The promise in virtual time: a hub, homes with tables that outlive them, caches that look and store, one of them a
 //! process of its own, beside its home or on another machine, a database whose updates become visible some time after
-//! they were released, a source that dies and whose changes nobody announces then, crashes, cut lines. Clocks differ by as
-//! much as leases allow for, and on some days lines and processes fail at any moment as well. Each answer has
-//! every update of its dependencies that a writer was told is done, or that anybody had been shown, before the request
-//! came.
+//! they were released, a source that dies and whose changes nobody announces then, crashes, cut lines. Clocks differ by
+//! as much as leases allow for, and on some days lines and processes fail at any moment as well. Each answer has every
+//! update of its dependencies that a writer was told is done, or that anybody had been shown, before the request came.
 
 use homes::messages::hub::{HOME, HUB};
 use homes::{

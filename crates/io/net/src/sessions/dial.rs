@@ -117,7 +117,7 @@ impl Filter for ServerFilter {
         Ok(())
     }
 
-    /// Those that wait for the session find the machine as the welcome has left it.
+    /// The state changes after the machine has handled the welcome, so a waiting caller sees both.
     fn handled(&self) {
         if self.is_welcome.load(Relaxed) && !self.is_up.swap(true, Relaxed) {
             self.state.set(UplinkState::Up(self.address.clone()));

@@ -14,7 +14,7 @@ use crate::sessions::descriptor;
 use crate::sessions::host::Host;
 use crate::transport::receiver::Ended;
 use framing::{Codec, MAGIC, Name, Preface, Wants};
-use machine::{Event, Link as Id, Parcel, Port, RoleId};
+use machine::{Link as Id, Port, RoleId};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -173,10 +173,6 @@ impl Filter for ClientFilter {
             host.tell_status(link);
         }
         Err(Ended::Here)
-    }
-
-    fn check(&self, _: &Link, _: &Parcel, _: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
-        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use crate::host::link::Link;
 use crate::sessions::host::Host;
 use crate::sessions::state::{ConnectError, describe};
 use crate::transport::counters::Tally;
-use framing::{Answer, Inbox, OPERATOR, Preface, Wants, preface_frame};
+use framing::{Answer, Inbox, NODE, OPERATOR, Preface, Wants, preface_frame};
 use machine::metrics::{Column, Metrics};
 use machine::{Goodbye, Hosted, Parcel, Status, Table};
 use std::io::{self, ErrorKind, Read, Write};
@@ -69,6 +69,7 @@ impl Host {
     pub(super) fn tell_status(&self, link: &Link) {
         let status = self.recent_status();
         let sender = link.connection().sender();
+        sender.speak(NODE);
         if let Err(reason) = sender.push(&Parcel::new(Answer::from(status))) {
             self.core.counters().refused(reason);
         }

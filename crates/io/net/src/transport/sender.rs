@@ -95,6 +95,11 @@ impl Sender {
         &self.socket
     }
 
+    /// From now on messages of another family are sent.
+    pub(crate) fn speak(&self, codec: &'static dyn Codec) {
+        self.out.lock().pending.speak(codec);
+    }
+
     /// Queues a message. Returns whether the caller is to flush; if not, somebody else will. An error is a reason to
     /// end the connection.
     pub(crate) fn push(&self, message: &Parcel) -> Result<bool, &'static str> {

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
 
 use bytes::Bytes;
-use framing::{Answer, Batch, Codec, Header, Inbox, OPERATOR, Outbox, PIECE};
+use framing::{Answer, Batch, Codec, Header, Inbox, NODE, OPERATOR, Outbox, PIECE};
 use machine::{Cell, Goodbye, Parcel, Status, Table};
 use messages::*;
 use types::limits::PIECE_BYTES_MAX;
@@ -73,9 +73,8 @@ pub fn reader_of(message: &Parcel) -> &'static dyn Codec {
 pub fn speaker_of(message: &Parcel) -> &'static dyn Codec {
     match (message.get::<ToServer>(), message.get::<ToClient>()) {
         (Some(_), _) => CLIENT,
-        // Any end answers an operator.
         (_, Some(_)) => SERVER,
-        (None, None) if message.get::<Answer>().is_some() => SERVER,
+        (None, None) if message.get::<Answer>().is_some() => NODE,
         (None, None) => PEER,
     }
 }
