@@ -7,6 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::marker::PhantomData;
 use types::{ClientId, ClusterId, Incarnation, Life, NodeId, PageId, PageRange, PeerKey, Time, TxnId, Version};
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -205,20 +206,46 @@ pub trait Keyed {
 }
 
 /// At most `MAX` fields in the order of their keys, each once, to the end of the meta.
+pub type InOrder<const MAX: usize> = Checked<Rest<MAX>, Ordered>;
+
+/// The check of [`InOrder`].
 #[derive(Debug)]
-pub struct InOrder<const MAX: usize>;
+pub struct Ordered;
 
-impl<T: Field + Keyed, const MAX: usize> FieldLayout<Vec<T>> for InOrder<MAX> {
-    const LIMITS: Limits = <Rest<MAX> as FieldLayout<Vec<T>>>::LIMITS;
+impl<T: Keyed> Check<Vec<T>> for Ordered {
+    fn check(field: &Vec<T>, what: &'static str) -> Result<(), WireError> {
+        check_order(what, field.iter().map(Keyed::key))
+    }
+}
 
-    fn put(field: &Vec<T>, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        Rest::<MAX>::put(field, what, meta)
+/// A check of a field beyond its layout.
+pub trait Check<T> {
+    /// Checks a field that has been read; `what` names it in an error.
+    ///
+    /// # Errors
+    /// No message has such a field.
+    fn check(field: &T, what: &'static str) -> Result<(), WireError>;
+}
+
+/// The layout `L`, with a check of the fields that are read.
+#[derive(Debug)]
+pub struct Checked<L, C>(PhantomData<(L, C)>);
+
+impl<T, L: FieldLayout<T>, C: Check<T>> FieldLayout<T> for Checked<L, C> {
+    const LIMITS: Limits = L::LIMITS;
+
+    fn put(field: &T, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        L::put(field, what, meta)
     }
 
-    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Vec<T>, WireError> {
-        let all: Vec<T> = Rest::<MAX>::get(what, reader)?;
-        check_order(what, all.iter().map(Keyed::key))?;
-        Ok(all)
+    fn body(field: &T) -> Option<&Bytes> {
+        L::body(field)
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<T, WireError> {
+        let field = L::get(what, reader)?;
+        C::check(&field, what)?;
+        Ok(field)
     }
 }
 

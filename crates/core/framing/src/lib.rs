@@ -83,7 +83,7 @@ pub use batch::Batch;
 pub use bytes::Bytes;
 pub use codec::{Codec, Direction, End, Known};
 pub use error::WireError;
-pub use field::{Data, Field, FieldLayout, InOrder, Keyed, Plain, Rest, Tail, Text};
+pub use field::{Check, Checked, Data, Field, FieldLayout, InOrder, Keyed, Ordered, Plain, Rest, Tail, Text};
 pub use header::{HEADER_BYTES, Header, PIECE};
 pub use inbox::Inbox;
 pub use layout::{Layout, Meta, Reader};

@@ -40,8 +40,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use framing::field::{check_count, cut};
 use framing::{
-    Codec, Data, End as LinkEnd, Field, FieldLayout, InOrder, Keyed, Layout, Limits, Meta, Reader, Rest, Tail,
-    WireError, family, fields, messages,
+    Check, Checked, Codec, Data, End as LinkEnd, Field, InOrder, Keyed, Layout, Limits, Meta, Plain, Reader, Rest,
+    Tail, WireError, family, fields, messages,
 };
 use machine::Goodbye;
 use types::limits::{
@@ -121,7 +121,7 @@ messages! {
         /// The question's number, for its answer.
         pub id: u64,
         /// Which.
-        pub extent: Extent as Part,
+        pub extent: Extent as Checked<Plain, Part>,
     }
 
     /// Wants to know where the volume has data, and where holes.
@@ -140,7 +140,7 @@ messages! {
         /// The question's number, for its answer.
         pub id: u64,
         /// Which, in whole blocks.
-        pub extent: Extent as Blocks,
+        pub extent: Extent as Checked<Plain, Blocks>,
     }
 
     /// Has home keep the registry's entry of the volume: if the registry is lost, it is made again of that.
@@ -151,7 +151,7 @@ messages! {
         /// Its revision: home keeps the newest.
         pub revision: u64,
         /// The entry, which home does not read: text without a line break.
-        pub entry: Bytes as Line,
+        pub entry: Bytes as Checked<Data<VOLUME_ENTRY_BYTES_MAX>, Line>,
     }
 
     /// Wants the registry's entry, as home has kept it.
@@ -349,7 +349,7 @@ messages! {
         /// The question's number.
         pub id: u64,
         /// One behind the other.
-        pub runs: Vec<Run> as InAll,
+        pub runs: Vec<Run> as Checked<Rest<VOLUME_RUNS_PER_ANSWER_MAX>, InAll>,
     }
 
     /// The answer to `Recall`.
@@ -398,85 +398,51 @@ impl Keyed for FoundHome {
     }
 }
 
-/// The extent of a read, which has room in its answer.
+/// The extent of a read has room in its answer.
 #[derive(Debug)]
 pub struct Part;
 
-impl FieldLayout<Extent> for Part {
-    const LIMITS: Limits = Limits::bytes(Extent::BYTES);
-
-    fn put(extent: &Extent, _: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        extent.put(meta);
-        Ok(())
-    }
-
-    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Extent, WireError> {
-        let extent = Extent::get(what, reader)?;
+impl Check<Extent> for Part {
+    fn check(extent: &Extent, _: &'static str) -> Result<(), WireError> {
         let error = WireError::Code { what: "length of a read", got: extent.len };
-        if extent.len <= VOLUME_PART_BYTES_MAX as u64 { Ok(extent) } else { Err(error) }
+        if extent.len <= VOLUME_PART_BYTES_MAX as u64 { Ok(()) } else { Err(error) }
     }
 }
 
-/// The extent of a scrub: whole blocks, as many as its answer has sums.
+/// The extent of a scrub is whole blocks, as many as its answer has sums.
 #[derive(Debug)]
 pub struct Blocks;
 
-impl FieldLayout<Extent> for Blocks {
-    const LIMITS: Limits = Limits::bytes(Extent::BYTES);
-
-    fn put(extent: &Extent, _: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        extent.put(meta);
-        Ok(())
-    }
-
-    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Extent, WireError> {
-        let extent = Extent::get(what, reader)?;
+impl Check<Extent> for Blocks {
+    fn check(extent: &Extent, _: &'static str) -> Result<(), WireError> {
         let is_whole = extent.offset.is_multiple_of(BLOCK_BYTES) && extent.len.is_multiple_of(BLOCK_BYTES);
         let fits = is_whole && extent.len <= VOLUME_SUMS_PER_ANSWER_MAX as u64 * BLOCK_BYTES;
-        if fits { Ok(extent) } else { Err(WireError::Code { what: "extent of a scrub", got: extent.len }) }
+        if fits { Ok(()) } else { Err(WireError::Code { what: "extent of a scrub", got: extent.len }) }
     }
 }
 
-/// The bytes of an entry, which home has on a line of a text.
+/// The home keeps an entry on a line of a text.
 #[derive(Debug)]
 pub struct Line;
 
-impl FieldLayout<Bytes> for Line {
-    const LIMITS: Limits = Limits::NOTHING.with_body(VOLUME_ENTRY_BYTES_MAX);
-
-    fn put(entry: &Bytes, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        Data::<VOLUME_ENTRY_BYTES_MAX>::put(entry, what, meta)
-    }
-
-    fn body(entry: &Bytes) -> Option<&Bytes> {
-        Data::<VOLUME_ENTRY_BYTES_MAX>::body(entry)
-    }
-
-    fn get(_: &'static str, reader: &mut Reader<'_>) -> Result<Bytes, WireError> {
-        let entry = reader.bytes_rest();
-        let is_line = core::str::from_utf8(&entry).is_ok_and(|text| !text.contains('\n'));
-        if is_line { Ok(entry) } else { Err(WireError::Text) }
+impl Check<Bytes> for Line {
+    fn check(entry: &Bytes, _: &'static str) -> Result<(), WireError> {
+        let is_line = core::str::from_utf8(entry).is_ok_and(|text| !text.contains('\n'));
+        if is_line { Ok(()) } else { Err(WireError::Text) }
     }
 }
 
-/// Runs that a volume can have: none is empty, and together they have a length.
+/// The runs of a volume: none is empty, and together they have a length.
 #[derive(Debug)]
 pub struct InAll;
 
-impl FieldLayout<Vec<Run>> for InAll {
-    const LIMITS: Limits = <Rest<VOLUME_RUNS_PER_ANSWER_MAX> as FieldLayout<Vec<Run>>>::LIMITS;
-
-    fn put(runs: &Vec<Run>, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        Rest::<VOLUME_RUNS_PER_ANSWER_MAX>::put(runs, what, meta)
-    }
-
-    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Vec<Run>, WireError> {
-        let runs: Vec<Run> = Rest::<VOLUME_RUNS_PER_ANSWER_MAX>::get(what, reader)?;
-        runs.iter().try_fold(0_u64, |sum, run| {
+impl Check<Vec<Run>> for InAll {
+    fn check(runs: &Vec<Run>, _: &'static str) -> Result<(), WireError> {
+        let add = |sum: u64, run: &Run| {
             let sum = sum.checked_add(run.len).filter(|_| run.len > 0);
             sum.ok_or(WireError::Code { what: "length of a run", got: run.len })
-        })?;
-        Ok(runs)
+        };
+        runs.iter().try_fold(0, add).map(drop)
     }
 }
 
