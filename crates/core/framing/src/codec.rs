@@ -9,10 +9,12 @@
 
 use crate::layout::Reader;
 use crate::{Batch, Limits, WireError};
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::any::type_name;
 use core::fmt;
 use core::marker::PhantomData;
-use machine::{Goodbye, Message, Parcel};
+use machine::{Goodbye, Message, Opaque, Parcel, Upstream};
 
 /// The family of operators, who ask nodes of any other family for their status.
 pub(crate) const OPERATORS: &str = "status";
@@ -89,6 +91,20 @@ pub trait Codec: fmt::Debug + Send + Sync {
 
     /// A goodbye of this end.
     fn goodbye(&self, goodbye: Goodbye) -> Parcel;
+}
+
+/// A server at these addresses, with which a machine opens a session with this codec.
+pub fn upstream(codec: &'static dyn Codec, addresses: Vec<String>) -> Upstream {
+    Upstream { addresses, codec: Opaque::new(codec) }
+}
+
+/// The codec with which a machine opens a session.
+///
+/// # Panics
+/// If the machine has given something else in its place.
+pub fn codec_of(upstream: &Upstream) -> &'static dyn Codec {
+    let codec = upstream.codec.get::<&'static dyn Codec>();
+    *codec.unwrap_or_else(|| panic!("expected a codec, got {:?}", upstream.codec))
 }
 
 /// The end of a link that hears the one direction and says the other.

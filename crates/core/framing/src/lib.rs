@@ -81,7 +81,7 @@ mod status;
 pub use batch::Batch;
 #[doc(hidden)]
 pub use bytes::Bytes;
-pub use codec::{Codec, Direction, End, Known};
+pub use codec::{Codec, Direction, End, Known, codec_of, upstream};
 pub use error::WireError;
 pub use field::{Check, Checked, Data, Field, FieldLayout, InOrder, Keyed, Ordered, Plain, Rest, Tail, Text};
 pub use header::{HEADER_BYTES, Header, PIECE};

@@ -69,8 +69,8 @@ pub trait Disk: Send + Sync + 'static {
     /// Registers who learns of the work that the disk's own threads have done. Called once, before any work.
     fn on_done(&self, done: Box<dyn Fn(Self::Done) + Send + Sync>);
 
-    /// Registers who hears that a write or sync has failed, with a line for a person. Nothing is done after that: the
-    /// machine ends, with all of its process, and recovery decides from what is on the disk. Called once, before any
-    /// work.
+    /// Registers a callback for a failed write or sync, with a line for a person ([`crate::Machine::disk_failed`]). The
+    /// disk does no more work that was given to it before; one that works again later, if its machine has lived on,
+    /// reports that by an outcome of its own. Called once, before any work.
     fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>);
 }

@@ -4,6 +4,8 @@ use crate::Parcel;
 use crate::machine::Port;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
 use types::{GoodbyeReason, Position};
 
 /// Something that leaves on a port.
@@ -15,6 +17,8 @@ pub(crate) enum Item {
     AwaitRoom,
     /// The connection's end.
     End(GoodbyeReason, String),
+    /// The end of an upstream session that is not opened again.
+    Close,
 }
 
 /// The queues. A port has one only while something of it waits; whatever may leave at once passes through `ready`.
@@ -57,6 +61,11 @@ impl Held {
         self.ready.retain(|(of, _)| *of != port);
     }
 
+    /// Nothing that waits will become durable. Returns the connections that it waited on, without it.
+    pub(crate) fn fail(&mut self) -> Vec<Port> {
+        mem::take(&mut self.waiting).into_keys().collect()
+    }
+
     /// The next item that may leave.
     pub(crate) fn pop(&mut self) -> Option<(Port, Item)> {
         self.ready.pop_front()
@@ -67,7 +76,6 @@ impl Held {
 mod tests {
     use super::*;
     use crate::{Goodbye, Message, Pace};
-    use alloc::vec::Vec;
     use types::SessionId;
 
     #[derive(Debug, PartialEq)]
@@ -120,5 +128,18 @@ mod tests {
         assert_eq!(drain(&mut held), [(one, 2), (one, 3)]);
         held.push(one, numbered(6), Some(Position(5)));
         assert_eq!(drain(&mut held), [(one, 6)]);
+    }
+
+    #[test]
+    fn what_waits_for_a_failed_disk_never_leaves() {
+        let [one, two] = [1, 2].map(|number| Port::Session(SessionId(number)));
+        let mut held = Held::default();
+        held.push(one, numbered(1), Some(Position(5)));
+        held.push(two, numbered(2), None);
+        assert_eq!(held.fail(), [one]);
+        held.durable(Position(5));
+        assert_eq!(drain(&mut held), [(two, 2)]);
+        held.push(one, numbered(3), Some(Position(5)));
+        assert_eq!(drain(&mut held), [(one, 3)]);
     }
 }

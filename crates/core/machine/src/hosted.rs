@@ -18,7 +18,7 @@
 
 use crate::Parcel;
 use crate::held::{Held, Item};
-use crate::machine::{LOCAL, Machine, Note, Output, Port, RoleId, Waiter};
+use crate::machine::{LOCAL, Machine, Note, Output, Port, RoleId, Upstream, UpstreamId, Waiter};
 use crate::work::{DiskDone, Opaque};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -42,6 +42,8 @@ pub enum Event {
     Reachable(String, PeerKey),
     /// Disk work is done.
     Disk(DiskDone),
+    /// The machine's disk has failed, and why.
+    DiskFailed(String),
     /// The machine's time has come.
     Timeout,
     /// It should be closed.
@@ -70,6 +72,10 @@ pub enum Said {
     Send(Port, Parcel),
     /// End a connection.
     End(Port, GoodbyeReason, String),
+    /// Open an upstream session, and open it again whenever it is lost.
+    Open(UpstreamId, Upstream),
+    /// Close an upstream session for good.
+    Close(UpstreamId),
     /// Say when everything that was sent on this port before has left.
     AwaitRoom(Port),
     /// Open a connection to a peer.
@@ -80,6 +86,8 @@ pub enum Said {
     Wake(Waiter),
     /// Tell another machine of the process.
     Tell(RoleId, Event),
+    /// Its disk has failed for this reason, and it does not live on without.
+    Failed(String),
     /// It has closed.
     Closed,
 }
@@ -129,7 +137,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
 
     /// From the start on its server is another machine of the process. A machine has one link inside of the process.
     pub fn link_server(&mut self, server: RoleId) {
-        self.link(Port::Server, server);
+        self.link(Port::SERVER, server);
     }
 
     /// From the start on it is the server of another machine of the process.
@@ -149,7 +157,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
     /// Opens the machine for business. If its server is in the same process, their session begins: servers start first.
     pub fn start(&mut self, now: Time) {
         self.machine.start(now);
-        if self.local.is_some_and(|local| local.port == Port::Server) {
+        if self.local.is_some_and(|local| local.port == Port::SERVER) {
             self.begin(now);
         }
     }
@@ -188,6 +196,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
                 }
                 self.machine.disk(now, done);
             }
+            Event::DiskFailed(why) => self.fail_disk(now, why),
             Event::Timeout => self.machine.handle_timeout(now),
             Event::Close => self.machine.close(now),
             Event::Local(local) => self.tell_local(now, local),
@@ -234,6 +243,8 @@ impl<M: Machine + ?Sized> Hosted<M> {
             _ if self.is_over => {}
             Output::Send(port, message, after) => self.held.push(port, Item::Send(message), after),
             Output::End(port, reason, text) => self.held.push(port, Item::End(reason, text), None),
+            Output::Open(upstream, server) => self.said.push_back(Said::Open(upstream, server)),
+            Output::Close(upstream) => self.held.push(Port::Upstream(upstream), Item::Close, None),
             Output::AwaitRoom(port) => self.held.push(port, Item::AwaitRoom, None),
             Output::Dial(peer, address) => self.said.push_back(Said::Dial(peer, address)),
             Output::Disk(work) => self.said.push_back(Said::Disk(work)),
@@ -254,12 +265,33 @@ impl<M: Machine + ?Sized> Hosted<M> {
             (Item::AwaitRoom, None) => self.said.push_back(Said::AwaitRoom(port)),
             (Item::AwaitRoom, Some(_)) => self.machine.has_room(port),
             (Item::End(reason, text), None) => self.said.push_back(Said::End(port, reason, text)),
-            (Item::End(..), Some(LocalEnd { port: Port::Server, .. })) => self.begin_anew(now),
-            (Item::End(reason, _), Some(local)) => {
-                self.say(Local::Ended(local.session, reason));
-                self.end_session(now, port);
+            (Item::Close, None) => {
+                if let Port::Upstream(upstream) = port {
+                    self.said.push_back(Said::Close(upstream));
+                }
             }
+            (Item::End(..), Some(LocalEnd { port: Port::SERVER, .. })) => self.begin_anew(now),
+            (Item::End(reason, _), Some(local)) => self.end_local(now, local, reason),
+            (Item::Close, Some(local)) => self.end_local(now, local, GoodbyeReason::Done),
         }
+    }
+
+    /// The order rule after a failure: a message that waited for the failed work never leaves, and nothing behind it
+    /// does, so its connection ends.
+    fn fail_disk(&mut self, now: Time, why: String) {
+        if !self.machine.disk_failed(now, &why) {
+            return self.said.push_back(Said::Failed(why));
+        }
+        self.sort_all();
+        for port in self.held.fail() {
+            self.held.push(port, Item::End(GoodbyeReason::Done, why.clone()), None);
+        }
+    }
+
+    /// Ends the session inside of the process.
+    fn end_local(&mut self, now: Time, local: LocalEnd, reason: GoodbyeReason) {
+        self.say(Local::Ended(local.session, reason));
+        self.end_session(now, local.port);
     }
 
     /// Says something on the link inside of the process.
@@ -290,7 +322,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
 
     /// Begins the session with the server of its own process again.
     fn begin_anew(&mut self, now: Time) {
-        self.end_session(now, Port::Server);
+        self.end_session(now, Port::SERVER);
         self.begin(now);
     }
 

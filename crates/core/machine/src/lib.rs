@@ -1,7 +1,7 @@
 //! One process: hosts machines, and carries messages, timers and disk work between them and their driver.
 //!
 //! ```text
-//!   application --- Client --- Port::Server ---(a link of the process, or the network)--- Port::Session --- Store
+//!   application --- Client --- Port::Upstream ---(a link of the process, or the network)--- Port::Session --- Store
 //!                     |  Port::ToPeer, Port::FromPeer: peers                                             |
 //!                     +- notes - Redirector beside it                                                      disk work
 //! ```
@@ -12,7 +12,7 @@
 //!
 //! # How a machine is added
 //! Implement [`Machine`] for it, and `framing::Direction` for what it hears and says. Nothing here, in `net` or in
-//! `sim` knows what a machine is for. The crate `echo` is the smallest one.
+//! `sim` knows what a machine is for. The example `echo` is the smallest one.
 #![no_std]
 
 extern crate alloc;
@@ -35,10 +35,10 @@ pub use driver::{Disk, Driver};
 pub use goodbye::Goodbye;
 pub use hosted::{Event, Hosted, Local, Said};
 pub use keepalive::{Due, Keepalive};
-pub use machine::{LOCAL, Link, Machine, Note, Output, Port, RoleId, Waiter};
+pub use machine::{LOCAL, Link, Machine, Note, Output, Port, RoleId, Upstream, UpstreamId, Waiter};
 pub use node::Node;
 pub use pace::Pace;
 pub use parcel::{Message, Parcel, Welcomed};
 pub use status::{Cell, Status, Table};
 pub use wakers::Wakers;
-pub use work::{Append, DiskDone, Done, Durable, Opaque};
+pub use work::{Append, Appended, DiskDone, Done, Opaque};

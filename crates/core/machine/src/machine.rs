@@ -11,14 +11,38 @@ use types::{ClientId, GoodbyeReason, PeerKey, Position, SessionId, Time};
 /// A connection to another process, or to another machine of this one, as the machine at this end knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Port {
-    /// To its server: the driver opens it, and opens it again when it is lost.
-    Server,
+    /// To a server of this machine: the driver opens it, and opens it again when it is lost.
+    Upstream(UpstreamId),
     /// From one that it is the server of, numbered by the driver.
     Session(SessionId),
     /// To a peer, which it has asked the driver to connect to ([`Output::Dial`]).
     ToPeer(ClientId),
     /// From a peer, numbered by the driver like a session.
     FromPeer(SessionId),
+}
+
+impl Port {
+    /// To the server of a machine that has only one.
+    pub const SERVER: Self = Self::Upstream(UpstreamId::ONLY);
+}
+
+/// The number that a machine gives to an upstream session. None is used again: what was received in a session that has
+/// been closed cannot pass for a message of a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamId(pub u64);
+
+impl UpstreamId {
+    /// The session of a machine with its only server.
+    pub const ONLY: Self = Self(0);
+}
+
+/// A server with which a machine opens a session.
+#[derive(Debug)]
+pub struct Upstream {
+    /// Where it may be: tried in turn, from the first on whenever the session was lost.
+    pub addresses: Vec<String>,
+    /// The codec of this end of the session. Only drivers look at it (`framing::upstream`).
+    pub codec: Opaque,
 }
 
 /// The session of a client with the server of its own process. Drivers number the sessions of other processes from 1.
@@ -55,9 +79,14 @@ pub enum Output {
     /// Send a message, when everything through this log position is durable, and what was said before on the port has
     /// left.
     Send(Port, Parcel, Option<Position>),
-    /// End a connection, after what was sent before has gone out. That to its server is opened again unless the reason
+    /// End a connection, after what was sent before has gone out. An upstream session is opened again unless the reason
     /// is final.
     End(Port, GoodbyeReason, String),
+    /// Open an upstream session, and open it again whenever it is lost, until [`Output::Close`].
+    Open(UpstreamId, Upstream),
+    /// Close an upstream session, after what was sent before has gone out: it is not opened again. If it was up, the
+    /// machine receives what was on its way, and then [`Machine::disconnected`].
+    Close(UpstreamId),
     /// When everything that was sent on this port before has left, say so by [`Machine::has_room`]: at once, if it has.
     AwaitRoom(Port),
     /// Open a connection to a peer, which is reached at this address; when it is up, or cannot be had, say so by
@@ -105,6 +134,16 @@ pub trait Machine: Any + Debug + Send {
         let _ = (now, done);
     }
 
+    /// A write or a sync of its disk has failed. Returns whether the machine lives on; if not, its process ends, and
+    /// recovery decides what was written.
+    ///
+    /// A machine that lives on must expect any part of the work that was not reported as done to be on the disk, and
+    /// the rest to be lost. Connections on which a message waited for such work end, so that the other ends ask again.
+    fn disk_failed(&mut self, now: Time, why: &str) -> bool {
+        let _ = (now, why);
+        false
+    }
+
     /// The machine beside it has something to say. A note of a kind that it does not know is not for it.
     fn beside(&mut self, now: Time, note: Note) {
         let _ = (now, note);
@@ -144,32 +183,37 @@ pub trait Machine: Any + Debug + Send {
         Vec::new()
     }
 
-    /// Where its server should be looked for next, if it knows better than its driver's configuration.
-    fn way(&mut self, now: Time) -> Option<String> {
-        let _ = now;
+    /// Returns where a server should be looked for next, if the machine knows better than the list of its addresses.
+    fn way(&mut self, now: Time, upstream: UpstreamId) -> Option<String> {
+        let _ = (now, upstream);
         None
     }
 
-    /// Whether it knows of a way that was not tried yet.
-    fn has_way(&self) -> bool {
+    /// Returns whether the machine knows of a way to a server that was not tried yet.
+    fn has_way(&self, upstream: UpstreamId) -> bool {
+        let _ = upstream;
         false
     }
 
-    /// Whether the driver is to look from time to time if its server answers at an earlier address of the
-    /// configuration.
-    fn looks_back(&self) -> bool {
+    /// Returns whether the driver should try from time to time if a server answers at an earlier one of its addresses.
+    fn looks_back(&self, upstream: UpstreamId) -> bool {
+        let _ = upstream;
         false
     }
 
     /// A server answers at an earlier address.
-    fn go_back(&mut self) {}
+    fn go_back(&mut self, upstream: UpstreamId) {
+        let _ = upstream;
+    }
 
-    /// Whether it is any use to look for a server again after a session was refused with this reason.
-    fn tries_again(&self, reason: GoodbyeReason) -> bool {
+    /// Returns whether a session should be opened again after it was refused with this reason.
+    fn tries_again(&self, upstream: UpstreamId, reason: GoodbyeReason) -> bool {
+        let _ = upstream;
         !reason.is_final()
     }
 
-    /// Whether callers of this process wait for what its server sends. Their threads read it by themselves then.
+    /// Returns whether callers of this process wait for messages of its only server. Their threads read these
+    /// themselves then.
     fn has_callers(&self) -> bool {
         false
     }

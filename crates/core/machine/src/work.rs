@@ -49,7 +49,7 @@ pub trait Done: fmt::Debug + Send + 'static {
     fn durable(&self) -> Option<Position>;
 }
 
-/// The outcome of a machine's disk work. A failed write or sync is not here: it ends the machine, and recovery decides.
+/// The outcome of a machine's disk work. A failed write or sync is not here ([`crate::Machine::disk_failed`]).
 #[derive(Debug)]
 pub struct DiskDone {
     durable: Option<Position>,
@@ -76,17 +76,22 @@ impl DiskDone {
     }
 }
 
-/// The work of a disk that is a log and nothing else: append the record at the next position. [`Durable`] says when it
-/// is durable.
+/// The work of a disk that is a log and nothing else: append the record at the next position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append<R>(pub Position, pub R);
 
-/// The report of such a disk: every record through this position is durable.
+/// The report of such a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Durable(pub Position);
+pub enum Appended {
+    /// Every record through this position is durable.
+    Durable(Position),
+    /// The disk works again after a failure: its log holds every record through this position, and no later one.
+    Reopened(Position),
+}
 
-impl Done for Durable {
+impl Done for Appended {
     fn durable(&self) -> Option<Position> {
-        Some(self.0)
+        let (Self::Durable(through) | Self::Reopened(through)) = self;
+        Some(*through)
     }
 }

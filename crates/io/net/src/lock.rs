@@ -25,6 +25,8 @@ pub(crate) enum Rank {
     Status,
     /// Where peers are taken.
     Peers,
+    /// The upstream sessions of a machine.
+    Uplinks,
     /// A machine. It is a plain mutex, as its front end takes it, too, which holds none of the others.
     Machine,
     /// The messages of other machines of the process to one.

@@ -4,9 +4,9 @@ use crate::rng::{Delay, Rng};
 use crate::violation::{Violation, ensure};
 use bytes::Bytes;
 use core::any::Any;
-use core::fmt;
 use core::time::Duration;
-use machine::{Append, DiskDone, Durable, Opaque};
+use core::{fmt, mem};
+use machine::{Append, Appended, DiskDone, Opaque};
 use types::{PageId, Position, Time, Version};
 
 /// An operation that comes to an end on a disk.
@@ -19,6 +19,8 @@ pub(crate) enum Operation {
     Deliver(Vec<Found>),
     Install,
     Free(Position),
+    /// A disk that has failed works again.
+    Reopen,
 }
 
 /// A page as the disk has it.
@@ -31,7 +33,7 @@ impl Operation {
     /// The kind of work that this is.
     fn kind(&self) -> usize {
         match self {
-            Self::Flush => 0,
+            Self::Flush | Self::Reopen => 0,
             Self::Read(_) | Self::Deliver(_) => 1,
             Self::Install => 2,
             Self::Free(_) => 3,
@@ -53,6 +55,18 @@ pub(crate) trait Disk: Any + fmt::Debug {
 
     /// An operation has come to its end. Returns the reports to the machine, and the operation that starts next.
     fn finish(&mut self, operation: Operation, rng: &mut Rng) -> (Vec<DiskDone>, Option<Started>);
+
+    /// A write fails.
+    fn fail(&mut self, rng: &mut Rng) {
+        let _ = rng;
+    }
+
+    /// Its machine knows of the failure. Returns the operation at whose end the disk works again; `None` for a disk whose
+    /// machine does not live on without.
+    fn reopen(&mut self, rng: &mut Rng) -> Option<Started> {
+        let _ = rng;
+        None
+    }
 
     /// The power fails: a drawn part of what was not durable is there nevertheless.
     fn lose_power(&mut self, rng: &mut Rng);
@@ -106,6 +120,10 @@ impl<R: Clone + fmt::Debug + Send + 'static> Record for R {}
 const FLUSH: Delay =
     Delay { least: Duration::ZERO, spread: Duration::from_micros(400), spike_permille: 0, spike: Duration::ZERO };
 
+/// How long a log that has failed takes to work again: up to 60 ms.
+const REOPEN: Delay =
+    Delay { least: Duration::ZERO, spread: Duration::from_millis(60), spike_permille: 0, spike: Duration::ZERO };
+
 /// A disk that is a log and nothing else.
 #[derive(Debug)]
 pub(crate) struct LogDisk<R> {
@@ -113,15 +131,22 @@ pub(crate) struct LogDisk<R> {
     /// How many of them are durable, and how many the flush under way makes so.
     durable: usize,
     flushing: Option<usize>,
+    /// A write has failed, and nothing is written until the log works again.
+    has_failed: bool,
 }
 
 impl<R> Default for LogDisk<R> {
     fn default() -> Self {
-        Self { records: Vec::new(), durable: 0, flushing: None }
+        Self { records: Vec::new(), durable: 0, flushing: None, has_failed: false }
     }
 }
 
 impl<R> LogDisk<R> {
+    /// The position through which every record is durable.
+    fn through(&self) -> Position {
+        self.records[..self.durable].last().map_or(Position::default(), |(position, _)| *position)
+    }
+
     fn flush(&mut self, rng: &mut Rng) -> Option<Started> {
         let begins = self.flushing.is_none() && self.durable < self.records.len();
         begins.then(|| {
@@ -134,21 +159,38 @@ impl<R> LogDisk<R> {
 impl<R: Record> Disk for LogDisk<R> {
     fn submit(&mut self, work: Opaque, rng: &mut Rng) -> Result<Option<Started>, Violation> {
         match work.open() {
+            // Its machine has yet to learn of the failure.
+            Ok(Append::<R>(..)) if self.has_failed => return Ok(None),
             Ok(Append(position, record)) => self.records.push((position, record)),
             Err(other) => ensure(false, "disk", || format!("a log does no work such as {other:?}"))?,
         }
         Ok(self.flush(rng))
     }
 
-    fn finish(&mut self, _: Operation, rng: &mut Rng) -> (Vec<DiskDone>, Option<Started>) {
-        self.durable = self.flushing.take().expect("a flush was under way");
-        let through = self.records[..self.durable].last().map_or(Position::default(), |(position, _)| *position);
-        (vec![DiskDone::new(Durable(through))], self.flush(rng))
+    fn finish(&mut self, operation: Operation, rng: &mut Rng) -> (Vec<DiskDone>, Option<Started>) {
+        if operation == Operation::Reopen {
+            // The power may have failed in the meantime, too: then a new life has read the log.
+            let reopened = mem::take(&mut self.has_failed).then(|| DiskDone::new(Appended::Reopened(self.through())));
+            return (reopened.into_iter().collect(), None);
+        }
+        // One that has failed is over.
+        let Some(flushed) = self.flushing.take() else { return (Vec::new(), None) };
+        self.durable = flushed;
+        (vec![DiskDone::new(Appended::Durable(self.through()))], self.flush(rng))
+    }
+
+    fn fail(&mut self, rng: &mut Rng) {
+        self.lose_power(rng);
+        self.has_failed = true;
+    }
+
+    fn reopen(&mut self, rng: &mut Rng) -> Option<Started> {
+        Some(Started { after: REOPEN.draw(rng), operation: Operation::Reopen })
     }
 
     fn lose_power(&mut self, rng: &mut Rng) {
         let survive = self.durable + rng.index(self.records.len() - self.durable + 1);
         self.records.truncate(survive);
-        (self.durable, self.flushing) = (survive, None);
+        (self.durable, self.flushing, self.has_failed) = (survive, None, false);
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::drive::{Operation, Started};
 use crate::faults::{Fault, Faults};
-use crate::network::{End, Network, Place};
+use crate::network::{End, Family, Network, Place};
 use crate::process::Process;
 use crate::queue::Queue;
 use crate::rng::Rng;
@@ -20,7 +20,7 @@ use crate::trace::{self, Trace};
 use crate::violation::{Check, Violation, ensure};
 use core::fmt;
 use core::time::Duration;
-use machine::{DiskDone, Event as Told, Link, Node, Opaque, Parcel, RoleId, Said, Waiter};
+use machine::{DiskDone, Event as Told, Link, Node, Opaque, Parcel, Port, RoleId, Said, Upstream, Waiter};
 use session::Target;
 use std::collections::BTreeMap;
 use types::{SessionId, Time};
@@ -47,6 +47,8 @@ pub(crate) enum Event<S: Scene> {
     Disk(usize, u32, RoleId, Operation),
     /// The machine learns of it.
     DiskDone(usize, u32, RoleId, DiskDone),
+    /// The machine learns that its disk has failed.
+    DiskFailed(usize, u32, RoleId),
     /// A node's timeout is due.
     Timer(usize, u32),
     /// A process starts.
@@ -76,6 +78,14 @@ pub(crate) trait Scene: Sized + fmt::Debug {
 
     /// Where a peer is reached at this address.
     fn peer(&self, address: &str) -> Result<Place, Violation>;
+
+    /// Where a server is with which a machine opens a session, and how its messages become bytes.
+    fn upstream(&self, server: &Upstream) -> Result<(Vec<Place>, Family), Violation> {
+        Err(Violation {
+            checker: "sessions",
+            text: format!("no machine opens sessions itself, and one opens {server:?}"),
+        })
+    }
 
     /// Whether a session is up when its client has heard this.
     fn is_welcome(message: &Parcel) -> bool;
@@ -233,6 +243,13 @@ impl<S: Scene> Engine<S> {
                     .event(self.now, &[15], || format!("process {process} hears its disk: {}", trace::cut(&done)));
                 self.tell(process, role, Told::Disk(done))
             }
+            Event::DiskFailed(process, life, role) if self.lives(process, life) => {
+                self.tell(process, role, Told::DiskFailed("a write has failed".to_owned()))?;
+                let reopens =
+                    self.processes[process].drives.get_mut(&role).and_then(|drive| drive.disk.reopen(&mut self.rng));
+                self.await_disk(process, role, reopens);
+                Ok(())
+            }
             Event::Timer(process, life) if self.lives(process, life) => self.timer(process),
             Event::Fault(fault) => self.strike(fault),
             Event::Start(process) => self.start(process),
@@ -243,6 +260,7 @@ impl<S: Scene> Engine<S> {
             | Event::GiveUp(..)
             | Event::Disk(..)
             | Event::DiskDone(..)
+            | Event::DiskFailed(..)
             | Event::Timer(..) => Ok(()),
         }
     }
@@ -262,6 +280,7 @@ impl<S: Scene> Engine<S> {
             | Event::Settle(process, _)
             | Event::GiveUp(process, ..)
             | Event::DiskDone(process, ..)
+            | Event::DiskFailed(process, ..)
             | Event::Timer(process, _) => Some(process),
             Event::Scene(ref event) => self.scene.process_of(event),
             Event::Disk(..) | Event::Fault(_) | Event::Start(_) => None,
@@ -395,6 +414,8 @@ impl<S: Scene> Engine<S> {
             }
             Said::End(port, reason, text) => self.hang_up(number, Link { role, port }, reason, text),
             Said::Dial(peer, address) => self.dial_peer(number, role, peer, &address),
+            Said::Open(id, server) => self.open_upstream(number, role, id, &server),
+            Said::Close(id) => self.close_upstream(number, Link { role, port: Port::Upstream(id) }),
             Said::Disk(work) => self.submit(number, role, work),
             Said::Wake(waiter) => {
                 S::wake(self, number, waiter);
@@ -402,6 +423,12 @@ impl<S: Scene> Engine<S> {
             }
             // The node has told it already.
             Said::Tell(..) => Ok(()),
+            Said::Failed(why) => {
+                self.trace.event(self.now, &[46, number as u64], || format!("process {number} ends: {why}"));
+                self.crash(number, Duration::from_millis(20));
+                self.lose_power(number);
+                Ok(())
+            }
             Said::Closed => {
                 self.trace.event(self.now, &[3], || format!("process {number} has closed"));
                 self.processes[number].closed = true;
@@ -422,7 +449,7 @@ impl<S: Scene> Engine<S> {
         S::worked(self, number)
     }
 
-    fn await_disk(&mut self, number: usize, role: RoleId, started: Option<Started>) {
+    pub(crate) fn await_disk(&mut self, number: usize, role: RoleId, started: Option<Started>) {
         let Some(Started { after, operation }) = started else { return };
         let process = &self.processes[number];
         let after = process.drives[&role].takes(self.now, after);

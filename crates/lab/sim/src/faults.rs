@@ -21,6 +21,8 @@ pub enum Fault<F = Infallible> {
     SlowDisk,
     /// The system refuses one kind of a disk's work for a while, for lack of something.
     DiskRefuses,
+    /// A write to a disk fails. Its process ends, unless the machine lives on; then the disk works again later.
+    DiskFails,
     /// A fault of one kind of run.
     Own(F),
 }

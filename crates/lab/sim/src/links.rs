@@ -2,11 +2,12 @@
 
 use crate::engine::{Engine, Event, Scene};
 use crate::network::{Arrival, End, Family, Item, Place};
+use crate::process::Server;
 use crate::violation::{Check, ensure};
 use crate::{bytes, trace};
 use core::mem;
 use core::time::Duration;
-use machine::{Event as Told, Goodbye, Link, Parcel, Port, RoleId};
+use machine::{Event as Told, Goodbye, Link, Parcel, Port, RoleId, Upstream, UpstreamId};
 use messages::{ToPeer, admit};
 use session::Next;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
@@ -91,16 +92,33 @@ impl<S: Scene> Engine<S> {
     pub(crate) fn connection_of(&self, number: usize, link: Link) -> Option<(SessionId, End)> {
         match link.port {
             Port::Session(id) | Port::FromPeer(id) => Some((id, End::Listener)),
-            Port::Server | Port::ToPeer(_) => Some((*self.processes[number].dialed.get(&link)?, End::Dialer)),
+            Port::Upstream(_) | Port::ToPeer(_) => Some((*self.processes[number].dialed.get(&link)?, End::Dialer)),
         }
+    }
+
+    /// A machine opens an upstream session.
+    pub(crate) fn open_upstream(&mut self, number: usize, role: RoleId, id: UpstreamId, server: &Upstream) -> Check {
+        let (at, family) = self.scene.upstream(server)?;
+        let servers = &mut self.processes[number].servers;
+        servers.push(Server::opened(role, id, at, family));
+        let dial = Event::Dial(number, self.processes[number].life, self.processes[number].servers.len() - 1);
+        self.later(Duration::ZERO, dial);
+        Ok(())
+    }
+
+    /// A machine closes an upstream session.
+    pub(crate) fn close_upstream(&mut self, number: usize, link: Link) -> Check {
+        let servers = self.processes[number].servers.iter_mut();
+        servers.filter(|server| server.link() == link).for_each(|server| server.is_closed = true);
+        self.hang_up(number, link, GoodbyeReason::Done, String::new())
     }
 
     /// A machine of a process has no session with its server: the process will open one.
     pub(crate) fn dial_later(&mut self, number: usize, server: usize) {
         let process = &mut self.processes[number];
         let (life, found) = (process.life, &mut process.servers[server]);
-        let (node, client) = (&mut process.node, found.client);
-        let has_way = || node.as_mut().is_some_and(|node| node.role(client).machine().has_way());
+        let (node, client, upstream) = (&mut process.node, found.client, found.upstream);
+        let has_way = || node.as_mut().is_some_and(|node| node.role(client).machine().has_way(upstream));
         let after = match found.dialer.lost(mem::take(&mut found.was_up), has_way) {
             Next::InTurn | Next::Hurry => Duration::ZERO,
             Next::After(pause) => self.rng.around(pause),
@@ -114,13 +132,13 @@ impl<S: Scene> Engine<S> {
         let process = &mut self.processes[number];
         let found = &mut process.servers[server];
         let (client, link, family) = (found.client, found.link(), found.family);
-        if process.dialed.contains_key(&link) {
+        if found.is_closed || process.dialed.contains_key(&link) {
             return Ok(());
         }
         let node = process.node.as_mut().expect("only the living dial");
-        let attempt = found.dialer.attempt(|| node.role(client).machine().way(clock));
+        let attempt = found.dialer.attempt(|| node.role(client).machine().way(clock, found.upstream));
         let listener = S::server(self, number, server, attempt.target);
-        let id = self.network.open(Place { process: number, role: client }, Port::Server, listener, family);
+        let id = self.network.open(Place { process: number, role: client }, link.port, listener, family);
         self.open(number, link, id);
         let life = self.processes[number].life;
         self.later(attempt.answer_within, Event::GiveUp(number, life, id));
@@ -269,7 +287,7 @@ impl<S: Scene> Engine<S> {
     fn let_go_of(&mut self, number: usize, link: Link) {
         let process = &mut self.processes[number];
         process.dialed.remove(&link);
-        if let Some(server) = process.servers.iter().position(|server| server.link() == link) {
+        if let Some(server) = process.servers.iter().position(|server| server.link() == link && !server.is_closed) {
             self.dial_later(number, server);
         }
     }

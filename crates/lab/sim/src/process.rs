@@ -5,7 +5,7 @@ use crate::layout::Traffic;
 use crate::network::{Family, Place};
 use core::mem;
 use core::time::Duration;
-use machine::{Link, Machine, Node, Port, RoleId};
+use machine::{Link, Machine, Node, Port, RoleId, UpstreamId};
 use session::{Dialer, Times};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,23 +22,41 @@ const TIMES: Times = Times {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) client: RoleId,
-    /// Where the server is configured to be.
-    pub(crate) at: Place,
+    pub(crate) upstream: UpstreamId,
+    /// Where the server may be.
+    pub(crate) at: Vec<Place>,
     pub(crate) family: Family,
     /// Where and when the session is opened again.
     pub(crate) dialer: Dialer,
     /// The session has been welcomed.
     pub(crate) was_up: bool,
+    /// The machine has opened the session itself, and does so again in its next life.
+    is_opened: bool,
+    /// The machine has closed the session.
+    pub(crate) is_closed: bool,
 }
 
 impl Server {
+    /// The only server of a machine, which is configured.
     pub(crate) fn new(client: RoleId, at: Place, family: Family) -> Self {
-        Self { client, at, family, dialer: Dialer::new(1, TIMES), was_up: false }
+        Self { is_opened: false, ..Self::opened(client, UpstreamId::ONLY, vec![at], family) }
+    }
+
+    /// A server with which a machine has opened a session.
+    pub(crate) fn opened(client: RoleId, upstream: UpstreamId, at: Vec<Place>, family: Family) -> Self {
+        let dialer = Dialer::new(at.len(), TIMES);
+        Self { client, upstream, at, family, dialer, was_up: false, is_opened: true, is_closed: false }
     }
 
     /// The link that its client knows the session by.
     pub(crate) fn link(&self) -> Link {
-        Link { role: self.client, port: Port::Server }
+        Link { role: self.client, port: Port::Upstream(self.upstream) }
+    }
+
+    /// The same before the first session of a life, if the machine does not open it itself.
+    fn again(self) -> Option<Self> {
+        let Self { client, upstream, at, family, is_opened, .. } = self;
+        (!is_opened).then(|| Self { is_opened, ..Self::opened(client, upstream, at, family) })
     }
 }
 
@@ -103,7 +121,7 @@ impl Process {
     pub(crate) fn die(&mut self) {
         let Self { life, drift, cost, defers, .. } = *self;
         let servers = mem::take(&mut self.servers).into_iter();
-        let servers = servers.map(|Server { client, at, family, .. }| Server::new(client, at, family)).collect();
+        let servers = servers.filter_map(Server::again).collect();
         let (drives, traffic) = (mem::take(&mut self.drives), mem::take(&mut self.traffic));
         *self = Self { life: life + 1, servers, drives, drift, cost, traffic, defers, ..Self::default() };
     }

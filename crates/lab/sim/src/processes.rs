@@ -20,7 +20,8 @@ use crate::violation::{Check, Violation};
 use core::convert::Infallible;
 use core::fmt;
 use core::time::Duration;
-use machine::{Machine, Node, Parcel, RoleId};
+use framing::{Codec, codec_of};
+use machine::{Machine, Node, Parcel, RoleId, Upstream};
 use session::Target;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -71,11 +72,16 @@ pub struct Processes {
 }
 
 /// The processes' names, and how each is built.
-struct Named(Vec<(String, Build)>);
+#[derive(Default)]
+struct Named {
+    processes: Vec<(String, Build)>,
+    /// The machines that are reached by an address, and with which codec.
+    listeners: BTreeMap<String, (Place, &'static dyn Codec)>,
+}
 
 impl fmt::Debug for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.processes.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -84,12 +90,29 @@ impl Scene for Named {
     type Fault = Infallible;
 
     fn build(sim: &mut Engine<Self>, process: usize) -> Option<Node> {
-        let build = sim.scene.0[process].1.clone();
+        let build = sim.scene.processes[process].1.clone();
         Some(build(&Disks(&sim.processes[process].drives)))
     }
 
-    fn server(sim: &mut Engine<Self>, process: usize, server: usize, _: Target<String>) -> Place {
-        sim.processes[process].servers[server].at
+    fn server(sim: &mut Engine<Self>, process: usize, server: usize, target: Target<String>) -> Place {
+        let at = &sim.processes[process].servers[server].at;
+        match target {
+            Target::Configured(nth) => at[nth],
+            Target::Named(_) => at[0],
+        }
+    }
+
+    fn upstream(&self, server: &Upstream) -> Result<(Vec<Place>, Family), Violation> {
+        let client = codec_of(server);
+        let listens = |address: &String| {
+            self.listeners.get(address).copied().ok_or_else(|| Violation {
+                checker: "sessions",
+                text: format!("nobody listens at {address:?}, and a machine opens a session there"),
+            })
+        };
+        let found: Vec<_> = server.addresses.iter().map(listens).collect::<Result<_, _>>()?;
+        let server = found.first().map_or(client, |(_, codec)| *codec);
+        Ok((found.into_iter().map(|(place, _)| place).collect(), Family { client, server }))
     }
 
     fn peer(&self, address: &str) -> Result<Place, Violation> {
@@ -124,13 +147,13 @@ impl Processes {
             clocks_stop: false,
         };
         let network = Network::new(Vec::new(), 0, Broken::NONE);
-        let sim = Engine::new(Named(Vec::new()), manners, Rng::new(seed), network, Trace::off());
+        let sim = Engine::new(Named::default(), manners, Rng::new(seed), network, Trace::off());
         Self { sim, usual }
     }
 
     /// Adds a process, and starts it.
     pub fn add(&mut self, name: &str, build: impl Fn(&Disks<'_>) -> Node + 'static) {
-        self.sim.scene.0.push((name.to_owned(), Rc::new(build)));
+        self.sim.scene.processes.push((name.to_owned(), Rc::new(build)));
         self.sim.processes.push(Process::default());
         self.sim.network.add_path(self.usual.path());
         self.start(name);
@@ -140,6 +163,12 @@ impl Processes {
     pub fn add_log<R: Record>(&mut self, name: &str, role: RoleId) {
         let process = self.number(name);
         self.sim.processes[process].drives.insert(role, Drive::new(LogDisk::<R>::default()));
+    }
+
+    /// A machine of a process takes sessions of this codec, which others open at the process's name.
+    pub fn listen(&mut self, server: (&str, RoleId), codec: &'static dyn Codec) {
+        let at = self.place(server);
+        self.sim.scene.listeners.insert(server.0.to_owned(), (at, codec));
     }
 
     /// A machine of one process has its server in another, and keeps a session with it open from now on.
@@ -155,7 +184,7 @@ impl Processes {
     pub fn connect_elsewhere(&mut self, client: (&str, RoleId), server: (&str, RoleId)) {
         let (client, at) = (self.place(client), self.place(server));
         let servers = self.sim.processes[client.process].servers.iter_mut();
-        servers.filter(|known| known.client == client.role).for_each(|known| known.at = at);
+        servers.filter(|known| known.client == client.role).for_each(|known| known.at = vec![at]);
         self.break_off(|connection| connection.dialer == client);
     }
 
@@ -278,7 +307,7 @@ impl Processes {
     }
 
     fn number(&self, name: &str) -> usize {
-        let found = self.sim.scene.0.iter().position(|(known, _)| known == name);
+        let found = self.sim.scene.processes.iter().position(|(known, _)| known == name);
         found.unwrap_or_else(|| panic!("there is no process {name}"))
     }
 

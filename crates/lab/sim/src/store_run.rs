@@ -338,7 +338,7 @@ impl Run {
     fn session_of<M: Machine>(&self, number: usize) -> Option<SessionId> {
         let process = &self.processes[number];
         let role = process.node.as_ref()?.role_of::<M>()?;
-        process.dialed.get(&Link { role, port: Port::Server }).copied()
+        process.dialed.get(&Link { role, port: Port::SERVER }).copied()
     }
 }
 
@@ -395,7 +395,7 @@ impl Scene for StoreRun {
         let found = &sim.processes[number].servers[server];
         let scenario = &sim.scene.scenario;
         if found.client != scenario.client_role(number) || !scenario.has_client(number) {
-            return found.at;
+            return found.at[0];
         }
         let process = match (target, scenario.redirector_of(number)) {
             (Target::Named(address), _) => process_at(&address).unwrap_or(STORE),

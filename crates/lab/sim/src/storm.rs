@@ -37,6 +37,7 @@ impl<S: Scene> Engine<S> {
             Fault::Pause => self.pause(),
             Fault::SlowDisk => self.slow_disk(),
             Fault::DiskRefuses => self.refuse_disk_work(),
+            Fault::DiskFails => self.fail_disk(),
             Fault::Own(fault) => return S::strike(self, fault),
         }
         Ok(())
@@ -136,6 +137,21 @@ impl<S: Scene> Engine<S> {
                 format!("a disk of process {number} refuses work of kind {kind} until {until:?}")
             });
         }
+    }
+
+    fn fail_disk(&mut self) {
+        let disks = self.processes.iter().enumerate().flat_map(|(number, process)| {
+            process.drives.keys().filter(|_| process.node.is_some()).map(move |role| (number, *role))
+        });
+        let disks: Vec<_> = disks.collect();
+        if disks.is_empty() {
+            return;
+        }
+        let (number, role) = self.rng.pick(&disks);
+        self.trace.event(self.now, &[47, number as u64], || format!("a disk of process {number} fails"));
+        let process = &mut self.processes[number];
+        process.drives.get_mut(&role).expect("just seen").disk.fail(&mut self.rng);
+        self.queue.push(self.now, Event::DiskFailed(number, process.life, role));
     }
 
     fn draw_drive(&mut self) -> Option<(usize, &mut Drive)> {

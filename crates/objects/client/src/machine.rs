@@ -5,7 +5,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table, Waiter};
+use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table, UpstreamId, Waiter};
 use messages::{Leading, LookForLeader, Reachable};
 use types::{ClientId, PeerKey, Time};
 
@@ -29,7 +29,7 @@ impl Machine for Client {
 
     fn connected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Server => self.connected(now),
+            Port::Upstream(_) => self.connected(now),
             Port::ToPeer(peer) => self.peer_connected(peer),
             Port::FromPeer(_) | Port::Session(_) => {}
         }
@@ -37,21 +37,21 @@ impl Machine for Client {
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Server => self.disconnected(),
+            Port::Upstream(_) => self.disconnected(),
             Port::ToPeer(peer) => self.peer_disconnected(now, peer),
             Port::FromPeer(_) | Port::Session(_) => {}
         }
     }
 
     fn heard(&mut self, now: Time, port: Port) {
-        if port == Port::Server {
+        if port == Port::SERVER {
             self.heard(now);
         }
     }
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         match port {
-            Port::Server => self.handle(now, message.expect()),
+            Port::Upstream(_) => self.handle(now, message.expect()),
             Port::FromPeer(_) => self.from_peer(now, message.expect()),
             // A peer that we send pages to has nothing to say but that it is gone.
             Port::ToPeer(_) | Port::Session(_) => {}
@@ -81,8 +81,8 @@ impl Machine for Client {
 
     fn poll_output(&mut self) -> Option<Output> {
         Some(match self.poll_output()? {
-            outputs::Output::Send(message) => Output::Send(Port::Server, Parcel::new(message), None),
-            outputs::Output::Hangup { reason, text } => Output::End(Port::Server, reason, text),
+            outputs::Output::Send(message) => Output::Send(Port::SERVER, Parcel::new(message), None),
+            outputs::Output::Hangup { reason, text } => Output::End(Port::SERVER, reason, text),
             outputs::Output::DialPeer { peer, address } => Output::Dial(peer, address),
             outputs::Output::SendPeer { peer, message } => Output::Send(Port::ToPeer(peer), Parcel::new(message), None),
             outputs::Output::Lead { epoch } => Output::Beside(Opaque::new(Leading::Lead { epoch })),
@@ -103,19 +103,19 @@ impl Machine for Client {
         [tables::client(self)].into()
     }
 
-    fn way(&mut self, now: Time) -> Option<String> {
+    fn way(&mut self, now: Time, _: UpstreamId) -> Option<String> {
         self.way(now)
     }
 
-    fn has_way(&self) -> bool {
+    fn has_way(&self, _: UpstreamId) -> bool {
         self.has_way()
     }
 
-    fn looks_back(&self) -> bool {
+    fn looks_back(&self, _: UpstreamId) -> bool {
         self.looks_back()
     }
 
-    fn go_back(&mut self) {
+    fn go_back(&mut self, _: UpstreamId) {
         self.go_back();
     }
 

@@ -2,14 +2,14 @@
 
 use crate::{Config, Redirector, outputs, tables};
 use alloc::vec::Vec;
-use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table};
+use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table, UpstreamId};
 use messages::{Leading, LookForLeader};
 use types::{ClientId, GoodbyeReason, Time};
 
 impl Machine for Redirector {
     fn connected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Server => self.trunk_connected(now),
+            Port::Upstream(_) => self.trunk_connected(now),
             Port::Session(session) => self.connected(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
@@ -17,7 +17,7 @@ impl Machine for Redirector {
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Server => self.trunk_disconnected(now),
+            Port::Upstream(_) => self.trunk_disconnected(now),
             Port::Session(session) => self.disconnected(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
@@ -25,7 +25,7 @@ impl Machine for Redirector {
 
     fn heard(&mut self, now: Time, port: Port) {
         match port {
-            Port::Server => self.heard_store(now),
+            Port::Upstream(_) => self.heard_store(now),
             Port::Session(session) => self.heard(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
@@ -33,7 +33,7 @@ impl Machine for Redirector {
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         match port {
-            Port::Server => self.from_store(now, message.expect()),
+            Port::Upstream(_) => self.from_store(now, message.expect()),
             Port::Session(session) => self.handle(now, session, message.expect()),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
@@ -60,8 +60,8 @@ impl Machine for Redirector {
             outputs::Output::Send { to, message } => Output::Send(Port::Session(to), Parcel::new(message), None),
             outputs::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
             outputs::Output::LookForLeader => Output::Beside(Opaque::new(LookForLeader)),
-            outputs::Output::Trunk(message) => Output::Send(Port::Server, Parcel::new(message), None),
-            outputs::Output::Hangup { reason, text } => Output::End(Port::Server, reason, text),
+            outputs::Output::Trunk(message) => Output::Send(Port::SERVER, Parcel::new(message), None),
+            outputs::Output::Hangup { reason, text } => Output::End(Port::SERVER, reason, text),
             outputs::Output::Closed => Output::Closed,
         })
     }
@@ -79,7 +79,7 @@ impl Machine for Redirector {
     }
 
     /// A redirector whose group another one leads stands by: it may be needed again.
-    fn tries_again(&self, reason: GoodbyeReason) -> bool {
+    fn tries_again(&self, _: UpstreamId, reason: GoodbyeReason) -> bool {
         !reason.is_final() || reason == GoodbyeReason::Superseded
     }
 }

@@ -16,7 +16,7 @@ mod asking;
 
 pub(crate) use asking::Asking;
 
-use machine::{Driver, Goodbye, Machine, Output, Parcel, Port, RoleId, Waiter};
+use machine::{Driver, Goodbye, Machine, Output, Parcel, Port, RoleId, UpstreamId, Waiter};
 use machines::messages::holder::{FromHolder, PartitionId, ToHolder};
 use net::{Host, Machines, Runtime, UplinkConfig};
 use std::collections::VecDeque;
@@ -156,17 +156,17 @@ impl Machine for LinkMachine {
         {
             queues.settled -= 1;
             if session == begun {
-                return Some(Output::Send(Port::Server, Parcel::new(message), None));
+                return Some(Output::Send(Port::SERVER, Parcel::new(message), None));
             }
         }
         let ends = if queues.out.is_empty() { queues.ends.take() } else { None };
         drop(queues);
-        let end = ends.map(|reason| Output::End(Port::Server, reason, "another session is begun".to_owned()));
+        let end = ends.map(|reason| Output::End(Port::SERVER, reason, "another session is begun".to_owned()));
         end.or_else(|| self.outputs.pop_front())
     }
 
     /// Its owner says when a holder is no longer wanted.
-    fn tries_again(&self, _: GoodbyeReason) -> bool {
+    fn tries_again(&self, _: UpstreamId, _: GoodbyeReason) -> bool {
         true
     }
 }
@@ -271,7 +271,7 @@ mod tests {
     fn messages_leave_when_they_are_settled_and_the_session_ends_behind_them() {
         let line = Arc::new(Line::default());
         let mut machine = LinkMachine { line: line.clone(), outputs: VecDeque::new() };
-        machine.connected(Time::ZERO, Port::Server);
+        machine.connected(Time::ZERO, Port::SERVER);
         assert!(matches!(machine.poll_output(), Some(Output::Wake(NEWS))));
         line.take();
         line.push(Forget.into());
@@ -286,7 +286,7 @@ mod tests {
         assert!(matches!(machine.poll_output(), Some(Output::End(..))));
         line.push(Forget.into());
         line.settle();
-        machine.disconnected(Time::ZERO, Port::Server);
+        machine.disconnected(Time::ZERO, Port::SERVER);
         assert!(matches!(machine.poll_output(), Some(Output::Wake(NEWS))));
         assert!(machine.poll_output().is_none());
     }

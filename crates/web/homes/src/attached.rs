@@ -208,7 +208,7 @@ impl Attached {
     }
 
     fn say(&mut self, message: impl Into<ToHome>) {
-        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
+        self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
     }
 }
 
@@ -273,7 +273,7 @@ impl Machine for Attached {
             Due::Leave => {
                 self.lose(now);
                 let text = String::from("nothing was heard of the home");
-                self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+                self.outputs.push_back(Output::End(Port::SERVER, GoodbyeReason::Silent, text));
             }
         }
     }

@@ -270,7 +270,7 @@ impl<M: Memory> Home<M> {
     }
 
     fn say(&mut self, message: impl Into<ToHub>) {
-        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
+        self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
     }
 
     /// Counts whether an update names what is stored here.
@@ -383,7 +383,7 @@ impl Slots {
 
 impl<M: Memory> Machine for Home<M> {
     fn connected(&mut self, now: Time, port: Port) {
-        if port != Port::Server || self.has_left {
+        if port != Port::SERVER || self.has_left {
             return;
         }
         self.link = Link { silent_at: Some(now + JOIN_WITHIN), ..Link::default() };
@@ -392,7 +392,7 @@ impl<M: Memory> Machine for Home<M> {
     }
 
     fn disconnected(&mut self, _: Time, port: Port) {
-        if port == Port::Server {
+        if port == Port::SERVER {
             if !self.config.broken.is(Rule::SilentWithoutHub) {
                 self.table.revoke();
             }
@@ -411,8 +411,8 @@ impl<M: Memory> Machine for Home<M> {
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         match port {
             // A lease that was on its way is none of a home that has left.
-            Port::Server if self.has_left => {}
-            Port::Server => self.hear_hub(now, message),
+            Port::SERVER if self.has_left => {}
+            Port::SERVER => self.hear_hub(now, message),
             _ => self.hear_cache(now, port, message),
         }
     }
@@ -451,7 +451,7 @@ impl<M: Memory> Machine for Home<M> {
         if self.link.silent_at.is_some_and(|at| at <= now) {
             self.link = Link { is_joined: self.link.is_joined, ..Link::default() };
             let text = String::from("nothing was heard of the hub");
-            self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+            self.outputs.push_back(Output::End(Port::SERVER, GoodbyeReason::Silent, text));
         } else if self.link.renew_at.is_some_and(|at| at <= now) {
             self.link.renew_at = Some(now + self.link.lease / 3);
             self.say(Renew { asked: now });

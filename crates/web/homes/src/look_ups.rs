@@ -286,7 +286,7 @@ impl LookUps {
             self.last_read += 1;
             let read = self.last_read;
             let message = ToTable::from(Read { id: read, slots: slots.clone() });
-            self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message), None));
+            self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message), None));
             self.under_way.push_back(UnderWay { read, slots, wanted, asked: now });
         }
     }
@@ -350,7 +350,7 @@ impl LookUps {
 
     fn end(&mut self, reason: GoodbyeReason, text: &str) {
         self.lose();
-        self.outputs.push_back(Output::End(Port::Server, reason, text.into()));
+        self.outputs.push_back(Output::End(Port::SERVER, reason, text.into()));
     }
 }
 

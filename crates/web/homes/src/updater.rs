@@ -185,7 +185,7 @@ impl Updater {
     }
 
     fn say(&mut self, message: impl Into<ToHub>) {
-        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
+        self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
     }
 }
 
@@ -243,7 +243,7 @@ impl Machine for Updater {
             // The hub may have let go of its updates: they are said again in the next session.
             self.link = Link::default();
             let text = String::from("nothing was heard of the hub");
-            self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+            self.outputs.push_back(Output::End(Port::SERVER, GoodbyeReason::Silent, text));
         } else if self.link.renew_at.is_some_and(|at| at <= now) {
             self.link.renew_at = None;
             self.say(Renew { asked: now });

@@ -218,7 +218,7 @@ impl HomeScript {
     }
 
     fn hear(&mut self, message: impl Into<FromHub>) {
-        self.home.handle(self.now, Port::Server, Parcel::new(message.into()));
+        self.home.handle(self.now, Port::SERVER, Parcel::new(message.into()));
     }
 }
 
@@ -227,8 +227,8 @@ impl Player for HomeScript {
         let parts: Vec<_> = event.split(' ').collect();
         match parts[..] {
             ["at", time] => pass(&mut self.home, &mut self.now, ms(time)?),
-            ["connected"] => self.home.connected(self.now, Port::Server),
-            ["lost"] => self.home.disconnected(self.now, Port::Server),
+            ["connected"] => self.home.connected(self.now, Port::SERVER),
+            ["lost"] => self.home.disconnected(self.now, Port::SERVER),
             ["hub", "reset"] => self.hear(Reset),
             ["hub", "mark", number, ref names @ ..] => {
                 self.hear(Mark { update: UpdateId(number.parse().ok()?), dependencies: named(names) });
@@ -295,7 +295,7 @@ impl Player for HomeScript {
                     writeln!(self.said, "{} {said}", link(port)).unwrap();
                 }
                 Output::Wake(waiter) => writeln!(self.said, "wake {}", waiter.0).unwrap(),
-                Output::Send(Port::Server, message, None) => {
+                Output::Send(Port::SERVER, message, None) => {
                     let said = match message.open().expect("a home says such messages") {
                         ToHub::Join(Join { life, asked }) => format!("Join {life} asked={}", in_ms(asked)),
                         ToHub::Renew(Renew { asked }) => format!("Renew asked={}", in_ms(asked)),
@@ -305,7 +305,7 @@ impl Player for HomeScript {
                     };
                     writeln!(self.said, "hub {said}").unwrap();
                 }
-                Output::End(Port::Server, reason, text) => {
+                Output::End(Port::SERVER, reason, text) => {
                     writeln!(self.said, "hub ends: {}: {text}", reason.name()).unwrap();
                 }
                 Output::End(port, reason, text) => {
@@ -335,7 +335,7 @@ impl AttachedScript {
     }
 
     fn hear(&mut self, message: impl Into<FromHome>) {
-        self.home.handle(self.now, Port::Server, Parcel::new(message.into()));
+        self.home.handle(self.now, Port::SERVER, Parcel::new(message.into()));
     }
 
     fn ask(&mut self, question: Question) {
@@ -353,8 +353,8 @@ impl Player for AttachedScript {
         let parts: Vec<_> = event.split(' ').collect();
         match parts[..] {
             ["at", time] => pass(&mut self.home, &mut self.now, ms(time)?),
-            ["connected"] => self.home.connected(self.now, Port::Server),
-            ["lost"] => self.home.disconnected(self.now, Port::Server),
+            ["connected"] => self.home.connected(self.now, Port::SERVER),
+            ["lost"] => self.home.disconnected(self.now, Port::SERVER),
             ["store", ref names @ ..] => self.ask(Question::Store(Ticket { life: 1, clock: 1 }, named(names))),
             ["describe", slot] => self.ask(Question::Describe(of_slot(slot)?)),
             ["count", name] => self.ask(Question::Count(named(&[name]).remove(0))),
@@ -397,7 +397,7 @@ impl Player for AttachedScript {
     fn drain(&mut self) {
         while let Some(output) = self.home.poll_output() {
             match output {
-                Output::Send(Port::Server, message, None) => {
+                Output::Send(Port::SERVER, message, None) => {
                     let said = match message.open().expect("a cache says such messages") {
                         ToHome::Attach(Attach { asked }) => format!("Attach asked={}", in_ms(asked)),
                         ToHome::Store(Store { id, dependencies, .. }) => format!("Store {id}{}", words(&dependencies)),
@@ -411,7 +411,7 @@ impl Player for AttachedScript {
                     };
                     writeln!(self.said, "home {said}").unwrap();
                 }
-                Output::End(Port::Server, reason, text) => {
+                Output::End(Port::SERVER, reason, text) => {
                     writeln!(self.said, "home ends: {}: {text}", reason.name()).unwrap();
                 }
                 Output::Wake(waiter) => writeln!(self.said, "wake {}", waiter.0).unwrap(),
@@ -453,8 +453,8 @@ impl Player for LookUpsScript {
         let parts: Vec<_> = event.split(' ').collect();
         match parts[..] {
             ["at", time] => pass(&mut self.table, &mut self.now, ms(time)?),
-            ["connected"] => self.table.connected(self.now, Port::Server),
-            ["lost"] => self.table.disconnected(self.now, Port::Server),
+            ["connected"] => self.table.connected(self.now, Port::SERVER),
+            ["lost"] => self.table.disconnected(self.now, Port::SERVER),
             ["look", slot, word] => {
                 let (slot, word) = (value(slot, "slot")?, value(word, "word")?);
                 self.look(Wanted::Look(Proof { generation: 1, word, slot }));
@@ -480,7 +480,7 @@ impl Player for LookUpsScript {
                 };
                 let words = words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
                 let words = FromTable::from(Words { id: id.parse().ok()?, head, words });
-                self.table.handle(self.now, Port::Server, Parcel::new(words));
+                self.table.handle(self.now, Port::SERVER, Parcel::new(words));
             }
             ["stopped"] => self.table.stop("it has panicked"),
             _ => return None,
@@ -491,13 +491,13 @@ impl Player for LookUpsScript {
     fn drain(&mut self) {
         while let Some(output) = self.table.poll_output() {
             match output {
-                Output::Send(Port::Server, message, None) => {
+                Output::Send(Port::SERVER, message, None) => {
                     let Ok(ToTable::Read(Read { id, slots })) = message.open() else {
                         panic!("a cache does not say that to a table");
                     };
                     writeln!(self.said, "table Read {id} slots {slots:?}").unwrap();
                 }
-                Output::End(Port::Server, reason, text) => {
+                Output::End(Port::SERVER, reason, text) => {
                     writeln!(self.said, "table ends: {}: {text}", reason.name()).unwrap();
                 }
                 Output::Wake(waiter) => writeln!(self.said, "wake {}", waiter.0).unwrap(),
@@ -530,7 +530,7 @@ impl ResponderScript {
 
     fn hear(&mut self, message: impl Into<FromHub>) {
         let now = Time(self.clock.load(Relaxed));
-        self.home.handle(now, Port::Server, Parcel::new(message.into()));
+        self.home.handle(now, Port::SERVER, Parcel::new(message.into()));
     }
 }
 

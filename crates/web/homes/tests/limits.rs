@@ -21,7 +21,7 @@ fn an_updater_says_so_many_updates_at_a_time() {
     for _ in 0..UPDATES_PER_UPDATER_MAX + 2 {
         updater.update(vec![Dependency::ALL]);
     }
-    updater.connected(Time::ZERO, Port::Server);
+    updater.connected(Time::ZERO, Port::SERVER);
     assert_eq!(said::<_, ToHub>(&mut updater).len(), 1 + UPDATES_PER_UPDATER_MAX, "and its introduction");
     // One that the hub does not know of yet is given up, another one is over.
     updater.visible(UPDATES_PER_UPDATER_MAX as u64 + 1);
@@ -60,7 +60,7 @@ fn names_beyond_what_a_hub_keeps_are_everything() {
 fn leased_home() -> Home {
     let mut home = Home::new(HomeConfig { slots: 1000, ..HomeConfig::new(7) });
     let lease = FromHub::from(Lease { asked: Time::ZERO, lease_ms: 1000 });
-    home.handle(Time::ZERO, Port::Server, Parcel::new(lease));
+    home.handle(Time::ZERO, Port::SERVER, Parcel::new(lease));
     home
 }
 

@@ -21,7 +21,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn lease(home: &mut Home, now: Time) {
     let lease = Lease { asked: now, lease_ms: 1000 };
-    home.handle(now, Port::Server, Parcel::new(FromHub::from(lease)));
+    home.handle(now, Port::SERVER, Parcel::new(FromHub::from(lease)));
 }
 
 /// Whether a response is proven by a responder that sleeps between its words and its clock, while the home joins again
@@ -40,7 +40,7 @@ fn is_proven_asleep(broken: Broken<Rule>) -> bool {
         }
         let later = Time(5 * SECOND);
         let mut home = home.lock().unwrap();
-        home.handle(later, Port::Server, Parcel::new(FromHub::from(Reset)));
+        home.handle(later, Port::SERVER, Parcel::new(FromHub::from(Reset)));
         lease(&mut home, later);
         later
     };
@@ -50,11 +50,11 @@ fn is_proven_asleep(broken: Broken<Rule>) -> bool {
         for read in said::<_, ToTable>(cache) {
             responder.handle(Time::ZERO, Port::Session(SessionId(1)), Parcel::new(read));
             for words in said::<_, FromTable>(&mut responder) {
-                cache.handle(Time::ZERO, Port::Server, Parcel::new(words));
+                cache.handle(Time::ZERO, Port::SERVER, Parcel::new(words));
             }
         }
     };
-    cache.connected(Time::ZERO, Port::Server);
+    cache.connected(Time::ZERO, Port::SERVER);
     exchange(&mut cache);
     let id = cache.look(Time::ZERO, Wanted::Look(proof));
     exchange(&mut cache);
@@ -70,11 +70,11 @@ fn a_responder_that_sleeps_is_not_helped_by_a_later_lease() {
 #[test]
 fn so_many_look_ups_wait_and_further_ones_prove_nothing() {
     let mut cache = LookUps::new();
-    cache.connected(Time::ZERO, Port::Server);
+    cache.connected(Time::ZERO, Port::SERVER);
     let look = |cache: &mut LookUps, slot| cache.look(Time::ZERO, Wanted::Look(Proof { generation: 1, word: 1, slot }));
     let head = Head { life: 1, generation: 1, lease: Time(SECOND), now: Time::ZERO, fills: 1 };
     let greeting = FromTable::from(Words { id: 1, head, words: vec![] });
-    cache.handle(Time::ZERO, Port::Server, Parcel::new(greeting));
+    cache.handle(Time::ZERO, Port::SERVER, Parcel::new(greeting));
     said::<_, ToTable>(&mut cache);
     // These are under way.
     for slot in 0..4 {
@@ -116,13 +116,13 @@ impl Clocks {
         let Self { reader, home, there, back, left } = self;
         let mut cache = LookUps::without(broken).reading_window();
         let asked = Self::reads(reader, 0);
-        cache.connected(asked, Port::Server);
+        cache.connected(asked, Port::SERVER);
         let now = Self::reads(home, there);
         let lease = now + Duration::from_nanos(left);
         let words = Words { id: 1, head: Head { life: 1, generation: 1, lease, now, fills: 1 }, words: vec![] };
         let window = Window { name: vec![1], base: 0, key: 0, slots: 1 };
         for message in [FromTable::from(words), FromTable::from(window)] {
-            cache.handle(Self::reads(reader, there + back), Port::Server, Parcel::new(message));
+            cache.handle(Self::reads(reader, there + back), Port::SERVER, Parcel::new(message));
         }
         let (_, until) = cache.window().unwrap();
         // The moment at which the reader's clock says that.
@@ -162,7 +162,7 @@ fn both_rules_of_a_lease_are_missed_by_a_reader_from_afar() {
 #[test]
 fn a_reader_of_the_window_asks_for_the_lease_before_it_is_over() {
     let mut cache = LookUps::new().reading_window();
-    cache.connected(Time::ZERO, Port::Server);
+    cache.connected(Time::ZERO, Port::SERVER);
     assert!(cache.window().is_none());
     let mut now = Time::ZERO;
     for _ in 0..10 {
@@ -170,9 +170,9 @@ fn a_reader_of_the_window_asks_for_the_lease_before_it_is_over() {
         assert!(slots.is_empty());
         let head = Head { life: 1, generation: 1, lease: now + Duration::from_secs(1), now, fills: 1 };
         let words = FromTable::from(Words { id: *id, head, words: vec![] });
-        cache.handle(now, Port::Server, Parcel::new(words));
+        cache.handle(now, Port::SERVER, Parcel::new(words));
         let window = FromTable::from(Window { name: vec![1], base: 0, key: 0, slots: 1 });
-        cache.handle(now, Port::Server, Parcel::new(window));
+        cache.handle(now, Port::SERVER, Parcel::new(window));
         now = cache.poll_timeout().unwrap();
         assert!(now < cache.window().unwrap().1, "the lease that it knows of is over");
         cache.handle_timeout(now);

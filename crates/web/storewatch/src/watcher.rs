@@ -175,13 +175,13 @@ impl Watcher {
     }
 
     fn say(&mut self, message: impl Into<ToServer>) {
-        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
+        self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
     }
 
     fn hang_up(&mut self, reason: GoodbyeReason, text: &str) {
         self.up.close();
         (self.lease.asked, self.lease.ask_at) = (None, None);
-        self.outputs.push_back(Output::End(Port::Server, reason, text.to_owned()));
+        self.outputs.push_back(Output::End(Port::SERVER, reason, text.to_owned()));
     }
 
     fn welcomed(&mut self, welcome: &Welcome) {
@@ -344,7 +344,7 @@ mod tests {
     /// A watcher that has asked for its first lease, at that time.
     fn asked(now: Time, features: u64) -> Watcher {
         let mut watcher = Watcher::new(ClientId(7));
-        watcher.connected(now, Port::Server);
+        watcher.connected(now, Port::SERVER);
         let welcome = Welcome {
             features,
             cluster: ClusterId(1),
@@ -425,12 +425,12 @@ mod tests {
         watcher.hear(ms(1000), leased(1));
         while watcher.poll_output().is_some() {}
         let said = |watcher: &mut Watcher| std::iter::from_fn(|| watcher.poll_output()).collect::<Vec<_>>();
-        let is_end = |output: &Output| matches!(output, Output::End(Port::Server, GoodbyeReason::Done, _));
+        let is_end = |output: &Output| matches!(output, Output::End(Port::SERVER, GoodbyeReason::Done, _));
         watcher.leave();
         assert_eq!(said(&mut watcher).iter().filter(|output| is_end(output)).count(), 1);
         assert_eq!((watcher.poll_timeout(), watcher.standing(ms(1001))), (None, Standing::Apart));
-        watcher.disconnected(ms(1002), Port::Server);
-        watcher.connected(ms(1100), Port::Server);
+        watcher.disconnected(ms(1002), Port::SERVER);
+        watcher.connected(ms(1100), Port::SERVER);
         let again = said(&mut watcher);
         assert!(again.iter().any(is_end) && !again.iter().any(|it| matches!(it, Output::Send(..))), "{again:?}");
         assert_eq!(watcher.poll_timeout(), None);
@@ -448,7 +448,7 @@ mod tests {
         };
         for number in 0..=EFFECTS_MAX as u64 {
             let message = ToClient::from(intent(1, (number % 1024) as u16));
-            watcher.handle(ms(1001), Port::Server, Parcel::new(message));
+            watcher.handle(ms(1001), Port::SERVER, Parcel::new(message));
             watcher.under_way.applied(TxnId { client: ClientId(1), number: 1 });
         }
         let said: Vec<_> = std::iter::from_fn(|| watcher.poll_output()).collect();
@@ -468,7 +468,7 @@ mod tests {
         let tell = |watcher: &mut Watcher, number: usize| {
             let page = types::PageId::new(0, number as u32);
             let intent = Intent { txn: txn(number as u64), pages: vec![(page, [5].into_iter().collect())] };
-            watcher.handle(ms(1001), Port::Server, Parcel::new(ToClient::from(intent)));
+            watcher.handle(ms(1001), Port::SERVER, Parcel::new(ToClient::from(intent)));
         };
         let promised = |watcher: &mut Watcher| {
             let is_end = |output: &Output| matches!(output, Output::End(..));

@@ -14,7 +14,7 @@ use crate::host::role::Role;
 use crate::lock::{Guard, Lock, Rank};
 use crate::transport::connection::Connection;
 use crate::transport::counters::Counters;
-use machine::{Port, RoleId};
+use machine::{Port, RoleId, Upstream, UpstreamId};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
@@ -32,14 +32,23 @@ pub enum HostEnd {
     Failed(String),
 }
 
-/// Connects a machine to a peer, for which it has something, at this address; the machine hears what comes of it.
-pub(crate) type Dial = Box<dyn Fn(RoleId, ClientId, String) + Send + Sync>;
+/// Opens and closes the connections that machines ask for.
+pub(crate) trait Connector: Send + Sync {
+    /// Connects a machine to a peer at this address, and tells it that the connection is up, or that it is not.
+    fn dial(&self, role: RoleId, peer: ClientId, address: String);
+
+    /// Opens an upstream session of a machine, again and again.
+    fn open(&self, role: RoleId, upstream: UpstreamId, server: Upstream);
+
+    /// Opens it no more.
+    fn close(&self, role: RoleId, upstream: UpstreamId);
+}
 
 /// The machines of a process, their connections, their disks.
 pub(crate) struct Core {
     /// By their numbers.
     pub(super) roles: Vec<Role>,
-    pub(super) dial: Dial,
+    pub(super) connector: Box<dyn Connector>,
     pub(super) last_words: LastWords,
     /// Where the host's tasks run.
     pub(super) tasks: Handle,
@@ -53,10 +62,10 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(roles: Vec<Role>, tasks: Handle, dial: Dial) -> Arc<Self> {
+    pub(super) fn new(roles: Vec<Role>, tasks: Handle, connector: Box<dyn Connector>) -> Arc<Self> {
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             roles,
-            dial,
+            connector,
             last_words: LastWords::new(),
             tasks,
             links: Lock::new(Rank::Links, Map::default()),

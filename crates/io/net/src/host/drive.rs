@@ -1,12 +1,12 @@
 //! Returns the machines their events, and carries out what comes of them.
 
 use crate::host::clock::Clock;
-use crate::host::core::{Core, Dial, HostEnd};
+use crate::host::core::{Connector, Core, HostEnd};
 use crate::host::failure;
 use crate::host::flush::Flush;
 use crate::host::role::{Machines, Role};
 use crate::transport::connection::Connection;
-use machine::{DiskDone, Event, Goodbye, Hosted, Link, Parcel, RoleId, Said};
+use machine::{DiskDone, Event, Goodbye, Hosted, Link, Parcel, Port, RoleId, Said, Upstream, UpstreamId};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -20,10 +20,19 @@ use types::{ClientId, GoodbyeReason, Position, Time};
 struct Todo {
     flushes: Vec<(Link, Arc<Connection>)>,
     wakers: Vec<Waker>,
-    dials: Vec<(ClientId, String)>,
+    openings: Vec<Opening>,
     /// Machines of this process that were told something.
     told: Vec<RoleId>,
     flush: Flush,
+    /// Why the machine's disk has failed, which ends the host.
+    failed: Option<String>,
+}
+
+/// A connection to be opened, or opened no more.
+enum Opening {
+    Peer(ClientId, String),
+    Upstream(UpstreamId, Upstream),
+    Close(UpstreamId),
 }
 
 /// A machine that should be called next.
@@ -36,12 +45,12 @@ enum Next {
 
 impl Core {
     /// Opens machines for business.
-    pub(crate) fn open(machines: Machines, tasks: Handle, dial: Dial) -> Arc<Self> {
+    pub(crate) fn open(machines: Machines, tasks: Handle, connector: Box<dyn Connector>) -> Arc<Self> {
         let roles = machines.into_roles();
         for role in &roles {
             role.hosted.lock().unwrap_or_else(PoisonError::into_inner).start(Clock::now());
         }
-        Self::new(roles, tasks, dial)
+        Self::new(roles, tasks, connector)
     }
 
     /// Runs the machines' timers, learns of their disks, and does what they have wanted since they were opened.
@@ -128,8 +137,8 @@ impl Core {
 
     /// Calls a machine and sorts what comes of it.
     fn step<T>(&self, role: RoleId, gather: impl FnOnce(&Role) -> T, call: impl FnOnce(&mut Hosted, Time, T)) -> Todo {
-        let (flushes, wakers, dials, told, flush) = Default::default();
-        let mut todo = Todo { flushes, wakers, dials, told, flush };
+        let (flushes, wakers, openings, told, flush, failed) = Default::default();
+        let mut todo = Todo { flushes, wakers, openings, told, flush, failed };
         let role = self.role(role);
         self.with_role(role, |hosted| {
             // The clock is read when all is there: nothing is from later than the time at which it is heard.
@@ -149,12 +158,23 @@ impl Core {
         let has_room = |(link, connection): (Link, Arc<Connection>)| connection.sender().flush().then_some(link);
         next.extend(todo.flushes.into_iter().filter_map(has_room).map(Next::Room));
         next.extend(todo.told.into_iter().map(Next::Inbox));
-        todo.dials.into_iter().for_each(|(peer, address)| (self.dial)(role, peer, address));
+        todo.openings.into_iter().for_each(|opening| self.carry_out_opening(role, opening));
         if !todo.wakers.is_empty() {
             todo.wakers.into_iter().for_each(failure::wake);
             self.role(role).wake_caller();
         }
+        if let Some(why) = todo.failed {
+            self.fail("disk_failed", &why);
+        }
         todo.flush
+    }
+
+    fn carry_out_opening(&self, role: RoleId, opening: Opening) {
+        match opening {
+            Opening::Peer(peer, address) => self.connector.dial(role, peer, address),
+            Opening::Upstream(upstream, server) => self.connector.open(role, upstream, server),
+            Opening::Close(upstream) => self.connector.close(role, upstream),
+        }
     }
 
     /// Puts what a machine has said where it belongs. Its lock is held.
@@ -174,12 +194,22 @@ impl Core {
                     todo.flush = Flush::of(role.id);
                 }
             }
-            Said::Dial(peer, address) => todo.dials.push((peer, address)),
+            Said::Dial(peer, address) => todo.openings.push(Opening::Peer(peer, address)),
+            Said::Open(upstream, server) => todo.openings.push(Opening::Upstream(upstream, server)),
+            Said::Close(upstream) => {
+                self.end_link(link(Port::Upstream(upstream)), GoodbyeReason::Done, String::new());
+                todo.openings.push(Opening::Close(upstream));
+            }
             Said::Tell(other, event) => {
                 self.role(other).put(event);
                 if !todo.told.contains(&other) {
                     todo.told.push(other);
                 }
+            }
+            Said::Failed(why) => {
+                // At once: the disk is given nothing more.
+                self.note_failure("disk_failed", &why);
+                todo.failed = Some(why);
             }
             Said::Closed => self.finish(HostEnd::Closed),
         }
@@ -199,7 +229,7 @@ impl Core {
         }
     }
 
-    fn end_link(&self, link: Link, reason: GoodbyeReason, text: String) {
+    pub(crate) fn end_link(&self, link: Link, reason: GoodbyeReason, text: String) {
         self.last_words.say(link, reason, &text);
         if reason != GoodbyeReason::Done {
             self.counters().refused(reason.name());
@@ -237,6 +267,6 @@ impl Role {
     /// Whether the machine has learned of more already: two flushes' reports may come in either order.
     fn is_overtaken(&self, done: &DiskDone) -> bool {
         let Some(Position(through)) = done.durable() else { return false };
-        self.durable.fetch_max(through, SeqCst) >= through
+        self.durable.fetch_max(through, SeqCst) > through
     }
 }

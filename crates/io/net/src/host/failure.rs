@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Counts the first reason of a failure: the others come of it.
-    fn note_failure(&self, name: &'static str, why: &str) {
+    pub(super) fn note_failure(&self, name: &'static str, why: &str) {
         if self.set_failure(why) {
             self.counters().refused(name);
         }

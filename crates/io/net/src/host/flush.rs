@@ -117,7 +117,8 @@ impl Core {
         }));
         disk.on_failed(Box::new(move |text| {
             if let Some(core) = failed.upgrade() {
-                core.fail("disk_failed", text);
+                // Not led here: this may be said in the middle of a flush.
+                core.hand_over(core.drive(id, [Event::DiskFailed(text.to_owned())]));
             }
         }));
     }

@@ -15,7 +15,7 @@ impl LastWords {
     /// One of the two ends has ended the session. The first word counts: the second is an answer to it.
     pub(crate) fn say(&self, link: machine::Link, reason: GoodbyeReason, text: &str) {
         // Nobody asks why a session was ended that the peer had opened.
-        if link.port == machine::Port::Server {
+        if matches!(link.port, machine::Port::Upstream(_)) {
             self.0.lock().entry(link).or_insert_with(|| (reason, text.to_owned()));
         }
     }

@@ -9,6 +9,7 @@
 
 use crate::host::caller::Caller;
 use crate::host::clock::Clock;
+use crate::host::core::{Connector, Core};
 use crate::host::link::{Filter, Link};
 use crate::host::tasks::contained;
 use crate::sessions::address::{self, AddressError};
@@ -19,8 +20,8 @@ use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, 
 use crate::threads::assist::Assist;
 use crate::threads::serving::Serving;
 use crate::transport::receiver::Ended;
-use framing::{Codec, WireError};
-use machine::{Event, Goodbye, Link as Id, Machine, Parcel, Port, RoleId, Welcomed};
+use framing::{Codec, WireError, codec_of};
+use machine::{Event, Goodbye, Link as Id, Machine, Parcel, Port, RoleId, Upstream, UpstreamId, Welcomed};
 use session::dialer::CONNECT_WITHIN;
 use session::{Attempt, Dialer, Next, Target, Times};
 use std::future::pending;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use types::{GoodbyeReason, Time};
+use types::{ClientId, GoodbyeReason, Time};
 
 /// How a store or a redirector is reached.
 #[derive(Clone, Debug)]
@@ -125,21 +126,51 @@ impl Filter for ServerFilter {
     }
 }
 
+impl Connector for Weak<Host> {
+    fn dial(&self, role: RoleId, peer: ClientId, address: String) {
+        if let Some(host) = self.upgrade() {
+            host.dial_peer(role, peer, address);
+        }
+    }
+
+    fn open(&self, role: RoleId, upstream: UpstreamId, server: Upstream) {
+        if let Some(host) = self.upgrade() {
+            host.open_upstream(role, upstream, UplinkConfig::of(codec_of(&server), server.addresses));
+        }
+    }
+
+    fn close(&self, role: RoleId, upstream: UpstreamId) {
+        if let Some(host) = self.upgrade() {
+            host.sessions(role).uplinks.close(upstream);
+        }
+    }
+}
+
 impl Host {
-    /// Opens a session of a machine with its server, and again whenever it is lost, until the host is no more or the
-    /// session is refused for good. [`Host::connected`] tells what comes of it.
+    /// Opens a session of a machine with its only server, and again whenever it is lost, until the host is no more or
+    /// the session is refused for good. [`Host::connected`] reports the outcome. A machine with several servers opens
+    /// their sessions itself ([`machine::Output::Open`]).
     pub fn connect(&self, role: RoleId, config: UplinkConfig) {
-        let state = Arc::clone(&self.sessions(role).server);
+        self.open_upstream(role, UpstreamId::ONLY, config);
+    }
+
+    fn open_upstream(&self, role: RoleId, upstream: UpstreamId, config: UplinkConfig) {
+        let state = self.sessions(role).uplinks.state(upstream);
         if let Some(family) = config.peers {
             // A machine's session is opened once.
             let _ = self.sessions(role).family.set(family);
         }
-        self.core.spawn(Opener { host: self.weak(), role, state, config }.run());
+        self.core.spawn(Opener { host: self.weak(), role, upstream, state, config }.run());
     }
 
-    /// How it stands with the session of a machine with its server.
+    /// How it stands with the session of a machine with its only server.
     pub fn server_state(&self, role: RoleId) -> UplinkState {
-        self.sessions(role).server.get()
+        self.upstream_state(role, UpstreamId::ONLY)
+    }
+
+    /// How it stands with an upstream session of a machine; one that was closed is as one that has yet to be opened.
+    pub fn upstream_state(&self, role: RoleId, upstream: UpstreamId) -> UplinkState {
+        self.sessions(role).uplinks.get(upstream)
     }
 
     /// Waits until the server has welcomed the machine, for at most `within` after the first attempt at every address:
@@ -148,7 +179,7 @@ impl Host {
     /// On any executor: the time is kept by a task of the host's runtime.
     pub async fn connected(&self, role: RoleId, within: Duration) -> Result<(), ConnectError> {
         let (tell, told) = oneshot::channel();
-        let up = self.sessions(role).server.come_up(within);
+        let up = self.sessions(role).uplinks.state(UpstreamId::ONLY).come_up(within);
         self.core.spawn(async move {
             // A caller that does not wait any more does not want to know.
             let _ = tell.send(up.await);
@@ -166,6 +197,7 @@ impl Host {
 struct Opener {
     host: Weak<Host>,
     role: RoleId,
+    upstream: UpstreamId,
     state: Arc<SessionState>,
     config: UplinkConfig,
 }
@@ -185,6 +217,7 @@ impl Opener {
             let address = self.address(&attempt.target);
             let dialed = tokio::select! {
                 dialed = dial(&address, attempt.connect_within, self.config.takes.as_ref()) => dialed,
+                () = self.state.closed() => return,
                 _ = end.changed() => return,
             };
             // Not given up with the host: a connection learns of that itself, and has to be taken leave of.
@@ -192,7 +225,7 @@ impl Opener {
                 Ok(stream) => self.serve(stream, &address, &attempt, &mut dialer).await,
                 Err(why) => (why, false),
             };
-            if self.host.strong_count() == 0 {
+            if self.host.strong_count() == 0 || self.state.is_closed() {
                 return;
             }
             if self.is_final(&why) {
@@ -212,6 +245,7 @@ impl Opener {
             if let Next::After(pause) = next {
                 tokio::select! {
                     () = sleep(draw(pause)) => {}
+                    () = self.state.closed() => return,
                     _ = end.changed() => return,
                 }
             }
@@ -228,17 +262,17 @@ impl Opener {
 
     /// The host's id of the session.
     fn link(&self) -> Id {
-        Id { role: self.role, port: Port::Server }
+        Id { role: self.role, port: Port::Upstream(self.upstream) }
     }
 
     /// Where the machine wants to go next, if it knows better than its configuration.
     fn way(&self) -> Option<String> {
-        self.ask(Machine::way)
+        self.ask(|machine, now| machine.way(now, self.upstream))
     }
 
     /// Whether the machine knows of a way that was not tried yet.
     fn has_way(&self) -> bool {
-        self.ask(|machine, _| machine.has_way())
+        self.ask(|machine, _| machine.has_way(self.upstream))
     }
 
     /// Asks the machine, if there is still a host.
@@ -254,7 +288,7 @@ impl Opener {
     /// Whether it is no use to try again.
     fn is_final(&self, why: &ConnectError) -> bool {
         match why {
-            ConnectError::Refused { reason, .. } => !self.ask(|machine, _| machine.tries_again(*reason)),
+            ConnectError::Refused { reason, .. } => !self.ask(|machine, _| machine.tries_again(self.upstream, *reason)),
             _ => false,
         }
     }
@@ -279,12 +313,13 @@ impl Opener {
             let mut run = pin!(serving.run(Some(attempt.answer_within)));
             tokio::select! {
                 ended = &mut run => ended,
+                () = self.closed() => run.await,
                 () = self.look_back(attempt.earlier(), dialer) => run.await,
             }
         };
         let core = serving.link().core().clone();
         let said = core.upgrade().and_then(|core| {
-            core.role(self.role).set_caller(None);
+            self.set_caller(&core, None);
             core.detach(self.link());
             core.last_words().take(self.link())
         });
@@ -295,6 +330,21 @@ impl Opener {
         (why, was_up)
     }
 
+    /// Callers read from the socket of the machine's only server, and from no other.
+    fn set_caller(&self, core: &Core, caller: Option<Arc<dyn Caller>>) {
+        if self.upstream == UpstreamId::ONLY {
+            core.role(self.role).set_caller(caller);
+        }
+    }
+
+    /// Waits until the machine closes the session. A connection that came up in the meantime ends.
+    async fn closed(&self) {
+        self.state.closed().await;
+        if let Some(host) = self.host.upgrade() {
+            host.core.end_link(self.link(), GoodbyeReason::Done, String::new());
+        }
+    }
+
     /// Looks at the addresses before the one that is used, until somebody listens there and the machine goes back.
     async fn look_back(&self, earlier: usize, dialer: &mut Dialer) {
         if earlier == 0 {
@@ -302,12 +352,12 @@ impl Opener {
         }
         loop {
             sleep(draw(dialer.look_back())).await;
-            if !self.ask(|machine, _| machine.looks_back()) {
+            if !self.ask(|machine, _| machine.looks_back(self.upstream)) {
                 continue;
             }
             for address in &self.config.addresses[..earlier] {
                 if dial(address, CONNECT_WITHIN, None).await.is_ok() {
-                    self.ask(|machine, _| machine.go_back());
+                    self.ask(|machine, _| machine.go_back(self.upstream));
                     return;
                 }
             }
@@ -325,7 +375,7 @@ impl Opener {
         // A task that receives is a thread's of the application already.
         let socket = link.connection().id().filter(|_| self.ask(|machine, _| machine.has_callers()));
         let assist = socket.map(|socket| Assist::new(Arc::clone(link), socket)).transpose()?;
-        host.core.role(self.role).set_caller(assist.map(|assist| Arc::new(assist) as Arc<dyn Caller>));
+        self.set_caller(&host.core, assist.map(|assist| Arc::new(assist) as Arc<dyn Caller>));
         host.core.last_words().take(self.link());
         host.core.attach(self.link(), link.connection());
         Ok(serving)

@@ -6,7 +6,7 @@ use crate::host::failure;
 use crate::host::role::Machines;
 use crate::lock::{Lock, Rank};
 use crate::sessions::peer_family::PeerFamily;
-use crate::sessions::state::SessionState;
+use crate::sessions::uplinks::Uplinks;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;
 use machine::{Driver, Event, RoleId, Status, Waiter};
@@ -37,8 +37,8 @@ pub struct Host {
 
 /// How connections of one machine come about.
 pub(super) struct Sessions {
-    /// How it stands with its server.
-    pub(super) server: Arc<SessionState>,
+    /// Its sessions with servers.
+    pub(super) uplinks: Uplinks,
     /// How its connections with peers look, if it has any.
     pub(super) family: OnceLock<PeerFamily>,
     pub(super) peers: Lock<Option<Peers>>,
@@ -56,7 +56,7 @@ pub(super) struct Peers {
 impl Sessions {
     fn new() -> Self {
         Self {
-            server: Arc::new(SessionState::new()),
+            uplinks: Uplinks::new(),
             family: OnceLock::new(),
             peers: Lock::new(Rank::Peers, None),
             peer_count: Arc::default(),
@@ -68,22 +68,14 @@ impl Host {
     /// Starts the machines of a process: opens them for business and runs their timers.
     pub fn start(machines: Machines, runtime: &Runtime) -> Arc<Self> {
         let sessions = (0..machines.len()).map(|_| Sessions::new()).collect();
-        let host = Arc::new_cyclic(|this: &Weak<Self>| {
-            let dialer = this.clone();
-            let dial = Box::new(move |role, peer, address| {
-                if let Some(host) = dialer.upgrade() {
-                    host.dial_peer(role, peer, address);
-                }
-            });
-            Self {
-                core: Core::open(machines, runtime.tasks().clone(), dial),
-                runtime: runtime.clone(),
-                sessions,
-                last_number: AtomicU64::new(0),
-                last_status: Lock::new(Rank::Status, None),
-                beside: OnceLock::new(),
-                this: this.clone(),
-            }
+        let host = Arc::new_cyclic(|this: &Weak<Self>| Self {
+            core: Core::open(machines, runtime.tasks().clone(), Box::new(this.clone())),
+            runtime: runtime.clone(),
+            sessions,
+            last_number: AtomicU64::new(0),
+            last_status: Lock::new(Rank::Status, None),
+            beside: OnceLock::new(),
+            this: this.clone(),
         });
         if let Some(reactor) = runtime.reactor() {
             reactor.serve(&host.core);

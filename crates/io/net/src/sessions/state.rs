@@ -87,28 +87,47 @@ impl std::error::Error for ConnectError {}
 
 /// How it stands with a session that a host opens, for all who want to know.
 #[derive(Debug)]
-pub(crate) struct SessionState(watch::Sender<UplinkState>);
+pub(crate) struct SessionState {
+    state: watch::Sender<UplinkState>,
+    /// Its machine has closed it.
+    closed: watch::Sender<bool>,
+}
 
 impl SessionState {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(UplinkState::Connecting))
+        Self { state: watch::Sender::new(UplinkState::Connecting), closed: watch::Sender::new(false) }
     }
 
     pub(crate) fn get(&self) -> UplinkState {
-        self.0.borrow().clone()
+        self.state.borrow().clone()
     }
 
     pub(crate) fn set(&self, state: UplinkState) {
-        self.0.send_replace(state);
+        self.state.send_replace(state);
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        matches!(*self.0.borrow(), UplinkState::Up(_))
+        matches!(*self.state.borrow(), UplinkState::Up(_))
+    }
+
+    /// The session is opened no more.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Waits until the session is opened no more.
+    pub(crate) async fn closed(&self) {
+        // The sender is this one's own.
+        let _ = self.closed.subscribe().wait_for(|is_closed| *is_closed).await;
     }
 
     /// Waits for the session as [`crate::Host::connected`] does.
     pub(crate) fn come_up(&self, within: Duration) -> impl Future<Output = Result<(), ConnectError>> + use<> {
-        come_up(self.0.subscribe(), within)
+        come_up(self.state.subscribe(), within)
     }
 }
 

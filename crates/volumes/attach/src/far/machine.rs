@@ -276,7 +276,7 @@ impl Far {
                 Question::Runs(extent) => ToHome::Map(Map { id, extent }),
                 Question::Entry => ToHome::Recall(Recall { id }),
             };
-            self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message), None));
+            self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message), None));
         }
     }
 
@@ -335,7 +335,7 @@ impl Far {
     }
 
     fn say(&mut self, message: impl Into<ToHome>) {
-        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
+        self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
     }
 }
 
@@ -412,7 +412,7 @@ impl Machine for Far {
             Due::Leave => {
                 self.lose(now);
                 let text = String::from("nothing was heard of home");
-                self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+                self.outputs.push_back(Output::End(Port::SERVER, GoodbyeReason::Silent, text));
             }
         }
     }

@@ -79,7 +79,7 @@ impl Survey {
     }
 
     fn say(&mut self, message: impl Into<ToHome>) {
-        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
+        self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
     }
 
     fn finish(&mut self, asked: Asked) {

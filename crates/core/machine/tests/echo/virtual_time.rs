@@ -1,11 +1,18 @@
-//! In virtual time: processes by name that crash, on lines that are cut and slow, with two echoes on logs of their own.
+//! In virtual time: processes by name that crash, on lines that are cut and slow, with two echoes on logs of their own,
+//! whose disks fail.
 
-use echo::{CALLER, Caller, ECHO, Echo};
-use machine::{Node, RoleId};
-use sim::{Family, Fault, Line, Processes};
+use crate::caller::Caller;
+use crate::messages::ECHO;
+use crate::server::Echo;
+use machine::{Node, RoleId, UpstreamId};
+use sim::{Fault, Line, Processes};
 use std::time::Duration;
 
-const FAMILY: Family = Family { client: CALLER, server: ECHO };
+const ONE: UpstreamId = UpstreamId(1);
+const OTHER: UpstreamId = UpstreamId(2);
+
+/// The processes of the echoes, by the numbers that their callers give them.
+const ECHOES: [(UpstreamId, &str); 2] = [(ONE, "echo"), (OTHER, "other echo")];
 
 const NAMES: [&str; 3] = ["near", "far", "apart"];
 
@@ -21,22 +28,28 @@ fn alone(machine: impl machine::Machine) -> Node {
 fn add_echo(world: &mut Processes, name: &str) {
     world.add(name, |disks| alone(Echo::recovered(disks.log::<String>(RoleId::ONLY).len() as u64)));
     world.add_log::<String>(name, RoleId::ONLY);
+    world.listen((name, RoleId::ONLY), ECHO);
 }
 
-fn add_caller(world: &mut Processes, name: &str, echo: &str) {
-    world.add(name, |_| alone(Caller::default()));
-    world.connect((name, RoleId::ONLY), (echo, RoleId::ONLY), FAMILY);
+fn add_caller(world: &mut Processes, name: &str, echoes: &'static [(UpstreamId, &str)]) {
+    world.add(name, move |_| {
+        let mut caller = Caller::default();
+        for &(echo, name) in echoes {
+            caller.call(echo, [name.to_owned()]);
+        }
+        alone(caller)
+    });
 }
 
-/// Two callers, a near one and one far away, of the one echo; a third of another. Everything that was heard is in the
-/// log, whatever has crashed, and all is heard in the end. Returns what each has heard.
+/// Two callers of both echoes, a near one and one far away; a third of the other echo alone. Everything that was heard
+/// is in the log, whatever has crashed, and all is heard in the end. Returns what each has heard.
 fn day(seed: u64) -> Vec<Vec<(u64, String)>> {
     let mut world = Processes::new(seed, NEAR);
     add_echo(&mut world, "echo");
     add_echo(&mut world, "other echo");
-    add_caller(&mut world, "near", "echo");
-    add_caller(&mut world, "far", "echo");
-    add_caller(&mut world, "apart", "other echo");
+    add_caller(&mut world, "near", &ECHOES);
+    add_caller(&mut world, "far", &ECHOES);
+    add_caller(&mut world, "apart", &ECHOES[1..]);
     world.set_line("far", "echo", FAR);
     for round in 0..30 {
         for name in NAMES {
@@ -61,22 +74,26 @@ fn day(seed: u64) -> Vec<Vec<(u64, String)>> {
     }
     world.run_for(Duration::from_secs(3));
     assert_kept(&world);
-    ["near", "far", "apart"]
-        .map(|name| {
-            let caller = world.look::<Caller>(name).unwrap();
-            assert!(caller.is_heard(), "{name} is not heard on day {seed}: {caller:?}");
-            assert!(caller.count() > Some(0), "{name} was never told the count on day {seed}");
-            caller.heard().to_vec()
-        })
-        .to_vec()
+    let heard = NAMES.map(|name| {
+        let caller = world.look::<Caller>(name).unwrap();
+        assert!(caller.is_heard(), "{name} is not heard on day {seed}: {caller:?}");
+        assert!(caller.count(OTHER) > Some(0), "{name} was never told the count on day {seed}");
+        [ONE, OTHER].map(|echo| caller.heard(echo).to_vec())
+    });
+    heard.into_iter().flatten().collect()
 }
 
 /// Each text that was heard is durable.
 fn assert_kept(world: &Processes) {
-    let Some(durable) = world.look::<Echo>("echo").map(Echo::durable) else { return };
-    for name in ["near", "far"] {
-        let heard = world.look::<Caller>(name).map(Caller::heard).unwrap_or_default();
-        assert!(heard.iter().all(|(count, _)| *count <= durable), "{name} has heard more than {durable}: {heard:?}");
+    for (echo, process) in ECHOES {
+        let Some(durable) = world.look::<Echo>(process).map(Echo::durable) else { continue };
+        for name in ["near", "far"] {
+            let heard = world.look::<Caller>(name).map_or(&[][..], |caller| caller.heard(echo));
+            assert!(
+                heard.iter().all(|(count, _)| *count <= durable),
+                "{name} has heard more than {durable}: {heard:?}"
+            );
+        }
     }
 }
 
@@ -96,14 +113,23 @@ fn one_seed_is_one_run() {
 fn storm(seed: u64) -> usize {
     let mut world = Processes::new(seed, NEAR);
     add_echo(&mut world, "echo");
+    add_echo(&mut world, "other echo");
     for name in ["near", "far"] {
-        add_caller(&mut world, name, "echo");
+        add_caller(&mut world, name, &ECHOES);
         let fast = [-20, -10, 0, 10, 20][world.draw(5) as usize];
         world.set_clock(name, fast);
     }
     world.set_line("far", "echo", FAR);
-    let faults =
-        [Fault::Crash, Fault::Cut, Fault::Sever, Fault::Stall, Fault::Pause, Fault::SlowDisk, Fault::DiskRefuses];
+    let faults = [
+        Fault::Crash,
+        Fault::Cut,
+        Fault::Sever,
+        Fault::Stall,
+        Fault::Pause,
+        Fault::SlowDisk,
+        Fault::DiskRefuses,
+        Fault::DiskFails,
+    ];
     world.storm(&faults.map(|fault| (fault, Duration::from_millis(150))), Duration::from_millis(300));
     for round in 0..60 {
         for name in ["near", "far"] {
@@ -119,7 +145,7 @@ fn storm(seed: u64) -> usize {
     let heard = ["near", "far"].map(|name| {
         let caller = world.look::<Caller>(name).unwrap();
         assert!(caller.is_heard(), "{name} is not heard on day {seed}: {caller:?}");
-        caller.heard().len()
+        caller.heard(ONE).len() + caller.heard(OTHER).len()
     });
     heard.into_iter().sum()
 }
@@ -143,7 +169,7 @@ fn shouting(arrange: impl FnOnce(&mut Processes)) -> Processes {
     let mut world = Processes::new(1, NEAR);
     add_echo(&mut world, "echo");
     for name in SHARERS {
-        add_caller(&mut world, name, "echo");
+        add_caller(&mut world, name, &ECHOES[..1]);
     }
     arrange(&mut world);
     world.run_for(Duration::from_millis(100));
@@ -193,11 +219,28 @@ fn lines_of_their_own_carry_messages_at_the_same_time() {
 fn a_slow_line_carries_so_much_in_a_second() {
     let mut world = Processes::new(1, FAR);
     add_echo(&mut world, "echo");
-    add_caller(&mut world, "far", "echo");
+    add_caller(&mut world, "far", &ECHOES[..1]);
     world.run_for(Duration::from_secs(1));
     world.call("far", |caller: &mut Caller, _| caller.shout("a".repeat(50_000)));
     world.run_for(Duration::from_millis(900));
     assert!(!world.look::<Caller>("far").unwrap().is_heard(), "50 kB there and back take a second");
     world.run_for(Duration::from_millis(300));
     assert!(world.look::<Caller>("far").unwrap().is_heard());
+}
+
+/// A machine that leaves a server has no session with it, and all the others.
+#[test]
+fn a_server_that_was_left_hears_nothing() {
+    let mut world = Processes::new(1, NEAR);
+    add_echo(&mut world, "echo");
+    add_echo(&mut world, "other echo");
+    add_caller(&mut world, "near", &ECHOES);
+    world.call("near", |caller: &mut Caller, _| caller.shout("to both"));
+    world.run_for(Duration::from_secs(1));
+    world.call("near", |caller: &mut Caller, _| caller.leave(OTHER));
+    world.cut("near", "echo");
+    world.call("near", |caller: &mut Caller, _| caller.shout("to one"));
+    world.run_for(Duration::from_secs(1));
+    let durable = ECHOES.map(|(_, name)| world.look::<Echo>(name).unwrap().durable());
+    assert_eq!(durable, [2, 1]);
 }

@@ -1,6 +1,5 @@
 //! The messages of the family, and their bytes: everything that framing has to know of them.
 
-use alloc::string::String;
 use framing::{Codec, End, Tail, family, messages};
 use machine::Goodbye;
 
@@ -10,25 +9,25 @@ const TEXT_BYTES_MAX: usize = 64 * 1024;
 messages! {
     /// A text to be written down and said again.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Shout {
+    pub(crate) struct Shout {
         /// The text.
-        pub text: String as Tail<TEXT_BYTES_MAX>,
+        pub(crate) text: String as Tail<TEXT_BYTES_MAX>,
     }
 
     /// A text is durable.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Heard {
+    pub(crate) struct Heard {
         /// As this many are now.
-        pub count: u64,
+        pub(crate) count: u64,
         /// The text.
-        pub text: String as Tail<TEXT_BYTES_MAX>,
+        pub(crate) text: String as Tail<TEXT_BYTES_MAX>,
     }
 
     /// How many texts are durable.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Count {
+    pub(crate) struct Count {
         /// So many.
-        pub count: u64,
+        pub(crate) count: u64,
     }
 }
 
@@ -36,7 +35,7 @@ family! {
     of "echo";
 
     /// The messages that an echo hears.
-    pub enum ToEcho, heard by "echo", in order {
+    pub(crate) enum ToEcho, heard by "echo", in order {
         /// A text to be written down and said again.
         1 Shout,
         /// The caller goes.
@@ -44,7 +43,7 @@ family! {
     }
 
     /// The messages that its caller hears.
-    pub enum ToCaller, heard by "caller", in order {
+    pub(crate) enum ToCaller, heard by "caller", in order {
         /// A text is durable.
         2 Heard,
         /// How many are.
@@ -55,6 +54,6 @@ family! {
 }
 
 /// The server's end of a link, and its client's.
-pub const ECHO: &dyn Codec = End::<ToEcho, ToCaller>::CODEC;
+pub(crate) const ECHO: &dyn Codec = End::<ToEcho, ToCaller>::CODEC;
 /// The client's end.
-pub const CALLER: &dyn Codec = End::<ToCaller, ToEcho>::CODEC;
+pub(crate) const CALLER: &dyn Codec = End::<ToCaller, ToEcho>::CODEC;
