@@ -1,6 +1,7 @@
 //! The requests of the application's side to the driver, whichever it is: the network's drive loop or the simulator;
 //! and those of the drive loop to a disk, so that neither of the two crates needs to know the other.
 
+use crate::hosted::Hosted;
 use crate::machine::Waiter;
 use crate::work::Done;
 use alloc::boxed::Box;
@@ -8,12 +9,16 @@ use core::fmt::Debug;
 use core::task::Waker;
 use types::Time;
 
-/// The driver of a machine, as its front end sees it. The machine itself stands beside it under a mutex; the front
-/// door locks it, calls it, unlocks it, and lets the driver settle what came of that. A panic of such a call poisons
-/// the lock, and the next caller, which finds it poisoned, calls [`Driver::settle`] first, which ends the machine.
+/// The driver of a machine, as its front end sees it. The machine itself is beside it under a mutex, which a front end
+/// may lock to look at it. A panic under that lock poisons it, and the next caller, which finds it poisoned, calls
+/// [`Driver::settle`] first, which ends the machine.
 pub trait Driver: Send + Sync {
     /// The time.
     fn now(&self) -> Time;
+
+    /// Calls the machine once under its lock, and carries out the results when the lock is free. `call` returns whether
+    /// there may be any. A panic of `call` ends the machine, and unwinds the caller's thread.
+    fn call(&self, call: &mut dyn FnMut(&mut Hosted, Time) -> bool);
 
     /// Carries out what the machine wants done. The caller does not hold its lock.
     fn settle(&self);

@@ -29,12 +29,14 @@
 //! [`Host::listen`] takes a machine's sessions, of a store or a redirector; [`Host::connect`] opens its session with its
 //! server, a client's or a redirector's. Members of a group connect to each other by themselves.
 
+mod handle;
 mod host;
 mod lock;
 mod sessions;
 mod threads;
 mod transport;
 
+pub use handle::Handle;
 pub use host::core::HostEnd;
 #[cfg(feature = "panics")]
 pub use host::failure::PANICS_AT;

@@ -175,6 +175,23 @@ fn a_panic_with_the_node_ends_it_before_anybody_goes_on() {
     assert!(matches!(put(&host, 1, b"z"), Err(TxnError::Stopped(_))));
 }
 
+/// The same by the driver: the call's own thread unwinds with its panic, and nobody calls the machine in between.
+#[test]
+fn a_panic_of_a_call_ends_the_machine_and_unwinds_its_thread() {
+    for looks in [false, true] {
+        let host = embedded(MemoryDisk::new(), &runtime());
+        put_surely(&host, 1, b"x");
+        let handle = host.handle();
+        let panicked = thread::spawn(move || {
+            if looks { handle.look(|_| panic!("half way")) } else { handle.call(|_| panic!("half way")) }
+        });
+        let panic = panicked.join().map(|(): ()| ()).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"half way"));
+        assert_ended(&host, if looks { "among the errors of the thread that called" } else { "half way" });
+        assert!(matches!(put(&host, 1, b"z"), Err(TxnError::Stopped(_))));
+    }
+}
+
 struct Bomb;
 
 impl Wake for Bomb {

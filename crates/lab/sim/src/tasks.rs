@@ -44,7 +44,8 @@ struct Door {
 impl Door {
     fn new() -> Self {
         let nobody = Client::new(client::Config::default(), ClientId(0));
-        Self { client: Arc::new(Mutex::new(Hosted::new(nobody))), driver: Arc::default() }
+        let client = Arc::new(Mutex::new(Hosted::new(nobody)));
+        Self { client: client.clone(), driver: Arc::new(TaskDriver { client, waits: Mutex::default() }) }
     }
 }
 
@@ -93,7 +94,7 @@ impl Tasks {
         let task = &mut self.all[id];
         let door = &self.doors[&task.process];
         let Some(future) = &mut task.future else { return Vec::new() };
-        lock(&door.driver.0).now = now;
+        lock(&door.driver.waits).now = now;
         node.exchange(&mut lock(&door.client));
         let waker = Waker::from(Arc::new(TaskWaker { id, woken: self.woken.clone() }));
         let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
@@ -101,13 +102,16 @@ impl Tasks {
             task.future = None;
         }
         node.exchange(&mut lock(&door.client));
-        mem::take(&mut lock(&door.driver.0).alarms)
+        mem::take(&mut lock(&door.driver.waits).alarms)
     }
 }
 
 /// The driver of a simulated process, as its front end sees them.
-#[derive(Debug, Default)]
-struct TaskDriver(Mutex<Waits>);
+#[derive(Debug)]
+struct TaskDriver {
+    client: Arc<Mutex<Hosted<Client>>>,
+    waits: Mutex<Waits>,
+}
 
 #[derive(Debug, Default)]
 struct Waits {
@@ -118,7 +122,7 @@ struct Waits {
 
 impl TaskDriver {
     fn wake(&self, waiter: Waiter) {
-        let waker = lock(&self.0).wakers.wake(waiter);
+        let waker = lock(&self.waits).wakers.wake(waiter);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -127,25 +131,30 @@ impl TaskDriver {
 
 impl Driver for TaskDriver {
     fn now(&self) -> Time {
-        lock(&self.0).now
+        lock(&self.waits).now
+    }
+
+    fn call(&self, call: &mut dyn FnMut(&mut Hosted, Time) -> bool) {
+        let now = self.now();
+        call(&mut *lock(&self.client), now);
     }
 
     /// The world carries everything out when the task waits or ends.
     fn settle(&self) {}
 
     fn wake_on(&self, waiter: Waiter, waker: &Waker) {
-        let has_been = lock(&self.0).wakers.wait(waiter, waker);
+        let has_been = lock(&self.waits).wakers.wait(waiter, waker);
         if has_been {
             waker.wake_by_ref();
         }
     }
 
     fn forget(&self, waiter: Waiter) {
-        lock(&self.0).wakers.forget(waiter);
+        lock(&self.waits).wakers.forget(waiter);
     }
 
     fn wake_at(&self, time: Time, waker: &Waker) {
-        lock(&self.0).alarms.push((time, waker.clone()));
+        lock(&self.waits).alarms.push((time, waker.clone()));
     }
 }
 

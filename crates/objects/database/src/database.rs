@@ -5,15 +5,15 @@ use crate::local::LocalStore;
 use crate::wait::may_assist;
 use crate::{Error, Result};
 use client::{Client, TxnError, TxnHandle};
-use machine::{Driver, Hosted};
-use net::Shared;
+use machine::Driver;
+use net::{Handle, Shared};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -21,8 +21,7 @@ use types::{ClientId, PageId, Time};
 
 /// An open database: its client, the client's driver, and what keeps them alive. The handles of a door share one.
 pub struct Database {
-    client: Shared<Client>,
-    driver: Arc<dyn Driver>,
+    client: Handle<Client>,
     patience: Duration,
     /// The transactions that have lost to others again and again, and go before them.
     pub(crate) line: Line,
@@ -48,7 +47,14 @@ impl Database {
         local: Option<LocalStore>,
     ) -> Self {
         let (closed, process) = (AtomicBool::new(false), std::process::id());
-        Self { client, driver, patience, line: Line::default(), closed, process, local: Mutex::new(local) }
+        Self {
+            client: Handle::new(client, driver),
+            patience,
+            line: Line::default(),
+            closed,
+            process,
+            local: Mutex::new(local),
+        }
     }
 
     /// The client's id at the store.
@@ -73,8 +79,10 @@ impl Database {
         let ended = local.map_or(Ok(()), LocalStore::close);
         // The store has answered every commit before it was closed: the client learns of that.
         self.settle();
-        self.lock().stop("it was closed");
-        self.settle();
+        self.client.driver().call(&mut |hosted, _| {
+            hosted.stop("it was closed");
+            true
+        });
         ended
     }
 
@@ -96,64 +104,46 @@ impl Database {
 
     /// The time, as the client has it.
     pub fn now(&self) -> Time {
-        self.driver.now()
+        self.driver().now()
     }
 
     /// Calls the client, and carries out what came of it.
     pub fn client<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
-        let answer = self.peek(call);
-        self.settle();
-        answer
+        self.client.call_if(|client, now| (call(client, now), true))
+    }
+
+    #[inline]
+    fn driver(&self) -> &Arc<dyn Driver> {
+        self.client.driver()
     }
 
     /// Carries out what came of the client's last calls.
     pub(crate) fn settle(&self) {
-        self.driver.settle();
+        self.driver().settle();
     }
 
     /// Looks at what the client has, without effects outside of it and without asking the time.
     #[inline]
     pub fn look<R>(&self, look: impl FnOnce(&mut Client) -> R) -> R {
-        let unwinding = Unwinding(&*self.driver);
-        let answer = look(self.lock().machine());
-        mem::forget(unwinding);
-        answer
+        self.client.look(look)
     }
 
     /// Calls the client for something that has no effects outside of it.
     #[inline]
     pub fn peek<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
         // Read before the lock is taken, which others wait for.
-        let now = self.driver.now();
+        let now = self.driver().now();
         self.look(|client| call(client, now))
     }
 
     /// Asks for pages that somebody is about to read.
     pub fn fetch_ahead(&self, pages: &[PageId]) {
-        if self.peek(|client, now| client.fetch_ahead(now, pages)) {
-            self.settle();
-        }
+        self.client.call_if(|client, now| ((), client.fetch_ahead(now, pages)));
     }
 
     /// Asks for pages that one operation is about to need all of.
     pub fn fetch_together(&self, pages: &[PageId]) {
-        if self.peek(|client, now| client.fetch_together(now, pages)) {
-            self.settle();
-        }
-    }
-
-    /// A call that panicked has left the client half changed: the driver ends it, and all its transactions, before
-    /// anybody else calls it. The application's own panics do not come here, see [`apart`].
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, Hosted<Client>> {
-        self.client.lock().unwrap_or_else(|poisoned| self.lock_anew(poisoned))
-    }
-
-    #[cold]
-    fn lock_anew(&self, poisoned: PoisonError<MutexGuard<'_, Hosted<Client>>>) -> MutexGuard<'_, Hosted<Client>> {
-        drop(poisoned);
-        self.settle();
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.client.call_if(|client, now| ((), client.fetch_together(now, pages)));
     }
 
     /// Calls the client again and again, whenever the transaction is woken, until it need not wait. A call that is
@@ -165,25 +155,26 @@ impl Database {
         mut call: impl FnMut(&mut Client, Time) -> Result<Poll<R>, TxnError>,
     ) -> Result<R> {
         let mut ask = || {
-            let answer = self.peek(&mut call);
-            if !matches!(answer, Ok(Poll::Ready(_))) {
-                self.settle();
-            }
+            let answer = self.client.call_if(|client, now| {
+                let answer = call(client, now);
+                let has_results = !matches!(answer, Ok(Poll::Ready(_)));
+                (answer, has_results)
+            });
             match answer {
                 Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
                 Ok(Poll::Pending) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(self.error(error))),
             }
         };
-        let mut waiting = Waiting { driver: &*self.driver, txn, has_waker: false };
+        let mut waiting = Waiting { driver: &**self.driver(), txn, has_waker: false };
         poll_fn(|context| {
             let answer = ask();
             if answer.is_ready() {
                 waiting.has_waker = false;
                 return answer;
             }
-            self.driver.wake_on(txn.into(), context.waker());
-            may_assist(&self.driver, context.waker());
+            self.driver().wake_on(txn.into(), context.waker());
+            may_assist(self.driver(), context.waker());
             // A wake that came in the meantime went to the waker of the poll before, which is another task's if the
             // future has moved. So it is asked once more, now that this task's is known.
             if !mem::replace(&mut waiting.has_waker, true) {
@@ -214,13 +205,13 @@ impl Database {
 
     /// The transaction has ended without an outcome: nobody will wait for it.
     pub(crate) fn forget(&self, txn: TxnHandle) {
-        self.driver.forget(txn.into());
+        self.driver().forget(txn.into());
     }
 
     /// Waits until `time`.
     pub(crate) async fn sleep_until(&self, time: Time) {
         poll_fn(|context| {
-            if self.driver.now() >= time {
+            if self.driver().now() >= time {
                 return Poll::Ready(());
             }
             self.wake_at(time, context.waker());
@@ -231,7 +222,7 @@ impl Database {
 
     /// Wakes at `time`.
     pub(crate) fn wake_at(&self, time: Time, waker: &Waker) {
-        self.driver.wake_at(time, waker);
+        self.driver().wake_at(time, waker);
     }
 }
 
@@ -246,16 +237,6 @@ pub fn apart<R>(run: impl FnOnce() -> R) -> thread::Result<R> {
 #[inline]
 pub fn go_on<R>(ran: thread::Result<R>) -> R {
     ran.unwrap_or_else(|panic| resume_unwind(panic))
-}
-
-/// A call of the client's. If it panics, the others who wait for the client learn of it: the driver finds the lock
-/// poisoned.
-struct Unwinding<'a>(&'a dyn Driver);
-
-impl Drop for Unwinding<'_> {
-    fn drop(&mut self) {
-        self.0.settle();
-    }
 }
 
 /// An operation that may be dropped while it waits. Its waker goes with it: a wake that comes before the transaction's
@@ -282,7 +263,7 @@ impl Drop for Database {
             let _ = local.map(LocalStore::close);
         } else {
             // The store and the connection are the parent's, and so are the threads that would be waited for.
-            mem::forget((local, self.driver.clone()));
+            mem::forget((local, self.client.clone()));
         }
     }
 }

@@ -21,7 +21,7 @@ mod survey;
 use self::machine::{Answer, COMMAND, Far, Question, Standing};
 use crate::extents::BLOCK;
 use crate::home::{Piece, Pieces, is_size};
-use ::machine::{Driver, Machine, Waiter};
+use ::machine::{Machine, Waiter};
 use commands::pause;
 use line::Line;
 use machines::messages::holder::{Content, Epoch, Extent, Stamp, VolumeId};
@@ -29,12 +29,12 @@ use machines::messages::home::{
     Begin, BlockSums, End, Fence, Keep, NotDone, Opened, Put, Remove, Resize, Run, Snapshot,
 };
 use machines::{HomeState, Registered, View, WentBack};
-use net::{Runtime, Shared};
+use net::{Handle, Runtime};
 use registry::Volume;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, thread};
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
@@ -69,15 +69,14 @@ pub struct FarHome {
 pub(crate) struct Asked {
     /// The numbers of its questions, and how many bytes each is for.
     parts: VecDeque<(u64, u64)>,
-    machine: Shared<Far>,
-    driver: Arc<dyn Driver>,
+    machine: Handle<Far>,
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
         for (id, _) in self.parts.drain(..) {
-            self.machine.lock().unwrap_or_else(PoisonError::into_inner).machine().forget(id);
-            self.driver.forget(Waiter(id));
+            self.machine.look(|machine| machine.forget(id));
+            self.machine.driver().forget(Waiter(id));
         }
     }
 }
@@ -340,7 +339,7 @@ impl FarHome {
             unsent.extend(parts.try_iter().take(TOGETHER_MAX - 1));
             while !unsent.is_empty() {
                 self.line.wait(COMMAND, |machine| machine.put(&mut unsent).then_some(()))?;
-                self.line.driver.settle();
+                self.line.machine.driver().settle();
             }
         }
         Ok(())
@@ -355,7 +354,7 @@ impl FarHome {
             let now = self.line.now();
             parts.map(|extent| (machine.ask(now, Question::Bytes(extent)), extent.len)).collect()
         });
-        Asked { parts, machine: self.line.machine.clone(), driver: self.line.driver.clone() }
+        Asked { parts, machine: self.line.machine.clone() }
     }
 
     /// Waits for the bytes that were asked for, until nobody wants them.
@@ -451,7 +450,7 @@ impl FarHome {
 
     fn forget(&self, id: u64) {
         self.line.call(|machine| machine.forget(id));
-        self.line.driver.forget(Waiter(id));
+        self.line.machine.driver().forget(Waiter(id));
     }
 
     /// Why nothing can be done with home any more, if it is not as it was left.

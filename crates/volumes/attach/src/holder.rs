@@ -28,12 +28,12 @@ mod survey;
 pub(crate) mod tests;
 
 use self::machine::HolderMachine;
-use ::machine::{Driver, RoleId};
+use ::machine::RoleId;
 use disk::{HolderDisk, Size, disk_free};
 use folder::Folder;
 use machines::{Epoch, PartitionId, View, VolumeId};
 use membership::Membership;
-use net::{Host, HostEnd, ListenConfig, ListenError, Machines, Runtime, Shared};
+use net::{Handle, Host, HostEnd, ListenConfig, ListenError, Machines, Runtime};
 use registry::{Life, Registry, RegistryError};
 use rescue::Rescue;
 use std::fmt;
@@ -161,8 +161,7 @@ enum Heard {
 struct HostedHolder {
     host: Arc<Host>,
     role: RoleId,
-    machine: Shared<HolderMachine>,
-    driver: Arc<dyn Driver>,
+    machine: Handle<HolderMachine>,
     disk: Arc<HolderDisk>,
     partition: PartitionId,
     life: Life,
@@ -231,12 +230,11 @@ impl HolderServer {
             ..ListenConfig::new(machines::messages::holder::HOLDER, settings.listen)
         };
         let address = host.listen(role, config).map_err(HolderError::Listen)?;
-        let driver = host.driver(role);
+        let machine = Handle::new(machine, host.driver(role));
         let hosted = Arc::new(HostedHolder {
             host,
             role,
             machine,
-            driver,
             disk,
             partition,
             life,
@@ -400,12 +398,11 @@ impl HostedHolder {
     }
 
     fn look<T>(&self, look: impl FnOnce(&machines::Holder) -> T) -> T {
-        look(self.machine.lock().unwrap_or_else(PoisonError::into_inner).look().holder())
+        self.machine.look(|machine| look(machine.holder()))
     }
 
     fn call(&self, call: impl FnOnce(&mut HolderMachine)) {
-        call(self.machine.lock().unwrap_or_else(PoisonError::into_inner).machine());
-        self.driver.settle();
+        self.machine.call(call);
     }
 }
 

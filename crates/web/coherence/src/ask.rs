@@ -1,9 +1,9 @@
 //! Questions to a home of another process, lookups in the table of one on another machine, and the wait for the
 //! answers.
 
-use crate::call::Called;
 use homes::{Answer, Attached, Found, LookUps, Question, Wanted};
 use machine::{Machine, Waiter};
+use net::Handle;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
@@ -44,7 +44,7 @@ impl Answers for LookUps {
 
 /// A question that is waited for. One that is dropped is no longer waited for.
 pub(crate) struct Asked<'a, M: Answers> {
-    machine: &'a Called<M>,
+    machine: &'a Handle<M>,
     id: u64,
 }
 
@@ -78,18 +78,18 @@ impl<M: Answers> Drop for Asked<'_, M> {
 }
 
 /// Asks, and waits for the answer. That to a change is waited for however long there is no home.
-pub(crate) async fn ask(home: &Called<Attached>, question: Question) -> Answer {
+pub(crate) async fn ask(home: &Handle<Attached>, question: Question) -> Answer {
     begin(home, question).answer().await
 }
 
 /// Asks.
-pub(crate) fn begin(home: &Called<Attached>, question: Question) -> Asked<'_, Attached> {
+pub(crate) fn begin(home: &Handle<Attached>, question: Question) -> Asked<'_, Attached> {
     let id = home.call(|machine| machine.ask(home.driver().now(), question));
     Asked { machine: home, id }
 }
 
 /// Looks up, and waits for the answer.
-pub(crate) async fn look(table: &Called<LookUps>, wanted: Wanted) -> Found {
+pub(crate) async fn look(table: &Handle<LookUps>, wanted: Wanted) -> Found {
     let id = table.call(|machine| machine.look(table.driver().now(), wanted));
     Asked { machine: table, id }.answer().await
 }

@@ -1,7 +1,6 @@
 //! A home of another process, as a cache has it. `shared_home.rs` draws both ends.
 
 use crate::cache::{Cache, Current};
-use crate::call::Called;
 use crate::changes::Changes;
 use crate::error::SiteError;
 use crate::far::trouble;
@@ -12,6 +11,7 @@ use crate::version_table::FarTable;
 use fabric::Shim;
 use homes::{Attached, LookUps, Table};
 use machine::RoleId;
+use net::Handle;
 use net::{AddressError, ConnectError, Host, Machines, Runtime, TakeDescriptor, UplinkConfig, parse_addresses};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -100,7 +100,7 @@ impl AttachedHome {
         let mut machines = Machines::new();
         let (role, machine) = machines.add(Attached::new());
         let host = Host::start(machines, runtime);
-        let home = Called::new(machine, host.driver(role));
+        let home = Handle::new(machine, host.driver(role));
         let current = Arc::new(Current::default());
         let takes = TakeDescriptor::new({
             let current = current.clone();
@@ -124,8 +124,8 @@ impl AttachedHome {
         let table = if shim.is_some() { LookUps::new().reading_window() } else { LookUps::new() };
         let (look_up_role, table) = machines.add(table);
         let host = Host::start(machines, runtime);
-        let home = Called::new(home, host.driver(role));
-        let table = Called::new(table, host.driver(look_up_role));
+        let home = Handle::new(home, host.driver(role));
+        let table = Handle::new(table, host.driver(look_up_role));
         let one_sided = shim.map(|(shim, provider)| OneSided::start(shim, provider, table.clone()));
         let table = FarTable::new(look_ups, table, one_sided.transpose().map_err(SiteError::System)?);
         host.connect(role, UplinkConfig::new(homes::messages::caches::CACHE, sessions));

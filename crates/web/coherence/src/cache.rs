@@ -2,10 +2,10 @@
 //! elsewhere.
 
 use crate::ask::ask;
-use crate::call::Called;
 use crate::mapping::Mapping;
 use crate::version_table::{Far, FarTable, Here, Near, Remote, VersionTable};
 use homes::{Answer, Attached, Dependency, Home, Matches, NotStored, Proof, Question, Table, Ticket};
+use net::Handle;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -28,15 +28,15 @@ enum Way {
 pub(crate) type Current = RwLock<Option<Arc<Table<Mapping>>>>;
 
 impl Cache {
-    pub(crate) fn here(home: Called<Home>) -> Self {
+    pub(crate) fn here(home: Handle<Home>) -> Self {
         Self(Way::Here(Arc::new(Here::new(home))))
     }
 
-    pub(crate) fn near(home: Called<Attached>, current: Arc<Current>) -> Self {
+    pub(crate) fn near(home: Handle<Attached>, current: Arc<Current>) -> Self {
         Self(Way::Near(Arc::new(Remote::new(home)), current))
     }
 
-    pub(crate) fn far(home: Called<Attached>, table: FarTable) -> Self {
+    pub(crate) fn far(home: Handle<Attached>, table: FarTable) -> Self {
         Self(Way::Far(Arc::new(Remote::new(home)), table))
     }
 

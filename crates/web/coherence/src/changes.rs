@@ -1,9 +1,9 @@
 //! Changes that have been made, as the caches beside them are told.
 
 use crate::ask::{Asked, begin};
-use crate::call::Called;
 use crate::updates::{Ended, Updates};
 use homes::{Answer, Attached, Dependency, Question};
+use net::Handle;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
@@ -15,7 +15,7 @@ pub struct Changes(Way);
 enum Way {
     Updates(Updates),
     /// Their homes, which have one hub.
-    Homes(Vec<Called<Attached>>),
+    Homes(Vec<Handle<Attached>>),
 }
 
 impl Changes {
@@ -23,7 +23,7 @@ impl Changes {
         Self(Way::Updates(updates))
     }
 
-    pub(crate) fn of(home: Called<Attached>) -> Self {
+    pub(crate) fn of(home: Handle<Attached>) -> Self {
         Self(Way::Homes(vec![home]))
     }
 

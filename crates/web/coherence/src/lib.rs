@@ -39,7 +39,6 @@ mod announced;
 mod ask;
 mod attached_home;
 mod cache;
-mod call;
 mod changes;
 mod error;
 mod far;

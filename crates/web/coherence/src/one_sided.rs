@@ -8,9 +8,9 @@
 //! A lookup that cannot be made like this has no answer here, and is asked for: the home shares no table, its lease may
 //! be over by this clock, or reads fail. Then nothing is read for a while.
 
-use crate::call::Called;
 use fabric::{Reader, Shim, Window as Memory};
 use homes::{LookUps, Proof, Table, Window};
+use net::Handle;
 use std::fmt;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -40,7 +40,7 @@ struct Ask {
 }
 
 impl OneSided {
-    pub(crate) fn start(shim: Shim, provider: &str, table: Called<LookUps>) -> io::Result<Self> {
+    pub(crate) fn start(shim: Shim, provider: &str, table: Handle<LookUps>) -> io::Result<Self> {
         let (sender, asks) = channel();
         let mut table = Remote { shim, provider: provider.to_owned(), table, opened: None, rests_until: None };
         thread::Builder::new().name("thorp-fabric".to_owned()).spawn(move || table.serve(&asks))?;
@@ -65,7 +65,7 @@ impl fmt::Debug for OneSided {
 struct Remote {
     shim: Shim,
     provider: String,
-    table: Called<LookUps>,
+    table: Handle<LookUps>,
     opened: Option<(Window, Reader)>,
     rests_until: Option<Instant>,
 }

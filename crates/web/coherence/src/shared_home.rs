@@ -16,7 +16,6 @@
 //! A home that is started again is another one: it passes another file, and what was stored under the earlier one is
 //! not current by it. That file stays as long as anything is stored under it, and its lease ends by itself.
 
-use crate::call::Called;
 use crate::error::SiteError;
 use crate::far::drawn;
 use crate::mapping::Mapping;
@@ -25,6 +24,7 @@ use crate::updates::Updates;
 use fabric::{Shared, Shim, Window as Memory};
 use homes::{CHANGES, Change, Dependency, Fence, Home, HomeConfig, Responder, Table, Window};
 use machine::RoleId;
+use net::Handle;
 use net::{
     Host, HostEnd, ListenConfig, ListenError, Listener, Machines, Runtime, UnixListenConfig, refuse_open_network,
 };
@@ -242,7 +242,7 @@ fn listeners(address: SocketAddr, insecure: bool) -> Result<(Listener, Listener)
 }
 
 /// Announces the changes that caches report: those that come while some are under way go together, as one update.
-fn announce_all(home: &Called<Home<Mapping>>, updates: &Updates, stopped: oneshot::Receiver<()>) {
+fn announce_all(home: &Handle<Home<Mapping>>, updates: &Updates, stopped: oneshot::Receiver<()>) {
     let announce = async {
         while let Some(changes) = poll_fn(|cx| poll_changes(home, cx)).await {
             let mut changed: Vec<Dependency> =
@@ -267,7 +267,7 @@ fn announce_all(home: &Called<Home<Mapping>>, updates: &Updates, stopped: onesho
     });
 }
 
-fn poll_changes(home: &Called<Home<Mapping>>, cx: &mut Context<'_>) -> Poll<Option<Vec<Change>>> {
+fn poll_changes(home: &Handle<Home<Mapping>>, cx: &mut Context<'_>) -> Poll<Option<Vec<Change>>> {
     let (changes, is_over) = home.look(|home| (home.take_changes(), home.is_over()));
     if is_over {
         return Poll::Ready(None);

@@ -1,13 +1,13 @@
 //! A home in this process, and its hub here or elsewhere.
 
 use crate::cache::Cache;
-use crate::call::Called;
 use crate::changes::Changes;
 use crate::error::SiteError;
 use crate::far::{drawn, uplink};
 use crate::updates::Updates;
 use homes::{Home, HomeConfig, Hub, HubConfig, Memory, SourceName};
 use machine::RoleId;
+use net::Handle;
 use net::{Host, ListenConfig, Machines, Runtime, refuse_open_network};
 use std::fmt;
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ pub struct Site {
 
 /// The lease of a source that gives some itself, as the hub of this process knows it.
 #[derive(Clone, Debug)]
-pub struct SourceLease(Called<Hub>);
+pub struct SourceLease(Handle<Hub>);
 
 impl SourceLease {
     /// The source reports all its changes before they are visible until then. All of them are announced that were
@@ -106,7 +106,7 @@ impl SourceLease {
 pub(crate) struct Parts<M> {
     pub(crate) host: Arc<Host>,
     pub(crate) role: RoleId,
-    pub(crate) home: Called<Home<M>>,
+    pub(crate) home: Handle<Home<M>>,
     pub(crate) updates: Updates,
     pub(crate) source: Option<SourceLease>,
     pub(crate) address: Option<SocketAddr>,
@@ -134,7 +134,7 @@ impl Site {
             let (uplink, updates) = (uplink(hub)?, Updates::connect(hub, runtime)?);
             let (role, home) = machines.add(home);
             let host = Host::start(machines, runtime);
-            let home = Called::new(home, host.driver(role));
+            let home = Handle::new(home, host.driver(role));
             host.connect(role, uplink);
             return Ok(Parts { host, role, home, updates, source: None, address: None });
         }
@@ -145,8 +145,8 @@ impl Site {
         let (role, home) = machines.add(home);
         machines.link(role, hub_role);
         let host = Host::start(machines, runtime);
-        let home = Called::new(home, host.driver(role));
-        let hub = Called::new(hub, host.driver(hub_role));
+        let home = Handle::new(home, host.driver(role));
+        let hub = Handle::new(hub, host.driver(hub_role));
         let source = within_source.then(|| SourceLease(hub.clone()));
         let updates = Updates::here(hub);
         let address = config.listen.map(|address| listen(&host, hub_role, address, config.insecure)).transpose()?;

@@ -8,8 +8,8 @@
 //! waits its turn. A thread that serves many clients with one runtime waits for its sockets anyway, and the answer is
 //! one of them.
 
-use crate::call::Called;
 use homes::LookUps;
+use net::Handle;
 use net::{Host, Machines, Runtime, UplinkConfig};
 use std::cell::RefCell;
 use std::fmt;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 thread_local! {
     /// The sessions of this thread, by where the lookups are answered. There are as many as a cache has homes.
-    static OWN: RefCell<Vec<(Arc<str>, Called<LookUps>)>> = const { RefCell::new(Vec::new()) };
+    static OWN: RefCell<Vec<(Arc<str>, Handle<LookUps>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The sessions of a thread, which are its own as long as this is there. To be dropped where it was made.
@@ -36,7 +36,7 @@ impl ThreadTables {
                     let mut machines = Machines::new();
                     let (role, table) = machines.add(LookUps::new());
                     let host = Host::start(machines, &runtime);
-                    let table = Called::new(table, host.driver(role));
+                    let table = Handle::new(table, host.driver(role));
                     let uplink = UplinkConfig::new(homes::messages::look_ups::CACHE, &**address);
                     host.connect(role, uplink);
                     OWN.with_borrow_mut(|own| own.push((address.clone(), table)));
@@ -65,7 +65,7 @@ impl fmt::Debug for ThreadTables {
 }
 
 /// This thread's own session with a table, if it is up.
-pub(crate) fn own(address: &Arc<str>) -> Option<Called<LookUps>> {
+pub(crate) fn own(address: &Arc<str>) -> Option<Handle<LookUps>> {
     OWN.with_borrow(|own| {
         let (_, table) = own.iter().find(|(other, _)| Arc::ptr_eq(other, address))?;
         table.look(|table| table.is_up()).then(|| table.clone())

@@ -1,10 +1,10 @@
 //! Updates, as those who make them announce them: to a hub in this process, or to one elsewhere.
 
-use crate::call::Called;
 use crate::error::SiteError;
 use crate::far::{drawn, trouble, uplink};
 use homes::{Dependency, Fence, Hub, SourceName, UpdateId, Updater};
 use machine::{Driver, RoleId, Waiter};
+use net::Handle;
 use net::{ConnectError, Host, Machines, Runtime};
 use std::error::Error;
 use std::fmt;
@@ -19,9 +19,9 @@ pub struct Updates(Way);
 
 #[derive(Clone)]
 enum Way {
-    Here(Called<Hub>),
+    Here(Handle<Hub>),
     Far {
-        updater: Called<Updater>,
+        updater: Handle<Updater>,
         role: RoleId,
         /// It is kept as long as there is somebody to announce anything.
         host: Arc<Host>,
@@ -77,7 +77,7 @@ impl Begun {
 }
 
 impl Updates {
-    pub(crate) fn here(hub: Called<Hub>) -> Self {
+    pub(crate) fn here(hub: Handle<Hub>) -> Self {
         Self(Way::Here(hub))
     }
 
@@ -104,7 +104,7 @@ impl Updates {
         let mut machines = Machines::new();
         let (role, updater) = machines.add(updater);
         let host = Host::start(machines, runtime);
-        let updater = Called::new(updater, host.driver(role));
+        let updater = Handle::new(updater, host.driver(role));
         host.connect(role, uplink);
         Ok(Self(Way::Far { updater, role, host }))
     }
@@ -168,8 +168,8 @@ impl Updates {
 
     fn driver(&self) -> &dyn Driver {
         match &self.0 {
-            Way::Here(hub) => hub.driver(),
-            Way::Far { updater, .. } => updater.driver(),
+            Way::Here(hub) => &**hub.driver(),
+            Way::Far { updater, .. } => &**updater.driver(),
         }
     }
 

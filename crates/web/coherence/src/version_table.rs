@@ -1,11 +1,11 @@
 //! The version table of a home, wherever that is, as a stored response's lookup needs it.
 
 use crate::ask::look;
-use crate::call::Called;
 use crate::mapping::Mapping;
 use crate::one_sided::OneSided;
 use crate::thread_tables::own;
 use homes::{Attached, Found, Home, LookUps, Proof, Table, Ticket, Wanted};
+use net::Handle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -19,20 +19,20 @@ pub(crate) trait VersionTable {
 /// The table of a home in this process.
 #[derive(Debug)]
 pub(crate) struct Here {
-    pub(crate) home: Called<Home>,
+    pub(crate) home: Handle<Home>,
     pub(crate) table: Arc<Table>,
 }
 
 /// The way to the homes of another process that come and go.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    pub(crate) attached: Called<Attached>,
+    pub(crate) attached: Handle<Attached>,
     /// How often everything that this cache has stored has lapsed. The home keeps it: it is others' home, too.
     lapses: AtomicU64,
 }
 
 impl Remote {
-    pub(crate) fn new(attached: Called<Attached>) -> Self {
+    pub(crate) fn new(attached: Handle<Attached>) -> Self {
         Self { attached, lapses: AtomicU64::new(0) }
     }
 
@@ -55,7 +55,7 @@ pub(crate) struct Near {
 }
 
 impl Here {
-    pub(crate) fn new(home: Called<Home>) -> Self {
+    pub(crate) fn new(home: Handle<Home>) -> Self {
         let table = home.look(|home| home.table());
         Self { home, table }
     }
@@ -90,13 +90,13 @@ pub(crate) struct FarTable {
     /// Where lookups are answered.
     address: Arc<str>,
     /// The session of all threads that have none of their own.
-    look_ups: Called<LookUps>,
+    look_ups: Handle<LookUps>,
     /// It is read without its home's processor, where that can be.
     one_sided: Option<OneSided>,
 }
 
 impl FarTable {
-    pub(crate) fn new(address: &str, look_ups: Called<LookUps>, one_sided: Option<OneSided>) -> Self {
+    pub(crate) fn new(address: &str, look_ups: Handle<LookUps>, one_sided: Option<OneSided>) -> Self {
         Self { address: address.into(), look_ups, one_sided }
     }
 

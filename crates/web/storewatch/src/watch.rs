@@ -3,11 +3,11 @@
 use crate::under_way::Effect;
 use crate::watcher::{EFFECTS, Standing, Watcher};
 use coherence::{Announced, Fence, Site, SourceLease, Update};
-use machine::{Driver, RoleId};
-use net::{AddressError, ConnectError, Host, Machines, Runtime, Shared, UplinkConfig, UplinkState};
+use machine::RoleId;
+use net::{AddressError, ConnectError, Handle, Host, Machines, Runtime, UplinkConfig, UplinkState};
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -61,27 +61,11 @@ pub enum StartError {
 /// A watcher at work. When it is dropped, there is no watcher any more, and everything stays marked for as long as the
 /// hub is there.
 pub struct Watch {
-    watcher: Called,
+    watcher: Handle<Watcher>,
     host: Arc<Host>,
     role: RoleId,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Vec<Update>>>,
-}
-
-/// The machine, and its driver.
-#[derive(Clone)]
-struct Called {
-    machine: Shared<Watcher>,
-    driver: Arc<dyn Driver>,
-}
-
-impl Called {
-    /// Calls the machine, and has its driver carry out what comes of that.
-    fn call<R>(&self, call: impl FnOnce(&mut Watcher) -> R) -> R {
-        let answer = call(self.machine.lock().unwrap_or_else(PoisonError::into_inner).machine());
-        self.driver.settle();
-        answer
-    }
 }
 
 impl Watch {
@@ -99,7 +83,7 @@ impl Watch {
         let mut machines = Machines::new();
         let (role, machine) = machines.add(Watcher::new(client));
         let host = Host::start(machines, runtime);
-        let watcher = Called { machine, driver: host.driver(role) };
+        let watcher = Handle::new(machine, host.driver(role));
         let (stop, stopped) = oneshot::channel();
         let task = Task { watcher: Leaves(watcher.clone()), announced: Announced::new(site.updates()), lease };
         let thread = thread::Builder::new().name("thorp-watch".to_owned());
@@ -115,7 +99,7 @@ impl Watch {
             UplinkState::Over(why) => (Some(why), true),
             UplinkState::Connecting | UplinkState::Up(_) => (None, false),
         };
-        let now = self.watcher.driver.now();
+        let now = self.watcher.driver().now();
         let has_ended = is_refused || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         self.watcher.call(|watcher| WatchStatus {
             state: if has_ended || watcher.is_over() { WatchState::Ended } else { watcher.standing(now).into() },
@@ -177,7 +161,7 @@ impl std::error::Error for StartError {}
 
 /// The thread's watcher, which leaves when the thread ends, by a panic, too: one that continued without it would have
 /// commits wait for promises that nobody gives.
-struct Leaves(Called);
+struct Leaves(Handle<Watcher>);
 
 impl Drop for Leaves {
     fn drop(&mut self) {
@@ -240,13 +224,13 @@ impl Task {
 }
 
 /// Waits until the watcher wants something done; says whether it is over.
-async fn effects(watcher: &Called) -> bool {
+async fn effects(watcher: &Handle<Watcher>) -> bool {
     poll_fn(|cx| {
         let (is_over, has_effects) = watcher.call(|watcher| (watcher.is_over(), watcher.has_effects()));
         if is_over || has_effects {
             return Poll::Ready(is_over);
         }
-        watcher.driver.wake_on(EFFECTS, cx.waker());
+        watcher.driver().wake_on(EFFECTS, cx.waker());
         Poll::Pending
     })
     .await

@@ -30,9 +30,9 @@ mod server;
 
 use caller::{Caller, HEARD};
 use disk::LogDisk;
-use machine::{Driver, RoleId, UpstreamId};
+use machine::{RoleId, UpstreamId};
 use messages::ECHO;
-use net::{Host, ListenConfig, Machines, Runtime, Shared};
+use net::{Handle, Host, ListenConfig, Machines, Runtime, Shared};
 use server::Echo;
 use std::error::Error;
 use std::io::{self, BufRead};
@@ -84,15 +84,15 @@ fn add_echo(machines: &mut Machines, dir: &str) -> Result<(RoleId, Shared<Echo>)
 fn shout(addresses: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut machines = Machines::new();
     let (role, caller) = machines.add(Caller::default());
-    let driver = Host::start(machines, &Runtime::start()?).driver(role);
+    let caller = Handle::new(caller, Host::start(machines, &Runtime::start()?).driver(role));
     let echoes: Vec<UpstreamId> = (1..).map(UpstreamId).take(addresses.len()).collect();
     for (&echo, address) in echoes.iter().zip(addresses) {
         let addresses = net::parse_addresses(address)?;
-        call(&caller, &*driver, |caller| caller.call(echo, addresses));
+        caller.call(|caller| caller.call(echo, addresses));
     }
-    shout_lines(&caller, &*driver, &echoes)?;
+    shout_lines(&caller, &echoes)?;
     for echo in echoes {
-        call(&caller, &*driver, |caller| caller.leave(echo));
+        caller.call(|caller| caller.leave(echo));
     }
     Ok(())
 }
@@ -103,35 +103,29 @@ fn alone(dir: &str) -> Result<(), Box<dyn Error>> {
     let (echo, _) = add_echo(&mut machines, dir)?;
     let (role, caller) = machines.add(Caller::of_one());
     machines.link(role, echo);
-    let driver = Host::start(machines, &Runtime::start()?).driver(role);
-    shout_lines(&caller, &*driver, &[UpstreamId::ONLY])
+    let caller = Handle::new(caller, Host::start(machines, &Runtime::start()?).driver(role));
+    shout_lines(&caller, &[UpstreamId::ONLY])
 }
 
 /// Shouts each line of the input, and waits until every echo has heard it.
-fn shout_lines(caller: &Shared<Caller>, driver: &dyn Driver, echoes: &[UpstreamId]) -> Result<(), Box<dyn Error>> {
+fn shout_lines(caller: &Handle<Caller>, echoes: &[UpstreamId]) -> Result<(), Box<dyn Error>> {
     for line in io::stdin().lock().lines() {
         let line = line?;
-        call(caller, driver, |caller| caller.shout(line));
-        wait(caller, driver);
+        caller.call(|caller| caller.shout(line));
+        wait(caller);
         for &echo in echoes {
-            let (last, count) = call(caller, driver, |caller| (caller.heard(echo).last().cloned(), caller.count(echo)));
+            let (last, count) = caller.look(|caller| (caller.heard(echo).last().cloned(), caller.count(echo)));
             println!("echo {}: {last:?}, {count:?} in all when it last told", echo.0);
         }
     }
     Ok(())
 }
 
-fn call<R>(caller: &Shared<Caller>, driver: &dyn Driver, call: impl FnOnce(&mut Caller) -> R) -> R {
-    let answer = call(caller.lock().unwrap_or_else(PoisonError::into_inner).machine());
-    driver.settle();
-    answer
-}
-
 /// Waits until everything was heard.
-fn wait(caller: &Shared<Caller>, driver: &dyn Driver) {
+fn wait(caller: &Handle<Caller>) {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    while !call(caller, driver, |caller| caller.is_heard()) {
-        driver.wake_on(HEARD, &waker);
+    while !caller.look(|caller| caller.is_heard()) {
+        caller.driver().wake_on(HEARD, &waker);
         thread::park();
     }
 }

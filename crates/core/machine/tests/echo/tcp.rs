@@ -4,8 +4,8 @@ use crate::caller::{Caller, HEARD};
 use crate::disk::LogDisk;
 use crate::messages::ECHO;
 use crate::server::Echo;
-use machine::{Driver, RoleId, UpstreamId};
-use net::{Host, HostEnd, ListenConfig, Machines, Runtime, Shared, UplinkState};
+use machine::{RoleId, UpstreamId};
+use net::{Handle, Host, HostEnd, ListenConfig, Machines, Runtime, UplinkState};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,8 +46,7 @@ impl Wake for Unpark {
 
 /// A caller, and the host that drives it.
 struct Near {
-    caller: Shared<Caller>,
-    driver: Arc<dyn Driver>,
+    caller: Handle<Caller>,
     host: Arc<Host>,
 }
 
@@ -56,13 +55,11 @@ impl Near {
         let mut machines = Machines::new();
         let (role, caller) = machines.add(Caller::default());
         let host = Host::start(machines, runtime);
-        Self { caller, driver: host.driver(role), host }
+        Self { caller: Handle::new(caller, host.driver(role)), host }
     }
 
     fn call<R>(&self, call: impl FnOnce(&mut Caller) -> R) -> R {
-        let answer = call(self.caller.lock().unwrap().machine());
-        self.driver.settle();
-        answer
+        self.caller.call(call)
     }
 
     /// Waits until `is_done`.
@@ -71,7 +68,7 @@ impl Near {
         let (waker, begun) = (Waker::from(Arc::new(Unpark(thread::current()))), Instant::now());
         while !self.call(|caller| is_done(caller)) {
             assert!(begun.elapsed() < PATIENCE, "nothing is heard");
-            self.driver.wake_on(HEARD, &waker);
+            self.caller.driver().wake_on(HEARD, &waker);
             thread::park_timeout(Duration::from_millis(20));
         }
     }

@@ -7,14 +7,16 @@ use crate::host::flush::Flush;
 use crate::host::role::{Machines, Role};
 use crate::transport::connection::Connection;
 use machine::{DiskDone, Event, Goodbye, Hosted, Link, Parcel, Port, RoleId, Said, Upstream, UpstreamId};
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use types::{ClientId, GoodbyeReason, Position, Time};
+use types::{ClientId, GoodbyeReason, Position, Time, said};
 
 /// The work that is left for when the machine's lock is free.
 struct Todo {
@@ -69,7 +71,41 @@ impl Core {
 
     /// The same for a call of the machine.
     pub(crate) fn call(&self, role: RoleId, call: impl FnOnce(&mut Hosted, Time)) -> Flush {
-        self.run(role, || self.step(role, |_| (), |hosted, now, ()| call(hosted, now)))
+        self.run(role, || {
+            self.step(
+                role,
+                |_| (),
+                |hosted, now, ()| {
+                    call(hosted, now);
+                    true
+                },
+            )
+        })
+    }
+
+    /// Calls a machine for its front end. `call` returns whether anything may have come of it. By the time that is
+    /// carried out the machine has heard everything that others have said to it.
+    pub(crate) fn call_as_application(&self, role: RoleId, call: &mut dyn FnMut(&mut Hosted, Time) -> bool) {
+        let of = self.role(role);
+        let mut panicked = None;
+        let flush = self.run(role, || {
+            self.step(
+                role,
+                |_| (),
+                |hosted, now, ()| {
+                    let called = catch_unwind(AssertUnwindSafe(|| call(hosted, now)));
+                    let has_results = called.unwrap_or_else(|panic| unwind_with(&mut panicked, panic));
+                    if has_results {
+                        of.take().into_iter().for_each(|event| self.tell(of, hosted, now, event));
+                    }
+                    has_results
+                },
+            )
+        });
+        self.lead_as_application(flush);
+        if let Some(panic) = panicked {
+            resume_unwind(panic);
+        }
     }
 
     /// The same with events that are gathered under the machine's lock.
@@ -132,11 +168,17 @@ impl Core {
         let of = self.role(role);
         self.step(role, events, |hosted, now, events| {
             events.into_iter().for_each(|event| self.tell(of, hosted, now, event));
+            true
         })
     }
 
-    /// Calls a machine and sorts what comes of it.
-    fn step<T>(&self, role: RoleId, gather: impl FnOnce(&Role) -> T, call: impl FnOnce(&mut Hosted, Time, T)) -> Todo {
+    /// Calls a machine and sorts the results, unless `call` returns that there are none.
+    fn step<T>(
+        &self,
+        role: RoleId,
+        gather: impl FnOnce(&Role) -> T,
+        call: impl FnOnce(&mut Hosted, Time, T) -> bool,
+    ) -> Todo {
         let (flushes, wakers, openings, told, flush, failed) = Default::default();
         let mut todo = Todo { flushes, wakers, openings, told, flush, failed };
         let role = self.role(role);
@@ -144,7 +186,9 @@ impl Core {
             // The clock is read when all is there: nothing is from later than the time at which it is heard.
             let gathered = gather(role);
             let now = Clock::now();
-            call(hosted, now, gathered);
+            if !call(hosted, now, gathered) {
+                return;
+            }
             while let Some(said) = hosted.poll(now) {
                 self.sort(role, said, &mut todo);
             }
@@ -261,6 +305,13 @@ impl Core {
             of.timer.arm(timeout);
         }
     }
+}
+
+/// Ends the machine by the panic of a call, and keeps the panic itself for the caller's thread.
+fn unwind_with(kept: &mut Option<Box<dyn Any + Send>>, panic: Box<dyn Any + Send>) -> bool {
+    let text = said(&*panic).to_owned();
+    *kept = Some(panic);
+    resume_unwind(Box::new(text))
 }
 
 impl Role {

@@ -9,7 +9,7 @@ use crate::sessions::peer_family::PeerFamily;
 use crate::sessions::uplinks::Uplinks;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;
-use machine::{Driver, Event, RoleId, Status, Waiter};
+use machine::{Driver, Event, Hosted, RoleId, Status, Waiter};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -158,6 +158,10 @@ impl RoleDriver {
 impl Driver for RoleDriver {
     fn now(&self) -> Time {
         Clock::now()
+    }
+
+    fn call(&self, call: &mut dyn FnMut(&mut Hosted, Time) -> bool) {
+        self.core().call_as_application(self.role, call);
     }
 
     fn settle(&self) {

@@ -9,8 +9,8 @@ use framing::{Codec, Direction, End, Inbox, Preface, frames_of, preface_frame};
 use machine::{Disk, Driver, Hosted, Machine, Parcel, RoleId};
 use messages::{Hello, Outcome, PeerHello, ToClient, ToPeer, ToServer};
 use net::{
-    ConnectError, Host, ListenConfig, ListenError, Listener, Machines, PeerFamily, Runtime, Shared, UplinkConfig,
-    UplinkState,
+    ConnectError, Handle, Host, ListenConfig, ListenError, Listener, Machines, PeerFamily, Runtime, Shared,
+    UplinkConfig, UplinkState,
 };
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -267,6 +267,10 @@ impl<M: Machine> At<M> {
 
     pub fn settle(&self) {
         self.driver.settle();
+    }
+
+    pub fn handle(&self) -> Handle<M> {
+        Handle::new(self.machine.clone(), self.driver.clone())
     }
 
     pub fn wake_on(&self, txn: TxnHandle, waker: &Waker) {

@@ -1,9 +1,9 @@
 //! A machine of this process that talks to homes elsewhere: calls to it, and waits for what comes of them.
 
 use super::FarError;
-use machine::{Driver, Machine, RoleId, Waiter};
-use net::{Host, HostEnd, Machines, Runtime, Shared, UplinkConfig, UplinkState};
-use std::sync::{Arc, PoisonError};
+use machine::{Machine, RoleId, Waiter};
+use net::{Handle, Host, HostEnd, Machines, Runtime, UplinkConfig, UplinkState};
+use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -23,8 +23,7 @@ pub(super) trait Awaited: Machine {
 
 /// The machine, with the host that drives it.
 pub(super) struct Line<M> {
-    pub(super) machine: Shared<M>,
-    pub(super) driver: Arc<dyn Driver>,
+    pub(super) machine: Handle<M>,
     host: Arc<Host>,
     address: String,
     /// A home that is away is waited for this long.
@@ -47,9 +46,9 @@ impl<M: Awaited> Line<M> {
         let mut machines = Machines::new();
         let (role, machine) = machines.add(machine);
         let host = Host::start(machines, runtime);
-        let (driver, address) = (host.driver(role), uplink.addresses.join(","));
+        let (machine, address) = (Handle::new(machine, host.driver(role)), uplink.addresses.join(","));
         host.connect(role, uplink);
-        Ok(Self { machine, driver, host, address, patience, given_up })
+        Ok(Self { machine, host, address, patience, given_up })
     }
 
     /// Where homes are reached.
@@ -59,7 +58,7 @@ impl<M: Awaited> Line<M> {
 
     /// The time of the machine.
     pub(super) fn now(&self) -> Time {
-        self.driver.now()
+        self.machine.driver().now()
     }
 
     /// How its host has ended, if it has.
@@ -67,21 +66,13 @@ impl<M: Awaited> Line<M> {
         self.host.end()
     }
 
-    /// Calls the machine, and lets its driver carry out what comes of that.
+    /// Calls the machine, and carries out the results.
     pub(super) fn call<R>(&self, call: impl FnOnce(&mut M) -> R) -> R {
-        let answer = self.look(call);
-        self.driver.settle();
-        answer
+        self.machine.call(call)
     }
 
     fn look<R>(&self, call: impl FnOnce(&mut M) -> R) -> R {
-        let mut machine = self.machine.lock().unwrap_or_else(|poisoned| {
-            // A call has panicked: the driver finds the lock poisoned, and stops the machine.
-            drop(poisoned);
-            self.driver.settle();
-            self.machine.lock().unwrap_or_else(PoisonError::into_inner)
-        });
-        call(machine.machine())
+        self.machine.look(call)
     }
 
     /// Returns whether nobody wants any more what is waited for, if that may be.
@@ -112,10 +103,10 @@ impl<M: Awaited> Line<M> {
             let left = until.saturating_duration_since(Instant::now());
             let is_given_up = given_up.is_some_and(|is_given_up| is_given_up());
             if left.is_zero() || is_given_up {
-                self.driver.forget(waiter);
+                self.machine.driver().forget(waiter);
                 return Err(if is_given_up { FarError::GivenUp } else { self.away() });
             }
-            self.driver.wake_on(waiter, &waker);
+            self.machine.driver().wake_on(waiter, &waker);
             thread::park_timeout(if given_up.is_some() { left.min(LOOK_EVERY) } else { left });
         }
     }
