@@ -329,10 +329,6 @@ impl Scenario {
         let drawn = scenario.client.limits;
         scenario.keep_to(Limits { gone_clients, granted_pages, outcome_pages_per_client, ..drawn });
         (scenario.rates.client_crash, scenario.rates.home_full, scenario.rates.restore) = (None, None, None);
-        // A client takes a store that has started too often for a copy, and what it had under way is lost.
-        for rate in [&mut scenario.rates.store_crash, &mut scenario.rates.store_close] {
-            *rate = rate.map(|mean| mean.max(ms(200)));
-        }
         scenario
     }
 

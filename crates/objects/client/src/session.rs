@@ -304,7 +304,7 @@ impl Client {
         for page in pages {
             self.drop_page(page);
         }
-        self.txns.forget_store();
+        self.txns.forget_store(&mut self.out);
         self.session.up.forget_store();
         (self.session.told, self.session.incarnation) = (Version::ZERO, Incarnation(0));
         self.allocator.forget();

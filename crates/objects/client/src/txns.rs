@@ -6,6 +6,7 @@
 //!      \--no store, no room------> Failed --abort--> gone
 //! ```
 
+use crate::outputs::Outputs;
 use crate::seen::StaleFlag;
 use crate::workspace::{Touched, Workspace};
 use crate::{TxnError, TxnHandle};
@@ -199,13 +200,15 @@ impl Txns {
         was_taken
     }
 
-    /// Everything that is here is of another store: their grants are void, and none may continue.
-    pub(crate) fn forget_store(&mut self) {
-        for (_, txn) in self.all_mut() {
+    /// Everything here belongs to another store: their grants are void, and none may continue. Those that wait are
+    /// woken, as nothing will come of what they wait for.
+    pub(crate) fn forget_store(&mut self, out: &mut Outputs) {
+        for (handle, txn) in self.all_mut() {
             txn.taken.clear();
             txn.chains.clear();
             if txn.is_running() {
                 txn.stop(State::Doomed);
+                txn.wake(handle, out);
             }
         }
     }
