@@ -10,9 +10,9 @@
 //!
 //! ```text
 //!    application threads           the reactor's threads              disk
-//!         |  lock, call, unlock          |  receive                     |  threads of its own
+//!         |  Handle::call                |  receive                     |  threads of its own
 //!         v                              v                              v
-//!      settle() --------------> Core::drive: events, under a machine's lock  <----- done
+//!      a call ----------------> Core::drive: events, under a machine's lock  <----- done, or failed
 //!                                        |
 //!            messages to their links ----+---- disk work ---- wakers ---- timer
 //! ```
@@ -27,7 +27,8 @@
 //! connect, to wait for a time, is done by tasks of tokio.
 //!
 //! [`Host::listen`] takes a machine's sessions, of a store or a redirector; [`Host::connect`] opens its session with its
-//! server, a client's or a redirector's. Members of a group connect to each other by themselves.
+//! only server, a client's or a redirector's. A machine with several servers opens their sessions itself
+//! ([`machine::Output::Open`]), and members of a group connect to each other.
 
 mod handle;
 mod host;

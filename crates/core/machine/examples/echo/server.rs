@@ -44,7 +44,7 @@ impl Echo {
         self.written += 1;
         let position = Position(self.written);
         self.outputs.push_back(Output::Disk(Opaque::new(Append(position, text.clone()))));
-        // It leaves when the record is durable: that is all that has to be said.
+        // It leaves when the record is durable.
         self.say(port, Heard { count: self.written, text }.into(), Some(position));
     }
 

@@ -84,7 +84,7 @@ fn a_machine_opens_sessions_with_several_servers_and_closes_them() {
     caller.machine().leave(one);
     assert!(said(&mut caller).iter().any(|said| matches!(said, Said::Close(id) if *id == one)));
     assert!(caller.look().is_heard());
-    // A message that was on its way is for nobody.
+    // A message that was on its way has no effect.
     let late = Parcel::new(ToCaller::from(Heard { count: 1, text: "hello".to_owned() }));
     caller.tell(NOW, Event::Message(Port::Upstream(one), late));
     caller.tell(NOW, Event::Down(Port::Upstream(one)));

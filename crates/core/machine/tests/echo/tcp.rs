@@ -120,7 +120,7 @@ fn texts_are_heard_by_two_echoes_and_after_a_restart() {
     assert_eq!(near.heard(ONE)[50], (51, "again".to_owned()));
     assert_eq!(near.heard(OTHER)[50], (51, "again".to_owned()));
 
-    // The other echo is left, and the first one goes on.
+    // The other echo is left, and the first one continues.
     let messages = other.tally().messages_in;
     near.call(|caller| caller.leave(OTHER));
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Returns the machines their events, and carries out what comes of them.
+//! Gives the machines their events, and carries out their outputs.
 
 use crate::host::clock::Clock;
 use crate::host::core::{Connector, Core, HostEnd};
@@ -64,12 +64,12 @@ impl Core {
         self.roles.iter().for_each(|role| self.settle(role.id));
     }
 
-    /// Returns a machine events and carries out what comes of them, but for the flush, which is the caller's to lead.
+    /// Gives a machine events and carries out its outputs, but for the flush, which is the caller's to lead.
     pub(crate) fn drive(&self, role: RoleId, events: impl IntoIterator<Item = Event>) -> Flush {
         self.drive_with(role, |_| events)
     }
 
-    /// The same for a call of the machine.
+    /// Calls a machine, and carries out its outputs likewise.
     pub(crate) fn call(&self, role: RoleId, call: impl FnOnce(&mut Hosted, Time)) -> Flush {
         self.run(role, || {
             self.step(
@@ -83,8 +83,8 @@ impl Core {
         })
     }
 
-    /// Calls a machine for its front end. `call` returns whether anything may have come of it. By the time that is
-    /// carried out the machine has heard everything that others have said to it.
+    /// Calls a machine for its front end. `call` returns whether there may be results. Before they are
+    /// carried out, the machine receives the events of other machines of the process.
     pub(crate) fn call_as_application(&self, role: RoleId, call: &mut dyn FnMut(&mut Hosted, Time) -> bool) {
         let of = self.role(role);
         let mut panicked = None;
@@ -108,7 +108,7 @@ impl Core {
         }
     }
 
-    /// The same with events that are gathered under the machine's lock.
+    /// Gives a machine events that are gathered under its lock.
     fn drive_with<E: IntoIterator<Item = Event>>(&self, role: RoleId, events: impl FnOnce(&Role) -> E) -> Flush {
         self.run(role, || self.step_with(role, events))
     }
@@ -130,7 +130,7 @@ impl Core {
         self.contain(drive).unwrap_or_default()
     }
 
-    /// Carries out what came of calls that an application has made. By then the machine has heard everything that
+    /// Carries out the outputs of calls that an application has made. By then the machine has heard everything that
     /// others have said to it.
     pub(crate) fn settle(&self, role: RoleId) {
         self.lead_as_application(self.drive_with(role, Role::take));
@@ -163,7 +163,7 @@ impl Core {
         hosted.tell(now, event);
     }
 
-    /// Tells a machine of events and sorts what comes of it.
+    /// Gives a machine events, and sorts its outputs.
     fn step_with<E: IntoIterator<Item = Event>>(&self, role: RoleId, events: impl FnOnce(&Role) -> E) -> Todo {
         let of = self.role(role);
         self.step(role, events, |hosted, now, events| {

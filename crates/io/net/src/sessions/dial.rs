@@ -1,5 +1,4 @@
-//! Opens a machine's session with its server, and opens it again whenever it is lost: a client's uplink, a redirector's
-//! trunk.
+//! Opens a machine's upstream sessions, and opens them again whenever they are lost.
 //!
 //! ```text
 //!   Connecting --connected, welcomed--> Up --lost--> Down --after a pause--> (again) --> Up
@@ -181,7 +180,7 @@ impl Host {
         let (tell, told) = oneshot::channel();
         let up = self.sessions(role).uplinks.state(UpstreamId::ONLY).come_up(within);
         self.core.spawn(async move {
-            // A caller that does not wait any more does not want to know.
+            // The caller may have stopped waiting.
             let _ = tell.send(up.await);
         });
         told.await.unwrap_or_else(|_| Err(given_up()))
@@ -202,7 +201,7 @@ struct Opener {
     config: UplinkConfig,
 }
 
-/// How far the addresses have been tried in turn: what came of those that were.
+/// The errors of the addresses that were tried in this round.
 #[derive(Default)]
 struct Round(Vec<ConnectError>);
 
@@ -293,7 +292,7 @@ impl Opener {
         }
     }
 
-    /// Runs a session to its end; gives why it ended and whether it ever was one.
+    /// Runs a session to its end. Returns the reason, and whether the session ever came up.
     async fn serve(
         &self,
         stream: socket2::Socket,
@@ -325,7 +324,7 @@ impl Opener {
         });
         let was_up = self.state.is_up();
         let why = explain(address, &ended, said, was_up);
-        // The next attempt does not wait for this one's last words.
+        // The next attempt does not wait for the last words of this session.
         tokio::spawn(contained(core, async move { serving.finish(ended).await }));
         (why, was_up)
     }

@@ -8,25 +8,25 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use types::GoodbyeReason;
 
-/// How it stands with a session that a host opens: a client's uplink, a redirector's trunk.
+/// The state of an upstream session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UplinkState {
     /// Nothing has come of it yet.
     Connecting,
     /// The store or redirector at this address has welcomed us.
     Up(String),
-    /// It is tried again.
+    /// The session is tried again.
     Down(ConnectError),
-    /// It is not tried again.
+    /// The session is not tried again.
     Over(ConnectError),
 }
 
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
-    /// Nobody answers at the address.
+    /// No process answers at the address.
     NoServer {
-        /// The address, or all that were tried.
+        /// The address, or the list of addresses that were tried.
         address: String,
         /// The system's words.
         why: String,
@@ -121,7 +121,7 @@ impl SessionState {
 
     /// Waits until the session is opened no more.
     pub(crate) async fn closed(&self) {
-        // The sender is this one's own.
+        // The sender lives as long as this value.
         let _ = self.closed.subscribe().wait_for(|is_closed| *is_closed).await;
     }
 
