@@ -11,9 +11,11 @@
 //! | looking without changing anything | `overlay.rs` |
 //! | numbers drawn by the system | `random.rs` |
 //! | numbers in what was written | `fields.rs` |
+//! | checksums of it | `checksum.rs` |
 //! | crashes and failures in tests | `memory.rs`, `memory/blocks.rs` |
 
 mod aligned;
+mod checksum;
 mod directory;
 mod errno;
 mod error;
@@ -27,6 +29,7 @@ mod random;
 pub mod reserve;
 
 pub use aligned::{Aligned, BLOCK};
+pub use checksum::checksum;
 pub use directory::{Directory, can_write, find_directory_above, lock_holder, make_directory};
 pub use errno::{Call, On, Refused, Verdict, judge};
 pub use error::{Doing, FileError, contain};

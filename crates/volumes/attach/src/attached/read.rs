@@ -278,7 +278,7 @@ impl Core {
         }
         for (at, (block, bytes)) in (0..).zip(blocks.clone().zip(into.chunks_exact(BLOCK))) {
             let checksum = checksums[at as usize];
-            if crc32c::crc32c(bytes) != checksum {
+            if vfs::checksum(bytes) != checksum {
                 is_read = false;
                 let mut state = self.state();
                 if state.clean.is_in(slot + at, block, checksum) {
@@ -341,7 +341,7 @@ impl Core {
             }
             for (slot, block) in run.iter().zip(part.chunks_exact(BLOCK)) {
                 if is_written {
-                    put.push((*slot, first + at as u32, crc32c::crc32c(block)));
+                    put.push((*slot, first + at as u32, vfs::checksum(block)));
                 } else {
                     self.state().clean.release(*slot);
                 }

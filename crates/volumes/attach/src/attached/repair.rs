@@ -15,7 +15,7 @@
 use super::operate::OperateError;
 use super::read::Version;
 use super::{Attached, Core};
-use crate::extents::BLOCK;
+use crate::extents::sum_of;
 use crate::scrub::{AT_HOME, IN_CACHE, NO_COPY, Repair};
 use machines::Declined;
 use machines::messages::holder::Content;
@@ -82,9 +82,8 @@ impl Core {
     /// A clean block of the cache, if it has this checksum.
     fn clean_copy(&self, block: u32, kept: u32) -> Option<Copy> {
         let (slot, checksum) = self.state().clean.look(block)?;
-        let mut bytes = vec![0; BLOCK];
-        self.clean.read(slot, &mut bytes).ok()?;
-        let is_it = self.state().clean.is_in(slot, block, checksum) && crate::extents::sum_of(&bytes) == kept;
+        let bytes = self.clean.read_kept(slot, checksum)?;
+        let is_it = self.state().clean.is_in(slot, block, checksum) && sum_of(&bytes) == kept;
         is_it.then(|| (OWN_CACHE.to_owned(), bytes))
     }
 

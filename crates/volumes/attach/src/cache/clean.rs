@@ -5,10 +5,15 @@
 //!   clean.table    pages of 4096 bytes, each for 510 slots:
 //!                     0  CRC32C u32 of bytes 4..4096 | page u32
 //!                     8  cache u64
-//!                    16  for each slot: block u32 (all ones: none) | CRC32C u32 of its bytes
+//!                    16  for each slot: block u32 (all ones: none) | checksum u32 of its bytes (`vfs::checksum`)
 //! ```
 //! Neither is synced for its own sake: a block whose bytes are not those of its checksum, or whose page is torn, is not
 //! cached, and home has it.
+//!
+//! **VersionsDiffer**: so the table may be on the disk before the bytes that it is of, and a power failure may leave an
+//! older version of a block in the slot of a newer one, where home has the newer one. The checksums of the two differ
+//! whatever the block has in it, as those of a CRC would not. Entries of earlier versions of this program have a CRC32C:
+//! their blocks are dropped when they are read.
 //!
 //! **DropBeforeFree**: before the log frees a write, no page on the disk says any more that an older version of its
 //! blocks is cached. So every page that has lost a block, by a write or by eviction, is written and synced before
@@ -267,12 +272,22 @@ impl CleanFiles {
         Ok(())
     }
 
-    /// The checksum that is kept of the block in a slot, and that of what is read there: what cannot be read is not
-    /// what was kept.
+    /// The sums of the block in a slot, to be compared with home's: of a sound one both are that of its bytes. Of
+    /// another one the first is the table's, and what cannot be read has another sum than that.
     pub(crate) fn sums(&self, slot: u32, checksum: u32) -> BlockSums {
         let (kept, mut bytes) = (checksum.max(1), [0; BLOCK]);
-        let read = self.read(slot, &mut bytes).map_or(!kept, |()| sum_of(&bytes));
-        BlockSums { kept, read }
+        let Ok(()) = self.read(slot, &mut bytes) else { return BlockSums { kept, read: !kept } };
+        let read = sum_of(&bytes);
+        // An entry of an earlier version is no damage.
+        let is_sound = vfs::checksum(&bytes) == checksum || crc32c::crc32c(&bytes) == checksum;
+        BlockSums { kept: if is_sound { read } else { kept }, read }
+    }
+
+    /// The bytes of the block in a slot, if they are those that were kept there.
+    pub(crate) fn read_kept(&self, slot: u32, checksum: u32) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; BLOCK];
+        self.read(slot, &mut bytes).ok()?;
+        (vfs::checksum(&bytes) == checksum).then_some(bytes)
     }
 
     /// Reads the blocks of slots that follow each other.
@@ -313,7 +328,7 @@ mod tests {
     fn put(files: &CleanFiles, clean: &mut Clean, block: u32) {
         let (slot, bytes) = (clean.reserve().unwrap(), [block as u8; BLOCK]);
         files.write(slot, &bytes).unwrap();
-        clean.publish(slot, block, crc32c::crc32c(&bytes));
+        clean.publish(slot, block, vfs::checksum(&bytes));
     }
 
     #[test]
@@ -332,7 +347,7 @@ mod tests {
             let (slot, checksum) = clean.find(block).unwrap();
             let mut bytes = [0; BLOCK];
             files.read(slot, &mut bytes).unwrap();
-            assert_eq!((bytes[0], checksum), (block as u8, crc32c::crc32c(&bytes)));
+            assert_eq!((bytes[0], checksum), (block as u8, vfs::checksum(&bytes)));
         }
         assert!([0, 18, 21, 1000].into_iter().all(|block| clean.find(block).is_none()));
         // Every slot can be taken again, and with fewer of them those that are left are used.
@@ -361,6 +376,17 @@ mod tests {
         CleanFiles::forget(&left).unwrap();
         let left = left.after_power_failure(&mut vfs::memory::Dice(7));
         assert_eq!(open(&left, 2000, |_| true).1.len().0, 0);
+    }
+
+    #[test]
+    fn an_entry_of_an_earlier_version_is_no_damage_and_its_block_is_not_read() {
+        let (files, mut clean) = open(&Memory::default(), 10, |_| true);
+        put(&files, &mut clean, 7);
+        let ((slot, checksum), bytes) = (clean.find(7).unwrap(), [7; BLOCK]);
+        let before = crc32c::crc32c(&bytes);
+        assert_eq!([checksum, before].map(|it| files.sums(slot, it).is_damaged()), [false; 2]);
+        assert!(files.sums(slot, !checksum).is_damaged());
+        assert_eq!((files.read_kept(slot, checksum), files.read_kept(slot, before)), (Some(bytes.to_vec()), None));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::ScrubError;
 use crate::attached::{Marker, lock_cache};
 use crate::cache::CleanFiles;
-use crate::extents::BLOCK;
 use machines::messages::home::BlockSums;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,12 +34,10 @@ impl CacheAtRest {
         Ok(Some(Self { files, blocks, _lock: lock }))
     }
 
-    /// The bytes of a block that it has, if they can be read.
+    /// The bytes of a block that it has, if they are those that were kept.
     pub(super) fn read(&self, block: u32) -> Option<Vec<u8>> {
-        let &(slot, _) = self.blocks.get(&block)?;
-        let mut bytes = vec![0; BLOCK];
-        self.files.read(slot, &mut bytes).ok()?;
-        Some(bytes)
+        let &(slot, checksum) = self.blocks.get(&block)?;
+        self.files.read_kept(slot, checksum)
     }
 
     /// The sums of a block that it has.
