@@ -14,7 +14,7 @@
 //!    same bytes.
 //! 4. Nothing of it counts before the syncs that follow, in whatever order it was written.
 
-use crate::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES, MARK};
+use crate::frame::{FORMAT, FRAME_BYTES_MIN, Frame, HEADER_BYTES, MARK};
 use crate::places::RecordPlace;
 use crate::records::Records;
 use crate::segment::{LogId, Segment, SegmentHeader};
@@ -85,6 +85,8 @@ pub(crate) struct Writer<'a> {
     at: usize,
     memory: Aligned,
     memory_bytes: usize,
+    /// Of the segment, as is its lap.
+    format: u8,
     lap: u32,
     last: u64,
     last_header: (usize, Frame),
@@ -111,8 +113,8 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(stamp: Stamp, start: Start, supply: &'a mut dyn FnMut() -> Result<Segment, Refused>) -> Self {
         let Start { active: segment, at, mut memory, memory_bytes } = start;
         memory.clear();
-        let lap = segment.header.map_or(0, |header| header.lap);
-        let last_header = (0, frame(MARK, 0, stamp, lap));
+        let (format, lap) = segment.header.map_or((FORMAT, 0), |header| (header.format, header.lap));
+        let last_header = (0, frame(MARK, 0, stamp));
         let (last, frames) = (stamp.last, 0);
         Self {
             stamp,
@@ -120,6 +122,7 @@ impl<'a> Writer<'a> {
             at,
             memory,
             memory_bytes,
+            format,
             lap,
             last,
             last_header,
@@ -140,7 +143,7 @@ impl<'a> Writer<'a> {
             "kind {kind}, {bytes} bytes: no record of this log"
         );
         self.last = position;
-        let frame = Frame { record_bytes: bytes as u32, ..frame(kind, self.last, self.stamp, self.lap) };
+        let frame = Frame { record_bytes: bytes as u32, ..frame(kind, self.last, self.stamp) };
         let mut putting = self.begin_frame(frame, bytes)?;
         if R::READ_BACK {
             let Frame { lap, offset, .. } = putting.frame;
@@ -159,7 +162,7 @@ impl<'a> Writer<'a> {
 
     /// Adds a mark: a frame that is only there to be behind what came before.
     pub(crate) fn put_mark(&mut self) -> Result<(), Stopped> {
-        let mark = self.begin_frame(frame(MARK, self.last, self.stamp, self.lap), 0)?;
+        let mark = self.begin_frame(frame(MARK, self.last, self.stamp), 0)?;
         self.end_frame(&mark);
         Ok(())
     }
@@ -189,7 +192,8 @@ impl<'a> Writer<'a> {
         self.memory.reserve(HEADER_BYTES + room);
         self.memory.put(&[0; HEADER_BYTES]);
         let record_begins = missing == frame.record_bytes as usize;
-        let frame = Frame { lap: self.lap, offset: (self.at + at) as u32, record_begins, ..frame };
+        let (format, lap, offset) = (self.format, self.lap, (self.at + at) as u32);
+        let frame = Frame { format, record_begins, lap, offset, ..frame };
         Ok(Putting { frame, at, room, missing })
     }
 
@@ -199,7 +203,7 @@ impl<'a> Writer<'a> {
             record_ends: putting.missing == 0,
             flush_begins: self.frames == 0,
             part_bytes: body.len() as u32,
-            body_crc: crc32c::crc32c(body),
+            body_sum: putting.frame.sum_of(body),
             ..putting.frame
         };
         self.put_header(putting.at, frame);
@@ -227,11 +231,12 @@ impl<'a> Writer<'a> {
     }
 
     fn begin_segment(&mut self) -> Result<(), Stopped> {
-        self.lap += 1;
+        (self.format, self.lap) = (FORMAT, self.lap + 1);
         let refused = |refused| Stopped { doing: "make a segment in", file: String::new(), refused };
         self.segment = (self.supply)().map_err(refused)?;
         self.at = BLOCK;
         self.segment.header = Some(SegmentHeader {
+            format: self.format,
             segment_bytes: self.segment.bytes as u32,
             log: self.stamp.log,
             lap: self.lap,
@@ -296,15 +301,17 @@ fn write(segment: &Segment, at: usize, memory: &Aligned) -> Result<(), Stopped> 
     written.map_err(|refused| Stopped { doing: "write", file: segment.name.clone(), refused })
 }
 
-fn frame(kind: u8, position: u64, stamp: Stamp, lap: u32) -> Frame {
+/// A frame that has no place yet.
+fn frame(kind: u8, position: u64, stamp: Stamp) -> Frame {
     Frame {
+        format: FORMAT,
         kind,
         record_begins: false,
         record_ends: false,
         flush_begins: false,
         flush_ends: false,
         position,
-        lap,
+        lap: 0,
         flush: stamp.flush,
         needed: stamp.needed,
         witness: stamp.witness,
@@ -312,7 +319,7 @@ fn frame(kind: u8, position: u64, stamp: Stamp, lap: u32) -> Frame {
         offset: 0,
         part_bytes: 0,
         record_bytes: 0,
-        body_crc: 0,
+        body_sum: 0,
     }
 }
 
@@ -330,6 +337,7 @@ mod tests {
         let files = Memory::default();
         let segment = |name: &str| Segment::create(&files, name, SEGMENT_BYTES).unwrap();
         let header = SegmentHeader {
+            format: FORMAT,
             segment_bytes: SEGMENT_BYTES as u32,
             log: LogId(1),
             lap: 1,

@@ -11,11 +11,12 @@
 //!   44  offset u32            of this frame in its segment
 //!   48  part bytes u32        of the body in this frame
 //!   52  record bytes u32      of the whole body
-//!   56  CRC32C u32            of the part of the body
+//!   56  checksum u32          of the part of the body
 //!   60  CRC32C u32            of bytes 0..60
 //! ```
 //! `lap` and `offset` make a header true in one place and for one lap only; `incarnation` and `flush` make it part of
-//! one write only.
+//! one write only. The checksum of a body is `vfs::checksum`. In format 1 it is a CRC32C, which cannot tell some bodies
+//! from older ones that lay in their place.
 
 /// The length of a frame's header, in bytes: what every record takes beside its body, if it lies in one frame.
 pub const HEADER_BYTES: usize = 64;
@@ -23,8 +24,11 @@ pub const HEADER_BYTES: usize = 64;
 /// The least room in a segment that a frame is begun in.
 pub(crate) const FRAME_BYTES_MIN: usize = 2 * HEADER_BYTES;
 
-/// The format of frames and segments.
-pub(crate) const FORMAT: u8 = 1;
+/// The format of segments that are begun now, and of their frames.
+pub(crate) const FORMAT: u8 = 2;
+
+/// Bodies have a CRC32C. A segment of this format is continued in it.
+pub(crate) const FORMAT_OF_BEFORE: u8 = 1;
 
 const MAGIC: [u8; 4] = *b"THRC";
 /// The kind of a frame that belongs to no record.
@@ -37,6 +41,8 @@ const ENDS: u8 = 2;
 #[expect(clippy::struct_excessive_bools, reason = "four bits of the header, independent of one another")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
+    /// The format of its segment.
+    pub(crate) format: u8,
     /// The kind of its record; [`MARK`] if it has none.
     pub(crate) kind: u8,
     /// Whether the record begins in this frame.
@@ -66,7 +72,7 @@ pub(crate) struct Frame {
     /// The bytes of the whole body.
     pub(crate) record_bytes: u32,
     /// The checksum of the part of the body.
-    pub(crate) body_crc: u32,
+    pub(crate) body_sum: u32,
 }
 
 impl Frame {
@@ -75,7 +81,7 @@ impl Frame {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[4..8].copy_from_slice(&[
-            FORMAT,
+            self.format,
             self.kind,
             bits(self.record_begins, self.record_ends),
             bits(self.flush_begins, self.flush_ends),
@@ -89,7 +95,7 @@ impl Frame {
         bytes[44..48].copy_from_slice(&self.offset.to_le_bytes());
         bytes[48..52].copy_from_slice(&self.part_bytes.to_le_bytes());
         bytes[52..56].copy_from_slice(&self.record_bytes.to_le_bytes());
-        bytes[56..60].copy_from_slice(&self.body_crc.to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.body_sum.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);
         bytes[60..64].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -100,10 +106,12 @@ impl Frame {
         let bytes = bytes.first_chunk::<HEADER_BYTES>()?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        if bytes[0..4] != MAGIC || bytes[4] != FORMAT || u32_at(60) != crc32c::crc32c(&bytes[..60]) {
+        let is_known = matches!(bytes[4], FORMAT_OF_BEFORE | FORMAT);
+        if bytes[0..4] != MAGIC || !is_known || u32_at(60) != crc32c::crc32c(&bytes[..60]) {
             return None;
         }
         Some(Self {
+            format: bytes[4],
             kind: bytes[5],
             record_begins: bytes[6] & BEGINS != 0,
             record_ends: bytes[6] & ENDS != 0,
@@ -118,8 +126,13 @@ impl Frame {
             offset: u32_at(44),
             part_bytes: u32_at(48),
             record_bytes: u32_at(52),
-            body_crc: u32_at(56),
+            body_sum: u32_at(56),
         })
+    }
+
+    /// The checksum of a part of a body in a frame of its format.
+    pub(crate) fn sum_of(&self, part: &[u8]) -> u32 {
+        if self.format == FORMAT_OF_BEFORE { crc32c::crc32c(part) } else { vfs::checksum(part) }
     }
 }
 

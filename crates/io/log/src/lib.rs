@@ -38,6 +38,8 @@
 //! 4. A segment's header is written with the first flush in the segment, so it may be there without that flush, or that
 //!    flush without it. Before recovery writes anything else it blanks the headers behind the tail: of one lap there is
 //!    one segment.
+//! 5. A flush that is torn over an older lap's bytes is not completed by them: the checksum of a body is no CRC, as the
+//!    bodies of two records may have the same one whatever is in them (`vfs::checksum`). Frames of format 1 have one.
 //!
 //! # Torn tail or corruption
 //! Recovery takes flushes one after another, each as a whole or not at all, until one is not exactly what it must be:

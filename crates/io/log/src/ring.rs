@@ -2,6 +2,7 @@
 //! nothing in them is needed, and new ones made when there is none such.
 
 use crate::flush::{Stamp, Start, Stopped, Writer, Written};
+use crate::frame::FORMAT;
 use crate::places::Places;
 use crate::records::Records;
 use crate::scan::{Due, Scan};
@@ -78,6 +79,7 @@ impl<R: Records> Ring<R> {
             let segment = Segment::create(files, &name, limits.segment_bytes).doing("create", || files.path(&name))?;
             if number == 1 {
                 let header = SegmentHeader {
+                    format: FORMAT,
                     segment_bytes: limits.segment_bytes as u32,
                     log,
                     lap: 1,

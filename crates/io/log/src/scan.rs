@@ -241,9 +241,9 @@ impl<R: Records> Scan<R> {
         }
         let at = Place { offset: place.offset + HEADER_BYTES, ..place };
         let body = self.read(at, frame.part_bytes as usize).map_err(Stop::Failed)?;
-        let crc = crc32c::crc32c(&body);
-        if crc != frame.body_crc {
-            return Err(bad(format!("the body's checksum should be {:08x} and is {crc:08x}", frame.body_crc)));
+        let sum = frame.sum_of(&body);
+        if sum != frame.body_sum {
+            return Err(bad(format!("the body's checksum should be {:08x} and is {sum:08x}", frame.body_sum)));
         }
         Ok((frame, body))
     }

@@ -1,7 +1,7 @@
 //! Segments: the preallocated files of the ring, and the header block that says which lap a file is of.
 //!
 //! ```text
-//!    0  magic "THORPSEG"       8  format u32 | segment bytes u32
+//!    0  magic "THORPSEG"       8  format u32, that of its frames | segment bytes u32
 //!   16  log u64               whose it is
 //!   24  lap u32, 0 u32        the number of the segment among all that were ever begun
 //!   32  first flush u64       the first flush that begins in this segment
@@ -12,7 +12,7 @@
 //!   64  zeros up to 4096
 //! ```
 
-use crate::frame::FORMAT;
+use crate::frame::{FORMAT, FORMAT_OF_BEFORE};
 use std::sync::Arc;
 use vfs::{Aligned, BLOCK, Call, Doing, File, FileError, Files, How, On, Refused, fill};
 
@@ -25,6 +25,8 @@ const MAGIC: [u8; 8] = *b"THORPSEG";
 /// The fields of a segment's header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    /// The format of its frames.
+    pub(crate) format: u8,
     /// The length of the file.
     pub(crate) segment_bytes: u32,
     /// The log that it belongs to.
@@ -46,7 +48,7 @@ impl SegmentHeader {
     pub(crate) fn encode(&self) -> [u8; 64] {
         let mut bytes = [0; 64];
         bytes[0..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&u32::from(FORMAT).to_le_bytes());
+        bytes[8..12].copy_from_slice(&u32::from(self.format).to_le_bytes());
         bytes[12..16].copy_from_slice(&self.segment_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.log.0.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.lap.to_le_bytes());
@@ -66,10 +68,9 @@ impl SegmentHeader {
         if bytes[0..8] != MAGIC || u32_at(60) != crc32c::crc32c(&bytes[..60]) {
             return Ok(None);
         }
-        if u32_at(8) != u32::from(FORMAT) {
-            return Err(u32_at(8));
-        }
+        let format = u8::try_from(u32_at(8)).ok().filter(|format| matches!(*format, FORMAT_OF_BEFORE | FORMAT));
         Ok(Some(Self {
+            format: format.ok_or(u32_at(8))?,
             segment_bytes: u32_at(12),
             log: LogId(u64_at(16)),
             lap: u32_at(24),
