@@ -5,7 +5,7 @@ use crate::Result;
 use crate::crew::{Crew, Eligible, MemberOptions};
 use crate::job::{JobName, Work};
 use crate::lab::Lab;
-use bench::{Redirector, RedirectorOptions, Server, ServerOptions};
+use fixtures::{Process, Program};
 use std::path::Path;
 use std::time::Duration;
 use types::MAIN_SPACE;
@@ -26,8 +26,9 @@ pub(crate) struct Roles {
 /// All of them.
 pub(crate) struct Cluster {
     pub(crate) lab: Lab,
-    pub(crate) options: ServerOptions,
-    pub(crate) server: Server,
+    /// The program at the store's place.
+    pub(crate) program: Program,
+    pub(crate) server: Process,
     /// The groups; if there are none, the clients that speak to the store directly are one without a redirector.
     pub(crate) groups: Vec<Group>,
     pub(crate) crew: Crew,
@@ -35,9 +36,8 @@ pub(crate) struct Cluster {
 
 /// A group.
 pub(crate) struct Group {
-    /// How its redirector is started.
-    pub(crate) options: RedirectorOptions,
-    pub(crate) redirector: Option<Redirector>,
+    pub(crate) name: String,
+    pub(crate) redirector: Option<Process>,
     /// How those are started who cannot take over.
     pub(crate) ordinary: MemberOptions,
     /// The crew's members that are in it.
@@ -48,42 +48,37 @@ impl Cluster {
     /// Starts all of them, on a store that has been prepared.
     pub(crate) fn gather(dir: &Path, mut lab: Lab, roles: Roles) -> Result<Self> {
         let path = std::env::current_exe()?;
-        let insecure = |is_open: bool| if is_open { vec!["--insecure".to_owned()] } else { Vec::new() };
-        let mut options = ServerOptions::new(lab.store.program(&path), dir);
-        options.listen = lab.store.address()?;
-        options.arguments = insecure(lab.store.is_open());
-        if let Some(lease_ms) = roles.lease_ms {
-            options.arguments.extend([
-                "--leased".into(),
-                MAIN_SPACE.to_string(),
-                "--lease-ms".into(),
-                lease_ms.to_string(),
-            ]);
-        }
-        let server = Server::start(&options)?;
+        let insecure = |is_open: bool| if is_open { &["--insecure"][..] } else { &[] };
+        let (listen, lease_ms) =
+            (lab.store.address()?.to_string(), roles.lease_ms.map(|lease_ms| lease_ms.to_string()));
+        let mut words = [&["--listen", &listen], insecure(lab.store.is_open())].concat();
+        let space = MAIN_SPACE.to_string();
+        words.extend(lease_ms.iter().flat_map(|lease_ms| ["--leased", &space, "--lease-ms", lease_ms]));
+        let program = lab.store.program(&path);
+        let server = program.serve(dir, &words)?;
         let (mut crew, mut groups) = (Crew::default(), Vec::new());
         for number in 0..roles.groups.max(1) {
             let place = lab.sites.get_mut(number as usize).unwrap_or(&mut lab.store);
             let (program, more, store) = (place.program(&path), insecure(place.is_open()), server.address());
-            let mut options = RedirectorOptions::new(program.clone(), format!("site-{}", number + 1), store);
-            options.arguments.clone_from(&more);
+            let name = format!("site-{}", number + 1);
             let patience = roles.patience.map(|patience| ["--patience-ms".into(), patience.as_millis().to_string()]);
-            let arguments = more.into_iter().chain(patience.into_iter().flatten()).collect();
+            let arguments = more.iter().map(ToString::to_string).chain(patience.into_iter().flatten()).collect();
             let mut ordinary =
                 MemberOptions { program, job: JobName::Lists, server: store.to_string(), eligible: None, arguments };
             let (mut redirector, mut first) = (None, ordinary.clone());
             if roles.groups > 0 {
-                options.listen = place.address()?;
-                redirector = Some(Redirector::start(&options)?);
-                ordinary.server = format!("{},{store}", options.listen);
-                let eligible = Eligible { group: options.group.clone(), listen: place.address()?, store };
+                let listen = place.address()?.to_string();
+                let words = [&["--listen", &listen], more].concat();
+                redirector = Some(ordinary.program.group(&name, store, &words)?.until("leads", &name)?);
+                ordinary.server = format!("{listen},{store}");
+                let eligible = Eligible { group: name.clone(), listen: place.address()?, store };
                 first = MemberOptions { eligible: Some(eligible), ..ordinary.clone() };
             }
             let all = [&first].into_iter().chain(std::iter::repeat(&ordinary)).take(roles.clients as usize);
             let members = all.map(|member| crew.hire(member)).collect::<Result<_>>()?;
-            groups.push(Group { options, redirector, ordinary, members });
+            groups.push(Group { name, redirector, ordinary, members });
         }
-        Ok(Self { lab, options, server, groups, crew })
+        Ok(Self { lab, program, server, groups, crew })
     }
 
     /// Everybody who is there.

@@ -12,7 +12,7 @@
 mod member;
 mod words;
 
-pub(crate) use bench::Signal;
+pub(crate) use fixtures::Signal;
 pub(crate) use member::{Eligible, MemberOptions};
 pub(crate) use words::{Counts, Order, Word, now};
 

@@ -2,7 +2,7 @@
 //! somebody else has made and describes in a file.
 
 use crate::{Error, Result};
-use bench::{Program, lasting_address};
+use fixtures::{Program, lasting_address};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -27,8 +27,7 @@ use crate::job::{Design, Job, JobName, Parts, Work, inspect};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use account::Account;
-use bench::{Program, Server, ServerOptions, lasting_address};
-use fixtures::Emulator;
+use fixtures::{Emulator, Process, Program, lasting_address};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -70,14 +69,13 @@ pub(super) fn run(args: &DemoArgs, output: &mut Output) -> Result {
 
 /// Shows all of it. Every process has ended when this returns.
 fn show(args: &DemoArgs, dir: &Path, output: &mut Output) -> Result {
-    let mut options = ServerOptions::new(&std::env::current_exe()?, dir);
-    options.listen = lasting_address()?;
-    let server = Server::start(&options)?;
-    tell(output, format_args!("A store in {}, process {}.", dir.display(), server.pid()))?;
+    let program = Program::this()?;
+    let server = program.serve(dir, &["--listen", &lasting_address()?.to_string()])?;
+    tell(output, format_args!("A store in {}, process {}.", dir.display(), server.id()))?;
     let subject = Subject::prepare(args.model.as_deref(), &server)?;
     tell(output, &subject.description)?;
     let link = Emulator::start(server.address(), DELAY, None)?;
-    let mut stage = Stage { options, server, link, subject, visits: args.visits.into(), crew: Crew::default() };
+    let mut stage = Stage { program, server, link, subject, visits: args.visits.into(), crew: Crew::default() };
     let account = stage.play(output)?;
     account.print(output)?;
     account.judge()
@@ -101,7 +99,7 @@ struct Subject {
 }
 
 impl Subject {
-    fn prepare(model: Option<&Path>, server: &Server) -> Result<Self> {
+    fn prepare(model: Option<&Path>, server: &Process) -> Result<Self> {
         let db = Db::connect(server.address())?;
         Ok(if let Some(file) = model {
             let design = Design::load(&db, file)?;
@@ -117,8 +115,8 @@ impl Subject {
 
 /// Where it is played.
 struct Stage {
-    options: ServerOptions,
-    server: Server,
+    program: Program,
+    server: Process,
     link: Emulator,
     subject: Subject,
     /// Of each client in each part of the comparison.
@@ -150,7 +148,7 @@ impl Stage {
     /// alone.
     fn member(&self, server: String, eligible: Option<Eligible>) -> MemberOptions {
         MemberOptions {
-            program: Program::from(&self.options.program.path),
+            program: self.program.clone(),
             job: self.subject.name,
             server,
             eligible,

@@ -125,7 +125,7 @@ fn hear(
 /// that it talks to.
 fn end(said: &Receiver<Said>) {
     std::panic::set_hook(Box::new(|_| {}));
-    bench::end_processes();
+    fixtures::end_processes();
     let begun = Instant::now();
     while let Some(left) = END_WITHIN.checked_sub(begun.elapsed()) {
         if matches!(said.recv_timeout(left), Err(RecvTimeoutError::Disconnected)) {

@@ -1,14 +1,11 @@
 //! A member of the crew: a client in a process of its own.
 
 use super::words::{Order, Word};
+use crate::Result;
 use crate::job::JobName;
-use crate::{Error, Result};
-use bench::Program;
 use clap::ValueEnum;
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
+use fixtures::{Process, Program, Signal};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -41,14 +38,13 @@ pub(crate) struct Eligible {
 /// A running member. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Member {
-    child: Child,
-    stdin: Option<ChildStdin>,
+    process: Process,
     /// It may end, nothing is wrong with that.
     may_end: Arc<AtomicBool>,
 }
 
 impl Member {
-    /// Starts one. `hear` is called with what it says, and with why it has ended, if that was not wanted.
+    /// Starts one. `hear` is called with each of its words, and with why it has ended, if that was not wanted.
     pub(super) fn start(
         number: u32,
         options: &MemberOptions,
@@ -61,42 +57,38 @@ impl Member {
         if let Some(Eligible { group, listen, store }) = &options.eligible {
             command.args(["--group", group, "--eligible", &listen.to_string(), "--store", &store.to_string()]);
         }
-        let mut child = command.spawn()?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (stdout, mut stderr) = stdout.zip(stderr).ok_or("the output of a member was not captured")?;
+        let process = Process::spawn(command, "a client")?;
         let may_end = Arc::<AtomicBool>::default();
-        let (may, first) = (Arc::clone(&may_end), format!("client {number} has ended"));
+        let (may, stdout, stderr) = (Arc::clone(&may_end), process.stdout(), process.stderr());
         std::thread::spawn(move || {
-            listen(stdout, &mut hear);
-            let mut words = String::new();
-            // The end of the process is known without its last words.
-            let _ = stderr.read_to_string(&mut words);
+            // A line that it was writing when it was killed is left out.
+            while let Some(line) = stdout.next().filter(|line| line.ends_with('\n')) {
+                let word = serde_json::from_str(&line);
+                hear(word.map_err(|error| format!("a client said `{}`: {error}", line.trim())));
+            }
+            let words = stderr.rest();
             if !may.load(SeqCst) {
-                hear(Err(format!("{first}: {}", words.trim())));
+                hear(Err(format!("client {number} has ended: {}", words.trim())));
             }
         });
-        Ok(Self { child, stdin, may_end })
+        Ok(Self { process, may_end })
     }
 
     /// Tells it what to do.
     pub(super) fn tell(&mut self, order: &Order) -> Result {
-        let mut line = serde_json::to_string(order)?;
-        line.push('\n');
-        let stdin = self.stdin.as_mut().ok_or("a client that has been dismissed cannot be told anything")?;
-        stdin.write_all(line.as_bytes()).map_err(|error| Error::from(format!("a client does not listen: {error}")))
+        let line = serde_json::to_string(order)? + "\n";
+        self.process.tell(line.as_bytes()).map_err(|error| format!("a client does not listen: {error}").into())
     }
 
     /// Stops it where it is, or lets it continue.
     pub(super) fn signal(&self, signal: Signal) -> Result {
-        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+        self.process.signal(signal)
     }
 
     /// SIGKILL.
     pub(super) fn kill(&mut self) -> Result {
         self.may_end.store(true, SeqCst);
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
+        self.process.kill()
     }
 }
 
@@ -104,15 +96,5 @@ impl Drop for Member {
     fn drop(&mut self) {
         // An error means that it has ended already.
         let _ = self.kill();
-    }
-}
-
-/// Hears what a member says until it has ended. A line that it was writing when it was killed is left out.
-fn listen(stdout: ChildStdout, hear: &mut impl FnMut(std::result::Result<Word, String>)) {
-    let mut stdout = BufReader::new(stdout);
-    let mut line = String::new();
-    while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) && line.ends_with('\n') {
-        hear(serde_json::from_str(&line).map_err(|error| format!("a client said `{}`: {error}", line.trim())));
-        line.clear();
     }
 }

@@ -1,14 +1,12 @@
 //! Caches of volumes of a store, and holders' directories, that come back shorter, older, damaged, or twice.
 
-use crate::program::{command, thorp};
-use crate::stored_volumes::{LEASE, Process, Site, version, write};
+use crate::program::{spawn, thorp, try_start};
+use crate::stored_volumes::{LEASE, Site, version, write};
 use crate::volumes::BLOCK;
 use fixtures::nbd_client::Command;
 use rustix::process::Signal;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Instant;
 
 /// Nothing goes home by itself.
@@ -22,11 +20,11 @@ fn written_twice(copies: bool) -> (Site, Option<PathBuf>) {
     site.create("2");
     let mut first = site.attach("host", &[]).unwrap();
     (0..BLOCKS).for_each(|block| write(&mut first.connect(), block, block));
-    first.process.end();
+    first.process.end().unwrap();
     // As clean blocks they are older than what comes.
     first = site.attach("host", &[]).unwrap();
     first.read();
-    first.process.end();
+    first.process.end().unwrap();
     let host = site.attach("host", &LATE).unwrap();
     site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
     let mut client = host.connect();
@@ -37,7 +35,7 @@ fn written_twice(copies: bool) -> (Site, Option<PathBuf>) {
         to
     });
     (0..BLOCKS).for_each(|block| write(&mut client, block, 200 + block));
-    host.process.kill();
+    drop(host.process);
     (site, copied)
 }
 
@@ -86,12 +84,12 @@ fn what_the_end_of_a_cache_has_lost_comes_from_a_holder() {
 #[test]
 fn a_holder_whose_log_has_lost_its_end_is_not_taken_for_whole() {
     let (mut site, _) = written_twice(false);
-    site.holders.remove(0).kill();
+    drop(site.holders.remove(0));
     fs::remove_dir_all(site.folder.file("host")).unwrap();
     let (dir, store) = (site.folder.file("copies-0"), site.address());
     damage(Path::new(&dir), 215, |rest| rest.fill(0));
     let words = ["holder", "--store", &store, "--dir", &dir, "--room", "64M", "--listen", "127.0.0.1:0"];
-    let refused = Process::start(&words).map(drop).unwrap_err();
+    let refused = try_start(&words).map(drop).unwrap_err();
     assert!(refused.contains("has lost copies that this holder had counted"), "{refused}");
     assert!(refused.contains("--as-new") && refused.contains("thorp-holder-end"), "{refused}");
     // Its operator continues with what there is.
@@ -123,15 +121,11 @@ fn a_log_that_is_damaged_is_left_alone_and_another_cache_brings_home_what_it_has
 fn an_operator_may_go_on_with_what_the_own_log_has() {
     let (mut site, _) = written_twice(false);
     let name = site.status()["holders"][0].as_str().unwrap().to_owned();
-    site.holders.remove(0).kill();
+    drop(site.holders.remove(0));
     let (cache, store, listen) =
         (site.folder.file("host"), site.address(), format!("unix:{}", site.folder.file("a.nbd")));
     let words = ["volume", "attach", "v", "--store", &store, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
-    let mut waits = command().args(words).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(waits.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let told = told.find(|line| line.contains("--accept-own-log")).expect("it says what it waits for");
-    waits.kill().unwrap();
-    waits.wait().unwrap();
+    let told = spawn(&words).hear_error("--accept-own-log").unwrap();
     assert!(told.contains(&format!("no answer of {name}")), "{told}");
     // A cache that has no such log is no help.
     let host = site.attach("host", &["--accept-own-log"]).unwrap();
@@ -143,7 +137,7 @@ fn an_operator_may_go_on_with_what_the_own_log_has() {
     }
     let live = thorp(["volume", "status", "--cache", &cache]).ok();
     assert!(live.contains("began without"), "{live}");
-    host.process.end();
+    host.process.end().unwrap();
     let host = site.attach("host", &[]).unwrap();
     assert!(!site.status()["gone_without"].is_null(), "it is remembered");
     assert!(site.status()["live"]["gone_without"].is_null(), "it was another attachment");
@@ -166,15 +160,15 @@ fn a_copy_of_a_cache_waits_for_the_owner_like_any_other_host() {
     write(&mut client, 0, 3);
     // An owner that does not give a heartbeat is another thing; and it does not know what the other one has brought
     // home.
-    host.process.signal(Signal::STOP);
+    host.process.signal(Signal::STOP).unwrap();
     let begun = Instant::now();
     let copy = site.attach("copied", &[]).unwrap();
     assert!(begun.elapsed() >= LEASE, "the owner may have lived");
     assert_eq!(version(&copy.read(), 0), 3);
-    host.process.signal(Signal::CONT);
+    host.process.signal(Signal::CONT).unwrap();
     let shown = client.call(&Command::Read { offset: 0, len: BLOCK as u32, whole: true });
     assert!(shown.as_ref().map_or(true, |shown| shown.error != 0), "{shown:?}");
-    let (errors, _) = host.process.said();
+    let errors = host.process.ended().unwrap().stderr;
     assert!(errors.contains("unless its operator had it go on without some"), "{errors}");
     // The process that had this one is known to be dead, and it is not the one that has the volume.
     let refused = site.attach("host", &[]).map(drop).unwrap_err();
@@ -190,14 +184,14 @@ fn a_copy_of_a_cache_has_no_clean_blocks() {
     let host = site.attach("host", &[]).unwrap();
     let mut client = host.connect();
     (0..BLOCKS).for_each(|block| write(&mut client, block, 100 + block));
-    host.process.end();
+    host.process.end().unwrap();
     let clean = || site.status()["live"]["clean_blocks"].as_u64().unwrap();
     let host = site.attach("host", &[]).unwrap();
     host.read();
-    host.process.end();
+    host.process.end().unwrap();
     let host = site.attach("host", &[]).unwrap();
     assert!(clean() > 0, "the cache is where it was");
-    host.process.end();
+    host.process.end().unwrap();
     copy(Path::new(&site.folder.file("host")), Path::new(&site.folder.file("copied")));
     let _host = site.attach("copied", &[]).unwrap();
     assert_eq!(clean(), 0);

@@ -1,6 +1,7 @@
 //! Whole collections: load, dump, and a load that is interrupted.
 
-use crate::program::{Folder, command, serve, thorp};
+use crate::program::{Folder, serve, spawn, thorp};
+use fixtures::until;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -103,11 +104,10 @@ fn an_interrupted_load_goes_on_where_it_was() {
     let (file, server) = (folder.write("parts.jsonl", &text), serve(&folder));
     let address = server.address().to_string();
     let words = ["load", &file, "--into", "parts", "--key", "id", "--batch", "20", "--json", "--server", &address];
-    let mut first = command().args(words).spawn().unwrap();
+    let first = spawn(&words);
     let db = thorp::Db::connect(server.address()).unwrap();
-    wait_until(|| db.transact(|tx| tx.find_map::<String, String>("documents")).unwrap().is_some());
-    first.kill().unwrap();
-    first.wait().unwrap();
+    until("there is a batch", || db.transact(|tx| tx.find_map::<String, String>("documents")).unwrap().is_some());
+    drop(first);
     let second: serde_json::Value = serde_json::from_str(&thorp(words).ok()).unwrap();
     let resumed = second["resumed_at_line"].as_u64().unwrap();
     assert!(resumed > 0 && resumed.is_multiple_of(20), "in whole batches: {second}");
@@ -115,13 +115,6 @@ fn an_interrupted_load_goes_on_where_it_was() {
     assert_eq!(thorp(["dump", "parts", "--server", &address]).ok(), dump_of(&text));
     let third: serde_json::Value = serde_json::from_str(&thorp(words).ok()).unwrap();
     assert_eq!(third["resumed_at_line"], 0, "a load that was completed begins again");
-}
-
-/// Another process cannot be waited for but by looking.
-fn wait_until(is_so: impl Fn() -> bool) {
-    while !is_so() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The configuration file of a proxy.
 
-use crate::program::{Folder, thorp};
-use crate::web::{PATIENCE, Proxy, application, get};
-use std::process::Command;
-use std::time::Instant;
+use crate::program::{Folder, program, thorp};
+use crate::web::{Proxy, application, get};
+use fixtures::{Signal, until};
+use rustix::process::{Pid, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
 
 /// The words in which a proxy refuses a configuration file with this text.
 fn refusal(text: &str) -> String {
@@ -77,7 +79,7 @@ fn settings_change_while_a_proxy_runs() {
     assert!(get(&address).ends_with("asked 0") && get(&address).contains("; hit"));
     let mut reload = |text: String| {
         write(text);
-        assert!(Command::new("kill").args(["-HUP", &proxy.id().to_string()]).status().unwrap().success());
+        proxy.process.signal(Signal::HUP).unwrap();
         proxy.line()
     };
     let said = reload(format!("origin = \"{one}\"\ntreads = 2\n"));
@@ -99,16 +101,19 @@ fn a_proxy_whose_output_nobody_reads_serves_on() {
     let origins = [application(), application()];
     let write = |origin: &str| folder.write("thorp.toml", format!("origin = \"{origin}\"\n"));
     let file = write(&origins[0]);
-    let mut proxy = Proxy::start_with(&["--config", &file]);
-    proxy.hang_up();
+    let words = ["proxy", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config", &file, "--json"];
+    let mut proxy = program().command().args(words).arg("--until-stdin-closes").spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(proxy.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    let get = || get(ready["listen"].as_str().unwrap());
     // It says that the settings have changed once they have: the second change is one of a proxy that has tried to.
     for origin in origins.iter().rev() {
-        while !get(proxy.address()).contains("; hit") {}
+        while !get().contains("; hit") {}
         write(origin);
-        assert!(Command::new("kill").args(["-HUP", &proxy.id().to_string()]).status().unwrap().success());
-        let begun = Instant::now();
-        while get(proxy.address()).contains("; hit") {
-            assert!(begun.elapsed() < PATIENCE, "the settings are not read again");
-        }
+        kill_process(Pid::from_child(&proxy), Signal::HUP).unwrap();
+        until("the settings are read again", || !get().contains("; hit"));
     }
+    drop(proxy.stdin.take());
+    assert!(proxy.wait().unwrap().success());
 }

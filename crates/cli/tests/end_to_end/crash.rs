@@ -1,9 +1,9 @@
 //! The process is killed, closed, and looked over.
 
-use crate::program::{Folder, options, serve, thorp};
+use crate::program::{Folder, serve, spawn, thorp};
+use fixtures::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::process::Command;
 
 #[test]
 fn acknowledged_commits_survive_kill_9() {
@@ -62,13 +62,8 @@ fn tormented_groups_are_strictly_serializable() {
 #[test]
 fn sigterm_closes_a_store() {
     let folder = Folder::new();
-    let mut child = crate::program::command()
-        .args(["serve", "--listen", "127.0.0.1:0", "--dir", &folder.file("store")])
-        .spawn()
-        .unwrap();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    let process = spawn(&["serve", "--listen", "127.0.0.1:0", "--dir", &folder.file("store")]);
+    let line = process.line().unwrap();
     assert!(line.starts_with("ready: "), "{line}");
     let address = line.split_whitespace().find(|word| word.starts_with("127.")).unwrap().to_owned();
     thorp(["put", "a", "1", "--server", &address]).ok();
@@ -82,10 +77,9 @@ fn sigterm_closes_a_store() {
     stranger.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n").unwrap();
     // Until it is hung up on; how is of no interest.
     let _ = stranger.read_to_end(&mut Vec::new());
-    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
-    assert!(child.wait().unwrap().success(), "closed cleanly");
-    line.clear();
-    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    let ended = process.end_by(Signal::TERM).unwrap();
+    assert!(ended.status.success(), "closed cleanly");
+    let line = ended.stdout;
     assert!(line.starts_with("closed "), "{line}");
     assert!(line.ends_with("(sessions: 3, commits: 1, refused as magic: 1)\n"), "{line}");
     let checked = thorp(["doctor", "--json", "--dir", &folder.file("store")]).ok();
@@ -101,7 +95,7 @@ fn the_doctor_names_what_is_damaged() {
     let mut server = serve(&folder);
     thorp(["put", "a", "1", "--server", &server.address().to_string()]).ok();
     server.kill().unwrap();
-    let home = options(&folder).dir.join("home.redb");
+    let home = folder.path().join("store/home.redb");
     let mut bytes = std::fs::read(&home).unwrap();
     bytes[..64].fill(0xff);
     std::fs::write(&home, bytes).unwrap();

@@ -1,8 +1,8 @@
 //! A page of the page home is damaged: only what it holds cannot be read, and what is whole is copied out.
 
 use crate::groups::{start_redirector, status};
-use crate::program::{Folder, options, serve, thorp};
-use bench::{Server, ServerOptions, lasting_address};
+use crate::program::{Folder, serve, serve_with, thorp};
+use fixtures::lasting_address;
 use std::fs;
 use thorp::{Anywhere, Caller, Db, Ref};
 
@@ -134,17 +134,16 @@ fn one_damaged_page_costs_what_it_holds_and_can_be_left_behind() {
 fn a_salvage_keeps_what_was_committed_last() {
     let folder = Folder::new();
     let listen = lasting_address().unwrap();
-    let at = || ServerOptions { listen, ..options(&folder) };
     let db = Db::open(folder.file("store")).unwrap();
     let objects = create_all(&db);
     db.close().unwrap();
-    let mut store = Server::start(&at()).unwrap();
+    let mut store = serve_with(&folder, &["--listen", &listen.to_string()]);
     let db = Db::connect(listen).unwrap();
     assert_eq!(readable(&db, &objects).len(), usize::from(OBJECTS));
     store.kill().unwrap();
     damage(&folder.file("store/home.redb"), DAMAGED);
 
-    let mut store = Server::start(&at()).unwrap();
+    store.start_again().unwrap();
     assert_eq!(readable(&db, &objects).len(), usize::from(OBJECTS), "it is in the cache");
     for number in [0, usize::from(DAMAGED)] {
         db.transact(|tx| tx.put(objects[number], &"committed last".to_owned())).unwrap();

@@ -1,9 +1,8 @@
 //! The demo of the block front end. Where no file system can be mounted it writes raw blocks, and says so.
 
-use crate::program::{Folder, command, thorp};
+use crate::program::{Folder, spawn, thorp};
+use fixtures::Signal;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
 
 #[track_caller]
 fn demo(words: &[&str]) -> Value {
@@ -48,23 +47,15 @@ fn flushed_blocks_survive_their_host() {
 /// Ctrl-C leaves nothing: no mount, no loop device, no process, no folder.
 #[test]
 fn a_demo_that_is_interrupted_leaves_nothing() {
-    let mut child = command();
-    let mut child = child.args(["demo", "volume", "--work-s", "600"]).stdout(Stdio::piped()).spawn().unwrap();
+    let child = spawn(&["demo", "volume", "--work-s", "600"]);
     let name = format!("thorp-demo-{}-", child.id());
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("fsync them") && !line.contains("flush them") {
-        line.clear();
-        assert!(output.read_line(&mut line).unwrap() > 0, "it has ended");
-    }
+    let is_at_work = |line: &String| line.contains("fsync them") || line.contains("flush them");
+    let line = std::iter::from_fn(|| child.line().ok()).find(is_at_work).expect("programs write");
     let devices = || std::fs::read_to_string("/proc/mounts").unwrap();
     assert!(line.contains("flush them") || devices().contains(&name), "{line}");
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let mut errors = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(1), "{errors}");
-    assert!(errors.contains("interrupted: everything that ran or was mounted is gone"), "{errors}");
+    let ended = child.end_by(Signal::INT).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("interrupted: everything that ran or was mounted is gone"), "{ended:?}");
     let mut folders = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let is_there = folders.any(|folder| folder.file_name().to_string_lossy().starts_with(&name));
     assert!(!is_there && !devices().contains(&name), "{}", devices());

@@ -2,7 +2,7 @@
 //! continues.
 
 use crate::program::{Folder, serve, thorp};
-use bench::{Server, ServerOptions};
+use fixtures::Process;
 use objects::{Anywhere, Db};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn commits_go_on_when_more_connect_than_there_are_descriptors() {
     let script = format!("#!/bin/sh\nulimit -n {DESCRIPTORS}\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_thorp"));
     let program = PathBuf::from(folder.write("few-descriptors", &script));
     std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    let server = Server::start(&ServerOptions::new(&program, folder.file("store"))).unwrap();
+    let server = fixtures::Program::from(&program).serve(&folder.path().join("store"), &[]).unwrap();
     let db = Db::connect(server.address()).unwrap();
     let id = db.transact(|tx| tx.create_bytes(Anywhere, b"before")).unwrap();
 
@@ -90,8 +90,8 @@ fn a_store_that_has_lost_its_descriptors_goes_on_with_those_that_are_open() {
 }
 
 /// Returns the store's process another limit.
-fn limit_descriptors(server: &Server, current: Option<u64>) {
-    let (process, maximum) = (Pid::from_raw(server.pid().cast_signed()), getrlimit(Resource::Nofile).maximum);
+fn limit_descriptors(server: &Process, current: Option<u64>) {
+    let (process, maximum) = (Pid::from_raw(server.id().cast_signed()), getrlimit(Resource::Nofile).maximum);
     prlimit(process, Resource::Nofile, Rlimit { current, maximum }).unwrap();
 }
 

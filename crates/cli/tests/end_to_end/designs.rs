@@ -1,4 +1,6 @@
 //! Designs: an ISO 10303-21 file in, followed along its references, and out again.
+use crate::program::{Folder, command, thorp, thorp_reading};
+use fixtures::installed::has;
 
 /// A window in a wall, as a file would have it.
 pub(crate) const SMALL: &str = "\
@@ -18,8 +20,6 @@ DATA;
 ENDSEC;
 END-ISO-10303-21;
 ";
-
-use crate::program::{Folder, command, is_on_path, thorp, thorp_reading};
 
 fn loaded(folder: &Folder) -> String {
     let (file, dir) = (folder.write("small.ifc", SMALL), folder.file("store"));
@@ -239,7 +239,7 @@ fn entities_are_found_by_type_and_attributes() {
 
 /// Runs a command on a terminal, and returns everything that it shows there.
 fn on_a_terminal(words: &str) -> Option<String> {
-    if !is_on_path("script") {
+    if !has("script") {
         return None;
     }
     let line = format!("{} {words}", env!("CARGO_BIN_EXE_thorp"));

@@ -1,11 +1,11 @@
 //! The cost of distance: commands that read much take few round trips, however long each is.
 
 use crate::program::{Folder, serve, thorp};
-use fixtures::Emulator;
+use fixtures::{Emulator, Process};
 use std::time::Duration;
 
 /// Requests that one client sends for a command. Each round trip begins with one at least, so these are no fewer.
-fn messages(server: &bench::Server, words: &[&str]) -> (u64, String) {
+fn messages(server: &Process, words: &[&str]) -> (u64, String) {
     let line = Emulator::start(server.address(), Duration::from_millis(1), None).unwrap();
     let told = thorp(words.iter().copied().chain(["--server", &line.address().to_string()])).ok();
     (line.tally().messages_up, told)

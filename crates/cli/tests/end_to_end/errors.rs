@@ -1,6 +1,7 @@
 //! The errors of users: one clear line that says what and what to do, exit code 1; 2 for wrong usage.
 
 use crate::program::{Folder, command, ran, serve, thorp, thorp_reading};
+use fixtures::Signal;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,7 @@ fn a_port_where_something_else_answers() {
 fn a_directory_in_use() {
     let folder = Folder::new();
     let server = serve(&folder);
-    let pid = server.pid().to_string();
+    let pid = server.id().to_string();
     check(&["get", "a", "--dir", &folder.file("store")], &["in use by process", &pid]);
     check(&["doctor", "--dir", &folder.file("store")], &["in use by process", &pid]);
     check(&["serve", "--dir", &folder.file("store"), "--listen", "127.0.0.1:0"], &["in use by process", &pid]);
@@ -241,26 +242,12 @@ fn errors_are_json_for_a_program() {
 fn a_store_that_is_stopped() {
     let folder = Folder::new();
     let server = serve(&folder);
-    let (pid, address) = (server.pid().to_string(), server.address().to_string());
-    let signal =
-        |name: &str| assert!(std::process::Command::new("kill").args([name, pid.as_str()]).status().unwrap().success());
-    signal("-STOP");
-    wait_until_stopped(&pid);
+    let address = server.address().to_string();
+    server.signal(Signal::STOP).unwrap();
     check(&["get", "a", "--server", &address], &[&address, "does not answer", "it may be stopped"]);
     check(&["status", &address], &[&address, "does not answer", "it may be stopped"]);
-    signal("-CONT");
+    server.signal(Signal::CONT).unwrap();
     thorp(["put", "a", "1", "--server", &address]).ok();
-}
-
-/// A signal is on its way when `kill` returns: each thread stops in its own time.
-fn wait_until_stopped(pid: &str) {
-    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
-        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
-        stat.rsplit_once(") ").unwrap().1.starts_with('T')
-    };
-    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(is_stopped) {
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! A paper's experiment as a user runs it. The bounds of its figures are for a quiet machine to judge.
 
-use crate::program::{Folder, command, thorp};
-use bench::Postgres;
+use crate::program::{Folder, command, spawn, thorp};
+use fixtures::{PATIENCE, Postgres, try_until, until};
 use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
-use std::thread::sleep;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -89,11 +88,9 @@ fn look_ups_beside_busy_processes() {
 
 #[test]
 fn a_busy_process_ends_with_its_starter() {
-    let mut busy = command().args(["strain", "--json"]).stdin(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(busy.stdout.take().unwrap()).lines();
-    assert!(said.next().unwrap().unwrap().contains("busy"));
-    drop(busy.stdin.take());
-    assert!(busy.wait().unwrap().success());
+    let busy = spawn(&["strain", "--json"]);
+    assert!(busy.line().unwrap().contains("busy"));
+    assert!(busy.end().unwrap().status.success());
 }
 
 /// The database of a site is a process of its own, which does not end with its parent.
@@ -103,51 +100,32 @@ fn an_experiment_that_is_told_to_stop_leaves_nothing() {
         return;
     }
     let folder = Folder::new();
-    let mut experiment = command()
-        .args(["experiment", "activecache", "--figure", "8", "--case-s", "3", "--dir", &folder.file("")])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    let server = loop {
+    let words = ["experiment", "activecache", "--figure", "8", "--case-s", "3", "--dir", &folder.file("")];
+    let experiment = spawn(&words);
+    let server = || {
         let locks = places(&folder).into_iter().map(|place| place.join("postgres/data/postmaster.pid"));
         let text: String = locks.filter_map(|lock| std::fs::read_to_string(lock).ok()).collect();
         // That of the server alone, which `initdb` runs before, is negative.
-        if let Some(Ok(id)) = text.lines().next().map(str::parse::<u32>) {
-            break Pid::from_raw(id.cast_signed()).unwrap();
-        }
-        assert_eq!(experiment.try_wait().unwrap(), None, "it has ended before it was told to");
-        assert!(begun.elapsed() < Duration::from_secs(60), "there is no server");
-        sleep(Duration::from_millis(10));
+        Pid::from_raw(text.lines().next()?.parse::<u32>().ok()?.cast_signed())
     };
-    kill_process(Pid::from_child(&experiment), Signal::TERM).unwrap();
-    let output = experiment.wait_with_output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && error.contains("interrupted"), "{error}");
+    let server = try_until("there is a server", PATIENCE, server).unwrap();
+    let ended = experiment.end_by(Signal::TERM).unwrap();
+    assert!(!ended.status.success() && ended.stderr.contains("interrupted"), "{ended:?}");
     assert!(test_kill_process(server).is_err(), "the server goes on");
     assert_eq!(places(&folder), [] as [PathBuf; 0]);
 }
 
 /// Presses Ctrl-C when this holds of the process and of the folders that it has made, and gives what it has said. It
 /// has to end soon, whatever it was at, and to leave no process and no folder.
-fn interrupted(which: &[&str], is_due: impl Fn(u32, &[PathBuf]) -> bool) -> Output {
+fn interrupted(which: &[&str], is_due: impl Fn(u32, &[PathBuf]) -> bool) {
     let folder = Folder::new();
-    let mut experiment = command();
-    experiment.arg("experiment").args(which).args(["--json", "--dir", &folder.file("")]);
-    let mut experiment = experiment.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
-    while !is_due(experiment.id(), &places(&folder)) {
-        assert_eq!(experiment.try_wait().unwrap(), None, "it has ended before it was told to");
-        assert!(begun.elapsed() < Duration::from_secs(60), "{which:?} does not come so far");
-        sleep(Duration::from_millis(5));
-    }
-    kill_process(Pid::from_child(&experiment), Signal::INT).unwrap();
+    let experiment = spawn(&[&["experiment"], which, &["--json", "--dir", &folder.file("")]].concat());
+    until(&format!("{which:?} comes so far"), || is_due(experiment.id(), &places(&folder)));
     let told = Instant::now();
-    let output = experiment.wait_with_output().unwrap();
-    let took = told.elapsed();
-    let error = String::from_utf8_lossy(&output.stderr);
+    let ended = experiment.end_by(Signal::INT).unwrap();
+    let (took, error) = (told.elapsed(), ended.stderr);
     assert!(took < Duration::from_secs(4), "{which:?} takes {took:?} to end: {error}");
-    assert!(output.status.code() == Some(1) && error.contains("interrupted before"), "{which:?}: {error}");
+    assert!(ended.status.code() == Some(1) && error.contains("interrupted before"), "{which:?}: {error}");
     assert_eq!(places(&folder), [] as [PathBuf; 0]);
     let of_it = |process: &PathBuf| {
         let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
@@ -155,7 +133,6 @@ fn interrupted(which: &[&str], is_due: impl Fn(u32, &[PathBuf]) -> bool) -> Outp
     };
     let left: Vec<_> = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()).filter(of_it).collect();
     assert_eq!(left, [] as [PathBuf; 0], "{which:?}");
-    output
 }
 
 #[test]

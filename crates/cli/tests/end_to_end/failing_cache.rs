@@ -1,24 +1,25 @@
 //! A cache whose disk fails: writes to it are EIO from some moment on, as those of an SSD that is worn out, and it can
 //! be read. The disk is an image behind nbdkit's error filter, with ext4 on it.
 
-use crate::full_volumes::{Pieces, attach_by, connect, wait_for_line};
-use crate::mounts::{Fuse, Mounted, can_mount, run};
-use crate::program::{Folder, thorp};
+use crate::full_volumes::{Pieces, attach_by, connect};
+use crate::program::{Folder, Ran, thorp};
 use crate::stored_volumes::Site;
-use std::io::{BufReader, Read};
+use fixtures::installed::run;
+use fixtures::mounts::{Fuse, Mounted, can_mount};
+use fixtures::{Ended, Process, until};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 const SIZE: usize = 4 << 20;
 
 /// A disk that fails while there is a file that says so.
 struct Disk {
-    folder: Folder,
-    server: Child,
-    fuse: Fuse,
+    // In the order in which they end.
     mounted: Option<Mounted>,
+    fuse: Fuse,
+    _server: Process,
+    folder: Folder,
 }
 
 impl Disk {
@@ -32,16 +33,14 @@ impl Disk {
         for call in ["pwrite", "zero", "trim"] {
             words.extend([format!("error-{call}=EIO"), format!("error-{call}-rate=100%")]);
         }
-        let server = Command::new("nbdkit").args(words).stderr(Stdio::null()).spawn().unwrap();
-        let begun = Instant::now();
-        while !PathBuf::from(&socket).exists() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "nbdkit does not start");
-            thread::sleep(Duration::from_millis(20));
-        }
-        let fuse = Fuse::new(folder.path(), &PathBuf::from(socket));
-        run("mkfs.ext4", &["-q", "-F", &fuse.file]);
-        let mounted = Some(Mounted::new(folder.path(), &fuse.file));
-        Self { folder, server, fuse, mounted }
+        let mut command = Command::new("nbdkit");
+        command.args(words);
+        let (server, socket) = (Process::spawn(command, "nbdkit").unwrap(), PathBuf::from(socket));
+        until("nbdkit listens", || socket.exists());
+        let fuse = Fuse::new(&folder.path().join("fuse"), &socket).unwrap();
+        run("mkfs.ext4", ["-q", "-F", &fuse.file]).unwrap();
+        let mounted = Some(Mounted::new(folder.path().join("mounted"), &fuse.file).unwrap());
+        Self { mounted, fuse, _server: server, folder }
     }
 
     fn cache(&self) -> String {
@@ -58,16 +57,7 @@ impl Disk {
         std::fs::remove_file(self.folder.path().join("fails")).unwrap();
         let mended = Command::new("e2fsck").args(["-f", "-y", &self.fuse.file]).output().unwrap();
         assert!(mended.status.code().is_some_and(|code| code < 4), "{mended:?}");
-        self.mounted = Some(Mounted::new(self.folder.path(), &self.fuse.file));
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        self.mounted = None;
-        self.fuse.end();
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        self.mounted = Some(Mounted::new(self.folder.path().join("mounted"), &self.fuse.file).unwrap());
     }
 }
 
@@ -84,10 +74,9 @@ fn a_volume_goes_on_without_its_cache() {
     let mut pieces = Pieces::new(SIZE);
     for (life, ack) in [(1, "flush"), (2, "write"), (3, "flush")] {
         // Everything of before is home by now.
-        let (mut owner, address) =
+        let (owner, address) =
             attach_by(&home, &disk.cache(), &folder, &["--dirty", "8M", "--age-s", "1", "--ack", ack, "--force"])
                 .unwrap();
-        let mut errors = BufReader::new(owner.child.stderr.take().unwrap());
         let mut client = connect(&address);
         pieces.check(&mut client);
         assert!(pieces.write(&mut client, 10 * life));
@@ -95,18 +84,18 @@ fn a_volume_goes_on_without_its_cache() {
         for version in 1..=3 {
             assert!(pieces.write(&mut client, 10 * life + version));
         }
-        wait_for_line(&mut errors, "the volume continues without it");
+        owner.hear_error("the volume continues without it").unwrap();
         let said = thorp(["volume", "status", "--cache", &disk.cache()]).ok();
         assert!(said.contains("it has failed, and the volume continues without it"), "{said}");
         pieces.check(&mut client);
         if life < 3 {
-            owner.kill();
+            drop(owner);
             disk.work();
             let (owner, address) = attach_by(&home, &disk.cache(), &folder, &["--dirty", "8M", "--force"]).unwrap();
             pieces.check(&mut connect(&address));
-            owner.end();
+            owner.end().unwrap();
         } else {
-            assert!(owner.end_reading(errors).contains("detached"));
+            assert!(owner.end().unwrap().stdout.contains("detached"));
             let bytes = std::fs::read(&home).unwrap();
             assert!(bytes.chunks(8).all(|part| part == (10 * life + 3).to_le_bytes()), "all of it is home");
         }
@@ -124,7 +113,7 @@ fn a_volume_stops_when_it_is_told_to_and_a_lost_cache_is_refused() {
     thorp(["volume", "create", &home, "--size", "4M"]).ok();
     let mut pieces = Pieces::new(SIZE);
     let stop = ["--dirty", "8M", "--age-s", "3600", "--on-cache-failure", "stop"];
-    let (mut owner, address) = attach_by(&home, &disk.cache(), &folder, &stop).unwrap();
+    let (owner, address) = attach_by(&home, &disk.cache(), &folder, &stop).unwrap();
     assert!(pieces.write(&mut connect(&address), 1));
     disk.fail();
     let written = thread::scope(|scope| {
@@ -141,10 +130,8 @@ fn a_volume_stops_when_it_is_told_to_and_a_lost_cache_is_refused() {
         writer.join().unwrap()
     });
     assert_eq!(written, Some(5), "EIO");
-    let mut said = String::new();
-    owner.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let said = Ran::from(owner.ended().unwrap()).stderr;
     assert!(said.contains("Input/output error") && said.contains("nothing was given up"), "{said}");
-    assert!(!owner.child.wait().unwrap().success());
     disk.work();
     // Where it was told to stop, the cache has what was promised.
     let more = ["--dirty", "8M", "--age-s", "3600"];
@@ -153,13 +140,13 @@ fn a_volume_stops_when_it_is_told_to_and_a_lost_cache_is_refused() {
     assert!(pieces.write(&mut client, 3));
     disk.fail();
     assert!(pieces.write(&mut client, 4));
-    owner.kill();
+    drop(owner);
     disk.work();
     let refused = attach_by(&home, &disk.cache(), &folder, &more).map(drop).unwrap_err();
     assert!(refused.contains("went on without it: all of it is home"), "{refused}");
     let (owner, address) = attach_by(&home, &folder.file("another"), &folder, &more).unwrap();
     pieces.check(&mut connect(&address));
-    owner.end();
+    owner.end().unwrap();
 }
 
 /// The same of a volume with copies: what a clean block has is older than home when the host comes back with its cache.
@@ -177,11 +164,11 @@ fn a_volume_of_a_store_goes_on_without_its_cache() {
         // Leaves the blocks in the cache, clean.
         let host = attach(&disk);
         assert!(pieces.write(&mut host.connect(), 10 * life));
-        host.process.end();
+        host.process.end().unwrap();
         let host = attach(&disk);
         pieces.check(&mut host.connect());
-        host.process.end();
-        run("sync", &["-f", &disk.cache()]);
+        host.process.end().unwrap();
+        run("sync", ["-f", &disk.cache()]).unwrap();
         let host = attach(&disk);
         let mut client = host.connect();
         site.wait_for_holders(1);
@@ -195,14 +182,14 @@ fn a_volume_of_a_store_goes_on_without_its_cache() {
         }
         pieces.check(&mut client);
         if is_detached {
-            let (errors, said) = host.process.end();
+            let Ended { stderr: errors, stdout: said, .. } = host.process.end().unwrap();
             assert!(errors.contains("the volume continues without it") && said.contains("detached"), "{said}");
         } else {
-            host.process.kill();
+            drop(host.process);
         }
         disk.work();
         let host = attach(&disk);
         pieces.check(&mut host.connect());
-        host.process.end();
+        host.process.end().unwrap();
     }
 }

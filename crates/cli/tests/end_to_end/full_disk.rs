@@ -2,7 +2,7 @@
 //! own, in a mount namespace that ends with it; where the system does not let us have one, the test says so and is
 //! skipped.
 
-use crate::program::{Folder, options, thorp};
+use crate::program::{Folder, serve, thorp};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -147,7 +147,7 @@ fn a_disk_that_fills_up() {
     let (folder, disk) = (Folder::new(), SmallDisk::new(160));
     let (file, lines) = documents(&folder);
     let dir = disk.0.file("store");
-    let mut server = bench::Server::start(&options(&disk.0)).unwrap();
+    let mut server = serve(&disk.0);
     let address = server.address().to_string();
     put_small(["--server", &address]);
     let count = load_until_full(&file, ["--server", &address]);
@@ -162,7 +162,7 @@ fn a_disk_that_fills_up() {
     check_whole(&dir);
 
     disk.resize(600);
-    let mut server = bench::Server::start(&options(&disk.0)).unwrap();
+    let mut server = serve(&disk.0);
     let address = server.address().to_string();
     check_loaded(count, &lines, ["--server", &address]);
     thorp(["load", &file, "--into", &format!("c{count}"), "--key", "id", "--server", &address]).ok();

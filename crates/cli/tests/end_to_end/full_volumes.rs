@@ -2,13 +2,12 @@
 //! that there is no room for, and with room it continues. Ten times as much is written as a log has room for.
 
 use crate::full_disk::{SmallDisk, fill, is_inside};
-use crate::program::{Folder, thorp};
-use crate::stored_volumes::{Process, Site};
+use crate::program::{Folder, thorp, try_start};
+use crate::stored_volumes::Site;
 use fixtures::nbd_client::{Client, Command};
+use fixtures::{Ended, Process};
 use nbd::Address;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::process::ChildStderr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -83,21 +82,12 @@ pub(crate) fn attach_by(home: &str, cache: &str, folder: &Folder, more: &[&str])
     let socket = folder.path().join("nbd");
     let listen = format!("unix:{}", socket.display());
     let words = ["volume", "attach", home, "--cache", cache, "--listen", &listen, "--clean", "4M"];
-    let process = Process::start(&[&words[..], more].concat())?;
+    let process = try_start(&[&words[..], more].concat())?;
     Ok((process, Address::Unix(socket)))
 }
 
 pub(crate) fn connect(address: &Address) -> Client {
     Client::connect(address, "").unwrap()
-}
-
-/// Waits for a line on standard error.
-pub(crate) fn wait_for_line(errors: &mut impl BufRead, part: &str) {
-    let mut line = String::new();
-    while !line.contains(part) {
-        line.clear();
-        assert!(errors.read_line(&mut line).unwrap() > 0, "it ends without a word of `{part}`");
-    }
 }
 
 /// The room of the log is taken when a volume is attached, so a cache's disk that fills up later keeps nobody from
@@ -113,7 +103,7 @@ fn a_cache_whose_disk_fills_up() {
     let refused = attach(&home, &cache, &folder).map(drop).unwrap_err();
     assert!(refused.contains("has no room for 8388608 bytes of writes: make room"), "{refused}");
     // Less is had as it says: nothing of the attempt is left in the way.
-    attach_with(&home, &cache, &folder, "4M").unwrap().0.end();
+    attach_with(&home, &cache, &folder, "4M").unwrap().0.end().unwrap();
     disk.resize(12);
     let mut pieces = Pieces::new(24 << 20);
     let (owner, address) = attach(&home, &cache, &folder).unwrap();
@@ -127,13 +117,13 @@ fn a_cache_whose_disk_fills_up() {
     thread::scope(|scope| {
         let writer = scope.spawn(|| while pieces.write(&mut client, 5) {});
         thread::sleep(Duration::from_millis(200));
-        owner.kill();
+        drop(owner);
         writer.join().unwrap();
     });
     // It starts without a byte of room.
     let (owner, address) = attach(&home, &cache, &folder).unwrap();
     pieces.check(&mut connect(&address));
-    let (errors, said) = owner.end();
+    let Ended { stderr: errors, stdout: said, .. } = owner.end().unwrap();
     assert!(said.contains("detached"), "{errors}{said}");
 }
 
@@ -148,38 +138,32 @@ fn a_home_whose_disk_fills_up() {
     let (home, cache) = (disk.0.file("disk"), folder.file("cache"));
     thorp(["volume", "create", &home, "--size", "96M"]).ok();
     let mut pieces = Pieces::new(96 << 20);
-    let (mut owner, address) = attach(&home, &cache, &folder).unwrap();
-    let mut errors = BufReader::new(owner.child.stderr.take().unwrap());
+    let (owner, address) = attach(&home, &cache, &folder).unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| pieces.write(&mut connect(&address), 1));
-        wait_for_line(&mut errors, "home: ");
+        owner.hear_error("home: ").unwrap();
         thread::sleep(Duration::from_millis(300));
-        owner.kill();
+        drop(owner);
         assert!(!writer.join().unwrap(), "there was room for all of it");
     });
     let promised = pieces.promised.iter().filter(|version| **version > 0).count() * PIECE;
     assert!(promised < 6 * (1 << 20) + DIRTY, "{promised} bytes were promised");
-    let (mut owner, address) = attach(&home, &cache, &folder).unwrap();
-    let mut errors = BufReader::new(owner.child.stderr.take().unwrap());
+    let (owner, address) = attach(&home, &cache, &folder).unwrap();
     pieces.check(&mut connect(&address));
     thread::scope(|scope| {
         let writer = scope.spawn(|| pieces.write(&mut connect(&address), 2));
-        wait_for_line(&mut errors, "home: ");
+        owner.hear_error("home: ").unwrap();
         thread::sleep(Duration::from_millis(300));
         assert!(!writer.is_finished(), "there is no room");
         disk.resize(120);
-        wait_for_line(&mut errors, "it is well again");
+        owner.hear_error("it is well again").unwrap();
         assert!(writer.join().unwrap());
     });
     pieces.check(&mut connect(&address));
-    let said = owner.end_reading(errors);
-    assert!(said.contains("detached"), "{said}");
+    let ended = owner.end().unwrap();
+    assert!(ended.stdout.contains("detached"), "{ended:?}");
     let bytes = std::fs::read(&home).unwrap();
     assert!(bytes.chunks(8).all(|part| part == 2_u64.to_le_bytes()), "all of it is home");
-}
-
-fn words_of(process: &mut Process) -> BufReader<ChildStderr> {
-    BufReader::new(process.child.stderr.take().unwrap())
 }
 
 /// Waits until a holder tells its operator, and the registry everybody, whether its disk is full.
@@ -212,8 +196,7 @@ fn a_holder_whose_disk_fills_up() {
     let mut site = Site::new(0);
     let dir = disk.0.file("copies");
     site.holders.push(site.holder_in(&dir, 0, &[]));
-    let mut errors = words_of(&mut site.holders[0]);
-    wait_for_line(&mut errors, "fewer than --room 67108864 may yet take");
+    site.holders[0].hear_error("fewer than --room 67108864 may yet take").unwrap();
     site.create_with("2", "16M");
     let mut pieces = Pieces::new(16 << 20);
     let begun = Instant::now();
@@ -226,15 +209,14 @@ fn a_holder_whose_disk_fills_up() {
             // The rest of the disk is somebody else's.
             1 => fill(&disk.0),
             2 => {
-                site.holders.remove(0).kill();
+                drop(site.holders.remove(0));
                 assert!(pieces.write(&mut client, 10));
                 let again = site.holder_in(&dir, 0, &[]);
                 site.holders.push(again);
-                errors = words_of(&mut site.holders[0]);
             }
             _ => {
                 disk.resize(100);
-                wait_for_line(&mut errors, "has room again");
+                site.holders[0].hear_error("has room again").unwrap();
                 wait_for_full(&site, &dir, false);
             }
         }
@@ -250,7 +232,7 @@ fn a_holder_whose_disk_fills_up() {
                         assert!(pieces.write(&mut client, 20 * life + 2));
                     }
                 });
-                wait_for_line(&mut errors, "is full: this holder has");
+                site.holders[0].hear_error("is full: this holder has").unwrap();
                 wait_for_full(&site, &dir, true);
                 let words = ["volume", "status", "v", "--store", &site.address()];
                 let begun = Instant::now();
@@ -266,7 +248,7 @@ fn a_holder_whose_disk_fills_up() {
         thread::scope(|scope| {
             let writer = scope.spawn(|| while pieces.write(&mut client, 20 * life + 3) {});
             thread::sleep(Duration::from_millis(300));
-            host.process.kill();
+            drop(host.process);
             writer.join().unwrap();
         });
         std::fs::remove_dir_all(site.folder.file(&format!("host-{life}"))).unwrap();
@@ -274,7 +256,7 @@ fn a_holder_whose_disk_fills_up() {
     assert!(begun.elapsed() < 2 * LONG, "it waits for room that there is not");
     let host = site.attach("host-4", &[]).unwrap();
     pieces.check(&mut host.connect());
-    let (errors, said) = host.process.end();
+    let Ended { stderr: errors, stdout: said, .. } = host.process.end().unwrap();
     assert!(said.contains("detached"), "{errors}{said}");
 }
 
@@ -282,7 +264,7 @@ fn a_holder_whose_disk_fills_up() {
 fn member(site: &Site, of: &Process) -> Value {
     let said = thorp(["volume", "holders", "--store", &site.address(), "--json"]).ok();
     let members: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    members.iter().find(|it| it["partition"] == of.ready["partition"]).unwrap_or_else(|| panic!("{said}")).clone()
+    members.iter().find(|it| it["partition"] == of.ready()["partition"]).unwrap_or_else(|| panic!("{said}")).clone()
 }
 
 /// A holder whose disk is small fills up with what is not written back. It says so while it has room for more, stays
@@ -297,7 +279,6 @@ fn a_holder_leaves_before_it_is_full() {
     let mut site = Site::new(0);
     let dir = disk.0.file("copies");
     site.holders.push(site.holder_in(&dir, 0, &[]));
-    let mut errors = words_of(&mut site.holders[0]);
     site.create_with("2", "16M");
     // Nothing goes home by itself: it is not old enough, and less than half of the log.
     let host = site.attach("host-1", &["--age-s", "600"]).unwrap();
@@ -314,7 +295,7 @@ fn a_holder_leaves_before_it_is_full() {
         assert_eq!(client.call(&call).unwrap().error, 0);
         written += 1;
     }
-    wait_for_line(&mut errors, "this holder is nearly full");
+    site.holders[0].hear_error("this holder is nearly full").unwrap();
     let status = asked();
     let used = status["used"].as_u64().unwrap();
     assert!(status["is_nearly_full"] == true && used < keeps, "{status}");
@@ -335,10 +316,10 @@ fn a_holder_leaves_before_it_is_full() {
         thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(member(&site, &site.holders[1])["holds"], serde_json::json!(["v"]));
-    wait_for_line(&mut errors, "has room for volumes again");
+    site.holders[0].hear_error("has room for volumes again").unwrap();
     // The first one is no longer needed, nor is the host.
-    site.holders.remove(0).kill();
-    host.process.kill();
+    drop(site.holders.remove(0));
+    drop(host.process);
     std::fs::remove_dir_all(site.folder.file("host-1")).unwrap();
     let host = site.attach("host-2", &[]).unwrap();
     let mut client = host.connect();
@@ -361,9 +342,9 @@ fn a_holder_on_a_small_disk_is_used_again() {
     let address = site.address();
     let holder = |dir: &str| {
         let words = ["holder", "--store", &address, "--dir", dir, "--room", "256M", "--domain", "rack 9"];
-        Process::start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat())
+        try_start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat())
     };
-    let refused = holder(&tiny.0.file("copies")).err().expect("its disk is too small");
+    let refused = holder(&tiny.0.file("copies")).expect_err("its disk is too small");
     assert!(refused.contains("has room for") && refused.contains("a holder needs 8388608"), "{refused}");
     let dir = disk.0.file("copies");
     site.holders.push(holder(&dir).unwrap());
@@ -380,5 +361,5 @@ fn a_holder_on_a_small_disk_is_used_again() {
     wait_for_full(&site, &dir, false);
     assert!(pieces.write(&mut host.connect(), 4));
     site.wait_until("it takes copies after a rest", |it| it["live"]["is_degraded"] == false);
-    host.process.end();
+    host.process.end().unwrap();
 }

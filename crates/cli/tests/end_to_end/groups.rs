@@ -1,12 +1,11 @@
 //! Groups as a user meets them: a store, a redirector, members that share their pages, and the fate of each when one of
 //! them is killed or stopped.
 
-use crate::program::{Folder, serve, thorp};
-use bench::{Redirector, RedirectorOptions, Server, Signal, lasting_address};
+use crate::program::{Folder, program, serve, thorp};
+use fixtures::{Process, Signal, lasting_address};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thorp::{Anywhere, Db, Map, Ref, Stats};
@@ -18,15 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MEMBER_OF: &str = "THORP_TEST_MEMBER_OF";
 
 /// A redirector of the group "site", which leads it.
-pub(crate) fn start_redirector(store: &Server, more: &[&str]) -> Redirector {
-    start_redirector_at("127.0.0.1:0".parse().unwrap(), store, more)
+pub(crate) fn start_redirector(store: &Process, more: &[&str]) -> Process {
+    program().group("site", store.address(), more).unwrap().until("leads", "site").unwrap()
 }
 
-fn start_redirector_at(listen: SocketAddr, store: &Server, more: &[&str]) -> Redirector {
-    let mut options = RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", store.address());
-    options.listen = listen;
-    options.arguments = more.iter().map(|&word| word.into()).collect();
-    Redirector::start(&options).unwrap()
+fn start_redirector_at(listen: SocketAddr, store: &Process) -> Process {
+    start_redirector(store, &["--listen", &listen.to_string()])
 }
 
 /// How a store or redirector stands, if anybody is there.
@@ -41,7 +37,7 @@ fn count(status: &Value, table: &str, column: &str) -> u64 {
     status[table][0][column].as_u64().unwrap_or_else(|| panic!("a number {column} in {table} of {status}"))
 }
 
-fn pages_sent(store: &Server) -> u64 {
+fn pages_sent(store: &Process) -> u64 {
     count(&status(store.address()).unwrap(), "store", "pages_sent")
 }
 
@@ -74,14 +70,12 @@ fn await_standby(redirector: SocketAddr) {
 }
 
 /// A redirector of the group "site" that stands by.
-fn start_eligible_redirector(store: &Server) -> Redirector {
-    let mut options = RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", store.address());
-    options.arguments = vec!["--eligible".into()];
-    Redirector::start_aside(&options).unwrap()
+fn start_eligible_redirector(store: &Process) -> Process {
+    program().group("site", store.address(), &["--eligible"]).unwrap()
 }
 
 /// Two members of a group that has a redirector which stands by, and what both of them have read.
-fn two_members(redirector: &Redirector, eligible: &Redirector, store: &Server) -> (Db, Db, Ref<u64>) {
+fn two_members(redirector: &Process, eligible: &Process, store: &Process) -> (Db, Db, Ref<u64>) {
     let addresses = format!("{},{},{}", redirector.address(), eligible.address(), store.address());
     let [one, other] = [(); 2].map(|()| Db::connect(&addresses).unwrap());
     let counter = counter(&one);
@@ -91,19 +85,19 @@ fn two_members(redirector: &Redirector, eligible: &Redirector, store: &Server) -
 }
 
 /// A member that goes to the store where there is no redirector.
-fn member(redirector: SocketAddr, store: &Server) -> Db {
+fn member(redirector: SocketAddr, store: &Process) -> Db {
     Db::connect(format!("thorp://{redirector},{}", store.address())).unwrap()
 }
 
 /// One that takes over where there is no redirector, and where it listens then.
-fn eligible_member(redirector: SocketAddr, store: &Server) -> (Db, SocketAddr) {
+fn eligible_member(redirector: SocketAddr, store: &Process) -> (Db, SocketAddr) {
     let listen = lasting_address().unwrap();
     let addresses = format!("{redirector},{}", store.address());
     (Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap(), listen)
 }
 
 /// Puts many parts into a store, in a great many pages.
-fn fill(store: &Server) {
+fn fill(store: &Process) {
     let db = Db::connect(store.address()).unwrap();
     for batch in 0..10_u64 {
         let fill = |tx: &mut thorp::Tx| {
@@ -196,7 +190,7 @@ fn a_commit_of_one_member_is_in_the_caches_of_the_others() {
 fn members_do_without_a_redirector_and_come_back_to_it() {
     let folder = Folder::new();
     let (store, listen) = (serve(&folder), lasting_address().unwrap());
-    let mut redirector = start_redirector_at(listen, &store, &[]);
+    let mut redirector = start_redirector_at(listen, &store);
     let members = [(); 2].map(|()| member(listen, &store));
     let counter = counter(&members[0]);
     assert_eq!(get(&members[1], counter), 0);
@@ -208,7 +202,7 @@ fn members_do_without_a_redirector_and_come_back_to_it() {
     eventually("the other goes on", || get(&members[1], counter) == 1);
     let sessions = status(store.address()).unwrap();
     assert_eq!(count(&sessions, "store", "sessions"), 2, "both are with the store: {sessions}");
-    let redirector = start_redirector_at(listen, &store, &[]);
+    let redirector = start_redirector_at(listen, &store);
     await_members(redirector.address(), 2);
     put(&members[1], counter, 2);
     eventually("in a group again", || get(&members[0], counter) == 2);
@@ -223,7 +217,7 @@ fn members_do_without_a_redirector_and_come_back_to_it() {
 fn busy_members_come_back_to_a_redirector_that_was_killed() {
     let folder = Folder::new();
     let (store, listen) = (serve(&folder), lasting_address().unwrap());
-    let mut redirector = start_redirector_at(listen, &store, &[]);
+    let mut redirector = start_redirector_at(listen, &store);
     let members = [(); 3].map(|()| member(listen, &store));
     let counters = members.each_ref().map(|db| db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap());
     await_members(listen, 3);
@@ -240,7 +234,7 @@ fn busy_members_come_back_to_a_redirector_that_was_killed() {
         redirector.kill().unwrap();
         let all_alone = |status: Value| count(&status, "store", "sessions") == 3;
         eventually("all go on with the store", || status(store.address()).is_some_and(all_alone));
-        let _redirector = start_redirector_at(listen, &store, &[]);
+        let _redirector = start_redirector_at(listen, &store);
         let took = await_members(listen, 3);
         is_over.store(true, Relaxed);
         for ((busy, db), counter) in busy.into_iter().zip(&members).zip(counters) {
@@ -264,7 +258,7 @@ fn a_member_that_is_stopped_stops_nobody() {
     let mut other = Member::start(redirector.address());
     await_members(redirector.address(), 2);
     assert_eq!(other.read(), 0);
-    other.signal("STOP");
+    other.0.signal(Signal::STOP).unwrap();
     // Longer than a member may be silent: it is considered dead in the meantime.
     let (start, mut slowest, mut count) = (Instant::now(), Duration::ZERO, 0);
     while start.elapsed() < Duration::from_secs(3) {
@@ -277,7 +271,7 @@ fn a_member_that_is_stopped_stops_nobody() {
     read_all(&db);
     assert!(slowest < Duration::from_secs(1), "a commit took {slowest:?}");
     await_members(redirector.address(), 1);
-    other.signal("CONT");
+    other.0.signal(Signal::CONT).unwrap();
     eventually("it has heard of all", || other.read() == count);
     await_members(redirector.address(), 2);
 }
@@ -295,12 +289,12 @@ fn a_member_may_take_as_long_to_help_as_it_is_given() {
     let mut helper = Member::start(redirector.address());
     assert_eq!(helper.read(), 0);
     await_members(redirector.address(), 1);
-    helper.signal("STOP");
+    helper.0.signal(Signal::STOP).unwrap();
     let begun = Instant::now();
     assert_eq!(get(&Db::connect(redirector.address()).unwrap(), counter), 0);
     assert!(begun.elapsed() >= WITHIN, "it was given up after {:?}", begun.elapsed());
     assert!(count(&status(redirector.address()).unwrap(), "counts", "late_help") > 0);
-    helper.signal("CONT");
+    helper.0.signal(Signal::CONT).unwrap();
 }
 
 #[test]
@@ -365,12 +359,12 @@ fn a_redirector_that_stands_by_leads_although_nobody_knocks() {
     let folder = Folder::new();
     let store = serve(&folder);
     let redirector = start_redirector(&store, &[]);
-    let mut eligible = start_eligible_redirector(&store);
+    let eligible = start_eligible_redirector(&store);
     let (one, other, counter) = two_members(&redirector, &eligible, &store);
     redirector.signal(Signal::STOP).unwrap();
     let start = Instant::now();
     put(&one, counter, 1);
-    while eligible.hear().unwrap()["leads"] != "site" {}
+    eligible.hear_until(|line| line["leads"] == "site").unwrap();
     await_members(eligible.address(), 2);
     println!("nobody knocked: all together again after {:?}", start.elapsed());
     redirector.signal(Signal::CONT).unwrap();
@@ -386,7 +380,7 @@ const SILENCE: Duration = Duration::from_millis(1500);
 fn a_redirector_that_hangs_is_taken_over_from_and_stands_by_then() {
     let folder = Folder::new();
     let store = serve(&folder);
-    let mut redirector = start_redirector(&store, &[]);
+    let redirector = start_redirector(&store, &[]);
     let (eligible, listen) = eligible_member(redirector.address(), &store);
     await_members(redirector.address(), 1);
     let other = member(redirector.address(), &store);
@@ -405,24 +399,6 @@ fn a_redirector_that_hangs_is_taken_over_from_and_stands_by_then() {
     await_standby(redirector.address());
     put(&other, counter, 2);
     eventually("as before", || get(&eligible, counter) == 2);
-}
-
-fn signal(process: u32, name: &str) {
-    let kill = Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
-    assert!(kill.unwrap().success());
-    if name == "STOP" {
-        eventually("it has stopped", || is_stopped(process));
-    }
-}
-
-/// Whether each thread of a process has been stopped: a signal is sent before it is.
-fn is_stopped(process: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    tasks.flatten().all(|task| {
-        let status = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // Behind the name, which is in brackets and may have any in it.
-        status.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
-    })
 }
 
 #[test]
@@ -447,44 +423,23 @@ fn a_redirector_says_what_becomes_of_it() {
 }
 
 /// A member in a process of its own, which reads the counter whenever it is told to.
-struct Member {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-}
+struct Member(Process);
 
 impl Member {
     fn start(redirector: SocketAddr) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["groups::a_member_of_its_own", "--exact", "--nocapture", "--quiet"])
-            .env(MEMBER_OF, redirector.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["groups::a_member_of_its_own", "--exact", "--nocapture", "--quiet"]).stdin(Stdio::piped());
+        command.env(MEMBER_OF, redirector.to_string());
+        Self(Process::spawn(command, "the member").unwrap())
     }
 
     fn read(&mut self) -> u64 {
-        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        self.0.tell(b"\n").unwrap();
         loop {
-            let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the member has ended");
-            if let Some(count) = line.trim().strip_prefix("count ") {
+            if let Some(count) = self.0.line().unwrap().trim().strip_prefix("count ") {
                 return count.parse().unwrap();
             }
         }
-    }
-
-    fn signal(&self, name: &str) {
-        signal(self.child.id(), name);
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

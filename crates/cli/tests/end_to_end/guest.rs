@@ -1,15 +1,14 @@
 //! Volumes as the disks of a virtual machine, without KVM: Debian's kernel, with its own NBD client over TCP, and with
 //! a disk that qemu's NBD client serves. In the guest ext4 is mounted on each, and files are written and synced.
 
-use crate::mounts::{can_mount, check_ext4, copy_files, run};
-use crate::program::{Folder, is_on_path, thorp, tool};
+use crate::program::{Folder, thorp, tool};
 use crate::volumes::Attached;
+use fixtures::Process;
+use fixtures::installed::{has, run};
+use fixtures::mounts::{can_mount, check_ext4, copy_files};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than a kernel takes to boot on a machine that has much else to do.
@@ -131,8 +130,7 @@ impl Archive {
 
 /// A virtual machine that runs.
 struct Guest {
-    process: Child,
-    lines: Receiver<String>,
+    process: Process,
     /// Everything that it has said, for when something is wrong.
     said: Vec<String>,
     /// The files that are synced, by disk; those that are removed again, durably, are not there.
@@ -150,31 +148,25 @@ impl Guest {
         let server = format!("server.type=unix,server.path={}", disk.display());
         qemu.args(["-blockdev", &format!("driver=nbd,node-name=disk,{server},reconnect-delay=60")]);
         qemu.args(["-device", "virtio-blk-pci,drive=disk"]);
-        let mut process = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        thread::spawn(move || {
-            // The test may have ended.
-            output
-                .split(b'\n')
-                .map_while(Result::ok)
-                .try_for_each(|line| sender.send(String::from_utf8_lossy(&line).trim().to_owned()))
-        });
-        Self { process, lines, said: Vec::new(), files: HashMap::new() }
+        qemu.stdin(Stdio::null());
+        let process = Process::spawn(qemu, "the guest").unwrap();
+        Self { process, said: Vec::new(), files: HashMap::new() }
     }
 
     /// Hears what it says until it is so.
     fn hear_until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !is_so(self) {
-            match self.lines.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => self.hear(line),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => panic!("the guest has ended before {what}: {:#?}", self.said),
-            }
-            let goes_on = begun.elapsed() < LONG && !self.has_said("all is over");
+            self.hear_next(Duration::from_millis(100));
+            let goes_on = begun.elapsed() < LONG && !self.has_said("all is over") && !self.process.stdout().is_over();
             assert!(goes_on, "{what} is not to be had any more: {:#?}", self.said);
         }
+    }
+
+    /// Hears the next line, if one comes in time.
+    fn hear_next(&mut self, within: Duration) -> bool {
+        let line = self.process.stdout().next_within(within);
+        line.map(|line| self.hear(line.trim().to_owned())).is_some()
     }
 
     fn hear(&mut self, line: String) {
@@ -200,20 +192,9 @@ impl Guest {
     /// Ends as if its plug were pulled; gives what it was promised.
     fn kill(mut self) -> HashMap<String, HashMap<usize, bool>> {
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
         // Everything that it has said before counts.
-        while let Ok(line) = self.lines.recv() {
-            self.hear(line);
-        }
-        std::mem::take(&mut self.files)
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        while self.hear_next(LONG) {}
+        self.files
     }
 }
 
@@ -223,7 +204,7 @@ fn volume() -> Folder {
     let folder = Folder::new();
     let home = folder.file("disk");
     thorp(["volume", "create", &home, "--size", "128M"]).ok();
-    run("mkfs.ext4", &["-q", "-F", &home]);
+    run("mkfs.ext4", ["-q", "-F", &home]).unwrap();
     folder
 }
 
@@ -232,7 +213,7 @@ fn volume() -> Folder {
 /// volumes is a whole file system, with everything that was synced.
 #[test]
 fn a_guest_keeps_what_it_has_synced() {
-    let programs = ["qemu-system-x86_64", "busybox"].into_iter().all(is_on_path);
+    let programs = ["qemu-system-x86_64", "busybox"].into_iter().all(has);
     let Some(kernel) = tool("kernel/nbd.ko").filter(|_| programs && can_mount()) else { return };
     let kernel = kernel.parent().unwrap();
     let (own, qemus) = (volume(), volume());
@@ -258,7 +239,7 @@ fn a_guest_keeps_what_it_has_synced() {
         Attached::new(&folder, &[]).detach();
         let (home, out) = (folder.file("disk"), folder.path().join("out"));
         check_ext4(&home).unwrap_or_else(|why| panic!("{disk}: {why}"));
-        copy_files(&home, &out);
+        copy_files(&home, &out).unwrap();
         for (number, is_there) in &files[disk] {
             let found = std::fs::read_to_string(out.join(number.to_string())).ok();
             // One that is removed after what was heard last may be gone.

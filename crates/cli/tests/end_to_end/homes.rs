@@ -1,24 +1,18 @@
 //! Homes at a store that belong to no volume, as commands leave them that were killed.
 
-use crate::program::{command, thorp};
+use crate::program::{spawn, thorp};
 use crate::stored_volumes::Site;
+use fixtures::{PATIENCE, Process, try_until};
 use serde_json::Value;
 use std::fs::File;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
-
-const LONG: Duration = Duration::from_secs(60);
+use std::time::{Duration, SystemTime};
 
 /// An import of a pipe that says no more when some of it has come home.
-pub(crate) fn import(site: &Site, name: &str) -> Child {
-    let mut child = command();
-    child.args(["volume", "import", "-", name, "--store", &site.address()]).stdin(Stdio::piped());
-    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.as_mut().unwrap().write_all(&vec![7; 20 << 20]).unwrap();
-    child
+pub(crate) fn import(site: &Site, name: &str) -> Process {
+    let mut import = spawn(&["volume", "import", "-", name, "--store", &site.address()]);
+    import.tell(&vec![7; 20 << 20]).unwrap();
+    import
 }
 
 pub(crate) fn homes(site: &Site) -> Vec<Value> {
@@ -28,15 +22,10 @@ pub(crate) fn homes(site: &Site) -> Vec<Value> {
 
 /// Waits for a home of no volume that has something.
 pub(crate) fn wait_for_home(site: &Site) -> String {
-    let begun = Instant::now();
-    loop {
-        let is_so = |home: &&Value| home["volume"].is_null() && home["disk_bytes"].as_u64() > Some(8 << 20);
-        if let Some(home) = homes(site).iter().find(is_so) {
-            return home["home"].as_str().unwrap().to_owned();
-        }
-        assert!(begun.elapsed() < LONG, "{:?}", homes(site));
-        thread::sleep(Duration::from_millis(50));
-    }
+    let is_so = |home: &Value| home["volume"].is_null() && home["disk_bytes"].as_u64() > Some(8 << 20);
+    let home = || homes(site).into_iter().find(is_so);
+    let home = try_until("an import has a home", PATIENCE, home).unwrap();
+    home["home"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -51,21 +40,13 @@ fn a_home_that_a_killed_import_leaves_is_found_and_removed() {
     let refused = remove(of_volume["home"].as_str().unwrap(), &["--force"]).error();
     assert!(refused.contains("that of the volume 'v'"), "{refused}");
 
-    let mut child = import(&site, "w");
+    let child = import(&site, "w");
     let home = wait_for_home(&site);
     let refused = remove(&home, &["--force"]).error();
     assert!(refused.contains("is open"), "{refused}");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let begun = Instant::now();
-    let refused = loop {
-        let refused = remove(&home, &[]).error();
-        if !refused.contains("is open") {
-            break refused;
-        }
-        assert!(begun.elapsed() < LONG, "home has not noticed that the import is gone");
-        thread::sleep(Duration::from_millis(50));
-    };
+    drop(child);
+    let closed = || Some(remove(&home, &[]).error()).filter(|refused| !refused.contains("is open"));
+    let refused = try_until("home notices that the import is gone", PATIENCE, closed).unwrap();
     assert!(refused.contains("s ago, so it may be that of a volume which is being made"), "{refused}");
     let said = thorp(["volume", "list", "--homes", "--store", &store]).ok();
     assert!(said.lines().any(|line| line.starts_with(&home) && line.ends_with("of no volume")), "{said}");

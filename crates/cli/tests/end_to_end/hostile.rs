@@ -4,11 +4,11 @@
 use crate::groups::{counter, put, start_redirector};
 use crate::program::{Folder, serve, thorp};
 use crate::raw::Raw;
+use fixtures::Process;
 use messages::{CommitRequest, Fetch, PageReads, Rejoin, ToClient, ToServer};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use thorp::Db;
 use types::{ClientId, Delta, Incarnation, PageId, PageRange, SlotChange, TxnId, Version};
 
@@ -68,40 +68,26 @@ fn attack(redirector: SocketAddr, round: u64) {
 }
 
 /// A member in a process of its own, which commits until it is killed and says so each time.
-struct Honest {
-    child: Child,
-    said: Lines<BufReader<ChildStdout>>,
-}
+struct Honest(Process);
 
 impl Honest {
     fn start(redirector: SocketAddr) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["hostile::an_honest_member", "--exact", "--nocapture", "--quiet"])
-            .env(MEMBER_OF, redirector.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, said }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["hostile::an_honest_member", "--exact", "--nocapture", "--quiet"]);
+        command.env(MEMBER_OF, redirector.to_string());
+        Self(Process::spawn(command, "the member").unwrap())
     }
 
     /// Waits until it has committed so often; gives how many sessions it has had by then.
     fn await_commits(&mut self, wanted: u64) -> u64 {
         loop {
-            let line = self.said.next().expect("the member goes on").unwrap();
-            let Some(told) = line.strip_prefix("committed ") else { continue };
+            let line = self.0.line().unwrap();
+            let Some(told) = line.trim_end().strip_prefix("committed ") else { continue };
             let (commits, sessions) = told.split_once(", sessions ").expect("two numbers");
             if commits.parse::<u64>().unwrap() >= wanted {
                 return sessions.parse().unwrap();
             }
         }
-    }
-}
-
-impl Drop for Honest {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

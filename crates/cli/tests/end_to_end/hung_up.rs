@@ -1,45 +1,27 @@
 //! SIGHUP, which a closed terminal or a service manager's reload sends: no server ends by it.
 
-use crate::program::{Folder, command, options, thorp};
+use crate::program::{Folder, serve_with, spawn, thorp};
 use crate::watch::database_of_items;
-use bench::{Server, ServerOptions};
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
-use std::time::{Duration, Instant};
-
-/// How long a server may take to be ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+use rustix::process::Signal;
 
 /// Starts a server, sends SIGHUP twice when it is ready, and stops it. Its last line says that it has stopped as usual.
 #[track_caller]
 fn outlives(name: &str, words: &[&str], last: &str) {
-    let mut child = command().args(words).spawn().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let (begun, mut line) = (Instant::now(), String::new());
-    while !line.contains("ready") {
-        line.clear();
-        assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "{name} has ended: {child:?}");
-        assert!(begun.elapsed() < PATIENCE, "{name}: {line}");
-    }
-    let pid = Pid::from_child(&child);
+    let process = spawn(words);
+    while !process.line().unwrap().contains("ready") {}
     for _ in 0..2 {
-        kill_process(pid, Signal::HUP).unwrap();
+        process.signal(Signal::HUP).unwrap();
     }
     // Sent to a process that has a handler for both, the lower signal is delivered first.
-    kill_process(pid, Signal::TERM).unwrap();
-    let (mut said, mut complaints) = (String::new(), String::new());
-    stdout.read_to_string(&mut said).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
-    let status = child.wait().unwrap();
-    assert!(status.success(), "{name} ended by the signal: {status:?}, {said} {complaints}");
-    assert!(said.lines().last().is_some_and(|line| line.contains(last)), "{name}: {said} {complaints}");
+    let ended = process.end_by(Signal::TERM).unwrap();
+    assert!(ended.status.success(), "{name} ended by the signal: {ended:?}");
+    assert!(ended.stdout.lines().last().is_some_and(|line| line.contains(last)), "{name}: {ended:?}");
 }
 
 #[test]
 fn no_server_ends_when_its_terminal_does() {
     let folder = Folder::new();
-    let arguments = ["--leased", "0"].map(str::to_owned).to_vec();
-    let store = Server::start(&ServerOptions { arguments, ..options(&folder) }).unwrap();
+    let store = serve_with(&folder, &["--leased", "0"]);
     let store = store.address().to_string();
     let source = format!("thorp://{store}");
     let any = "127.0.0.1:0";

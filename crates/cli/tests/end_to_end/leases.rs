@@ -2,8 +2,8 @@
 //! however that is configured.
 
 use crate::groups::{counter, eventually, get, put};
-use crate::program::{Folder, options, thorp};
-use bench::{Redirector, RedirectorOptions, Server, ServerOptions, lasting_address};
+use crate::program::{Folder, program, serve_with, thorp};
+use fixtures::{Process, lasting_address};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -73,17 +73,16 @@ fn carry(mut from: TcpStream, mut to: TcpStream, is_dead: &(Mutex<bool>, Condvar
     let _ = to.shutdown(Shutdown::Both);
 }
 
-fn start(folder: &Folder, listen: SocketAddr, leased: &[&str]) -> Server {
-    let arguments = leased.iter().map(|&word| word.into()).collect();
-    Server::start(&ServerOptions { listen, arguments, ..options(folder) }).unwrap()
+fn start(folder: &Folder, listen: SocketAddr, leased: &[&str]) -> Process {
+    serve_with(folder, &[&["--listen", &listen.to_string()], leased].concat())
 }
 
-fn start_redirector(store: SocketAddr) -> Redirector {
-    Redirector::start(&RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", store)).unwrap()
+fn start_redirector(store: SocketAddr) -> Process {
+    program().group("site", store, &[]).unwrap().until("leads", "site").unwrap()
 }
 
 /// Transactions that the redirector has judged without asking the store.
-fn validated(redirector: &Redirector) -> u64 {
+fn validated(redirector: &Process) -> u64 {
     let told = thorp(["status", "--json", &redirector.address().to_string()]).ok();
     let told: Value = serde_json::from_str(&told).unwrap();
     told["counts"][0]["validated"].as_u64().unwrap_or_else(|| panic!("{told}"))

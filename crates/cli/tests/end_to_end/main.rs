@@ -23,8 +23,6 @@ mod hung_up;
 mod leases;
 mod more_copies;
 mod mounted_volumes;
-#[path = "../../../volumes/attach/tests/mounts/mounts.rs"]
-mod mounts;
 mod operators;
 mod pages;
 mod panics;

@@ -1,6 +1,7 @@
 //! A block that is written often has more copies when its write is answered.
 
-use crate::stored_volumes::{Host, Process, Site};
+use crate::program::try_start;
+use crate::stored_volumes::{Host, Site};
 use crate::volumes::BLOCK;
 use fixtures::nbd_client::Command;
 use rustix::process::Signal;
@@ -35,23 +36,23 @@ fn a_block_that_is_written_often_waits_for_another_copy() {
     let (listen, address) = (format!("unix:{}", socket.display()), site.address());
     let words = ["volume", "attach", "v", "--store", &address, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
     let words = [&words[..], &["--ack", "write", "--age-s", "60", "--spare", "1", "--more-copies-after", "2"]].concat();
-    let host = Host { process: Process::start(&words).unwrap(), socket };
+    let host = Host { process: try_start(&words).unwrap(), socket };
     site.wait_for_holders(2);
     // Both of them are up when what is written often was answered.
     for _ in 0..3 {
         write(&host, 1).recv_timeout(LONG).unwrap();
     }
     let second = &site.holders[1];
-    second.signal(Signal::STOP);
+    second.signal(Signal::STOP).unwrap();
     let often = write(&host, 1);
     assert!(often.recv_timeout(BEFORE_IT_IS_LOST).is_err(), "it has not waited for the second holder");
-    second.signal(Signal::CONT);
+    second.signal(Signal::CONT).unwrap();
     often.recv_timeout(LONG).unwrap();
-    second.signal(Signal::STOP);
+    second.signal(Signal::STOP).unwrap();
     // Its owner and the first holder are enough.
     write(&host, 2).recv_timeout(BEFORE_IT_IS_LOST).unwrap();
     // One that does not come back is waited for until it is lost.
     write(&host, 1).recv_timeout(LONG).unwrap();
-    second.signal(Signal::CONT);
-    host.process.end();
+    second.signal(Signal::CONT).unwrap();
+    host.process.end().unwrap();
 }

@@ -1,15 +1,17 @@
 //! ext4 on a volume, on this machine, while programs of others do what they can to it and its owner is killed.
 
-use crate::mounts::{Fuse, Mounted, can_mount, run};
 use crate::program::{Folder, thorp, tool};
 use crate::volumes::Attached;
+use fixtures::installed::run;
+use fixtures::mounts::{Fuse, Mounted, can_mount};
+use fixtures::{Process, until};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The operations of a file, and how often each comes.
 const FSX: &str = "
@@ -52,28 +54,29 @@ posix_fallocate = 0.0
 ";
 
 /// Starts the exerciser of file systems, with a seed, for this many operations or until it is ended.
-fn fsx(program: &Path, folder: &Folder, config: &str, file: &str, seed: u32, operations: Option<u32>) -> Child {
+fn fsx(program: &Path, folder: &Folder, config: &str, file: &str, seed: u32, operations: Option<u32>) -> Process {
     let config = folder.write(&format!("fsx-{seed}.toml"), config);
     let mut fsx = Command::new(program);
     fsx.args(["-q", "-f", &config, "-S", &seed.to_string(), "-P", folder.path().to_str().unwrap()]);
     if let Some(operations) = operations {
         fsx.args(["-N", &operations.to_string()]);
     }
-    fsx.arg(file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    fsx.arg(file);
+    Process::spawn(fsx, "fsx").unwrap()
 }
 
 /// Waits for its end, which has to be a good one.
 #[track_caller]
-fn is_right(fsx: Child) {
-    let ran = fsx.wait_with_output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+fn is_right(fsx: Process) {
+    let ran = fsx.ended().unwrap();
+    let said = ran.stdout + &ran.stderr;
     assert!(ran.status.success(), "fsx: {said}");
 }
 
 /// Trims what is free, again and again, until it is told to end.
 fn trim_until(ended: &AtomicBool, path: &Path) {
     while !ended.load(SeqCst) {
-        run("fstrim", &[path.to_str().unwrap()]);
+        run("fstrim", [path.to_str().unwrap()]).unwrap();
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -93,12 +96,6 @@ fn sync_until_gone(path: &Path, first: usize) -> Vec<usize> {
     (first..1_000_000).take_while(|&number| put(number).is_ok()).collect()
 }
 
-/// Ends a program that may have ended.
-fn end(mut program: Child) {
-    let _ = program.kill();
-    program.wait().unwrap();
-}
-
 /// fsx finds nothing on a device, and on a file system that is trimmed in the meantime. Then the owner is killed while
 /// fsx and a writer that syncs are at work; everything that was synced is there, and the file system is whole, in each
 /// life.
@@ -111,17 +108,17 @@ fn fsx_and_fstrim_find_nothing_and_kills_lose_nothing() {
     let operations = std::env::var("FSX").map_or(600, |count| count.parse().unwrap());
 
     let attached = Attached::new(&folder, &["--age-s", "1"]);
-    let mut disk = Fuse::new(folder.path(), &attached.socket);
+    let mut disk = Fuse::new(&folder.path().join("fuse"), &attached.socket).unwrap();
     is_right(fsx(&exerciser, &folder, FSX_OF_DEVICE, &disk.file, 1, Some(operations)));
-    run("mkfs.ext4", &["-q", "-F", &disk.file]);
+    run("mkfs.ext4", ["-q", "-F", &disk.file]).unwrap();
     disk.end();
     attached.detach();
 
     let mut synced = Vec::new();
     for life in 1..=2 {
         let attached = Attached::new(&folder, &["--age-s", "1"]);
-        let mut disk = Fuse::new(folder.path(), &attached.socket);
-        let mut mounted = Mounted::new(folder.path(), &disk.file);
+        let mut disk = Fuse::new(&folder.path().join("fuse"), &attached.socket).unwrap();
+        let mut mounted = Mounted::new(folder.path().join("mounted"), &disk.file).unwrap();
         check(&mounted.path, &synced);
         let file = mounted.path.join("fsx").to_str().unwrap().to_owned();
         let ended = AtomicBool::new(false);
@@ -136,28 +133,24 @@ fn fsx_and_fstrim_find_nothing_and_kills_lose_nothing() {
                 let path = &mounted.path;
                 scope.spawn(move || sync_until_gone(path, first))
             };
-            let begun = Instant::now();
-            while !mounted.path.join((first + 30).to_string()).exists() {
-                assert!(begun.elapsed() < Duration::from_secs(60), "hardly anything is written");
-                thread::sleep(Duration::from_millis(5));
-            }
+            until("some files are written", || mounted.path.join((first + 30).to_string()).exists());
             attached.kill();
             synced.extend(writer.join().unwrap());
-            end(exerciser);
+            drop(exerciser);
         });
         mounted.end();
         disk.end();
     }
 
     let attached = Attached::new(&folder, &[]);
-    let mut disk = Fuse::new(folder.path(), &attached.socket);
-    let mut mounted = Mounted::new(folder.path(), &disk.file);
+    let mut disk = Fuse::new(&folder.path().join("fuse"), &attached.socket).unwrap();
+    let mut mounted = Mounted::new(folder.path().join("mounted"), &disk.file).unwrap();
     check(&mounted.path, &synced);
-    run("umount", &[mounted.path.to_str().unwrap()]);
+    run("umount", [mounted.path.to_str().unwrap()]).unwrap();
     mounted.end();
     disk.end();
     attached.detach();
-    run("e2fsck", &["-fn", &home]);
+    run("e2fsck", ["-fn", &home]).unwrap();
     eprintln!("{} files were synced", synced.len());
 }
 

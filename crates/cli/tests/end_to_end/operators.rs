@@ -1,11 +1,9 @@
 //! Operators of volumes see failure domains by name, a store that is away, and logs that fit their volumes.
 
-use crate::full_volumes::wait_for_line;
-use crate::program::{Folder, thorp};
-use crate::stored_volumes::{Process, Site, write};
+use crate::program::{Folder, thorp, try_start};
+use crate::stored_volumes::{Site, write};
 use serde_json::Value;
 use std::fs;
-use std::io::BufReader;
 use std::path::Path;
 
 #[test]
@@ -22,10 +20,10 @@ fn a_failure_domain_goes_by_its_name() {
     // Holders of one machine have one name.
     let said = thorp(["volume", "registry", "rebuild", "v", "--store", &site.address()]).ok();
     assert!(said.contains("holder ") && said.contains(" (rack-0) ("), "{said}");
-    host.process.end();
+    host.process.end().unwrap();
     let dir = site.folder.file("copies-1");
     let words = ["holder", "--store", &site.address(), "--dir", &dir, "--room", "64M", "--listen", "127.0.0.1:0"];
-    let refused = Process::start(&[&words[..], &["--domain", "a\nb"]].concat()).err().unwrap();
+    let refused = try_start(&[&words[..], &["--domain", "a\nb"]].concat()).err().unwrap();
     assert!(refused.contains("invalid failure domain"), "{refused}");
 }
 
@@ -33,17 +31,15 @@ fn a_failure_domain_goes_by_its_name() {
 fn the_loss_and_the_return_of_a_store_are_told() {
     let mut site = Site::new(1);
     site.create("2");
-    let mut host = site.attach("host-1", &[]).unwrap();
+    let host = site.attach("host-1", &[]).unwrap();
     site.wait_for_holders(1);
-    let errors = [&mut site.holders[0], &mut host.process].map(|it| it.child.stderr.take().unwrap());
-    let mut errors = errors.map(BufReader::new);
     site.store.kill().unwrap();
-    for it in &mut errors {
-        wait_for_line(it, "the store has not answered for");
+    for it in [&site.holders[0], &host.process] {
+        it.hear_error("the store has not answered for").unwrap();
     }
-    site.start_store_again();
-    for it in &mut errors {
-        wait_for_line(it, "the store answers again, after");
+    site.store.start_again().unwrap();
+    for it in [&site.holders[0], &host.process] {
+        it.hear_error("the store answers again, after").unwrap();
     }
 }
 
@@ -53,7 +49,7 @@ fn a_log_is_as_large_as_its_volume_needs() {
     let (home, cache) = (folder.file("disk.img"), folder.file("cache"));
     thorp(["volume", "create", &home, "--size", "256M"]).ok();
     let listen = format!("unix:{}", folder.path().join("v.nbd").display());
-    let owner = Process::start(&["volume", "attach", &home, "--cache", &cache, "--listen", &listen]).unwrap();
+    let owner = try_start(&["volume", "attach", &home, "--cache", &cache, "--listen", &listen]).unwrap();
     let status = thorp(["volume", "status", "--cache", &cache, "--json"]).ok();
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["dirty_bytes_max"], 64 << 20);
@@ -63,7 +59,7 @@ fn a_log_is_as_large_as_its_volume_needs() {
         .map(|it| it.metadata().unwrap().len())
         .sum();
     assert!((64 << 20..80 << 20).contains(&log), "its log has {log} bytes");
-    owner.end();
+    owner.end().unwrap();
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -85,12 +81,12 @@ fn a_cache_that_was_put_back_speaks_of_no_other_hosts() {
     write(&mut host.connect(), 3, 7);
     let [cache, old] = ["host-1", "old"].map(|name| site.folder.path().join(name));
     copy(&cache, &old);
-    host.process.end();
-    site.attach("host-1", &[]).unwrap().process.end();
+    host.process.end().unwrap();
+    site.attach("host-1", &[]).unwrap().process.end().unwrap();
     fs::remove_dir_all(&cache).unwrap();
     fs::rename(&old, &cache).unwrap();
     let host = site.attach("host-1", &["--force"]).unwrap();
-    let (errors, _) = host.process.end();
+    let errors = host.process.end().unwrap().stderr;
     assert!(errors.contains("1 writes in it are dropped"), "{errors}");
     assert!(errors.contains("the state that this cache is in") && !errors.contains("other hosts"), "{errors}");
 }

@@ -6,12 +6,12 @@ use crate::web::Proxy;
 use crate::{groups, volumes};
 use attach::VOLUME_HOMES;
 use client::tables::CLIENT;
+use fixtures::Process;
 use machine::metrics::Described;
 use net::LINKS;
 use pgwatch::WATCH_DATABASE;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fmt::Write;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use storewatch::WATCH_STORE;
@@ -234,12 +234,11 @@ fn the_demo_leaves_nothing() {
     let ended = ran(demo().output().unwrap());
     assert_eq!((ended.code, left()), (Some(0), 0), "{ended:?}");
 
-    let mut child = demo().spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let process = Process::spawn(demo(), "the demo").unwrap();
+    let line = process.line().unwrap();
     assert!(line.contains("A store in") && left() > 0, "{line}");
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(128 + Signal::INT.as_raw()));
+    let ended = process.end_by(Signal::INT).unwrap();
+    assert_eq!(ended.status.code(), Some(128 + Signal::INT.as_raw()));
     assert_eq!(left(), 0);
 }
 

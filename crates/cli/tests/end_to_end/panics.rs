@@ -1,12 +1,11 @@
 //! A process panics, as it would at an error of Thorp's own: here because a test asks for it.
 
-use crate::program::{Folder, command, ran, serve, thorp};
+use crate::program::{Folder, Ran, serve, spawn, thorp};
 use crate::raw::Raw;
+use fixtures::Process;
 use messages::{Lineage, Member, Members, Rejoined, SessionLimits, ToClient, ToServer, Welcome};
 use net::PANICS_AT;
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
-use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,13 +16,12 @@ use types::{ClusterId, Incarnation, NodeId, Version};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts a server; gives its address, too.
-fn start(words: &[&str]) -> (Child, String) {
-    let mut child = command().args(words).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+fn start(words: &[&str]) -> (Process, String) {
+    let process = spawn(words);
+    let line = process.line().unwrap();
     assert!(line.starts_with("ready: "), "{line}");
     let address = line.split([' ', ',']).find(|word| word.starts_with("127.")).unwrap().trim().to_owned();
-    (child, address)
+    (process, address)
 }
 
 /// Has the server panic while it handles a message; gives its answer to the sender.
@@ -33,13 +31,8 @@ fn panic_at(address: &str) -> String {
 
 /// The process ends by itself, and says what has happened and what to do.
 #[track_caller]
-fn assert_ends(mut child: Child, do_what: &str) {
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < PATIENCE, "it does not end");
-        thread::sleep(Duration::from_millis(1));
-    }
-    let ran = ran(child.wait_with_output().unwrap());
+fn assert_ends(process: Process, do_what: &str) {
+    let ran = Ran::from(process.ended().unwrap());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let last = ran.stderr.lines().last().unwrap();
     assert!(last.starts_with("thorp: a part of it panicked ('as it was asked to')"), "{last}");

@@ -1,10 +1,11 @@
 //! Input from pipes, and output to pipes.
 
-use crate::program::{Folder, command, ran, serve, thorp, thorp_reading};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::program::{Folder, Ran, command, ran, serve, spawn, thorp, thorp_reading};
+use fixtures::until;
+use rustix::process::Signal;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 fn lines(count: usize) -> String {
     let line = |number: usize| format!("{{\"id\":\"{number:05}\",\"text\":\"{}\"}}\n", "x".repeat(number % 200));
@@ -29,9 +30,9 @@ fn a_pipe_is_loaded() {
     let fifo = folder.file("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let words = ["load", &fifo, "--into", "named", "--key", "id", "--json", "--server", &address];
-    let loading = command().args(words).spawn().unwrap();
+    let loading = spawn(&words);
     OpenOptions::new().write(true).open(&fifo).unwrap().write_all(text.as_bytes()).unwrap();
-    let told = ran(loading.wait_with_output().unwrap()).ok();
+    let told = Ran::from(loading.ended().unwrap()).ok();
     assert_eq!(told, "{\"loaded\":3000,\"into\":\"named\",\"resumed_at_line\":0}\n");
     assert_eq!(count(&address, "named"), 3000);
     // A dump goes straight into a load.
@@ -61,18 +62,13 @@ fn an_interrupted_pipe_loses_nothing_that_came() {
     let server = serve(&folder);
     let address = server.address().to_string();
     let words = ["load", "-", "--into", "parts", "--key", "id", "--server", &address];
-    let mut loading = command().args(words).stdin(Stdio::piped()).spawn().unwrap();
-    let mut pipe = loading.stdin.take().unwrap();
+    let mut loading = spawn(&words);
     // Less than a batch, and the beginning of a line.
-    pipe.write_all((lines(7) + "{\"id\":").as_bytes()).unwrap();
-    while count(&address, "parts") < 7 {
-        std::thread::yield_now();
-    }
-    kill_process(Pid::from_child(&loading), Signal::INT).unwrap();
-    let line = ran(loading.wait_with_output().unwrap()).error();
+    loading.tell((lines(7) + "{\"id\":").as_bytes()).unwrap();
+    until("the lines are in", || count(&address, "parts") >= 7);
+    let line = Ran::from(loading.end_by(Signal::INT).unwrap()).error();
     assert!(line.contains("interrupted at line 7: 7 documents are in"), "{line}");
     assert!(line.contains("a pipe cannot be gone on with"), "{line}");
-    drop(pipe);
 }
 
 #[test]
@@ -82,10 +78,9 @@ fn an_interrupted_file_says_how_to_go_on() {
     let address = server.address().to_string();
     let file = folder.write("parts.jsonl", lines(20_000));
     let words = ["load", &file, "--into", "parts", "--key", "id", "--batch", "20", "--json", "--server", &address];
-    let loading = command().args(words).spawn().unwrap();
+    let loading = spawn(&words);
     while thorp(["ls", "--server", &address]).ok().is_empty() {}
-    kill_process(Pid::from_child(&loading), Signal::INT).unwrap();
-    let first = ran(loading.wait_with_output().unwrap());
+    let first = Ran::from(loading.end_by(Signal::INT).unwrap());
     assert!(
         first.stderr.contains("interrupted at line") && first.stderr.contains("load the same file again"),
         "{first:?}"

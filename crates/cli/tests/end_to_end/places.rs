@@ -1,5 +1,4 @@
 //! The place of the store: by the options and the environment, and what is made where there is none.
-
 use crate::program::{Folder, command, ran, serve, thorp};
 
 fn is_there(folder: &Folder, name: &str) -> bool {

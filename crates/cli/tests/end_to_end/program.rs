@@ -1,44 +1,13 @@
-//! Runs the program, and gives each test a folder of its own.
+//! Runs the program, to its end or beside a test.
 
+use fixtures::installed::or_skipped;
+use fixtures::{Ended, Process, Program};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that is removed with everything in it.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("thorp-test-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// A path in it, as a word for a command line.
-    pub(crate) fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Writes a file in it.
-    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.0.join(name), text).unwrap();
-        self.file(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+pub(crate) use fixtures::Folder;
 
 /// The result of running the program.
 #[derive(Debug)]
@@ -78,10 +47,20 @@ impl Ran {
     }
 }
 
+impl From<Ended> for Ran {
+    fn from(ended: Ended) -> Self {
+        Self { code: ended.status.code(), stdout: ended.stdout, stderr: ended.stderr }
+    }
+}
+
+pub(crate) fn program() -> Program {
+    Program::from(env!("CARGO_BIN_EXE_thorp"))
+}
+
+/// The program with nothing to read.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thorp"));
-    command.env_remove("THORP_SERVER").env_remove("THORP_DIR");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = program().command();
+    command.stdin(Stdio::null());
     command
 }
 
@@ -95,7 +74,7 @@ pub(crate) fn thorp_reading<S: AsRef<OsStr>>(
     words: impl IntoIterator<Item = S>,
     input: impl AsRef<[u8]> + Send,
 ) -> Ran {
-    let mut child = command().args(words).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = program().command().args(words).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
         // A program that has read enough hangs up, which is its right.
@@ -110,33 +89,38 @@ pub(crate) fn ran(output: Output) -> Ran {
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
+/// Runs the program beside the test, with an input that stays open.
+pub(crate) fn spawn(words: &[&str]) -> Process {
+    let mut command = program().command();
+    command.args(words);
+    Process::spawn(command, words[0]).unwrap()
+}
+
+/// A command that serves, once it is ready.
+#[track_caller]
+pub(crate) fn start(words: &[&str]) -> Process {
+    try_start(words).unwrap()
+}
+
+/// A command that serves; `Err` has its words if it ends before it is ready.
+pub(crate) fn try_start(words: &[&str]) -> Result<Process, String> {
+    program().start(words[0], words).map_err(|error| error.to_string())
+}
+
 /// A running store.
-pub(crate) fn serve(folder: &Folder) -> bench::Server {
-    bench::Server::start(&options(folder)).unwrap()
+#[track_caller]
+pub(crate) fn serve(folder: &Folder) -> Process {
+    serve_with(folder, &[])
 }
 
-pub(crate) fn options(folder: &Folder) -> bench::ServerOptions {
-    bench::ServerOptions::new(env!("CARGO_BIN_EXE_thorp"), folder.path().join("store"))
-}
-
-/// Whether a program of others is there. Where it is not its tests are skipped, but for CI, which installs it.
-pub(crate) fn is_on_path(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    assert!(is_there || std::env::var_os("CI").is_none(), "{name} is not installed");
-    if !is_there {
-        eprintln!("skipped: {name} is not installed");
-    }
-    is_there
+#[track_caller]
+pub(crate) fn serve_with(folder: &Folder, more: &[&str]) -> Process {
+    program().serve(&folder.path().join("store"), more).unwrap()
 }
 
 /// A program of others that `cargo xtask provision` has put beside the build. Where it is not there its tests are
 /// skipped, but for CI, which puts it there.
 pub(crate) fn tool(file: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools").join(file);
-    assert!(path.is_file() || std::env::var_os("CI").is_none(), "{} is not installed", path.display());
-    if !path.is_file() {
-        eprintln!("skipped: `cargo xtask provision` has not installed {file}");
-    }
-    path.is_file().then_some(path)
+    or_skipped(path.is_file(), file).then_some(path)
 }

@@ -1,7 +1,7 @@
 //! A store on a file system that cannot be written: a snapshot, a copy on a read-only medium.
 
-use crate::mounts::can_mount;
 use crate::program::{Folder, Ran, ran, serve, thorp};
+use fixtures::mounts::can_mount;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

@@ -4,15 +4,13 @@ use crate::program::thorp;
 use crate::stored_volumes::{Host, Site, version, write};
 use crate::volumes::BLOCK;
 use fixtures::nbd_client::Command;
+use fixtures::{PATIENCE, try_until, until};
 use registry::StoreRegistry;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command as Program;
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// Longer than anything takes on a machine that has much else to do.
-const LONG: Duration = Duration::from_secs(60);
+use std::time::Duration;
 
 /// The words of a refusal that say what to do.
 const REMEDY: &str = "thorp volume registry rebuild";
@@ -49,10 +47,10 @@ fn a_lost_registry_is_made_again_of_what_homes_and_holders_know() {
     (0..BLOCKS).for_each(|block| write(&mut client, block, 100 + block));
     // Home was notified of the holder.
     thread::sleep(Duration::from_millis(500));
-    host.process.kill();
+    drop(host.process);
     site.store.kill().unwrap();
     std::fs::remove_dir_all(site.folder.file("store")).unwrap();
-    site.start_store_again();
+    site.store.start_again().unwrap();
     let address = site.address();
 
     let refused = site.attach("host-1", &[]).map(drop).unwrap_err();
@@ -63,16 +61,8 @@ fn a_lost_registry_is_made_again_of_what_homes_and_holders_know() {
     let cache = site.folder.file("host-1");
     let words = ["volume", "registry", "rebuild", "--store", &address, "--cache", &cache];
     // The holder finds the new store, and says where it is.
-    let begun = Instant::now();
-    let holder = "holder ";
-    let shown = loop {
-        let shown = thorp(words).ok();
-        if shown.contains(holder) && shown.contains("not all of them are home") {
-            break shown;
-        }
-        assert!(begun.elapsed() < LONG, "{shown}");
-        thread::sleep(Duration::from_millis(200));
-    };
+    let is_whole = |shown: &String| shown.contains("holder ") && shown.contains("not all of them are home");
+    let shown = try_until("the holder is shown", PATIENCE, || Some(thorp(words).ok()).filter(is_whole)).unwrap();
     assert!(shown.contains("the registry does not know it") && shown.contains("nothing was written"), "{shown}");
     assert!(
         shown.contains("2 copies and a lease of 4 s; needed: ")
@@ -91,7 +81,7 @@ fn a_lost_registry_is_made_again_of_what_homes_and_holders_know() {
     let host = site.attach("host-2", &[]).unwrap();
     let bytes = host.read();
     (0..BLOCKS).for_each(|block| assert_eq!(version(&bytes, block as usize), 100 + block, "block {block}"));
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 /// The store is put back from an older copy while a host has the volume: it continues.
@@ -105,22 +95,18 @@ fn a_host_goes_on_when_the_registry_has_gone_back() {
     site.store.kill().unwrap();
     let (store, older) = (site.folder.path().join("store"), site.folder.path().join("older"));
     copy(&store, &older);
-    site.start_store_again();
+    site.store.start_again().unwrap();
     let before = revision(&site);
     site.wait_until("its host has said more", |_| revision(&site) > before + 2);
     site.store.kill().unwrap();
     std::fs::remove_dir_all(&store).unwrap();
     std::fs::rename(&older, &store).unwrap();
-    site.start_store_again();
+    site.store.start_again().unwrap();
 
-    let begun = Instant::now();
-    while revision(&site) < 1 << 32 {
-        assert!(begun.elapsed() < LONG, "its entry is not put back");
-        thread::sleep(Duration::from_millis(100));
-    }
+    until("its entry is put back", || revision(&site) >= 1 << 32);
     assert_eq!(read(&host, 1), Ok(7));
     write(&mut host.connect(), 1, 8);
-    host.process.end();
+    host.process.end().unwrap();
     assert!(site.attach("host-2", &[]).is_ok_and(|host| read(&host, 1) == Ok(8)));
 }
 
@@ -129,19 +115,19 @@ fn a_host_goes_on_when_the_registry_has_gone_back() {
 fn a_registry_that_has_gone_back_is_not_believed() {
     let mut site = Site::new(1);
     site.create_with("2", "8M");
-    site.attach("host-1", &[]).unwrap().process.end();
+    site.attach("host-1", &[]).unwrap().process.end().unwrap();
     site.store.kill().unwrap();
     let (store, older) = (site.folder.path().join("store"), site.folder.path().join("older"));
     copy(&store, &older);
-    site.start_store_again();
+    site.store.start_again().unwrap();
     let host = site.attach("host-2", &["--age-s", "600"]).unwrap();
     site.wait_for_holders(1);
     write(&mut host.connect(), 1, 7);
-    host.process.kill();
+    drop(host.process);
     site.store.kill().unwrap();
     std::fs::remove_dir_all(&store).unwrap();
     std::fs::rename(&older, &store).unwrap();
-    site.start_store_again();
+    site.store.start_again().unwrap();
 
     let refused = site.attach("host-3", &[]).map(drop).unwrap_err();
     assert!(refused.contains("the registry has gone back") && refused.contains(REMEDY), "{refused}");
@@ -149,5 +135,5 @@ fn a_registry_that_has_gone_back_is_not_believed() {
     assert!(rebuilt.contains("the registry has gone back"), "{rebuilt}");
     let host = site.attach("host-3", &[]).unwrap();
     assert_eq!(read(&host, 1), Ok(7));
-    host.process.end();
+    host.process.end().unwrap();
 }

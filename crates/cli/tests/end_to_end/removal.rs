@@ -1,8 +1,8 @@
 //! Removing more than one document: folders, collections, designs.
 
 use crate::designs::SMALL;
-use crate::program::{Folder, command, ran, serve, thorp};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::program::{Folder, Ran, serve, spawn, thorp};
+use rustix::process::Signal;
 
 #[test]
 fn all_under_a_path_is_removed_and_nothing_else() {
@@ -40,11 +40,10 @@ fn an_interrupted_removal_goes_on() {
     let file = folder.write("parts.jsonl", (0..30_000).map(line).collect::<String>());
     thorp(["load", &file, "--into", "parts", "--key", "id", "--batch", "5000", "--server", &address]).ok();
     let words = ["rm", "-r", "parts", "--server", &address];
-    let removing = command().args(words).spawn().unwrap();
+    let removing = spawn(&words);
     let first = || thorp(["ls", "parts", "--server", &address]).stdout.lines().next().map(str::to_owned);
     while first().as_deref() == Some("00000") {}
-    kill_process(Pid::from_child(&removing), Signal::INT).unwrap();
-    let line = ran(removing.wait_with_output().unwrap()).error();
+    let line = Ran::from(removing.end_by(Signal::INT).unwrap()).error();
     let gone: usize = line.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
     assert!(
         line.contains("documents") && line.contains(&format!("`thorp rm -r parts --server {address}` goes on")),

@@ -1,8 +1,8 @@
 //! Damaged blocks are restored from copies with the right checksum, by `thorp volume scrub --repair` and on a schedule.
 
-use crate::program::{Folder, Ran, thorp};
+use crate::program::{Folder, Ran, thorp, try_start};
 use crate::scrub::{damage_version, read, wear, write_all};
-use crate::stored_volumes::{Host, Process, Site, write};
+use crate::stored_volumes::{Host, Site, write};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn a_block_at_home_is_restored_from_the_cache_of_an_attached_volume() {
     assert!(told.contains(&at_home(3, true)), "{}{}", repaired.stdout, repaired.stderr);
     repaired.ok();
     assert_eq!(repairs(&site.scrub(&["--repair"])).1["differences"], 0);
-    host.process.end();
+    host.process.end().unwrap();
     // Home has it, without that cache.
     let host = site.attach("host-2", &[]).unwrap();
     assert_eq!((read(&host, 3), read(&host, 4), read(&host, 5)), (Ok(73), Ok(500), Ok(75)));
@@ -47,7 +47,7 @@ fn a_block_at_home_is_restored_from_the_cache_of_an_attached_volume() {
     assert_eq!((repairs(&left).0, left.code), (vec![at_home(6, false)], Some(1)), "{}", left.stdout);
     assert!(left.stdout.contains("restore it from a backup"), "{}", left.stdout);
     assert!(read(&host, 6).is_err());
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_block_at_home_is_restored_from_the_cache_of_a_detached_volume() {
     site.scrub(&[]).ok();
     let host = site.attach("host-2", &[]).unwrap();
     assert_eq!((read(&host, 4), read(&host, 5)), (Ok(74), Ok(75)));
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_block_of_a_raw_file_is_restored_in_its_place() {
         let socket = folder.path().join("v.nbd");
         let listen = format!("unix:{}", socket.display());
         let words = ["volume", "attach", &home, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
-        Host { process: Process::start(&words).unwrap(), socket }
+        Host { process: try_start(&words).unwrap(), socket }
     };
     thorp(["volume", "create", &home, "--size", "8M"]).ok();
     write_all(attach(), 8, 70);
@@ -87,7 +87,7 @@ fn a_block_of_a_raw_file_is_restored_in_its_place() {
     again.ok();
     let host = attach();
     assert_eq!((read(&host, 4), read(&host, 5)), (Ok(74), Ok(75)));
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_clean_block_of_the_cache_is_dropped() {
     assert!(matches!(&told[..], [(_, at, true)] if at == "in the cache"), "{}", repaired.stdout);
     repaired.ok();
     site.scrub(&[]).ok();
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 /// Nothing is written back by itself for a day.
@@ -133,10 +133,10 @@ fn a_copy_and_a_write_in_the_log_are_restored_from_each_other() {
     repaired.ok();
     site.wait_until("everything is home", |it| it["live"]["dirty_writes"] == 0);
     assert_eq!((read(&host, 4), read(&host, 5)), (Ok(8_000_004), Ok(8_000_005)));
-    host.process.end();
+    host.process.end().unwrap();
     let host = site.attach("host-2", &[]).unwrap();
     assert_eq!((read(&host, 3), read(&host, 5)), (Ok(8_000_003), Ok(8_000_005)));
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 /// The last run was a minute ago, as the cache says: the next one is due now.
@@ -163,11 +163,11 @@ fn a_scrub_on_a_schedule_repairs_and_says_so() {
     assert!(last["next_s"].as_u64().unwrap() > 6 * 86_400, "{last}");
     let said = thorp(["volume", "status", "--cache", &site.folder.file("host-1")]).ok();
     assert!(said.contains("1 differ, 1 repaired") && said.contains("block 3 at home: repaired from"), "{said}");
-    host.process.end();
+    host.process.end().unwrap();
     // It is not due again.
     let host = site.attach("host-1", &["--scrub-every", "7d"]).unwrap();
     assert!(site.status()["live"]["scrub"]["next_s"].as_u64().unwrap() > 6 * 86_400, "{}", site.status());
-    host.process.end();
+    host.process.end().unwrap();
     let wrong = thorp(["volume", "attach", "v", "--cache", "x", "--listen", "unix:x", "--scrub-every", "7"]);
     assert!(wrong.stderr.contains("expected a number with s, m, h or d behind"), "{}", wrong.stderr);
 }

@@ -26,12 +26,12 @@ fn a_host_that_comes_back_after_a_rescue_keeps_its_clean_blocks() {
     let cache = site.folder.file("host-1");
     let host = site.attach("host-1", &[]).unwrap();
     write_all(&host, 0..BLOCKS, 100);
-    host.process.end();
+    host.process.end().unwrap();
     let host = site.attach("host-1", &["--age-s", "600"]).unwrap();
     site.wait_for_holders(1);
     assert!(clean_blocks(&cache) >= BLOCKS, "what was written is clean when it is home");
     write_all(&host, 0..8, 200);
-    host.process.kill();
+    drop(host.process);
     site.wait_until("a holder has brought it home", |it| it["attached_at"].is_null());
 
     let host = site.attach("host-1", &[]).unwrap();
@@ -42,16 +42,16 @@ fn a_host_that_comes_back_after_a_rescue_keeps_its_clean_blocks() {
         let expected = if block < 8 { 200 } else { 100 } + block;
         assert_eq!(version(&bytes[..], block as usize), expected, "block {block} of {BLOCK} bytes");
     }
-    host.process.end();
+    host.process.end().unwrap();
 
     // Another host writes in the meantime: none of its blocks is considered current.
     let other = site.attach("host-2", &["--age-s", "600"]).unwrap();
     site.wait_for_holders(1);
     write_all(&other, 0..BLOCKS, 300);
-    other.process.kill();
+    drop(other.process);
     site.wait_until("a holder has brought it home", |it| it["attached_at"].is_null());
     let host = site.attach("host-1", &[]).unwrap();
     assert_eq!(clean_blocks(&cache), 0);
     assert_eq!(version(&host.read(), 5), 305);
-    host.process.end();
+    host.process.end().unwrap();
 }

@@ -2,8 +2,8 @@
 //! believe nothing of that.
 
 use crate::groups::{counter, eventually, get, put, start_redirector, status};
-use crate::program::{Folder, options};
-use bench::{Server, ServerOptions, lasting_address};
+use crate::program::{Folder, program, serve_with};
+use fixtures::lasting_address;
 use std::fs;
 use std::path::Path;
 use thorp::Db;
@@ -22,13 +22,13 @@ fn copy(from: &Path, to: &Path) {
 fn clients_of_a_store_believe_nothing_that_its_copy_does_not_have() {
     let folder = Folder::new();
     let listen = lasting_address().unwrap();
-    let at = |dir: &str| ServerOptions { dir: folder.path().join(dir), listen, ..options(&folder) };
-    let mut store = Server::start(&at("store")).unwrap();
+    let at = listen.to_string();
+    let mut store = serve_with(&folder, &["--listen", &at]);
     let count = counter(&Db::connect(listen).unwrap());
     store.kill().unwrap();
     copy(&folder.path().join("store"), &folder.path().join("copy"));
 
-    let mut store = Server::start(&at("store")).unwrap();
+    store.start_again().unwrap();
     let redirector = start_redirector(&store, &[]);
     let clients = [Db::connect(listen).unwrap(), Db::connect(redirector.address()).unwrap()];
     (1..=PARTED).for_each(|n| put(&clients[0], count, n));
@@ -36,7 +36,7 @@ fn clients_of_a_store_believe_nothing_that_its_copy_does_not_have() {
         eventually("both have heard of all", || get(db, count) == PARTED);
     }
     store.kill().unwrap();
-    let _copy = Server::start(&at("copy")).unwrap();
+    let _copy = program().serve(&folder.path().join("copy"), &["--listen", &at]).unwrap();
     let other = Db::connect(listen).unwrap();
     assert_eq!(get(&other, count), 0, "the copy is from before");
     (1..=PARTED).for_each(|n| put(&other, count, 1000 + n));

@@ -3,8 +3,8 @@
 mod prometheus;
 
 use crate::groups::eventually;
-use crate::program::{Folder, thorp};
-use crate::stored_volumes::Process;
+use crate::program::{Folder, thorp, try_start};
+use fixtures::Process;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ struct Program {
 
 /// The status and the body of an answer.
 fn ask(process: &Process, line: &str, fields: &str) -> (u16, String) {
-    let admin = process.ready["admin"].as_str().unwrap_or_else(|| panic!("it does not listen: {}", process.ready));
+    let admin = process.ready()["admin"].as_str().unwrap_or_else(|| panic!("it does not listen: {}", process.ready()));
     let mut stream = TcpStream::connect(admin).unwrap();
     let host = if fields.contains("Host:") { String::new() } else { format!("Host: {admin}\r\n") };
     write!(stream, "{line} HTTP/1.1\r\n{host}{fields}Connection: close\r\n\r\n").unwrap();
@@ -49,13 +49,13 @@ impl Programs {
         let file = |name: &str| folder.file(name);
         let admin = ["--admin", "127.0.0.1:0"];
         let start = |name, words: &[&str], metric| {
-            let process = Process::start(&[words, &admin[..]].concat());
+            let process = try_start(&[words, &admin[..]].concat());
             Program { name, process: process.unwrap_or_else(|why| panic!("{name}: {why}")), metric }
         };
         let any = ["--listen", "127.0.0.1:0"];
         let serve = ["serve", "--dir", &file("store"), "--volumes", &file("homes"), "--leased", "0"];
         let store = start("serve", &[&serve[..], &any].concat(), "thorp_store_commits_total");
-        let address = store.process.ready["listen"].as_str().unwrap().to_owned();
+        let address = store.process.ready()["listen"].as_str().unwrap().to_owned();
         thorp(["volume", "create", "v", "--store", &address, "--size", "8M", "--copies", "2"]).ok();
         let nbd = format!("unix:{}", file("nbd"));
         let volume = ["volume", "attach", "v", "--store", &address, "--cache", &file("cache"), "--listen", &nbd];
@@ -125,8 +125,8 @@ fn every_program_answers_its_operators_alike() {
     has("watch", "thorp_watch_store_state{state=\"watching\"} 1");
     has("group", "thorp_redirector_state{group=\"site\",state=\"leads\"} 1");
 
-    let address = programs.store.process.ready["listen"].as_str().unwrap().to_owned();
-    programs.store.process.child.kill().unwrap();
+    let address = programs.store.process.ready()["listen"].as_str().unwrap().to_owned();
+    programs.store.process.kill().unwrap();
     let needing = ["group", "watch", "holder", "volume"];
     for Program { name, process, .. } in programs.others.iter().filter(|it| needing.contains(&it.name)) {
         eventually(&format!("{name} lacks its store"), || {
@@ -146,7 +146,7 @@ fn every_program_answers_its_operators_alike() {
 fn an_operator_elsewhere_brings_a_token() {
     let folder = Folder::new();
     let (socket, token) = (folder.file("home"), folder.write("token", "s3cret\n"));
-    let home = |more: &[&str]| Process::start(&[&["home", "--socket", &socket], more].concat());
+    let home = |more: &[&str]| try_start(&[&["home", "--socket", &socket], more].concat());
     let refused = home(&["--admin", "0.0.0.0:0"]).err().unwrap();
     assert!(refused.contains("need a token"), "{refused}");
     let refused = home(&["--token-file", &token]).err().unwrap();
@@ -163,7 +163,7 @@ fn a_proxy_reads_its_settings_again_for_an_operator() {
     let token = folder.write("token", "first\n");
     let write = |text: &str| folder.write("proxy.toml", format!("origin = \"http://127.0.0.1:1\"\n{text}"));
     let words = ["proxy", "--config", &write(""), "--admin", "127.0.0.1:0", "--token-file", &token];
-    let proxy = Process::start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat()).unwrap();
+    let proxy = try_start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat()).unwrap();
     let reload = |token: &str| {
         let (status, body) = ask(&proxy, "POST /reload", &format!("Authorization: Bearer {token}\r\n"));
         (status, serde_json::from_str::<Value>(&body).unwrap())

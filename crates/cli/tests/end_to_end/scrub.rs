@@ -1,10 +1,11 @@
 //! Blocks that change at home behind its back, and caches that come back older: nobody reads them as data, and `scrub`
 //! names them.
 
-use crate::program::{Folder, Ran, command, ran, thorp};
+use crate::program::{Folder, Ran, command, ran, thorp, try_start};
 use crate::raw::Raw;
-use crate::stored_volumes::{Host, Process, Site, version, write};
+use crate::stored_volumes::{Host, Site, version, write};
 use crate::volumes::BLOCK;
+use fixtures::Process;
 use fixtures::nbd_client::Command;
 use machines::messages::holder::{
     Free, FromHolder, HeldVolume, List, ListVolumes, Sequence, Stamp, ToHolder, VolumeId, Volumes,
@@ -46,7 +47,7 @@ pub(crate) fn write_all(host: Host, blocks: u64, version: u64) {
     let mut client = host.connect();
     (0..blocks).for_each(|block| write(&mut client, block, version + block));
     drop(client);
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 pub(crate) fn read(host: &Host, block: usize) -> Result<u64, u32> {
@@ -109,7 +110,7 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     assert_eq!(told(&scrubbed).0, vec![(3, "home_damaged".to_owned())]);
     expect_differing(&scrubbed);
     site.wait_for_damaged_blocks(by_read);
-    host.process.end();
+    host.process.end().unwrap();
     // The first host's cache has what was written.
     let with_cache = site.scrub(&["--cache", &site.folder.file("host-1")]);
     assert_eq!(told(&with_cache).0, vec![(3, "cache_has_it".to_owned())]);
@@ -117,11 +118,11 @@ fn a_block_that_changed_at_home_is_refused_by_name_and_scrub_names_it() {
     // Written again it is well.
     let host = site.attach("host-2", &[]).unwrap();
     write(&mut host.connect(), 3, 5);
-    host.process.end();
+    host.process.end().unwrap();
     site.scrub(&[]).ok();
     let host = site.attach("host-3", &[]).unwrap();
     assert_eq!((read(&host, 2), read(&host, 3)), (Ok(72), Ok(5)));
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn the_clean_blocks_of_an_attached_volume_are_compared() {
             site.scrub(&[]).ok();
         }
     });
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 /// Of a volume of one host. Blocks that another program has written while nobody had it attached are right, and
@@ -192,7 +193,7 @@ fn a_raw_file_is_compared_and_may_be_written_by_others() {
         let socket = folder.path().join("v.nbd");
         let listen = format!("unix:{}", socket.display());
         let words = ["volume", "attach", &home, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
-        Host { process: Process::start(&words).unwrap(), socket }
+        Host { process: try_start(&words).unwrap(), socket }
     };
     let scrub = || thorp(["volume", "scrub", &home, "--json"]);
     thorp(["volume", "create", &home, "--size", "8M"]).ok();
@@ -201,7 +202,7 @@ fn a_raw_file_is_compared_and_may_be_written_by_others() {
     scrub().ok();
     let host = attach();
     assert!(thorp(["volume", "scrub", &home]).error().contains("attached"));
-    host.process.end();
+    host.process.end().unwrap();
     wear(Path::new(&home), 5);
     let worn = scrub();
     assert_eq!(told(&worn).0, vec![(5, "home_damaged".to_owned())]);
@@ -214,7 +215,7 @@ fn a_raw_file_is_compared_and_may_be_written_by_others() {
     scrub().ok();
     let host = attach();
     assert_eq!((read(&host, 4), read(&host, 6)), (Ok(74), Ok(u64::from_le_bytes([9; 8]))));
-    host.process.end();
+    host.process.end().unwrap();
 }
 
 /// Changes a byte of a block of this version where a file of the folder has it, and gives whether one has.
@@ -256,17 +257,17 @@ fn a_copy_that_changed_at_a_holder_is_named() {
     expect_differing(&damaged);
 
     // A holder that is not there is no difference.
-    site.holders[0].signal(Signal::STOP);
+    site.holders[0].signal(Signal::STOP).unwrap();
     let without = site.scrub(&[]);
     assert!(without.stderr.contains("not compared"), "{}", without.stderr);
     assert_eq!(told(&without).0, vec![]);
-    site.holders[0].signal(Signal::CONT);
-    host.process.kill();
+    site.holders[0].signal(Signal::CONT).unwrap();
+    drop(host.process);
 }
 
 /// A holder's address.
 fn address_of(holder: &Process) -> SocketAddr {
-    holder.ready["listen"].as_str().unwrap().parse().unwrap()
+    holder.ready()["listen"].as_str().unwrap().parse().unwrap()
 }
 
 /// Has a holder free what it keeps of its one volume, but for the last copies: as an owner would that takes them for
@@ -311,7 +312,7 @@ fn a_copy_that_a_holder_counted_and_lacks_is_named() {
     assert!(said.contains("block 2, not home, at holder") && said.contains("--as-new"), "{said}");
 
     // Without it what is not written back goes there; made again it is another one, which has everything that comes.
-    site.holders.remove(0).kill();
+    drop(site.holders.remove(0));
     site.wait_until("everything is home", |it| it["live"]["dirty_writes"] == 0);
     site.holders.push(site.holder_in(&site.folder.file("copies-0"), 0, &["--as-new"]));
     site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
@@ -320,7 +321,7 @@ fn a_copy_that_a_holder_counted_and_lacks_is_named() {
     let (differences, last) = told(&same);
     assert_eq!((differences, &last["checked_blocks"], &last["copied_blocks"]), (vec![], &8.into(), &1.into()));
     same.ok();
-    host.process.kill();
+    drop(host.process);
 }
 
 /// The sessions that processes of this machine have with an address.
@@ -345,7 +346,7 @@ fn a_scrub_that_is_interrupted_while_it_compares_copies_fails() {
     let address = address_of(&site.holders[0]);
     assert_eq!(sessions_with(address), 1, "the owner has one");
 
-    site.holders[0].signal(Signal::STOP);
+    site.holders[0].signal(Signal::STOP).unwrap();
     let scrub = command().args(["volume", "scrub", "v", "--store", &site.address(), "--json"]).spawn().unwrap();
     let begun = Instant::now();
     while sessions_with(address) < 2 {
@@ -357,12 +358,12 @@ fn a_scrub_that_is_interrupted_while_it_compares_copies_fails() {
     assert!(interrupted.stderr.contains("interrupted: not all copies at holders were compared"), "{interrupted:?}");
     assert_eq!((told(&interrupted).0, &told(&interrupted).1["copied_blocks"]), (vec![], &0.into()));
 
-    site.holders[0].signal(Signal::CONT);
+    site.holders[0].signal(Signal::CONT).unwrap();
     site.wait_until("the holder is there again", |it| it["live"]["holders"][0]["state"] == "whole");
     let same = site.scrub(&[]);
     assert_eq!(told(&same).1["copied_blocks"], 8, "{}", same.stderr);
     same.ok();
-    host.process.kill();
+    drop(host.process);
 }
 
 /// It has them by the back stream, and nothing by the live one.
@@ -377,13 +378,13 @@ fn the_copies_of_a_holder_that_took_the_place_of_another_are_compared() {
     let mut client = host.connect();
     (0..8).for_each(|block| write(&mut client, block, 9_000_000 + block));
     site.holders.push(site.holder_in(&second, 1, &[]));
-    leaving.end();
+    leaving.end().unwrap();
     let same = site.scrub(&[]);
     assert_eq!(told(&same).1["copied_blocks"], 8, "{}", same.stderr);
     same.ok();
     assert!(damage_version(Path::new(&second), 9_000_002));
     assert_eq!(told(&site.scrub(&[])).0, vec![(2, "copy_damaged".to_owned())]);
-    host.process.kill();
+    drop(host.process);
 }
 
 /// Another host has it from the holder.
@@ -399,10 +400,10 @@ fn a_write_that_changed_in_the_log_of_the_owner_is_named() {
     let damaged = site.scrub(&[]);
     assert_eq!(told(&damaged).0, vec![(5, "log_damaged".to_owned())], "{}", damaged.stderr);
     expect_differing(&damaged);
-    host.process.kill();
+    drop(host.process);
     let host = site.attach("host-2", &[]).unwrap();
     assert_eq!((read(&host, 4), read(&host, 5)), (Ok(8_000_004), Ok(8_000_005)));
-    host.process.end();
+    host.process.end().unwrap();
     site.scrub(&[]).ok();
 }
 
@@ -427,5 +428,5 @@ fn copies_of_writes_that_come_and_go_home_meanwhile_are_none_that_differ() {
         }
     });
     assert!(compared > 0);
-    host.process.end();
+    host.process.end().unwrap();
 }

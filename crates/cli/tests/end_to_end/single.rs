@@ -1,5 +1,4 @@
 //! Documents one by one: put, get, ls, scan, rm, by server and by directory.
-
 use crate::program::{Folder, serve, thorp, thorp_reading};
 
 /// Does the same over a server and in a directory.

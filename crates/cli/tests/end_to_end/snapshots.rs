@@ -1,12 +1,15 @@
 //! Snapshots where a file system can share blocks: XFS in a file, mounted as root. Elsewhere this is skipped, and said
 //! so.
 
-use crate::program::{Folder, command, is_on_path, options, thorp};
+use crate::program::{Folder, command, serve_with, start, thorp};
+use fixtures::installed::{has, run};
 use fixtures::nbd_client::{Client, Command as Ask};
+use fixtures::{Process, until};
 use nbd::Address;
-use std::io::{BufRead, BufReader, Read};
+use std::ffi::OsStr;
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const BLOCK: usize = 4096;
@@ -19,19 +22,15 @@ struct Xfs {
 impl Xfs {
     /// In CI the program is there; where the system lets us mount nothing, the test says so and is skipped.
     fn mount(folder: &Folder) -> Option<Self> {
-        if !is_on_path("mkfs.xfs") {
+        if !has("mkfs.xfs") {
             return None;
         }
         let (file, path) = (folder.file("xfs.img"), folder.path().join("xfs"));
         std::fs::create_dir_all(&path).unwrap();
         // Less than this it does not take.
         std::fs::File::create(&file).unwrap().set_len(320 << 20).unwrap();
-        let runs = |program: &str, words: &[&str]| {
-            let ran = Command::new(program).args(words).stdin(Stdio::null()).output();
-            ran.is_ok_and(|ran| ran.status.success())
-        };
-        assert!(runs("mkfs.xfs", &["-q", &file]), "mkfs.xfs makes none");
-        if !runs("mount", &["-o", "loop", &file, path.to_str().unwrap()]) {
+        run("mkfs.xfs", ["-q", &file]).unwrap();
+        if run("mount", ["-o", "loop", &file, path.to_str().unwrap()]).is_err() {
             eprintln!("skipped: this system lets us mount no XFS");
             return None;
         }
@@ -45,34 +44,23 @@ impl Xfs {
 
 impl Drop for Xfs {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.path).output();
+        let _ = run("umount", [OsStr::new("-l"), self.path.as_os_str()]);
     }
 }
 
 /// A volume that is attached by a process of its own, which dies with this.
-struct Attached(Child, Client);
+struct Attached(Client, #[expect(dead_code, reason = "it runs as long as this")] Process);
 
 impl Attached {
     fn new(words: &[&str], socket: &str) -> Self {
-        let mut child = command();
-        child.args(["volume", "attach"]).args(words).args(["--listen", &format!("unix:{socket}"), "--age-s", "600"]);
-        let mut child = child.args(["--dirty", "8M", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let client = Client::connect(&Address::Unix(socket.into()), "");
-        Self(child, client.unwrap_or_else(|error| panic!("{error}: {line}")))
+        let listen = ["--listen", &format!("unix:{socket}"), "--age-s", "600", "--dirty", "8M"];
+        let process = start(&[&["volume", "attach"], words, &listen].concat());
+        Self(Client::connect(&Address::Unix(socket.into()), "").unwrap(), process)
     }
 
     fn write(&mut self, mark: u8) {
-        let written = self.1.call(&Ask::Write { offset: 5 * BLOCK as u64, data: &[mark; BLOCK], fua: true }).unwrap();
+        let written = self.0.call(&Ask::Write { offset: 5 * BLOCK as u64, data: &[mark; BLOCK], fua: true }).unwrap();
         assert_eq!(written.error, 0);
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -80,9 +68,7 @@ impl Drop for Attached {
 fn a_snapshot_shares_blocks_and_stays_as_it_was() {
     let folder = Folder::new();
     let Some(xfs) = Xfs::mount(&folder) else { return };
-    let mut options = options(&folder);
-    options.arguments = vec!["--volumes".into(), xfs.file("homes")];
-    let server = bench::Server::start(&options).unwrap();
+    let server = serve_with(&folder, &["--volumes", &xfs.file("homes")]);
     let store = server.address().to_string();
     let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat());
     let mark = |name: &str| {
@@ -110,9 +96,7 @@ fn a_snapshot_shares_blocks_and_stays_as_it_was() {
 fn the_snapshot_of_a_killed_export_is_known_for_what_it_is() {
     let folder = Folder::new();
     let Some(xfs) = Xfs::mount(&folder) else { return };
-    let mut options = options(&folder);
-    options.arguments = vec!["--volumes".into(), xfs.file("homes")];
-    let server = bench::Server::start(&options).unwrap();
+    let server = serve_with(&folder, &["--volumes", &xfs.file("homes")]);
     let store = server.address().to_string();
     let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat());
     volume(&["create", "v", "--size", "8M", "--copies", "1"]).ok();
@@ -131,11 +115,8 @@ fn the_snapshot_of_a_killed_export_is_known_for_what_it_is() {
     let [left] = left[..] else { panic!("{listed}") };
     let name = left.split_whitespace().next().unwrap();
     assert!(volume(&["list", "--homes"]).ok().contains(&format!("of '{name}'")));
-    let begun = std::time::Instant::now();
     // Home hears within a moment that the export is gone.
-    while volume(&["remove", name]).code != Some(0) && volume(&["list"]).ok().contains(name) {
-        assert!(begun.elapsed().as_secs() < 60);
-    }
+    until("it is removed", || volume(&["remove", name]).code == Some(0) || !volume(&["list"]).ok().contains(name));
     assert_eq!(volume(&["list", "--homes"]).ok().lines().count(), 1);
     attached.write(2);
 }
@@ -172,7 +153,7 @@ fn a_snapshot_under_writes_is_of_one_moment() {
     let (is_over, snapshots) = (AtomicBool::new(false), 4);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let (Attached(_, client), mut mark) = (&mut attached, 0_u64);
+            let (Attached(client, _), mut mark) = (&mut attached, 0_u64);
             while !is_over.load(SeqCst) {
                 mark += 1;
                 // Each block has the mark before the next one does.

@@ -1,14 +1,15 @@
 //! Volumes of a store, between hosts: each host, each holder and the store a process of its own.
 
-use crate::program::{Folder, command, options, thorp, thorp_reading};
+use crate::program::{Folder, command, program, serve_with, spawn, thorp, thorp_reading, try_start};
 use crate::volumes::{BLOCK, Versions, check, write_until_gone};
 use fixtures::nbd_client::{Client, Command};
+use fixtures::{Ended, Process, Signal, lasting_address, until};
 use nbd::Address;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,104 +25,23 @@ pub(crate) const LEASE: Duration = Duration::from_secs(4);
 /// A store with the homes of volumes, and holders.
 pub(crate) struct Site {
     pub(crate) folder: Folder,
-    pub(crate) store: bench::Server,
+    pub(crate) store: Process,
     pub(crate) holders: Vec<Process>,
-}
-
-/// A process that says when it is ready.
-pub(crate) struct Process {
-    pub(crate) child: Child,
-    stdin: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    pub(crate) ready: Value,
-}
-
-impl Process {
-    /// Starts it; `Err` has its words on standard error if it ends before it is ready.
-    pub(crate) fn start(words: &[&str]) -> Result<Self, String> {
-        let mut child = command();
-        child.args(words).args(["--json", "--until-stdin-closes"]).stdin(Stdio::piped());
-        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (stdin, mut output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        let mut process = Self { child, stdin, output, ready: Value::Null };
-        match serde_json::from_str(&line) {
-            Ok(ready) => process.ready = ready,
-            Err(_) => return Err(process.said().0),
-        }
-        Ok(process)
-    }
-
-    /// Waits for its end; gives its words on standard error, and on standard output.
-    pub(crate) fn said(mut self) -> (String, String) {
-        let (mut errors, mut said) = (String::new(), String::new());
-        self.output.read_to_string(&mut said).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-        self.child.wait().unwrap();
-        (errors, said)
-    }
-
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    /// Ends it in good order.
-    pub(crate) fn end(mut self) -> (String, String) {
-        drop(self.stdin.take());
-        self.said()
-    }
-}
-
-impl Process {
-    /// Ends it in good order, with its standard error in other hands; gives its words on standard output.
-    pub(crate) fn end_reading(mut self, mut errors: impl Read) -> String {
-        drop(self.stdin.take());
-        let (mut told, mut said) = (String::new(), String::new());
-        errors.read_to_string(&mut told).unwrap();
-        self.output.read_to_string(&mut said).unwrap();
-        self.child.wait().unwrap();
-        told + &said
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Site {
     pub(crate) fn new(holders: usize) -> Self {
         let folder = Folder::new();
-        let mut options = options(&folder);
-        options.arguments = vec!["--volumes".into(), folder.file("homes")];
-        let store = bench::Server::start(&options).unwrap();
+        let listen = lasting_address().unwrap().to_string();
+        let store = serve_with(&folder, &["--volumes", &folder.file("homes"), "--listen", &listen]);
         let mut site = Self { folder, store, holders: Vec::new() };
         site.holders = (0..holders).map(|number| site.holder(number)).collect();
         site
     }
 
-    /// Starts the store again, at its address.
+    /// Kills the store, and starts it again at its address.
     pub(crate) fn restart_store(&mut self) {
-        // Its address and its folder should be had when the one before is gone for good.
-        self.store.kill().unwrap();
-        self.start_store_again();
-    }
-
-    pub(crate) fn start_store_again(&mut self) {
-        let mut options = options(&self.folder);
-        options.arguments = vec!["--volumes".into(), self.folder.file("homes")];
-        options.listen = self.store.address();
-        self.store = bench::Server::start(&options).unwrap();
+        self.store.start_again().unwrap();
     }
 
     pub(crate) fn address(&self) -> String {
@@ -138,8 +58,7 @@ impl Site {
 
     pub(crate) fn holder_in(&self, dir: &str, number: usize, more: &[&str]) -> Process {
         let domain = format!("rack-{number}");
-        let words = ["holder", "--store", &self.address(), "--dir", dir, "--room", "64M", "--domain", &domain];
-        Process::start(&[&words[..], &["--listen", "127.0.0.1:0"], more].concat()).unwrap()
+        program().holder(&self.address(), dir, "64M", &[&["--domain", &domain], more].concat()).unwrap()
     }
 
     pub(crate) fn create(&self, copies: &str) {
@@ -170,7 +89,7 @@ impl Site {
         let listen = format!("unix:{}", socket.display());
         let words = ["volume", "attach", name, "--store", &self.address(), "--listen", &listen];
         let sizes = ["--dirty", "8M", "--domain", host, "--spare", "0"];
-        let process = Process::start(&[&words[..], &sizes[..], more].concat())?;
+        let process = try_start(&[&words[..], &sizes[..], more].concat())?;
         Ok(Host { process, socket })
     }
 
@@ -180,16 +99,9 @@ impl Site {
     }
 
     /// Waits until the volume stands so.
+    #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
-        let begun = Instant::now();
-        loop {
-            let status = self.status();
-            if is_so(&status) {
-                return;
-            }
-            assert!(begun.elapsed() < LONG, "{what}: {status}");
-            thread::sleep(Duration::from_millis(50));
-        }
+        until(what, || is_so(&self.status()));
     }
 
     pub(crate) fn wait_for_holders(&self, count: usize) {
@@ -218,7 +130,7 @@ impl Host {
         thread::scope(|scope| {
             let writer = scope.spawn(|| write_until_gone(client, versions, first));
             thread::sleep(Duration::from_millis(700));
-            self.process.kill();
+            drop(self.process);
             writer.join().unwrap();
         });
     }
@@ -253,7 +165,7 @@ fn a_volume_survives_its_host() {
     check(&mut versions, &host.read());
     let status = site.status();
     assert!(status["attached_at"].as_str().unwrap().ends_with("/host-9"), "{status}");
-    let (errors, said) = host.process.end();
+    let Ended { stderr: errors, stdout: said, .. } = host.process.end().unwrap();
     assert!(said.contains("detached"), "{errors}{said}");
     assert!(site.status()["attached_at"].is_null());
     // Detached, there is nothing to wait for.
@@ -283,7 +195,7 @@ fn requests_wait_for_a_store_that_is_started_again() {
         let writes = scope.spawn(|| write(&mut host.connect(), 2, 2));
         thread::sleep(LEASE / 2);
         assert!(!reads.is_finished() && !writes.is_finished(), "another host may have the volume");
-        site.start_store_again();
+        site.store.start_again().unwrap();
         assert_eq!(version(&reads.join().unwrap(), 1), 1);
         writes.join().unwrap();
     });
@@ -331,7 +243,7 @@ fn writes_are_refused_without_copies_if_they_are_to_be() {
     let mut client = host.connect();
     // It was attached when there were copies to be had.
     write(&mut client, 1, 1);
-    site.holders.remove(0).kill();
+    drop(site.holders.remove(0));
     let data = [9; BLOCK];
     let put = Command::Write { offset: 0, data: &data, fua: true };
     let begun = Instant::now();
@@ -356,27 +268,27 @@ fn a_host_that_comes_back_is_refused_and_says_what_it_drops() {
     site.wait_for_holders(1);
     let mut client = old.connect();
     (0..50).for_each(|block| write(&mut client, block, 100 + block));
-    old.process.signal(rustix::process::Signal::STOP);
+    old.process.signal(Signal::STOP).unwrap();
 
     let new = site.attach("new", &[]).unwrap();
     let read = new.read();
     (0..50).for_each(|block| assert_eq!(version(&read, block), 100 + block as u64, "block {block}"));
     write(&mut new.connect(), 7, 999);
 
-    old.process.signal(rustix::process::Signal::CONT);
+    old.process.signal(Signal::CONT).unwrap();
     // It neither shows what it has nor takes anything more.
     let shown = client.call(&Command::Read { offset: 7 * BLOCK as u64, len: BLOCK as u32, whole: true });
     assert!(shown.as_ref().map_or(true, |shown| shown.error != 0), "{shown:?}");
-    let (errors, _) = old.process.said();
+    let errors = old.process.ended().unwrap().stderr;
     assert!(errors.contains("another host's"), "{errors}");
     // While the other one lives it does not get it back.
     let refused = site.attach("old", &[]).map(drop).unwrap_err();
     assert!(refused.contains("is attached at") && refused.contains("/new"), "{refused}");
 
-    new.process.end();
+    new.process.end().unwrap();
     let old = site.attach("old", &[]).unwrap();
     assert_eq!(version(&old.read(), 7), 999);
-    let (errors, _) = old.process.end();
+    let errors = old.process.end().unwrap().stderr;
     assert!(errors.contains("50 writes in it are dropped"), "{errors}");
 }
 
@@ -387,7 +299,7 @@ fn of_two_hosts_that_attach_at_once_one_gets_the_volume() {
     let dead = site.attach("dead", &["--age-s", "60"]).unwrap();
     site.wait_for_holders(1);
     write(&mut dead.connect(), 3, 77);
-    dead.process.kill();
+    drop(dead.process);
     let (told, tells) = channel();
     thread::scope(|scope| {
         for host in ["one", "two"] {
@@ -413,14 +325,14 @@ fn holders_that_are_killed_and_come_back_lose_nothing() {
     let mut client = host.connect();
     for round in 0..3 {
         (0..30).for_each(|block| write(&mut client, block, round * 100 + block + 1));
-        site.holders.remove(0).kill();
+        drop(site.holders.remove(0));
         // With nobody to copy to, a write is answered when it is written back.
         write(&mut client, 40 + round, 900 + round);
         let again = site.holder(0);
         site.holders.push(again);
         (0..30).for_each(|block| write(&mut client, block, round * 100 + 50 + block));
     }
-    host.process.kill();
+    drop(host.process);
     std::fs::remove_dir_all(site.folder.file("host-1")).unwrap();
     let host = site.attach("host-2", &[]).unwrap();
     let read = host.read();
@@ -439,13 +351,13 @@ fn an_owner_tells_of_its_holders() {
     let live = &site.status()["live"];
     assert_eq!((&live["is_degraded"], &live["dirty_writes"]), (&false.into(), &1.into()), "{live}");
     assert!(live["holders"][0]["address"].as_str().unwrap().starts_with("127.0.0.1:"), "{live}");
-    site.holders.remove(0).kill();
+    drop(site.holders.remove(0));
     site.wait_until("it is degraded", |it| it["live"]["is_degraded"] == true);
     // A write finds that nobody takes its copy, and goes home.
     write(&mut host.connect(), 6, 66);
     let said = thorp(["volume", "status", "v", "--store", &site.address()]).ok();
     assert!(said.contains(": away") && said.contains("degraded"), "{said}");
-    host.process.kill();
+    drop(host.process);
     let said = thorp(["volume", "status", "v", "--store", &site.address()]).ok();
     assert!(said.contains("its process has ended"), "{said}");
 }
@@ -471,13 +383,13 @@ fn a_volume_gets_another_size() {
     assert_eq!((&site.status()["size"], host.connect().info().size), (&(4 << 20).into(), 4 << 20));
     resize("8M").ok();
     write(&mut host.connect(), 1500, 8);
-    host.process.kill();
+    drop(host.process);
     std::fs::remove_dir_all(site.folder.file("host-1")).unwrap();
     assert!(resize("4M").stderr.contains("attach the volume again, or bring it home"));
     let host = site.attach("host-2", &[]).unwrap();
     let read = host.read();
     assert_eq!([1, 1500, 2000].map(|block| version(&read, block)), [7, 8, 0]);
-    host.process.end();
+    host.process.end().unwrap();
 
     assert!(resize_with("4M", &[]).stderr.contains("loses those behind its new end"));
     let said = resize("4M").ok();
@@ -496,7 +408,7 @@ fn a_command_reaches_no_other_volume() {
     let site = Site::new(0);
     site.create("1");
     let host = site.attach("host", &["--age-s", "600"]).unwrap();
-    host.process.kill();
+    drop(host.process);
     std::fs::remove_dir_all(site.folder.file("host")).unwrap();
     let store = site.address();
     let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat());
@@ -524,7 +436,7 @@ fn a_snapshot_has_what_was_written_before_it() {
     assert_eq!(site.status()["live"]["dirty_writes"], 0);
     if taken.code == Some(0) {
         write(&mut host.connect(), 5, 66);
-        host.process.end();
+        host.process.end().unwrap();
         let words = ["volume", "list", "--store", &site.address()];
         assert!(thorp(words).ok().contains("w  "), "it is listed");
         let other = site.attach_volume("w", "other", &[]).unwrap();
@@ -575,7 +487,7 @@ fn a_volume_is_exported_and_imported() {
         attached.stderr
     );
     let _ = std::fs::remove_file(&image);
-    host.process.end();
+    host.process.end().unwrap();
     let said = volume(&["export", "v", &image, "--json"]).ok();
     assert!(said.contains(r#""size":8388608"#), "{said}");
     let bytes = std::fs::read(&image).unwrap();
@@ -601,7 +513,7 @@ fn a_volume_is_exported_and_imported() {
     // It is attached like any other, and what is written goes home.
     let host = site.attach_volume("w", "other", &[]).unwrap();
     write(&mut host.connect(), 3, 33);
-    host.process.end();
+    host.process.end().unwrap();
     let host = site.attach_volume("w", "third", &[]).unwrap();
     let read = host.read();
     assert_eq!([3, 7].map(|block| version(&read, block)), [33, 107]);
@@ -623,7 +535,7 @@ fn a_volume_is_exported_and_imported() {
         assert!(begun.elapsed() < LONG, "it makes no home");
         thread::sleep(Duration::from_millis(10));
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
     let stdin = child.stdin.take();
     let said = child.wait_with_output().unwrap();
     drop(stdin);
@@ -666,23 +578,21 @@ fn a_long_way_home_is_told_of_and_can_be_interrupted() {
     }
     assert_eq!(client.call(&Command::Flush).unwrap().error, 0);
     drop(client);
-    host.process.kill();
+    drop(host.process);
     let line = fixtures::Emulator::start(site.store.address(), Duration::from_millis(1), Some(150_000)).unwrap();
     let (cache, store, socket) = (site.folder.file("host"), line.address().to_string(), site.folder.file("host.nbd"));
     let listen = format!("unix:{socket}");
     let words = ["volume", "attach", "v", "--store", &store, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
-    let mut comes = command().args(words).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(comes.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let word = told.find(|line| line.contains("goes home: ")).expect("a word on how far it is");
+    let comes = spawn(&words);
+    let word = comes.hear_error("goes home: ").unwrap();
     assert!(word.contains(&format!(" of {BLOCKS} writes were sent, and ")), "{word}");
     let status = thorp(["volume", "status", "--cache", &cache]).ok();
     assert!(status.contains("being attached") && status.contains(" bytes of them are on their way"), "{status}");
     let begun = Instant::now();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&comes), rustix::process::Signal::INT).unwrap();
-    let said = told.last().unwrap_or_default();
-    assert_eq!(comes.wait().unwrap().code(), Some(1));
+    let ended = comes.end_by(Signal::INT).unwrap();
+    assert_eq!(ended.status.code(), Some(1));
     assert!(begun.elapsed() < Duration::from_secs(8), "it took {:?}", begun.elapsed());
-    assert!(said.contains("the next attachment continues with it"), "{said}");
+    assert!(ended.stderr.contains("the next attachment continues with it"), "{ended:?}");
     let host = site.attach("host", &[]).unwrap();
     let bytes = host.read();
     assert!((0..BLOCKS).all(|block| version(&bytes, block as usize) == block + 1));
@@ -699,7 +609,7 @@ fn a_volume_of_a_dead_host_is_brought_home() {
     let detach = || thorp(["volume", "detach", "v", "--store", &site.address()]);
     let refused = detach();
     assert!(refused.stderr.contains("its host lives") && refused.code == Some(1), "{}", refused.stderr);
-    host.process.kill();
+    drop(host.process);
     let detached = detach();
     assert!(detached.stdout.contains("all data of v was written back"), "{}", detached.stderr);
     let raw = std::fs::read_dir(site.folder.file("homes")).unwrap().map(|it| it.unwrap().path());
@@ -723,11 +633,11 @@ fn a_host_and_a_holder_that_are_gone_are_named() {
     let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat()).ok();
     assert!(!volume(&["list"]).contains("silent") && site.status()["silent_s"].is_null());
     assert_eq!(site.status()["holders_away"], serde_json::json!([]));
-    host.process.kill();
+    drop(host.process);
     let holder = site.holders.remove(0);
-    let last_at = format!("last at {}", holder.ready["listen"].as_str().unwrap());
+    let last_at = format!("last at {}", holder.ready()["listen"].as_str().unwrap());
     // In good order, so that the registry has no such member any more.
-    holder.end();
+    holder.end().unwrap();
     site.wait_until("the host is silent", |it| it["silent_s"].as_u64().is_some_and(|it| it >= LEASE.as_secs()));
     assert!(volume(&["list"]).contains(", silent for "));
     let status = site.status();
@@ -736,12 +646,8 @@ fn a_host_and_a_holder_that_are_gone_are_named() {
     let (cache, socket) = (site.folder.file("two"), site.folder.file("two.nbd"));
     let listen = format!("unix:{socket}");
     let words = ["volume", "attach", "v", "--store", &store, "--cache", &cache, "--listen", &listen, "--dirty", "8M"];
-    let mut waits = command().args(words).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(waits.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let told = told.find(|line| line.contains("no answer of"));
-    waits.kill().unwrap();
-    waits.wait().unwrap();
-    assert!(told.as_ref().is_some_and(|it| it.contains(&last_at)), "{told:?}");
+    let told = spawn(&words).hear_error("no answer of").unwrap();
+    assert!(told.contains(&last_at), "{told}");
 }
 
 /// A holder is killed: its owner says where it was, and whoever asks for holders for how long it has been silent.
@@ -752,20 +658,16 @@ fn a_holder_that_is_silent_is_named() {
     let _host = site.attach("one", &[]).unwrap();
     site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
     let holder = site.holders.remove(0);
-    let at = holder.ready["listen"].as_str().unwrap().to_owned();
-    holder.kill();
+    let at = holder.ready()["listen"].as_str().unwrap().to_owned();
+    drop(holder);
     let was_at = format!("was at {at} last");
     site.wait_until("the owner names the holder that it has lost", |it| {
         let live = &it["live"];
         let is_named = live["degraded"].as_str().is_some_and(|why| why.contains(&was_at));
         is_named && live["holders"][0]["state"] == "lost" && live["holders"][0]["address"] == at.as_str()
     });
-    let begun = Instant::now();
     let said = || thorp(["volume", "holders", "--store", &site.address()]).ok();
-    while !said().contains("silent for ") {
-        assert!(begun.elapsed() < LONG, "{}", said());
-        thread::sleep(Duration::from_millis(100));
-    }
+    until("it is silent", || said().contains("silent for "));
 }
 
 /// Nobody attaches the volume or asks for it: and then the holder may be lost, too.
@@ -780,10 +682,10 @@ fn a_holder_brings_home_what_a_dead_host_has_left() {
     (0..64).for_each(|block| write(&mut client, block, block + 1));
     assert_eq!(client.call(&Command::Flush).unwrap().error, 0);
     drop(client);
-    host.process.kill();
+    drop(host.process);
     std::fs::remove_dir_all(site.folder.file("one")).unwrap();
     site.wait_until("the holder is to bring it home", |status| status["attached_at"].is_null());
-    let (errors, _) = site.holders.remove(0).end();
+    let errors = site.holders.remove(0).end().unwrap().stderr;
     assert!(errors.contains("'v' is silent") && errors.contains("all of 'v' is home"), "{errors}");
     std::fs::remove_dir_all(site.folder.file("copies-0")).unwrap();
     let begun = Instant::now();
@@ -810,7 +712,7 @@ fn volumes_of_a_store_are_told_of_and_mistakes_with_them() {
     assert!(volume(&["create", "w", "--size", "5000"]).error().contains("whole number of blocks"));
     assert!(volume(&["status", "w"]).error().contains("there is no volume 'w'"));
     // A holder is no store.
-    let holder = site.holders[0].ready["listen"].as_str().unwrap().to_owned();
+    let holder = site.holders[0].ready()["listen"].as_str().unwrap().to_owned();
     for words in [&["list"][..], &["status", "v"], &["holders"], &["list", "--homes"]] {
         let line = thorp([&["volume"], words, &["--store", &holder]].concat()).error();
         assert!(line.contains(&format!("{holder} is not a Thorp store")) && line.contains("got a holder"), "{line}");
@@ -823,7 +725,7 @@ fn volumes_of_a_store_are_told_of_and_mistakes_with_them() {
     let host = site.attach("host", &[]).unwrap();
     assert!(volume(&["list"]).ok().contains("attached at"));
     assert!(volume(&["remove", "v"]).error().contains("detach it there first"));
-    host.process.end();
+    host.process.end().unwrap();
     assert!(volume(&["remove", "v"]).ok().contains("removed"));
     assert_eq!(volume(&["list"]).ok(), "");
 }

@@ -4,18 +4,18 @@ mod apache;
 mod load;
 mod nginx;
 
-use crate::program::{Folder, command, thorp};
-use crate::web::{Home, PATIENCE, Proxy};
+use crate::program::{Folder, Ran, start, thorp};
+use crate::web::{PATIENCE, Proxy, start_home};
+use fixtures::installed::or_skipped;
+use fixtures::{Process, Signal, try_until, until};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 /// An answer to a request.
 #[derive(Debug)]
@@ -71,66 +71,30 @@ fn free_address() -> SocketAddr {
 
 /// Whether programs are there; says so if not. In CI they have to be.
 fn are_installed(what: &str, files: &[&str]) -> bool {
-    let are_there = files.iter().all(|file| Path::new(file).is_file());
-    assert!(are_there || std::env::var_os("CI").is_none(), "{what} is not installed");
-    if !are_there {
-        println!("skipped, because {what} is not installed");
-    }
-    are_there
+    or_skipped(files.iter().all(|file| Path::new(file).is_file()), what)
 }
 
-/// A server that tests run; it ends with this.
-struct Server(Child);
-
-impl Server {
-    fn start(mut command: Command) -> Self {
-        // An Apache that is told to end tells all of its process group.
-        let command = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
-        Self(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // A signal that asks it: its workers end with it.
-        let id = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-        let _ = self.0.wait();
-    }
-}
-
-/// Waits until a server listens.
-fn wait_for(address: SocketAddr) {
-    let begun = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        assert!(begun.elapsed() < PATIENCE, "nobody listens on {address}");
-        sleep(Duration::from_millis(5));
-    }
+/// A server that tests run, once it listens; it ends with its workers when it is dropped.
+fn start_server(mut command: Command, address: SocketAddr) -> Process {
+    // An Apache that is told to end tells all of its process group.
+    command.process_group(0).stdin(Stdio::null());
+    let server = Process::spawn_ended_by(Signal::TERM, command, "a server").unwrap();
+    until("it listens", || TcpStream::connect(address).is_ok());
+    server
 }
 
 /// A helper that runs.
 struct Verify {
-    child: Child,
-    said: BufReader<std::process::ChildStdout>,
+    process: Process,
     socket: PathBuf,
     listen: Option<SocketAddr>,
 }
 
 impl Verify {
     fn start(socket: &Path, options: &[&str]) -> Self {
-        let mut child = command()
-            .args(["verify", "--json", "--until-stdin-closes"])
-            .args(options)
-            .arg(socket)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        let mut ready = String::new();
-        said.read_line(&mut ready).unwrap();
-        let ready: Value = serde_json::from_str(&ready).unwrap();
-        let listen = ready["listen"].as_str().map(|address| address.parse().unwrap());
-        Self { child, said, socket: socket.to_owned(), listen }
+        let process = start(&[&["verify"], options, &[socket.to_str().unwrap()]].concat());
+        let listen = process.ready()["listen"].as_str().map(|address| address.parse().unwrap());
+        Self { process, socket: socket.to_owned(), listen }
     }
 
     fn ask(&self, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
@@ -140,18 +104,13 @@ impl Verify {
 
     /// The state, the version and the ticket of a key, as soon as there is a home.
     fn look(&self, key: &str) -> (String, String, String) {
-        let begun = Instant::now();
-        loop {
+        let look = || {
             let answer = self.ask("GET /look", &[("Thorp-Key", key)], "");
             assert_eq!(answer.status, 204, "{answer:?}");
-            if answer.field("Thorp-State") != "away" {
-                return ["Thorp-State", "Thorp-Version", "Thorp-Ticket"]
-                    .map(|name| answer.field(name).to_owned())
-                    .into();
-            }
-            assert!(begun.elapsed() < PATIENCE, "there is no home");
-            sleep(Duration::from_millis(5));
-        }
+            (answer.field("Thorp-State") != "away").then_some(answer)
+        };
+        let answer = try_until("there is a home", PATIENCE, look).unwrap();
+        ["Thorp-State", "Thorp-Version", "Thorp-Ticket"].map(|name| answer.field(name).to_owned()).into()
     }
 
     fn store(&self, ticket: &str, dependencies: &[&str]) -> Value {
@@ -161,15 +120,14 @@ impl Verify {
 
     /// Asks for a key and stores what it gets, until that may be used.
     fn wait_for_stored(&self, key: &str, dependency: &str) {
-        let begun = Instant::now();
-        loop {
+        until("it is stored", || {
             let (state, _, ticket) = self.look(key);
-            if state == "current" {
-                return;
+            let is_current = state == "current";
+            if !is_current {
+                self.store(&ticket, &[dependency]);
             }
-            let said = self.store(&ticket, &[dependency]);
-            assert!(begun.elapsed() < PATIENCE, "nothing is stored: {said}");
-        }
+            is_current
+        });
     }
 
     fn changed(&self, dependencies: &[&str]) {
@@ -178,11 +136,8 @@ impl Verify {
     }
 
     /// Stops it; gives its last words.
-    fn stop(mut self) -> Value {
-        drop(self.child.stdin.take());
-        let mut said = String::new();
-        self.said.read_to_string(&mut said).unwrap();
-        assert!(self.child.wait().unwrap().success());
+    fn stop(self) -> Value {
+        let said = Ran::from(self.process.end().unwrap()).ok();
         serde_json::from_str(&said).unwrap()
     }
 }
@@ -305,17 +260,18 @@ fn a_helper_that_cannot_be_is_refused_before_anybody_asks() {
 fn a_helper_shares_a_home_with_proxies() {
     let folder = Folder::new();
     let socket = folder.file("home");
-    share(Home::start(&["--socket", &socket]).0, &socket);
+    share(start_home(&["--socket", &socket]), &socket);
 }
 
 #[test]
 fn a_helper_has_a_home_on_another_machine() {
-    let (home, ready) = Home::start(&["--listen", "127.0.0.1:0"]);
-    share(home, ready["listen"].as_str().unwrap());
+    let home = start_home(&["--listen", "127.0.0.1:0"]);
+    let address = home.address().to_string();
+    share(home, &address);
 }
 
 /// A helper and a proxy have a home at an address, which dies.
-fn share(home: Home, address: &str) {
+fn share(home: Process, address: &str) {
     let folder = Folder::new();
     let proxy = Proxy::start_with(&["--origin", "http://127.0.0.1:1", "--home", address]);
     let verify = Verify::start(&folder.path().join("verify"), &["--home", address]);
@@ -325,10 +281,7 @@ fn share(home: Home, address: &str) {
     assert_eq!(verify.look("page").0, "fill");
     verify.wait_for_stored("page", "item:1");
     drop(home);
-    let begun = Instant::now();
-    while verify.ask("GET /look", &[("Thorp-Key", "page")], "").field("Thorp-State") != "away" {
-        assert!(begun.elapsed() < PATIENCE, "the lease of the home does not end");
-        sleep(Duration::from_millis(20));
-    }
+    let is_away = || verify.ask("GET /look", &[("Thorp-Key", "page")], "").field("Thorp-State") == "away";
+    until("the lease of the home ends", is_away);
     assert_eq!(verify.stop()["stopped"], "verify");
 }

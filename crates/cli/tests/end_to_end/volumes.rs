@@ -1,14 +1,15 @@
 //! Volumes as an operator has them: made, attached, killed, detached.
 
-use crate::mounts::{Fuse, Mounted, can_mount, run};
-use crate::program::{Folder, command, serve, thorp};
+use crate::program::{Folder, Ran, program, serve, start, thorp};
+use fixtures::Process;
+use fixtures::installed::run;
+use fixtures::mounts::{Fuse, Mounted, can_mount};
 use fixtures::nbd_client::{Client, Command};
 use nbd::Address;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -17,10 +18,7 @@ const BLOCKS: u64 = 2048;
 
 /// A volume that is attached by a process of its own.
 pub(crate) struct Attached {
-    process: Child,
-    /// Its words when it is ready, and later.
-    output: BufReader<std::process::ChildStdout>,
-    ready: serde_json::Value,
+    process: Process,
     pub(crate) socket: PathBuf,
 }
 
@@ -28,14 +26,9 @@ impl Attached {
     pub(crate) fn new(folder: &Folder, more: &[&str]) -> Self {
         let (home, cache, socket) = (folder.file("disk"), folder.file("cache"), folder.path().join("nbd"));
         let listen = format!("unix:{}", socket.display());
-        let mut words = vec!["volume", "attach", &home, "--cache", &cache, "--listen", &listen, "--json"];
-        words.extend_from_slice(&["--dirty", "8M", "--clean", "2M", "--until-stdin-closes"]);
-        words.extend_from_slice(more);
-        let mut process = command().args(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        Self { process, output, ready: serde_json::from_str(&line).unwrap(), socket }
+        let words = ["volume", "attach", &home, "--cache", &cache, "--listen", &listen];
+        let process = start(&[&words[..], &["--dirty", "8M", "--clean", "2M"], more].concat());
+        Self { process, socket }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -44,23 +37,18 @@ impl Attached {
 
     /// The port that it listens at, if it does at one.
     pub(crate) fn port(&self) -> u16 {
-        let addresses = self.ready["listen"].as_array().unwrap().iter();
+        let addresses = self.process.ready()["listen"].as_array().unwrap().iter();
         let ports = addresses.filter_map(|it| it.as_str().unwrap().strip_prefix("nbd://127.0.0.1:"));
         ports.map(|port| port.trim_end_matches('/').parse().unwrap()).next().expect("it listens at a port")
     }
 
-    pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+    pub(crate) fn kill(self) {
+        drop(self.process);
     }
 
     /// Detaches it; gives the last that it says.
-    pub(crate) fn detach(mut self) -> String {
-        drop(self.process.stdin.take());
-        let mut said = String::new();
-        self.output.read_to_string(&mut said).unwrap();
-        assert!(self.process.wait().unwrap().success(), "{said}");
-        said
+    pub(crate) fn detach(self) -> String {
+        Ran::from(self.process.end().unwrap()).ok()
     }
 }
 
@@ -69,16 +57,12 @@ impl Attached {
 pub(crate) fn attach_and_detach(folder: &Folder, line: &str) {
     let line = line.replace("/tmp", folder.path().to_str().unwrap());
     let words = line.split_whitespace().skip(1).take_while(|word| *word != "&");
-    let mut attach = command();
+    let mut attach = program().command();
     attach.args(words).arg("--until-stdin-closes").current_dir(folder.path());
-    let mut process = attach.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(process.stdout.take().unwrap());
-    let mut said = String::new();
-    output.read_line(&mut said).unwrap();
+    let process = Process::spawn(attach, "the owner").unwrap();
+    let said = process.line().unwrap();
     assert!(said.contains("ready: disk.img at nbd+unix"), "{said}");
-    drop(process.stdin.take());
-    output.read_to_string(&mut said).unwrap();
-    assert!(process.wait().unwrap().success(), "{said}");
+    Ran::from(process.end().unwrap()).ok();
 }
 
 /// The newest version of each block that was asked for, and the newest that was promised.
@@ -130,7 +114,7 @@ fn what_was_promised_survives_kills_and_is_home_in_the_end() {
     let mut versions = Versions::default();
     for life in 1..=4_u64 {
         let attached = Attached::new(&folder, &["--age-s", "1"]);
-        assert_eq!(attached.ready["attachment"], life);
+        assert_eq!(attached.process.ready()["attachment"], life);
         let mut client = attached.connect();
         let read = client.call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap();
         check(&mut versions, &read.data);
@@ -270,8 +254,8 @@ fn an_image_is_whole_where_files_have_small_blocks() {
     let folder = Folder::new();
     let disk = folder.file("small");
     std::fs::File::create(&disk).unwrap().set_len(32 << 20).unwrap();
-    run("mkfs.ext4", &["-q", "-F", "-b", "1024", &disk]);
-    let mut mounted = Mounted::new(folder.path(), &disk);
+    run("mkfs.ext4", ["-q", "-F", "-b", "1024", &disk]).unwrap();
+    let mut mounted = Mounted::new(folder.path().join("mounted"), &disk).unwrap();
     let (home, image) = (mounted.path.join("home"), folder.file("image"));
     let home_name = home.to_str().unwrap();
     thorp(["volume", "create", home_name, "--size", "1M"]).ok();
@@ -295,8 +279,8 @@ fn a_full_home_with_small_blocks_is_attached_again() {
     let folder = Folder::new();
     let disk = folder.file("small");
     std::fs::File::create(&disk).unwrap().set_len(16 << 20).unwrap();
-    run("mkfs.ext4", &["-q", "-F", "-b", "1024", &disk]);
-    let mut mounted = Mounted::new(folder.path(), &disk);
+    run("mkfs.ext4", ["-q", "-F", "-b", "1024", &disk]).unwrap();
+    let mut mounted = Mounted::new(folder.path().join("mounted"), &disk).unwrap();
     let home = mounted.path.join("home");
     thorp(["volume", "create", home.to_str().unwrap(), "--size", "1M"]).ok();
     std::os::unix::fs::symlink(&home, folder.path().join("disk")).unwrap();
@@ -333,19 +317,6 @@ fn mistakes_with_volumes_are_told() {
     assert_eq!(usage.code, Some(2), "{}", usage.stderr);
 }
 
-/// A holder of a process of its own, and what it says when it is ready.
-fn holder(folder: &Folder, store: &str, more: &[&str]) -> (Child, serde_json::Value) {
-    let dir = folder.file("copies");
-    let mut words =
-        vec!["holder", "--store", store, "--dir", &dir, "--room", "16M", "--listen", "127.0.0.1:0", "--json"];
-    words.extend_from_slice(&["--until-stdin-closes"]);
-    words.extend_from_slice(more);
-    let mut process = command().args(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    (process, serde_json::from_str(&line).unwrap())
-}
-
 #[test]
 fn a_holder_that_was_killed_is_the_same_partition_and_one_with_another_disk_is_not() {
     let folder = Folder::new();
@@ -355,20 +326,19 @@ fn a_holder_that_was_killed_is_the_same_partition_and_one_with_another_disk_is_n
         let dir = folder.file("copies");
         thorp(["holder", "--store", &store, "--dir", &dir, "--room", room, "--listen", listen]).error()
     };
-    let (mut process, first) = holder(&folder, &store, &[]);
-    let error = refusal("16M", "127.0.0.1:0");
+    let holder = |more: &[&str]| program().holder(&store, &folder.file("copies"), "16M", more).unwrap();
+    let partition = |holder: &Process| holder.ready()["partition"].clone();
+    let process = holder(&[]);
+    let (first, error) = (partition(&process), refusal("16M", "127.0.0.1:0"));
     assert!(error.contains("used by another process"), "{error}");
-    process.kill().unwrap();
-    process.wait().unwrap();
-    let (mut process, again) = holder(&folder, &store, &["--leave"]);
-    assert_eq!(first["partition"], again["partition"]);
-    drop(process.stdin.take());
-    assert!(process.wait().unwrap().success());
+    drop(process);
+    let process = holder(&["--leave"]);
+    assert_eq!(first, partition(&process));
+    Ran::from(process.end().unwrap()).ok();
     std::fs::remove_dir_all(folder.file("copies")).unwrap();
-    let (mut process, other) = holder(&folder, &store, &[]);
-    assert_ne!(first["partition"], other["partition"]);
-    drop(process.stdin.take());
-    assert!(process.wait().unwrap().success());
+    let process = holder(&[]);
+    assert_ne!(first, partition(&process));
+    Ran::from(process.end().unwrap()).ok();
     for (room, listen, why) in [("1M", "127.0.0.1:0", "expected 16777216 to"), ("16M", "0.0.0.0:0", "--insecure")] {
         let error = refusal(room, listen);
         assert!(error.contains(why), "{error}");
@@ -388,9 +358,9 @@ fn a_file_system_survives_the_kill_of_its_volume() {
     let text = |number: usize| format!("file {number}\n").repeat(3000);
 
     let attached = Attached::new(&folder, &["--age-s", "1"]);
-    let mut disk = Fuse::new(folder.path(), &attached.socket);
-    run("mkfs.ext4", &["-q", "-F", &disk.file]);
-    let mut mounted = Mounted::new(folder.path(), &disk.file);
+    let mut disk = Fuse::new(&folder.path().join("fuse"), &attached.socket).unwrap();
+    run("mkfs.ext4", ["-q", "-F", &disk.file]).unwrap();
+    let mut mounted = Mounted::new(folder.path().join("mounted"), &disk.file).unwrap();
     for number in 0..20 {
         let mut file = std::fs::File::create(mounted.path.join(number.to_string())).unwrap();
         file.write_all(text(number).as_bytes()).unwrap();
@@ -401,20 +371,20 @@ fn a_file_system_survives_the_kill_of_its_volume() {
     disk.end();
 
     let attached = Attached::new(&folder, &["--age-s", "1"]);
-    let mut disk = Fuse::new(folder.path(), &attached.socket);
+    let mut disk = Fuse::new(&folder.path().join("fuse"), &attached.socket).unwrap();
     // 1: it has replayed its journal, and counted what is free.
     let checked = std::process::Command::new("e2fsck").args(["-fy", &disk.file]).output().unwrap();
     assert!(matches!(checked.status.code(), Some(0 | 1)), "{checked:?}");
-    let mut mounted = Mounted::new(folder.path(), &disk.file);
+    let mut mounted = Mounted::new(folder.path().join("mounted"), &disk.file).unwrap();
     for number in 0..20 {
         let found = std::fs::read_to_string(mounted.path.join(number.to_string())).unwrap();
         assert!(found == text(number), "file {number}");
     }
-    run("fstrim", &[mounted.path.to_str().unwrap()]);
+    run("fstrim", [mounted.path.to_str().unwrap()]).unwrap();
     mounted.end();
     disk.end();
     attached.detach();
-    run("e2fsck", &["-fn", &home]);
+    run("e2fsck", ["-fn", &home]).unwrap();
     let (size, room) = (std::fs::metadata(&home).unwrap().len(), std::fs::metadata(&home).unwrap().blocks() * 512);
     assert!(room < size / 2, "what was trimmed takes no room: {room} of {size} bytes");
 }

@@ -2,16 +2,14 @@
 //! objects and names them, writers. Processes are killed and stopped, and no response lacks what was done before it was
 //! asked for.
 
-use crate::program::{Folder, command, options, serve, thorp};
+use crate::program::{Folder, program, serve, serve_with, start, thorp};
 use crate::web::{PATIENCE, Proxy};
-use bench::{Server, ServerOptions, lasting_address};
-use rustix::process::{Pid, Signal, kill_process};
+use fixtures::{Process, lasting_address};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -20,68 +18,26 @@ use thorp::{Anywhere, Db, Ref};
 const LEASE_MS: u64 = 500;
 const ITEMS: usize = 4;
 
-/// A watcher's process; it ends with this.
-struct Watcher {
-    process: Child,
-    /// The states that it says.
-    states: Receiver<String>,
+/// A watcher, with its hub at this address, once it is in a state.
+fn watcher(store: SocketAddr, hub: SocketAddr, state: &str) -> Process {
+    let watcher = start(&["watch", &format!("thorp://{store}"), "--listen", &hub.to_string()]);
+    assert_eq!(watcher.address(), hub);
+    watcher.until("state", state).unwrap()
 }
 
-impl Watcher {
-    /// Starts it, with its hub at this address, and waits until it is in a state.
-    fn start(store: SocketAddr, hub: SocketAddr, state: &str) -> Self {
-        let mut child = command()
-            .args(["watch", &format!("thorp://{store}"), "--json", "--until-stdin-closes", "--listen"])
-            .arg(hub.to_string())
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-        assert_eq!(line()["listen"], hub.to_string());
-        let (say, states) = mpsc::channel();
-        // It is read to its end: what it says has to have room also where no test asks.
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let line: Value = serde_json::from_str(&line).unwrap();
-                let _ = say.send(line["state"].as_str().unwrap_or_default().to_owned());
-            }
-        });
-        let watcher = Self { process: child, states };
-        watcher.wait_for(state);
-        watcher
-    }
-
-    /// Waits until it says that it is in a state.
-    fn wait_for(&self, state: &str) {
-        let mut said = Vec::new();
-        while said.last().is_none_or(|last| last != state) {
-            let next = self.states.recv_timeout(PATIENCE);
-            said.push(next.unwrap_or_else(|_| panic!("it does not say `{state}` after {said:?}")));
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
-    }
-
-    /// Ends it as an operator does.
-    fn stop(mut self) {
-        drop(self.process.stdin.take());
-        assert!(self.process.wait().unwrap().success());
-    }
+/// Waits until it says that it is in a state.
+fn wait_for(watcher: &Process, state: &str) {
+    watcher.hear_until(|line| line["state"] == state).unwrap();
 }
 
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Ends it as an operator does.
+fn stop(watcher: Process) {
+    assert!(watcher.end().unwrap().status.success());
 }
 
-fn leased(folder: &Folder, listen: SocketAddr) -> ServerOptions {
-    let arguments = ["--leased", "0", "--lease-ms", &LEASE_MS.to_string()].map(str::to_owned).to_vec();
-    ServerOptions { listen, arguments, ..options(folder) }
+fn leased(folder: &Folder, listen: SocketAddr) -> Process {
+    let (listen, lease_ms) = (listen.to_string(), LEASE_MS.to_string());
+    serve_with(folder, &["--listen", &listen, "--leased", "0", "--lease-ms", &lease_ms])
 }
 
 /// An application whose pages show an item each, and name what they were made from.
@@ -214,11 +170,11 @@ fn ask(proxy: &str, item: usize) -> String {
 fn no_response_lacks_a_commit_whatever_is_killed() {
     let folder = Folder::new();
     let [store_at, hub] = [(); 2].map(|()| lasting_address().unwrap());
-    let mut store = Server::start(&leased(&folder, store_at)).unwrap();
+    let mut store = leased(&folder, store_at);
     let patience = Duration::from_secs(20);
     let [writer, reader] = [(); 2].map(|()| Db::builder().patience(patience).connect(store_at).unwrap());
     let items: [Ref<u64>; ITEMS] = std::array::from_fn(|_| writer.transact(|tx| tx.create(Anywhere, &0)).unwrap());
-    let mut watcher = Watcher::start(store_at, hub, "watching");
+    let mut watching = watcher(store_at, hub, "watching");
     let status: Value = serde_json::from_str(&thorp(["status", "--json", &store_at.to_string()]).ok()).unwrap();
     let watch = status["sessions"].as_array().unwrap().iter().filter(|session| session["watches"] == "yes");
     assert_eq!(watch.count(), 1, "{status}");
@@ -240,7 +196,7 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
         site.get_on("and on");
 
         // The hub dies with its watcher: the store waits until no cache answers, and continues without them.
-        watcher.signal(Signal::KILL);
+        watching.kill().unwrap();
         let (begun, commits) = (Instant::now(), site.commits.load(SeqCst));
         while site.commits.load(SeqCst) < commits + 20 {
             assert!(begun.elapsed() < PATIENCE, "the store waits for the dead");
@@ -250,24 +206,23 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
         site.took.lock().unwrap().clear();
         sleep(Duration::from_millis(LEASE_MS));
         site.tell("there is no watcher", begun.elapsed());
-        watcher = Watcher::start(store_at, hub, "watching");
+        watching.start_again().unwrap();
         site.get_on("the watcher was killed and replaced");
 
         // It does not know that it was stopped for longer than its lease, and the store did not wait any longer.
-        watcher.signal(Signal::STOP);
+        watching.signal(Signal::STOP).unwrap();
         sleep(Duration::from_millis(3 * LEASE_MS));
-        watcher.signal(Signal::CONT);
+        watching.signal(Signal::CONT).unwrap();
         site.get_on("the watcher was stopped");
 
-        store.kill().unwrap();
-        store = Server::start(&leased(&folder, store_at)).unwrap();
+        store.start_again().unwrap();
         site.get_on("the store was killed and started again");
 
         // Two watch for a while, each with a hub of its own: no commit waits for the one that leaves for longer than a
         // lease.
-        let other = Watcher::start(store_at, lasting_address().unwrap(), "watching");
+        let other = watcher(store_at, lasting_address().unwrap(), "watching");
         site.get_on("two watch");
-        other.stop();
+        stop(other);
         site.get_on("one has left");
     });
     println!(
@@ -277,7 +232,7 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
         site.hits.load(SeqCst)
     );
     proxy.stop();
-    watcher.stop();
+    stop(watching);
 }
 
 /// Ends the threads of a scope also where its test fails.
@@ -293,22 +248,22 @@ impl Drop for Over<'_> {
 #[test]
 fn a_store_that_hangs_is_waited_for_aloud() {
     let folder = Folder::new();
-    let store = Server::start(&leased(&folder, lasting_address().unwrap())).unwrap();
-    let signal = |signal| kill_process(Pid::from_raw(store.pid().cast_signed()).unwrap(), signal).unwrap();
-    let watcher = Watcher::start(store.address(), lasting_address().unwrap(), "watching");
+    let store = leased(&folder, lasting_address().unwrap());
+    let signal = |signal| store.signal(signal).unwrap();
+    let watching = watcher(store.address(), lasting_address().unwrap(), "watching");
     for _ in 0..2 {
         signal(Signal::STOP);
-        watcher.wait_for("waiting");
+        wait_for(&watching, "waiting");
         signal(Signal::CONT);
-        watcher.wait_for("watching");
+        wait_for(&watching, "watching");
     }
-    watcher.stop();
+    stop(watching);
     // One that hangs from the first is waited for, too.
     signal(Signal::STOP);
-    let watcher = Watcher::start(store.address(), lasting_address().unwrap(), "waiting");
+    let watching = watcher(store.address(), lasting_address().unwrap(), "waiting");
     signal(Signal::CONT);
-    watcher.wait_for("watching");
-    watcher.stop();
+    wait_for(&watching, "watching");
+    stop(watching);
 }
 
 #[test]
@@ -321,10 +276,10 @@ fn a_store_that_cannot_be_watched_is_said_in_a_line() {
     assert_eq!(broken.code, Some(1));
     assert!(broken.stdout.contains("broken: the store leases no space") && broken.stdout.contains("--leased 0"));
     // It waits for a store that leases something, and says why.
-    let waits = Watcher::start(unleased.address(), lasting_address().unwrap(), "not_leased");
-    waits.stop();
+    let waits = watcher(unleased.address(), lasting_address().unwrap(), "not_leased");
+    stop(waits);
 
-    let leased = Server::start(&leased(&other, "127.0.0.1:0".parse().unwrap())).unwrap();
+    let leased = leased(&other, "127.0.0.1:0".parse().unwrap());
     let at = format!("thorp://{}", leased.address());
     assert_eq!(check(&at).ok(), "it can be watched\n");
     thorp(["put", "--server", &leased.address().to_string(), "--space", "attic", "wheel", "{}"]).ok();
@@ -335,9 +290,7 @@ fn a_store_that_cannot_be_watched_is_said_in_a_line() {
         hole = check(&at).ok();
     }
 
-    let group =
-        bench::Redirector::start(&bench::RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", leased.address()));
-    let group = group.unwrap();
+    let group = program().group("site", leased.address(), &[]).unwrap();
     let at = format!("thorp://{}", group.address());
     assert!(check(&at).stdout.contains("broken: no store answers"));
     let refused = thorp(["watch", &at, "--listen", "127.0.0.1:0"]);

@@ -1,12 +1,10 @@
 //! The proxy as an operator runs it.
 
-use crate::program::{Folder, command, thorp};
+use crate::program::{Folder, Ran, command, program, start, thorp};
+use fixtures::{Process, http, until};
 use serde_json::Value;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::process::{Child, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -32,10 +30,9 @@ pub(crate) fn application() -> String {
     format!("http://{address}")
 }
 
-/// A proxy that runs, and what it says.
+/// A proxy that runs, and the addresses at which it listens for clients and for operators.
 pub(crate) struct Proxy {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    pub(crate) process: Process,
     address: String,
     admin: String,
 }
@@ -46,20 +43,9 @@ impl Proxy {
     }
 
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let mut child = command()
-            .args(["proxy", "--json", "--until-stdin-closes"])
-            .args(anywhere)
-            .args(options)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut proxy = Self { child, lines, address: String::new(), admin: String::new() };
-        let ready = proxy.line();
-        let address = |name: &str| ready[name].as_str().unwrap().to_owned();
-        (proxy.address, proxy.admin) = (address("listen"), address("admin"));
-        proxy
+        let process = program().proxy(options).unwrap();
+        let [address, admin] = ["listen", "admin"].map(|name| process.address_of(name).to_string());
+        Self { process, address, admin }
     }
 
     /// Where it listens for operators.
@@ -72,75 +58,42 @@ impl Proxy {
         &self.address
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// The head and the body of the answer to a request.
     pub(crate) fn get(&self, target: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {target} HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
-    }
-
-    /// The status, as operators are told it.
-    fn status(&self) -> Value {
-        let mut stream = TcpStream::connect(&self.admin).unwrap();
-        write!(stream, "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+        http::get_from(TcpStream::connect(&self.address).unwrap(), target, "shop.example").unwrap()
     }
 
     /// Asks until the answer is a stored one; gives its body.
     fn wait_for_hit(&self, target: &str) -> String {
-        let begun = Instant::now();
-        loop {
-            let (head, body) = self.get(target);
-            if head.contains("thorp; hit") {
-                return body;
-            }
-            assert!(begun.elapsed() < PATIENCE, "nothing is stored: {head}");
-            sleep(Duration::from_millis(5));
-        }
+        let mut answer = Default::default();
+        until("it is stored", || {
+            answer = self.get(target);
+            answer.0.contains("thorp; hit")
+        });
+        answer.1
     }
 
     /// The next thing that it says.
     pub(crate) fn line(&mut self) -> Value {
-        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
-    }
-
-    /// Has nobody read what it says from now on.
-    pub(crate) fn hang_up(&mut self) {
-        let nothing = OwnedFd::from(File::open("/dev/null").unwrap());
-        self.lines = BufReader::new(ChildStdout::from(nothing)).lines();
+        self.process.hear().unwrap()
     }
 
     /// Kills it in the middle of what it does.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub(crate) fn kill(self) {
+        drop(self.process);
     }
 
     /// Stops it; gives its last words.
-    pub(crate) fn stop(mut self) -> Value {
-        drop(self.child.stdin.take());
-        let stopped = self.line();
-        assert!(self.child.wait().unwrap().success());
-        stopped
+    pub(crate) fn stop(self) -> Value {
+        let said = Ran::from(self.process.end().unwrap()).ok();
+        serde_json::from_str(&said).unwrap()
     }
 }
 
 /// The whole answer to a request for a page.
 pub(crate) fn get(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let (head, body) = http::get_from(TcpStream::connect(address).unwrap(), "/", "shop.example").unwrap();
+    head + "\r\n\r\n" + &body
 }
 
 #[test]
@@ -205,55 +158,34 @@ fn an_origin_that_is_none_is_refused_with_what_was_expected() {
     }
 }
 
-/// A home that is a process of its own; it ends with this.
-pub(crate) struct Home(Child);
-
-impl Home {
-    /// Starts it; gives its first line, too.
-    pub(crate) fn start(at: &[&str]) -> (Self, Value) {
-        let mut child = command()
-            .args(["home", "--json", "--until-stdin-closes", "--responses", "1000"])
-            .args(at)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        (Self(child), serde_json::from_str(&ready).unwrap())
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // As power that fails: nobody is told.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A home that is a process of its own. It ends without notice to anybody, as power that fails.
+pub(crate) fn start_home(at: &[&str]) -> Process {
+    start(&[&["home", "--responses", "1000"], at].concat())
 }
 
 #[test]
 fn proxies_share_a_home_and_serve_nothing_without_proof() {
     let folder = Folder::new();
     let socket = folder.path().join("home").to_str().unwrap().to_owned();
-    let (home, ready) = Home::start(&["--socket", &socket]);
-    assert_eq!(ready["socket"], *socket);
+    let home = start_home(&["--socket", &socket]);
+    assert_eq!(home.ready()["socket"], *socket);
     share(home, &["--home", &socket], &["--socket", &socket]);
 }
 
 #[test]
 fn proxies_of_other_machines_share_a_home_over_tcp() {
-    let (home, ready) = Home::start(&["--listen", "127.0.0.1:0"]);
-    let address = ready["listen"].as_str().unwrap();
+    let home = start_home(&["--listen", "127.0.0.1:0"]);
+    let address = &home.address().to_string();
     share(home, &["--home", address], &["--listen", address]);
 }
 
 /// Two homes, of which one has the hub, and two proxies with both. The other home dies.
 #[test]
 fn pages_have_one_of_several_homes_and_one_that_dies_takes_its_own_alone() {
-    let (_kept, ready) = Home::start(&["--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0"]);
-    let (one, hub) = (ready["listen"].as_str().unwrap(), ready["hub_listen"].as_str().unwrap());
-    let (mortal, ready) = Home::start(&["--listen", "127.0.0.1:0", "--hub", hub]);
-    let other = ready["listen"].as_str().unwrap();
+    let kept = start_home(&["--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0"]);
+    let (one, hub) = (&kept.address().to_string(), &kept.address_of("hub_listen").to_string());
+    let mortal = start_home(&["--listen", "127.0.0.1:0", "--hub", hub]);
+    let other = &mortal.address().to_string();
     let origin = application();
     let proxies = [[one, other], [other, one]]
         .map(|homes| Proxy::start_with(&["--origin", &origin, "--home", homes[0], "--home", homes[1]]));
@@ -289,11 +221,11 @@ fn pages_have_one_of_several_homes_and_one_that_dies_takes_its_own_alone() {
         assert_eq!(is_hit(path), [!is_of_dead; 2], "{path}: the home of a page is the same for both");
         assert!(!is_of_dead || proxies[0].get(path).0.contains("detail=away"));
     }
-    let status = proxies[0].status();
+    let status = proxies[0].process.status().unwrap();
     let homes = status["proxy_homes"].as_array().unwrap();
     assert_eq!(homes.iter().map(|home| home["trouble"].is_null()).collect::<Vec<_>>(), [true, false], "{status}");
     // It comes back, and has its pages again.
-    let _again = Home::start(&["--listen", other, "--hub", hub]);
+    let _again = start_home(&["--listen", other, "--hub", hub]);
     store_all();
     for proxy in proxies {
         proxy.stop();
@@ -319,8 +251,8 @@ fn proxies_of_other_machines_read_the_table_by_libfabric() {
         return println!("skipped: no library, see cargo xtask shim");
     }
     let fabric = ["--fabric", "tcp;ofi_rxm"];
-    let (home, ready) = Home::start(&[&["--listen", "127.0.0.1:0"], &fabric[..]].concat());
-    let address = ready["listen"].as_str().unwrap();
+    let home = start_home(&[&["--listen", "127.0.0.1:0"], &fabric[..]].concat());
+    let address = &home.address().to_string();
     share(home, &[&["--home", address], &fabric[..]].concat(), &[&["--listen", address], &fabric[..]].concat());
 }
 
@@ -342,7 +274,7 @@ fn libfabric_that_cannot_be_had_is_named() {
 }
 
 /// Two proxies have a home by these options. It dies, and the next one is started with the others.
-fn share(home: Home, at: &[&str], next: &[&str]) {
+fn share(home: Process, at: &[&str], next: &[&str]) {
     let origin = application();
     let options = [&["--origin", &origin], at].concat();
     let proxies = [(); 2].map(|()| Proxy::start_with(&options));
@@ -365,7 +297,7 @@ fn share(home: Home, at: &[&str], next: &[&str]) {
         assert!(proxy.get("/").0.contains("detail=away"), "{}", proxy.get("/").0);
     }
     // The next home is found.
-    let _home = Home::start(next);
+    let _home = start_home(next);
     for proxy in &proxies {
         proxy.wait_for_hit("/");
     }

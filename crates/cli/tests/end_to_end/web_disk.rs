@@ -130,7 +130,7 @@ fn a_proxy_that_is_killed_finds_its_disk_again() {
     let other =
         thorp(["proxy", "--origin", &origin, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--disk", dir]);
     let line = other.error();
-    assert!(line.contains("(in-use)") && line.contains(&format!("process {}", proxy.id())), "{line}");
+    assert!(line.contains("(in-use)") && line.contains(&format!("process {}", proxy.process.id())), "{line}");
     proxy.stop();
 }
 

@@ -1,7 +1,8 @@
 //! Objects that are created and deleted without end: they cost the pages of those that exist at a time, and not of all
 //! that ever did.
 
-use crate::{Line, Place, Result, Server, ServerOptions};
+use crate::{Line, Place, Result};
+use fixtures::Process;
 use machine::Cell;
 use objects::{Anywhere, Db, Ref};
 use std::fs;
@@ -33,11 +34,13 @@ struct Size {
 }
 
 pub(crate) fn measure(place: &Place, progress: &dyn Fn(&str)) -> Result<Line> {
-    let options = ServerOptions::new(&place.program, place.dir.join("store"));
-    let server = Server::start(&options)?;
+    let server = place.serve("store")?;
     let db = Db::connect(server.address())?;
     let size = || -> Result<Size> {
-        Ok(Size { pages: pages(&server)?, files_mib: files_bytes(&options.dir)? as f64 / f64::from(1 << 20) })
+        Ok(Size {
+            pages: pages(&server)?,
+            files_mib: files_bytes(&place.dir.join("store"))? as f64 / f64::from(1 << 20),
+        })
     };
     let start = Instant::now();
     progress("find the size");
@@ -73,7 +76,7 @@ fn round(db: &Db, number: u64) -> Result<()> {
 }
 
 /// How many pages the store has, by its own words.
-fn pages(server: &Server) -> Result<u64> {
+fn pages(server: &Process) -> Result<u64> {
     let status = net::ask_status(&server.address().to_string(), ANSWER_WITHIN)?;
     let table = status.tables.iter().find(|table| table.name == "store");
     let cell = table.and_then(|table| {

@@ -2,7 +2,7 @@
 
 use crate::floor::{PingPong, SyncFloor};
 use crate::sample::median;
-use crate::{Line, Place, Result, Sample, Server, ServerOptions};
+use crate::{Line, Place, Result, Sample};
 use objects::{Anywhere, Db, Ref};
 use std::mem;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ const REPLY_BYTES: usize = 100;
 pub(crate) fn measure_one(place: &Place) -> Result<Line> {
     const TURNS: usize = 100;
     const EACH: usize = 10;
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
+    let server = place.serve("store")?;
     let committer = Committer::new(server.address())?;
     let (mut syncs, mut pings) = (SyncFloor::new(&place.dir)?, PingPong::new(REQUEST_BYTES, REPLY_BYTES)?);
     let (mut commit, mut sync, mut ping) = (Sample::default(), Sample::default(), Sample::default());
@@ -56,7 +56,7 @@ pub(crate) fn measure_one(place: &Place) -> Result<Line> {
 pub(crate) fn measure_many(place: &Place, clients: u32) -> Result<Line> {
     const TURNS: usize = 5;
     const TURN: Duration = Duration::from_millis(700);
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
+    let server = place.serve("store")?;
     let crowd = Crowd::new(server.address(), clients)?;
     let mut syncs = SyncFloor::new(&place.dir)?;
     let mut latency = Sample::default();

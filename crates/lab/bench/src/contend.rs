@@ -1,6 +1,6 @@
 //! All clients increment one counter: one that loses to others must have its turn before long.
 
-use crate::{Line, Place, Result, Sample, Server, ServerOptions};
+use crate::{Line, Place, Result, Sample};
 use objects::{Anywhere, Db, Ref};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -24,7 +24,7 @@ pub(crate) fn measure(
     let embedded = Db::open(place.dir.join("embedded"))?;
     found(contend("threads", &vec![embedded.clone(); contenders as usize])?)?;
     embedded.close()?;
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("server")))?;
+    let server = place.serve("server")?;
     progress("threads of one client");
     found(contend("threads of a client", &vec![Db::connect(server.address())?; contenders as usize])?)?;
     progress("clients of one server");

@@ -4,10 +4,10 @@
 //! The figure is the time for each of many: they share messages, so each costs less than a round trip.
 
 use crate::floor::PingPong;
-use crate::process::{Process, Program, listening};
 use crate::sample::{Sample, median, thirds};
 use crate::{Line, Place, Result};
 use coherence::{AttachedHome, Cache, Claim, Dependency};
+use fixtures::{Process, Program};
 use net::Runtime;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,16 +92,14 @@ impl Far {
     /// Starts it, and stores the responses.
     pub(crate) fn start(place: &Place, way: Way) -> Result<Self> {
         let socket = place.dir.join("home").display().to_string();
-        let mut command = Program::from(&place.program).command();
-        command.args(["home", "--json", "--until-stdin-closes"]);
-        match way {
-            Way::Mapped => command.args(["--socket", &socket]),
-            Way::Tcp => command.args(["--listen", "127.0.0.1:0"]),
-            Way::Fabric(provider) => command.args(["--listen", "127.0.0.1:0", "--fabric", provider]),
+        let words = match way {
+            Way::Mapped => &["--socket", &socket][..],
+            Way::Tcp => &["--listen", "127.0.0.1:0"],
+            Way::Fabric(provider) => &["--listen", "127.0.0.1:0", "--fabric", provider],
         };
-        let (home, ready) = Process::start(&mut command, "the home")?;
+        let home = Program::from(&place.program).start("the home", &[&["home"], words].concat())?;
         let runtime = Runtime::start()?;
-        let address = if way == Way::Mapped { socket } else { listening(&ready)?.to_string() }.parse()?;
+        let address = if way == Way::Mapped { socket } else { home.address().to_string() }.parse()?;
         let cache = match way {
             Way::Fabric(provider) => AttachedHome::attach_by_fabric(&address, provider, &runtime)?,
             Way::Mapped | Way::Tcp => AttachedHome::attach(&address, &runtime)?,

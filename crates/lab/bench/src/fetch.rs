@@ -1,7 +1,7 @@
 //! Pages that are not cached, one at a time, against a bare ping-pong of their size.
 
 use crate::floor::{PingPong, Shuffle};
-use crate::{Line, Place, Result, Sample, Server, ServerOptions};
+use crate::{Line, Place, Result, Sample};
 use objects::{Anywhere, Db, Ref};
 
 /// Objects that have a page each.
@@ -13,7 +13,7 @@ const REQUEST_BYTES: usize = 40;
 const PAGE_BYTES: usize = 8192;
 
 pub(crate) fn measure(place: &Place) -> Result<Line> {
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
+    let server = place.serve("store")?;
     let mut objects = create(&Db::connect(server.address())?)?;
     Shuffle::new().order(&mut objects);
     // Every read is one round trip for one page.

@@ -4,13 +4,12 @@
 //! costs more than on a connection that has been busy. The same clients run over an emulated line of the same length,
 //! to see whether it does to them what real packets do.
 
-use crate::process::Process;
-use crate::{Line, Place, Program, Result, Sample, Server, ServerOptions};
-use fixtures::Emulator;
+use crate::{Line, Place, Result, Sample};
+use fixtures::{Emulator, Process, Program};
 use objects::{Db, wait_for};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use workloads::Random;
 use workloads::oo7::{Module, Size, Traversal, build, traverse};
@@ -34,6 +33,13 @@ pub struct Apart {
     pub listen: SocketAddr,
     /// The words that run the program where the clients are.
     pub client: Program,
+}
+
+impl Apart {
+    /// Starts a store with this folder there.
+    pub(crate) fn serve(&self, dir: &Path) -> Result<Process> {
+        self.store.serve(dir, &["--listen", &self.listen.to_string(), "--insecure"])
+    }
 }
 
 /// A new client, as a process of its own.
@@ -115,10 +121,7 @@ pub(crate) fn measure(place: &Place, apart: &Apart, progress: &dyn Fn(&str)) -> 
     let db = Db::open(&dir)?;
     wait_for(build(&db, MODULE, Size::MEDIUM, 7, |_| {}))?;
     db.close()?;
-    let mut options = ServerOptions::new(apart.store.clone(), dir.clone());
-    options.listen = apart.listen;
-    options.arguments = vec!["--insecure".to_owned()];
-    let server = Server::start(&options)?;
+    let server = apart.serve(&dir)?;
     let mut shipped = Said::default();
     let mut on_demand = Said::default();
     for seed in 0..CLIENTS {
@@ -130,7 +133,7 @@ pub(crate) fn measure(place: &Place, apart: &Apart, progress: &dyn Fn(&str)) -> 
     }
     drop(server);
     let one_way = Duration::from_secs_f64(shipped.round_trip.millis(0.5) / 2e3);
-    let emulated = emulated(place, dir, one_way, progress)?;
+    let emulated = emulated(place, one_way, progress)?;
     let over = shipped.all.millis(0.5) / on_demand.all.millis(0.5);
     let round_trips = shipped.round_trips.micros(0.5);
     let each = |count: u64| count as f64 / CLIENTS as f64;
@@ -152,8 +155,8 @@ pub(crate) fn measure(place: &Place, apart: &Apart, progress: &dyn Fn(&str)) -> 
 }
 
 /// The same, as shipped, over an emulated line. The store begins again, as it did at the other place.
-fn emulated(place: &Place, dir: PathBuf, one_way: Duration, progress: &dyn Fn(&str)) -> Result<Said> {
-    let server = Server::start(&ServerOptions::new(&place.program, dir))?;
+fn emulated(place: &Place, one_way: Duration, progress: &dyn Fn(&str)) -> Result<Said> {
+    let server = place.serve("store")?;
     let line = Emulator::start(server.address(), one_way, None)?;
     let mut said = Said::default();
     for seed in 0..CLIENTS {
@@ -166,6 +169,7 @@ fn emulated(place: &Place, dir: PathBuf, one_way: Duration, progress: &dyn Fn(&s
 
 /// Runs a newcomer to its end.
 fn run(program: &Program, newcomer: Newcomer) -> Result<Value> {
-    let (_, said) = Process::start(program.command().args(newcomer.words()), "a new client")?;
-    Ok(said)
+    let mut command = program.command();
+    command.args(newcomer.words());
+    Ok(Process::start(command, "a new client")?.ready().clone())
 }

@@ -6,7 +6,6 @@
 //! between them, as a user would run them.
 
 mod active_cache;
-mod children;
 mod churn;
 mod commit;
 mod contend;
@@ -23,45 +22,33 @@ mod machine;
 mod oo7;
 mod pace;
 mod plot;
-mod process;
 mod read;
 mod recover;
-mod redirector;
 pub mod reliability;
 mod sample;
-mod server;
 pub mod shop;
 mod site;
 mod slow_line;
 mod web;
 
 pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache, strain};
-pub use children::end_processes;
 pub use coop_replica::{
     COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, CopiesCost, ExperimentRow, Lasting, coopreplica, copies_cost,
     draw_reliability,
 };
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use first::{Apart, Newcomer};
+pub use fixtures::{Error, Result};
 pub use line::Line;
 pub use pace::{Step, USUAL};
 pub use plot::plot;
-pub use process::{Process, Program, lasting_address};
-pub use redirector::{Redirector, RedirectorOptions};
-pub use rustix::process::Signal;
 pub use sample::Sample;
-pub use server::{Server, ServerOptions};
-pub use site::{Load, LoadOptions, Part, Postgres, Tally};
+pub use site::{Load, LoadOptions, Tally};
 pub use web::Beside;
 
 use self::machine::Watch;
+use fixtures::{Process, Program};
 use std::path::PathBuf;
-
-/// An error is a line for the user who started the measurement.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// The outcome of a measurement.
-pub type Result<T> = std::result::Result<T, Error>;
 
 /// The measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,6 +140,17 @@ pub struct Place {
     pub apart: Option<Apart>,
     /// The provider of libfabric, for those who read by it.
     pub fabric: Option<String>,
+}
+
+impl Place {
+    /// Starts a store in a folder of this name.
+    fn serve(&self, name: &str) -> Result<Process> {
+        self.serve_with(name, &[])
+    }
+
+    fn serve_with(&self, name: &str, words: &[&str]) -> Result<Process> {
+        Program::from(&self.program).serve(&self.dir.join(name), words)
+    }
 }
 
 /// Measures a case. `progress` hears what is being done, `found` each line as soon as it is known.

@@ -1,6 +1,6 @@
 //! Inserts without end: documents from several threads, against a sequential writer of as many bytes and syncs.
 
-use crate::{Line, Place, Result, Server, ServerOptions};
+use crate::{Line, Place, Result};
 use objects::{Anywhere, Db};
 use std::fs::File;
 use std::io::Write;
@@ -24,7 +24,7 @@ pub(crate) fn measure(place: &Place, gib: f64, progress: &dyn Fn(&str)) -> Resul
     let commits = (gib * 1024.0 / commit_mib / THREADS as f64).ceil() as u64;
     let mib = (THREADS * commits) as f64 * commit_mib;
     progress("insert");
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
+    let server = place.serve("store")?;
     let start = Instant::now();
     let failures = insert(server.address(), commits)?;
     let mib_per_s = mib / start.elapsed().as_secs_f64();

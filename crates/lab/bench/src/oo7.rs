@@ -1,7 +1,7 @@
 //! OO7 medium behind a slow link: cold and hot traversals, one cold part, and a mix of readers and writers.
 
-use crate::server::memory_bytes_max;
-use crate::{Line, Place, Result, Sample, Server, ServerOptions};
+use crate::{Line, Place, Result, Sample};
+use fixtures::memory_bytes;
 use fixtures::{Emulator, LinkTally};
 use objects::{Db, Ref, Stats, wait_for};
 use std::collections::HashSet;
@@ -34,7 +34,7 @@ pub(crate) fn measure(
     progress: &dyn Fn(&str),
     found: &mut dyn FnMut(Line) -> Result<()>,
 ) -> Result<()> {
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
+    let server = place.serve("store")?;
     progress("build OO7 medium");
     wait_for(build(&Db::connect(server.address())?, MODULE, Size::MEDIUM, 7, |_| {}))?;
     let link = Emulator::start(server.address(), Duration::from_millis(delay_ms), None)?;
@@ -48,7 +48,7 @@ pub(crate) fn measure(
     found(bench.all("t1_hot", &crowd, |client, _| client.traverse_module(Traversal::T1))?)?;
     progress("mix of T1 and T2b");
     let line = bench.all("mix", &crowd, Client::mix)?;
-    found(match (server.memory_bytes_max(), memory_bytes_max("self")) {
+    found(match (server.memory_bytes("VmHWM"), memory_bytes("self", "VmHWM")) {
         (Some(store), Some(own)) => {
             line.figure("store_mib_max", store as f64 / MIB).figure("clients_mib_max", own as f64 / MIB)
         }

@@ -2,7 +2,7 @@
 
 use crate::floor::{HashMapFloor, Shuffle};
 use crate::sample::median;
-use crate::{Line, Place, Result, Server, ServerOptions};
+use crate::{Line, Place, Result};
 use objects::{Anywhere, Db, Ref, Tx};
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +15,7 @@ const OBJECT_BYTES: usize = 100;
 const TURNS: usize = 21;
 
 pub(crate) fn measure(place: &Place) -> Result<Line> {
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
+    let server = place.serve("store")?;
     let db = Db::connect(server.address())?;
     let mut objects = create(&db)?;
     let mut keys: Vec<u64> = (0..OBJECTS).collect();

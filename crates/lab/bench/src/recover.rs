@@ -1,6 +1,7 @@
 //! Recovery: how fast a store reads its log after a crash, against the same files read from one end to the other.
 
-use crate::{Line, Place, Result, Server, ServerOptions};
+use crate::{Line, Place, Result};
+use fixtures::Process;
 use objects::{Anywhere, Db};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
@@ -16,20 +17,19 @@ const TURNS: usize = 3;
 
 pub(crate) fn measure(place: &Place, gib: f64, progress: &dyn Fn(&str)) -> Result<Line> {
     let mib = (gib * 1024.0).ceil() as u64;
-    let mut options = ServerOptions::new(&place.program, place.dir.join("store"));
-    // Room for everything in memory, so that nothing is written home and the log keeps it all.
-    options.arguments = ["--mob-mib".into(), (2 * mib + 64).to_string()].into();
     progress("fill the log");
-    let mut server = Server::start(&options)?;
+    // Room for everything in memory, so that nothing is written home and the log keeps it all.
+    let (dir, room) = (place.dir.join("store"), (2 * mib + 64).to_string());
+    let mut server = place.serve_with("store", &["--mob-mib", &room])?;
     fill(&Db::connect(server.address())?, mib)?;
     server.kill()?;
     let (mut reads, mut recoveries, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
         progress("read the files");
-        reads.push(read_mib_per_s(&options.dir)?);
+        reads.push(read_mib_per_s(&dir)?);
         progress("recover");
-        drop_cached(&options.dir)?;
-        let mut server = Server::start(&options)?;
+        drop_cached(&dir)?;
+        server.start_again()?;
         let (mib, took) = recovered(&server)?;
         recoveries.push(mib / took);
         seconds.push(took);
@@ -56,7 +56,7 @@ fn fill(db: &Db, mib: u64) -> Result<()> {
 }
 
 /// The store's report of its recovery: MiB that it read, and seconds.
-fn recovered(server: &Server) -> Result<(f64, f64)> {
+fn recovered(server: &Process) -> Result<(f64, f64)> {
     let figure = |name: &str| {
         let value = server.ready()["recovery"][name].as_f64();
         value.ok_or_else(|| format!("the store does not say its recovery's `{name}`"))

@@ -37,6 +37,8 @@ mod stock;
 mod updates;
 mod visit;
 
+use pgwatch::{Map, Patience, WatchConfig, set_up};
+
 pub use check::{Check, Finding, Source};
 pub use client::{Connection, Response};
 pub use schema::MAP;
@@ -44,3 +46,19 @@ pub use server::{Shop, ShopConfig, ShopError};
 pub use stock::{Stock, fill};
 pub use tokio_postgres::Config as Database;
 pub use visit::{Popularity, Reads, Visit, Visitor};
+
+/// Fills the database that is reached by these words, and makes it ready to be watched.
+///
+/// # Errors
+/// The database does not answer, or refuses.
+pub fn install(words: &str, stock: &Stock, is_watched: bool) -> crate::Result<()> {
+    let config: tokio_postgres::Config = words.parse()?;
+    let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tasks.block_on(fill(&config, stock))?;
+    if is_watched {
+        let config = WatchConfig::new(config, "thorp", Map::parse(MAP)?);
+        let set_up = tasks.block_on(set_up(&config, &mut Patience::endless()));
+        set_up.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

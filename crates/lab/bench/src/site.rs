@@ -1,10 +1,6 @@
 //! A web site in processes of its own, for the demo of the web front end and the ActiveCache paper's experiments: a
 //! database, the parts that `thorp` has, and visitors.
 
-mod part;
-mod postgres;
 mod visitors;
 
-pub use part::Part;
-pub use postgres::Postgres;
 pub use visitors::{Load, LoadOptions, Tally};

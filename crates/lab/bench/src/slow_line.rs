@@ -1,8 +1,8 @@
 //! A large object over a slow line, and the transactions that wait for it: it should take the line's time, and small
 //! transactions of the same client and of a peer should hardly notice.
 
-use crate::{Line, Place, Redirector, RedirectorOptions, Result, Sample, Server, ServerOptions};
-use fixtures::Emulator;
+use crate::{Line, Place, Result, Sample};
+use fixtures::{Emulator, Process, Program};
 use objects::{Anywhere, Db, Ref};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -40,12 +40,12 @@ pub(crate) fn measure(place: &Place, large: Large, by_redirector: bool, progress
     let by = if by_redirector { "redirector" } else { "store" };
     let is = if large == Large::Committed { "committed" } else { "read" };
     progress(&format!("24 MiB {is} over 1 MB/s, by way of the {by}"));
-    let server = Server::start(&ServerOptions::new(&place.program, place.dir.join(format!("{by}-{is}"))))?;
+    let server = place.serve(&format!("{by}-{is}"))?;
     let objects = Objects::create(server.address(), large)?;
     let line = Emulator::start(server.address(), ONE_WAY, Some(RATE))?;
-    let options = RedirectorOptions::new(&place.program, "site", line.address());
-    let redirector = by_redirector.then(|| Redirector::start(&options)).transpose()?;
-    let address = redirector.as_ref().map_or(line.address(), Redirector::address);
+    let start = || Program::from(&place.program).group("site", line.address(), &[])?.until("leads", "site");
+    let redirector = by_redirector.then(start).transpose()?;
+    let address = redirector.as_ref().map_or(line.address(), Process::address);
     let (client, peer) = (connect(address)?, connect(address)?);
     let (took, [own, others]) = beside(&client, &peer, &objects)?;
     let line_s = LARGE_BYTES as f64 / RATE as f64;

@@ -11,7 +11,6 @@ mod client;
 mod cores;
 mod entries;
 mod origin;
-mod server;
 
 use crate::machine::is_steady;
 use crate::sample::median;
@@ -20,8 +19,10 @@ pub(crate) use entries::measure as measure_entries;
 
 use client::{Client, Turn};
 pub(crate) use cores::Cores;
+use fixtures::{CacheSettings, Process, Program, WebCache};
 use origin::Origin;
-use server::{Rival, Server};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// The bodies that are asked for.
@@ -55,11 +56,36 @@ impl Beside {
     /// All of them.
     pub const ALL: Self = Self { nginx: true, varnish: true };
 
-    fn rivals(self) -> impl Iterator<Item = Rival> {
-        [(self.nginx, Rival::Nginx), (self.varnish, Rival::Varnish)]
+    fn rivals(self) -> impl Iterator<Item = WebCache> {
+        [(self.nginx, WebCache::Nginx), (self.varnish, WebCache::Varnish)]
             .into_iter()
             .filter_map(|(is_in, it)| is_in.then_some(it))
     }
+}
+
+/// A cache before the origin.
+struct Server {
+    name: &'static str,
+    address: SocketAddr,
+    _process: Process,
+}
+
+impl Server {
+    fn rival(rival: WebCache, dir: &Path, origin: &Origin, threads: usize) -> Result<Option<Self>> {
+        // nginx as Debian sets it up, and as its makers would have it run: it keeps its connections, and keeps the files
+        // of what it has stored open.
+        let nginx_http = "sendfile on; tcp_nopush on; keepalive_requests 1000000000;
+            open_file_cache max=10000 inactive=1h; open_file_cache_valid 1h; open_file_cache_min_uses 1;";
+        let settings = CacheSettings { threads, nginx_http, nginx_location: "", varnish: "" };
+        let started = rival.start(dir, origin.address(), settings)?;
+        Ok(started.map(|(process, address)| Self { name: rival.name(), address, _process: process }))
+    }
+}
+
+/// `thorp proxy` before an origin, with these options, and else as it is without.
+fn start_proxy(program: &Path, origin: &Origin, threads: usize, options: &[&str]) -> Result<Process> {
+    let (origin, threads) = (format!("http://{}", origin.address()), threads.to_string());
+    Program::from(program).proxy(&[&["--threads", &threads, "--origin", &origin], options].concat())
 }
 
 /// Measures beside these rivals; gives a line for each rival and size, and one for a rival that is not installed.
@@ -71,7 +97,8 @@ pub(crate) fn measure(
 ) -> Result<()> {
     let cores = Cores::halves()?;
     let origin = cores.run_on_servers(Origin::start)?;
-    let mut servers = vec![cores.run_on_servers(|| Server::thorp(&place.program, &origin, cores.each(), &[]))?];
+    let proxy = cores.run_on_servers(|| start_proxy(&place.program, &origin, cores.each(), &[]))?;
+    let mut servers = vec![Server { name: "thorp", address: proxy.address(), _process: proxy }];
     for rival in beside.rivals() {
         match cores.run_on_servers(|| Server::rival(rival, &place.dir, &origin, cores.each()))? {
             Some(server) => servers.push(server),
@@ -84,8 +111,8 @@ pub(crate) fn measure(
         progress(&format!("responses of {bytes} bytes: the client itself"));
         let bare = client.turn(origin.address(), &paths, TURN)?;
         for server in &servers {
-            client.fill(server.address(), &paths)?;
-            client.turn(server.address(), &paths, WARM_UP)?;
+            client.fill(server.address, &paths)?;
+            client.turn(server.address, &paths, WARM_UP)?;
         }
         let mut turns: Vec<Vec<Turn>> = servers.iter().map(|_| Vec::new()).collect();
         for round in 0..ROUNDS {
@@ -93,14 +120,14 @@ pub(crate) fn measure(
             for place in 0..servers.len() {
                 let index = (round + place) % servers.len();
                 let asked_before = origin.asked();
-                turns[index].push(client.turn(servers[index].address(), &paths, TURN)?);
+                turns[index].push(client.turn(servers[index].address, &paths, TURN)?);
                 if origin.asked() != asked_before {
-                    return Err(format!("{} has asked the origin: these are not hits", servers[index].name()).into());
+                    return Err(format!("{} has asked the origin: these are not hits", servers[index].name).into());
                 }
             }
         }
         for (server, theirs) in servers.iter().zip(&turns).skip(1) {
-            found(line(server.name(), bytes, &turns[0], theirs, &bare))?;
+            found(line(server.name, bytes, &turns[0], theirs, &bare))?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use super::{PATIENCE, Stage, WRITERS_WRITES, tell};
 use crate::Result;
 use crate::crew::{Counts, Eligible};
 use crate::output::Output;
-use bench::{Redirector, RedirectorOptions, lasting_address};
+use fixtures::{Process, lasting_address};
 use std::time::Duration;
 
 /// How long a reader's visit took, in the mean.
@@ -27,8 +27,7 @@ pub(super) struct Groups {
 
 /// A group of three.
 pub(super) struct Group {
-    pub(super) options: RedirectorOptions,
-    pub(super) redirector: Redirector,
+    pub(super) redirector: Process,
     /// The first can take over as the redirector.
     pub(super) members: [usize; 3],
 }
@@ -62,15 +61,14 @@ impl Groups {
 
 impl Group {
     fn gather(stage: &mut Stage, name: &str) -> Result<Self> {
-        let mut options = RedirectorOptions::new(&stage.options.program.path, name, stage.link());
-        options.listen = lasting_address()?;
-        let redirector = Redirector::start(&options)?;
+        let listen = ["--listen", &lasting_address()?.to_string()];
+        let redirector = stage.program.group(name, stage.link(), &listen)?.until("leads", name)?;
         let server = format!("{},{}", redirector.address(), stage.link());
         let eligible = Eligible { group: name.into(), listen: lasting_address()?, store: stage.link() };
         let first = stage.crew.hire(&stage.member(server.clone(), Some(eligible)))?;
         let other = stage.member(server, None);
         let members = [first, stage.crew.hire(&other)?, stage.crew.hire(&other)?];
-        Ok(Self { options, redirector, members })
+        Ok(Self { redirector, members })
     }
 }
 

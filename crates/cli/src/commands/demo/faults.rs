@@ -6,7 +6,7 @@ use super::{EVERYBODYS_WRITES, PATIENCE, Stage, tell};
 use crate::Result;
 use crate::crew::{Signal, now};
 use crate::output::{self, Output};
-use bench::{Redirector, Sample, Server};
+use bench::Sample;
 use std::time::{Duration, Instant};
 
 /// How long the member is stopped: for longer than it may be silent.
@@ -70,7 +70,7 @@ fn kill_a_redirector(stage: &mut Stage, groups: &mut Groups, output: &mut Output
     let failover = firsts.max().unwrap_or_default();
     let millis = failover.as_millis();
     tell(output, format_args!("    A member takes over; after {millis} ms all three have committed again."))?;
-    group.redirector = Redirector::start(&group.options)?;
+    group.redirector.start_again()?;
     stage.crew.wait_commits(&group.members, SIGNS_OF_LIFE, PATIENCE)?;
     tell(output, "    A new redirector leads the group; the members have come back to it with their caches.")?;
     Ok(failover)
@@ -80,7 +80,7 @@ fn kill_the_store(stage: &mut Stage, all: &[usize], output: &mut Output) -> Resu
     stage.server.kill()?;
     tell(output, "  kill -9 to the store.")?;
     let start = Instant::now();
-    stage.server = Server::start(&stage.options)?;
+    stage.server.start_again()?;
     let restart = start.elapsed();
     stage.crew.wait_commits(all, SIGNS_OF_LIFE, PATIENCE)?;
     let records = stage.server.ready()["recovery"]["records"].as_u64().unwrap_or(0);

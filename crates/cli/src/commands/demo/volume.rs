@@ -14,7 +14,6 @@
 mod account;
 mod blocks;
 mod files;
-mod mount;
 mod site;
 
 use super::tell;
@@ -23,9 +22,10 @@ use crate::cli::DemoVolumeArgs;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
-use account::Account;
+use account::{Account, Verdict};
 use bench::{Place, copies_cost};
-use mount::{Mounted, Tools};
+use fixtures::installed::run as run_program;
+use fixtures::mounts::{self, Fuse, Mounted};
 use site::{Host, Site};
 use std::path::Path;
 use std::sync::Arc;
@@ -56,14 +56,12 @@ fn play(args: &DemoVolumeArgs, dir: &Path, interrupt: &Interrupt, output: &mut O
     tell(output, site.describe())?;
     let host = site.attach("host-1")?;
     host.await_copies(interrupt)?;
-    let tools = if args.raw { Err("--raw says so".to_owned()) } else { Tools::find() };
-    let mut account = match tools.and_then(|tools| first_mount(&tools, dir, &host).map(|mounted| (tools, mounted))) {
-        Ok((tools, mounted)) => {
-            tell(
-                output,
-                format_args!("ext4 on it, by nbdfuse and {}; programs write files, and fsync them.", mounted.device()),
-            )?;
-            on_files(args, &site, host, &tools, mounted, interrupt, output)?
+    let obstacle = if args.raw { Some("--raw says so".to_owned()) } else { mounts::obstacle() };
+    let mut account = match obstacle.map_or_else(|| first_mount(dir, &host), |why| Err(why.into())) {
+        Ok(disk) => {
+            let device = &disk.0.device;
+            tell(output, format_args!("ext4 on it, by nbdfuse and {device}; programs write files, and fsync them."))?;
+            on_files(args, &site, host, disk, interrupt, output)?
         }
         Err(why) => {
             tell(
@@ -71,7 +69,7 @@ fn play(args: &DemoVolumeArgs, dir: &Path, interrupt: &Interrupt, output: &mut O
                 format_args!("No file system is mounted here ({why}): programs write raw blocks, and flush them."),
             )?;
             let mut account = on_blocks(args, &site, host, interrupt, output)?;
-            account.no_file_system = Some(why);
+            account.no_file_system = Some(why.to_string());
             account
         }
     };
@@ -93,10 +91,10 @@ fn play(args: &DemoVolumeArgs, dir: &Path, interrupt: &Interrupt, output: &mut O
 }
 
 /// Makes a file system, and mounts it. That this cannot be done here is no fault of the volume's.
-fn first_mount(tools: &Tools, dir: &Path, host: &Host) -> std::result::Result<Mounted, String> {
-    let fuse = tools.fuse(&dir.join("disk-1"), host.socket())?;
-    tools.make_file_system(fuse.file())?;
-    tools.mount(fuse, &dir.join("mounted-1"))
+fn first_mount(dir: &Path, host: &Host) -> Result<(Mounted, Fuse)> {
+    let fuse = Fuse::new(&dir.join("disk-1"), host.socket())?;
+    run_program("mkfs.ext4", ["-q", "-F", &fuse.file])?;
+    Ok((Mounted::new(dir.join("mounted-1"), &fuse.file)?, fuse))
 }
 
 /// The story on a file system.
@@ -104,28 +102,27 @@ fn on_files(
     args: &DemoVolumeArgs,
     site: &Site,
     mut host: Host,
-    tools: &Tools,
-    mounted: Mounted,
+    disk: (Mounted, Fuse),
     interrupt: &Interrupt,
     output: &mut Output,
 ) -> Result<Account> {
     let is_dead = Arc::new(AtomicBool::new(false));
-    let work = files::Work::start(mounted.path(), is_dead.clone())?;
+    let work = files::Work::start(&disk.0.path, is_dead.clone())?;
     work_for(args, interrupt, || work.trouble())?;
     let at_kill = kill(&mut host, &is_dead, output)?;
     let written = work.end(END_WITHIN)?;
-    mounted.abandon();
-    drop(host);
+    // Its disk is gone: so is all of it.
+    drop((disk, host));
     tell(output, format_args!("{} fsyncs were acknowledged before.", written.fsyncs()))?;
     let (other, took) = take_over(site, interrupt, output)?;
-    let fuse = tools.fuse(&site.dir().join("disk-2"), other.socket())?;
+    let fuse = Fuse::new(&site.dir().join("disk-2"), other.socket())?;
     // Mounting it replays its journal, as after any crash.
-    let mounted = tools.mount(fuse, &site.dir().join("mounted-2"))?;
+    let mounted = Mounted::new(site.dir().join("mounted-2"), &fuse.file)?;
     let spinner = output::spinner("reading every file");
-    let mut checked = written.check(mounted.path());
+    let mut checked = written.check(&mounted.path);
     spinner.finish_and_clear();
-    let fuse = mounted.unmount()?;
-    checked.file_system = Some(tools.check_file_system(fuse.file())?);
+    mounted.unmount()?;
+    checked.file_system = Some(Verdict::on(&fuse.file)?);
     drop(fuse);
     other.detach()?;
     Ok(Account::new(at_kill, took, checked))

@@ -12,7 +12,6 @@
 
 mod account;
 mod faults;
-mod rival;
 
 use super::tell;
 use crate::Result;
@@ -22,9 +21,9 @@ use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
 use account::{Account, Turn};
 use bench::shop::{MAP, Popularity, Reads, Stock};
-use bench::{Load, LoadOptions, Part, Postgres, Program, lasting_address};
+use bench::{Load, LoadOptions};
 use faults::Fault;
-use rival::Rival;
+use fixtures::{CacheSettings, Postgres, Process, Program, WebCache, lasting_address};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -64,6 +63,22 @@ pub(super) fn run(args: &DemoWebArgs, output: &mut Output) -> Result {
     account.judge()
 }
 
+/// Caches of others keep a page for a second: nobody tells them what changes.
+const fn plain_cache() -> CacheSettings<'static> {
+    CacheSettings {
+        threads: 1,
+        nginx_http: "",
+        nginx_location: "proxy_set_header Connection \"\"; proxy_cache_lock on; proxy_cache_valid 200 404 1s;
+            proxy_ignore_headers Cache-Control; add_header X-Cache $upstream_cache_status always;",
+        varnish: "sub vcl_backend_response {
+                set beresp.ttl = 1s;
+                set beresp.grace = 0s;
+                if (beresp.status < 500) { return (deliver); }
+            }
+            sub vcl_deliver { if (obj.hits > 0) { set resp.http.X-Cache = \"HIT\"; } }",
+    }
+}
+
 fn play(
     args: &DemoWebArgs,
     site: &mut Site,
@@ -73,9 +88,9 @@ fn play(
 ) -> Result<Account> {
     let mut account = Account::new(args.unwatched);
     let length = Duration::from_secs(args.turn_s.into());
-    for rival in Rival::ALL.into_iter().filter(|_| !args.unwatched && !args.alone) {
-        match rival.start(dir, site.shop.address())? {
-            Some(running) => account.turns.push(turn(rival.name(), &[running.address()], site, length, interrupt)?),
+    for rival in WebCache::ALL.into_iter().filter(|_| !args.unwatched && !args.alone) {
+        match rival.start(dir, site.shop.address(), plain_cache())? {
+            Some((_runs, address)) => account.turns.push(turn(rival.name(), &[address], site, length, interrupt)?),
             None => tell(output, format_args!("{} is not installed, and left out.", rival.name()))?,
         }
     }
@@ -139,43 +154,36 @@ fn pause(time: Duration, interrupt: &Interrupt) {
 
 /// The shop with everything before and behind it.
 struct Site {
-    proxies: [Part; 2],
-    watcher: Option<Part>,
-    shop: Part,
+    proxies: [Process; 2],
+    watcher: Option<Process>,
+    shop: Process,
     database: Postgres,
 }
 
 impl Site {
     fn open(dir: &Path, unwatched: bool) -> Result<Self> {
-        let program = Program::from(&std::env::current_exe()?);
+        let program = Program::this()?;
         let database = Postgres::create(dir, &[])?;
         let words = database.words();
-        let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        tasks.block_on(bench::shop::fill(&database.config(), &Stock::SMALL))?;
+        bench::shop::install(&words, &Stock::SMALL, !unwatched)?;
         let [shop_at, hub_at, one_at, other_at] = [(); 4].map(|()| lasting_address());
         let (shop_at, hub_at) = (shop_at?.to_string(), hub_at?.to_string());
         let max_age = if unwatched { PLAIN_TTL_S } else { 86_400 }.to_string();
-        let shop = Part::start("the shop", &program, &["shop", &words, "--listen", &shop_at, "--max-age", &max_age])?;
+        let shop = program.start("the shop", &["shop", &words, "--listen", &shop_at, "--max-age", &max_age])?;
         let watcher = if unwatched {
             None
         } else {
             let map = dir.join("map.toml");
             std::fs::write(&map, MAP)?;
             let map = map.display().to_string();
-            let config = pgwatch::WatchConfig::new(database.config(), "thorp", pgwatch::Map::parse(MAP)?);
-            tasks
-                .block_on(pgwatch::set_up(&config, &mut pgwatch::Patience::endless()))
-                .map_err(|error| error.to_string())?;
-            Some(Part::start("the watcher", &program, &["watch", &words, "--map", &map, "--listen", &hub_at])?)
+            let words = ["watch", &words, "--map", &map, "--listen", &hub_at];
+            Some(program.start("the watcher", &words)?.until("state", "watching")?)
         };
         let origin = format!("http://{}", shop.address());
-        let proxy = |listen: bench::Result<SocketAddr>| {
+        let proxy = |listen: Result<SocketAddr>| {
             let listen = listen?.to_string();
-            let mut words = vec!["proxy", "--origin", &origin, "--listen", &listen, "--admin", "127.0.0.1:0"];
-            if !unwatched {
-                words.extend(["--hub", &hub_at]);
-            }
-            Part::start("the proxy", &program, &words)
+            let hub = if unwatched { &[][..] } else { &["--hub", &hub_at] };
+            program.proxy(&[&["--origin", &origin, "--listen", &listen], hub].concat())
         };
         Ok(Self { proxies: [proxy(one_at)?, proxy(other_at)?], watcher, shop, database })
     }
@@ -184,15 +192,15 @@ impl Site {
         let Stock { items, users, .. } = Stock::SMALL;
         let [one, other] = &self.proxies;
         let watched = match &self.watcher {
-            Some(watcher) => format!("a watcher with a hub (process {}), ", watcher.pid()),
+            Some(watcher) => format!("a watcher with a hub (process {}), ", watcher.id()),
             None => "no watcher, ".to_owned(),
         };
         format!(
             "A shop of {items} items and {users} users (process {}), {watched}two proxies (processes {} and {}).\n\
              {READERS} readers, {WRITERS} writers, {UPDATES_PER_S} updates a second; every response is checked.\n",
-            self.shop.pid(),
-            one.pid(),
-            other.pid(),
+            self.shop.id(),
+            one.id(),
+            other.id(),
         )
     }
 

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::cluster::Cluster;
 use crate::crew::{Signal, now};
 use crate::lab::Cut;
-use bench::{Redirector, Sample, Server};
+use bench::Sample;
 use serde::{Serialize, Serializer};
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ impl Serialize for Fault {
 fn kill_store(cluster: &mut Cluster, costs: &mut FaultCosts) -> Result<u64> {
     let start = Instant::now();
     cluster.server.kill()?;
-    cluster.server = Server::start(&cluster.options)?;
+    cluster.server.start_again()?;
     costs.restart_max = costs.restart_max.max(start.elapsed());
     Ok(now())
 }
@@ -140,9 +140,8 @@ fn end_redirector(
     if ending == Ending::Stopped {
         redirector.signal(Signal::CONT)?;
         cluster.crew.wait_commits(&group.members, SIGNS_OF_LIFE, PATIENCE)?;
-        redirector.kill()?;
     }
-    group.redirector = Some(Redirector::start(&group.options)?);
+    redirector.start_again()?;
     Ok(now())
 }
 

@@ -4,10 +4,9 @@ use super::progress::{BACK_WITHIN, Return};
 use crate::Result;
 use crate::cluster::{Cluster, Group};
 use crate::crew::now;
-use bench::Program;
+use fixtures::{Process, Program};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How often a redirector is asked while members are missing.
@@ -21,7 +20,7 @@ pub(super) fn await_groups(cluster: &Cluster, since: u64) -> Result<Vec<Return>>
 }
 
 fn await_group(cluster: &Cluster, group: &Group, since: u64) -> Result<Return> {
-    let (name, members) = (group.options.group.clone(), group.members.len());
+    let (name, members) = (group.name.clone(), group.members.len());
     loop {
         let are_in = are_in(group);
         let took = Duration::from_nanos(now() - since);
@@ -34,7 +33,8 @@ fn await_group(cluster: &Cluster, group: &Group, since: u64) -> Result<Return> {
 
 /// How many clients a group's redirector has compared everything with; none if it does not answer.
 fn are_in(group: &Group) -> usize {
-    let status = status(&group.options.program, group.options.listen);
+    let status = group.redirector.as_ref().map(|redirector| status(&group.ordinary.program, redirector));
+    let status = status.unwrap_or_default();
     let members = status["members"].as_array();
     let is_in = |member: &&Value| member["state"] == "member";
     let clients = members.into_iter().flatten().filter(is_in).map(|member| member["client"].to_string());
@@ -43,15 +43,16 @@ fn are_in(group: &Group) -> usize {
 
 /// How the store and the redirectors stand.
 pub(super) fn all(cluster: &Cluster) -> Value {
-    let store = ("store".to_owned(), status(&cluster.options.program, cluster.options.listen));
-    let group = |group: &Group| (group.options.group.clone(), status(&group.options.program, group.options.listen));
-    let redirectors = cluster.groups.iter().filter(|group| group.redirector.is_some()).map(group);
+    let store = ("store".to_owned(), status(&cluster.program, &cluster.server));
+    let of_group =
+        |group: &Group| Some((group.name.clone(), status(&group.ordinary.program, group.redirector.as_ref()?)));
+    let redirectors = cluster.groups.iter().filter_map(of_group);
     Value::Object([store].into_iter().chain(redirectors).collect())
 }
 
 /// The status of a store or a redirector; null if it does not answer. It is asked at its own place, so a fault of the
 /// line does not matter.
-fn status(program: &Program, address: SocketAddr) -> Value {
-    let output = program.command().args(["status", "--json", &address.to_string()]).output();
+fn status(program: &Program, process: &Process) -> Value {
+    let output = program.command().args(["status", "--json", &process.address().to_string()]).output();
     output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
 }

@@ -1,9 +1,10 @@
 //! A real Apache with PHP, which keeps pages as files by the example.
 
 use super::load::{self, ITEMS, Shown};
-use super::{Server, Verify, are_installed, exchange, free_address, get, request_text, wait_for};
+use super::{Verify, are_installed, exchange, free_address, get, request_text, start_server};
 use crate::program::Folder;
 use crate::web::PATIENCE;
+use fixtures::{Process, Signal};
 use std::fs::{Permissions, read_dir, set_permissions};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +22,7 @@ fn php() -> Option<String> {
 }
 
 /// An Apache by the example's configuration, with places of this test's.
-fn apache(folder: &Folder, helper: SocketAddr) -> (Server, SocketAddr) {
+fn apache(folder: &Folder, helper: SocketAddr) -> (Process, SocketAddr) {
     let address = free_address();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/php");
     let mut site = std::fs::read_to_string(examples.join("apache.conf")).unwrap();
@@ -64,9 +65,7 @@ fn apache(folder: &Folder, helper: SocketAddr) -> (Server, SocketAddr) {
     let whole = folder.write("apache.conf", whole);
     let mut command = Command::new(APACHE);
     command.args(["-D", "FOREGROUND", "-f", &whole]);
-    let server = Server::start(command);
-    wait_for(address);
-    (server, address)
+    (start_server(command, address), address)
 }
 
 #[test]
@@ -141,11 +140,10 @@ fn php_uses_nothing_that_is_stale() {
     verify.changed(&["item:0"]);
     assert_eq!(read(0).value, value);
     // One that hangs is waited for, for as long as a look may take.
-    let helper = rustix::process::Pid::from_child(&verify.child);
-    rustix::process::kill_process(helper, rustix::process::Signal::STOP).unwrap();
+    verify.process.signal(Signal::STOP).unwrap();
     let begun = Instant::now();
     assert!(!read(0).is_hit && begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    rustix::process::kill_process(helper, rustix::process::Signal::CONT).unwrap();
+    verify.process.signal(Signal::CONT).unwrap();
     // Without the helper pages are made, and a change says that it is not known to be told.
     verify.stop();
     set(2_000_000);

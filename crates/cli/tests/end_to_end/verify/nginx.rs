@@ -2,9 +2,10 @@
 //! depend on.
 
 use super::load::{self, ITEMS, Shown};
-use super::{Answer, Server, Verify, are_installed, exchange, free_address, get, request_text, wait_for};
+use super::{Answer, Verify, are_installed, exchange, free_address, get, request_text, start_server};
 use crate::program::Folder;
 use crate::web::PATIENCE;
+use fixtures::Process;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -118,7 +119,7 @@ fn control(path: &str) -> &'static str {
 }
 
 /// An nginx by the example's configuration, with places of this test's.
-fn nginx(folder: &Folder, helper: &str, application: SocketAddr) -> (Server, SocketAddr) {
+fn nginx(folder: &Folder, helper: &str, application: SocketAddr) -> (Process, SocketAddr) {
     let address = free_address();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/nginx/thorp.conf");
     let mut site = std::fs::read_to_string(example).unwrap();
@@ -147,9 +148,7 @@ fn nginx(folder: &Folder, helper: &str, application: SocketAddr) -> (Server, Soc
     let whole = folder.write("nginx.conf", whole);
     let mut command = Command::new(NGINX);
     command.args(["-e", &log, "-p", folder.path().to_str().unwrap(), "-c", &whole]);
-    let server = Server::start(command);
-    wait_for(address);
-    (server, address)
+    (start_server(command, address), address)
 }
 
 /// The configuration's name of a helper's socket.

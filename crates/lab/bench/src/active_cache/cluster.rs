@@ -1,10 +1,9 @@
 //! The processes: five proxies that cache and five that do not, two shops, a watcher with its hub, a database.
 
 use crate::shop::{Connection, MAP, Stock, Visit};
-use crate::site::{Part, Postgres};
 use crate::web::Cores;
-use crate::{Place, Program, Result, lasting_address};
-use pgwatch::{Map, WatchConfig};
+use crate::{Place, Result};
+use fixtures::{Postgres, Process, Program, lasting_address};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,16 +64,16 @@ pub(super) struct Cluster {
 struct Running {
     scheme: Scheme,
     cache_bytes: usize,
-    caching: Vec<Part>,
-    plain: Vec<Part>,
+    caching: Vec<Process>,
+    plain: Vec<Process>,
     /// The homes beside the applications, and the proxies that have them, once they are measured.
-    by_tcp: Vec<Part>,
-    by_fabric: Vec<Part>,
-    homes: Vec<Part>,
+    by_tcp: Vec<Process>,
+    by_fabric: Vec<Process>,
+    homes: Vec<Process>,
     hub: String,
-    shops: Vec<Part>,
+    shops: Vec<Process>,
     // Commits wait for it, so it ends last.
-    _watcher: Part,
+    _watcher: Process,
 }
 
 /// Where requests go.
@@ -87,12 +86,7 @@ impl Cluster {
     pub(super) fn open(place: &Place) -> Result<Self> {
         let cores = Cores::halves()?;
         let database = cores.run_on_servers(|| Postgres::create(&place.dir, &[]))?;
-        let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        tasks.block_on(crate::shop::fill(&database.config(), &STOCK))?;
-        let config = WatchConfig::new(database.config(), "thorp", Map::parse(MAP)?);
-        tasks
-            .block_on(pgwatch::set_up(&config, &mut pgwatch::Patience::endless()))
-            .map_err(|error| error.to_string())?;
+        crate::shop::install(&database.words(), &STOCK, true)?;
         let map = place.dir.join("map.toml");
         std::fs::write(&map, MAP)?;
         let program = Program::from(&place.program);
@@ -121,7 +115,7 @@ impl Cluster {
             Scheme::HomesByTcp => &running.by_tcp,
             Scheme::HomesByFabric => &running.by_fabric,
         };
-        let addresses = |parts: &[Part]| parts.iter().map(Part::address).collect();
+        let addresses = |parts: &[Process]| parts.iter().map(Process::address).collect();
         Ok(Doors { caches: addresses(caches), shops: addresses(&running.shops) })
     }
 
@@ -134,10 +128,9 @@ impl Cluster {
             Scheme::InvalidateAll => shop.push("--nameless"),
             _ => watch.extend(["--map", &map]),
         }
-        let part = |what, words: &[&str]| Part::start(what, &self.program, words);
         let (watcher, shops) = self.cores.run_on_servers(|| {
-            let watcher = part("the watcher", &watch)?;
-            Ok((watcher, [(); 2].into_iter().map(|()| part("the shop", &shop)).collect::<Result<Vec<_>>>()?))
+            let watcher = self.program.start("the watcher", &watch)?.until("state", "watching")?;
+            Ok((watcher, (0..2).map(|_| self.program.start("the shop", &shop)).collect::<Result<Vec<_>>>()?))
         })?;
         let proxy = |number: usize, words: &[&str]| self.proxy(&shops, number, words);
         let size = cache_bytes.to_string();
@@ -151,11 +144,9 @@ impl Cluster {
         Ok(Running { scheme, cache_bytes, caching, plain, by_tcp, by_fabric, homes, hub, shops, _watcher: watcher })
     }
 
-    fn proxy(&self, shops: &[Part], number: usize, words: &[&str]) -> Result<Part> {
+    fn proxy(&self, shops: &[Process], number: usize, words: &[&str]) -> Result<Process> {
         let origin = format!("http://{}", shops[number % shops.len()].address());
-        let common =
-            ["proxy", "--origin", &origin, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1"];
-        Part::start("the proxy", &self.program, &[&common, words].concat())
+        self.program.proxy(&[&["--origin", &origin, "--threads", "1"], words].concat())
     }
 
     /// Starts a home beside each application, and proxies that have all of these, if they do not run.
@@ -164,7 +155,7 @@ impl Cluster {
         if running.homes.is_empty() {
             let mut words = vec!["home", "--listen", "127.0.0.1:0", "--hub", &running.hub];
             words.extend(fabric.iter().flat_map(|provider| ["--fabric", provider]));
-            let home = |_| Part::start("the home", &self.program, &words);
+            let home = |_| self.program.start("the home", &words);
             running.homes = self.cores.run_on_servers(|| running.shops.iter().map(home).collect::<Result<_>>())?;
         }
         let homes: Vec<_> = running.homes.iter().map(|home| home.address().to_string()).collect();

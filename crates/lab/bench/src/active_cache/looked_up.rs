@@ -11,9 +11,9 @@ use crate::experiment::Target;
 use crate::far_look_up::{Far, Way};
 use crate::machine::Watch;
 use crate::pace::Pace;
-use crate::process::Program;
 use crate::sample::{median, thirds};
 use crate::{Place, Result, Row, Sample, far_look_up, look_up};
+use fixtures::Program;
 use std::thread;
 
 /// Turns of each kind of lookup.

@@ -1,7 +1,7 @@
 //! The load on a home's machine, or on the back end: computation and communication, as in section 4.1 of the paper.
 
-use crate::process::{Process, Program};
 use crate::{Error, Result};
+use fixtures::{Process, Program};
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,11 @@ pub(super) struct Strain {
 impl Strain {
     /// Starts them, where the calling thread may run.
     pub(super) fn start(program: &Program, pairs: u32) -> Result<Self> {
-        let start = |_| Ok(Process::start(program.command().args(["strain", "--json"]), "a busy process")?.0);
+        let start = |_| {
+            let mut command = program.command();
+            command.args(["strain", "--json"]);
+            Process::spawn(command, "a busy process")
+        };
         Ok(Self { _pairs: (0..pairs).map(start).collect::<Result<_>>()? })
     }
 }

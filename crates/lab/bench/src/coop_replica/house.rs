@@ -9,12 +9,11 @@
 //! are meant: this process and the owner have one half of its processors, the holder and the store the other. The disk
 //! is one, unless the holder is given another: else its flushes wait for the owner's, and the other way.
 
-use crate::children;
-use crate::process::Process;
 use crate::web::Cores;
-use crate::{Place, Program, Result, Sample, Server, ServerOptions};
-use fixtures::FileDevice;
+use crate::{Place, Result, Sample};
+use fixtures::installed::succeed;
 use fixtures::nbd_client::{Client, Command as Ask};
+use fixtures::{FileDevice, Folder, Process, Program, try_until};
 use nbd::{Address, Export, Server as NbdServer, ServerConfig};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -64,20 +63,10 @@ pub(super) struct House {
     dir: PathBuf,
     store: String,
     cores: Cores,
-    _server: Server,
+    _server: Process,
     _holder: Process,
-    // Nobody writes there any more when it goes.
+    // Nobody writes there when it goes: the next experiment needs the room.
     _folder: Folder,
-}
-
-/// A folder, which goes with everything that is in it when this is dropped: the next experiment needs the room.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A file that cannot be removed goes with the folder of the command.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 impl House {
@@ -85,20 +74,13 @@ impl House {
     /// have another one than the rest.
     pub(super) fn start(place: &Place, name: &str, room_mib: u64, disk: Option<&Path>) -> Result<Self> {
         let (program, dir, cores) = (Program::from(&place.program), place.dir.join(name), Cores::halves()?);
-        std::fs::create_dir(&dir)?;
-        let folder = Folder(dir.clone());
-        let options = ServerOptions::new(program.clone(), dir.join("store"));
-        let arguments = vec!["--volumes".into(), path(&dir, "homes")];
-        let server = cores.run_on_servers(|| Server::start(&ServerOptions { arguments, ..options }))?;
+        let folder = Folder::create(dir.clone())?;
+        let serve = || program.serve(&dir.join("store"), &["--volumes", &path(&dir, "homes")]);
+        let server = cores.run_on_servers(serve)?;
         let store = server.address().to_string();
         let copies = path(disk.unwrap_or(&dir), "copies");
-        let room = format!("{room_mib}M");
-        let words = ["holder", "--store", &store, "--dir", &copies, "--room", &room, "--domain", "holder"];
-        let more = ["--listen", "127.0.0.1:0", "--json", "--until-stdin-closes"];
-        let mut command = program.command();
-        command.args(words).args(more);
-        let (mut holder, _) = cores.run_on_servers(|| Process::start(&mut command, "the holder"))?;
-        holder.ignore();
+        let hold = || program.holder(&store, &copies, &format!("{room_mib}M"), &["--domain", "holder"]);
+        let holder = cores.run_on_servers(hold)?;
         Ok(Self { program, dir, store, cores, _server: server, _holder: holder, _folder: folder })
     }
 
@@ -120,12 +102,9 @@ impl House {
     /// Calls `thorp volume`, and gives what it says.
     pub(super) fn call(&self, words: &[&str]) -> Result<Value> {
         let mut command = self.program.command();
-        let said = children::output(command.arg("volume").args(words).args(["--store", &self.store, "--json"]))?;
-        if !said.status.success() {
-            let why = String::from_utf8_lossy(&said.stderr);
-            return Err(format!("thorp volume {}: {}", words[0], why.trim()).into());
-        }
-        Ok(serde_json::from_slice(&said.stdout).unwrap_or_default())
+        command.arg("volume").args(words).args(["--store", &self.store, "--json"]);
+        let said = succeed(&mut command).map_err(|why| format!("thorp volume {}: {why}", words[0]))?;
+        Ok(serde_json::from_str(&said).unwrap_or_default())
     }
 
     /// Makes a volume.
@@ -142,9 +121,7 @@ impl House {
         let (cache, listen) = (path(&self.dir, &format!("cache-{number}")), format!("unix:{}", socket.display()));
         let words = ["volume", "attach", &name, "--store", &self.store, "--cache", &cache, "--listen", &listen];
         let more = ["--ack", ack, "--age-s", "86400", "--dirty", &dirty, "--domain", "owner", "--spare", "0"];
-        let mut command = self.program.command();
-        command.args(words).args(more).args(["--json", "--until-stdin-closes"]);
-        let (process, _) = Process::start(&mut command, "the owner")?;
+        let process = self.program.start("the owner", &[&words[..], &more].concat())?;
         let owner = Owner { process, client: Client::connect(&Address::Unix(socket), "")? };
         if copies > 1 {
             self.await_holder(&name)?;
@@ -164,13 +141,12 @@ impl House {
 
     /// Waits until a volume has its copies at the holder.
     fn await_holder(&self, name: &str) -> Result<()> {
-        let begun = Instant::now();
-        while self.call(&["status", name])?["holders"].as_array().is_none_or(Vec::is_empty) {
-            if begun.elapsed() > PATIENCE {
-                return Err(format!("volume {name} has no holder after {} s", PATIENCE.as_secs()).into());
-            }
-        }
-        Ok(())
+        let has_holder = |status: &Value| status["holders"].as_array().is_some_and(|holders| !holders.is_empty());
+        let ask = || match self.call(&["status", name]) {
+            Ok(status) => has_holder(&status).then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        try_until(&format!("volume {name} has a holder"), PATIENCE, ask)?
     }
 }
 

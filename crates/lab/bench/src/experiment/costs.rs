@@ -5,9 +5,11 @@ use super::group::Group;
 use crate::floor::{PingPong, Shuffle, SyncFloor};
 use crate::machine::{differs_percent, steadiest};
 use crate::pace::Pace;
-use crate::{Place, Result, Sample, Server, ServerOptions};
+use crate::{Place, Result, Sample};
+use fixtures::Process;
 use objects::{Anywhere, Db, Ref, wait_for};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use workloads::Random;
 use workloads::oo7::{Module, Size, Traversal, build, traverse};
@@ -154,21 +156,21 @@ impl Costs {
 
 /// A store process with objects that have a page each, in no order.
 pub(crate) struct Lab {
-    server: Server,
+    server: Process,
     pub(crate) objects: Vec<Ref<[u8]>>,
 }
 
 impl Lab {
     /// Makes the store and starts it.
     pub(crate) fn start(place: &Place) -> Result<Self> {
-        Self::start_with(&ServerOptions::new(&place.program, place.dir.join("lab")))
+        Self::start_in(&place.dir.join("lab"), |_| place.serve("lab"))
     }
 
-    /// Likewise, with a program at another place and a directory of its own.
-    pub(crate) fn start_with(options: &ServerOptions) -> Result<Self> {
-        let mut objects = create(&options.dir)?;
+    /// Likewise, in this directory, with a store that is started so.
+    pub(crate) fn start_in(dir: &Path, start: impl FnOnce(&Path) -> Result<Process>) -> Result<Self> {
+        let mut objects = create(dir)?;
         Shuffle::new().order(&mut objects);
-        Ok(Self { server: Server::start(options)?, objects })
+        Ok(Self { server: start(dir)?, objects })
     }
 
     /// Where the store listens.
@@ -232,7 +234,7 @@ fn median(sample: &Sample) -> Duration {
 }
 
 /// Makes a store of objects that have a page each, and closes it: its pages are on its disk then.
-fn create(dir: &std::path::Path) -> Result<Vec<Ref<[u8]>>> {
+fn create(dir: &Path) -> Result<Vec<Ref<[u8]>>> {
     let db = Db::open(dir)?;
     let mut objects = Vec::new();
     while objects.len() < OBJECTS {

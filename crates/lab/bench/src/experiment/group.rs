@@ -1,7 +1,8 @@
 //! A group on real sockets: a redirector of this process, and members that connect to it over TCP.
 
 use super::null_request::Tapped;
-use crate::{Result, lasting_address};
+use crate::Result;
+use fixtures::lasting_address;
 use net::{Host, ListenConfig, Machines, Runtime, UplinkConfig};
 use objects::Db;
 use redirector::Redirector;

@@ -4,7 +4,7 @@
 //! threads add as much to each message of Base as to each of Buddy.
 
 use super::costs::Lab;
-use crate::{Place, Result, ServerOptions};
+use crate::{Place, Result};
 use fixtures::Emulator;
 use objects::Ref;
 use std::fmt;
@@ -17,7 +17,7 @@ const ONE_WAY: Duration = Duration::from_micros(100);
 /// A store behind a short line.
 pub(crate) enum Lan {
     /// A store at the other end of a lab's line.
-    Lab(Lab),
+    Lab(Box<Lab>),
     /// A relay before a store on loopback, and that store's objects.
     Emulated(Emulator, Vec<Ref<[u8]>>),
 }
@@ -28,10 +28,7 @@ impl Lan {
         let Some(apart) = &place.apart else {
             return Ok(Self::Emulated(Emulator::start(lab.store(), ONE_WAY, None)?, lab.objects.clone()));
         };
-        let mut options = ServerOptions::new(apart.store.clone(), place.dir.join("apart"));
-        options.listen = apart.listen;
-        options.arguments = vec!["--insecure".to_owned()];
-        Ok(Self::Lab(Lab::start_with(&options)?))
+        Ok(Self::Lab(Box::new(Lab::start_in(&place.dir.join("apart"), |dir| apart.serve(dir))?)))
     }
 
     /// The address at which clients reach the store.

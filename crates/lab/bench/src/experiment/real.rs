@@ -3,8 +3,8 @@
 use super::group::Group;
 use super::virtual_time::{CLIENT_CACHE_BYTES, MOB_MIB, STORE_CACHE_MIB, Setting};
 use super::worker::{Clock, Crowd, Spent, Worker};
-use crate::{Place, Result, Server, ServerOptions};
-use fixtures::Emulator;
+use crate::{Place, Result};
+use fixtures::{Emulator, Process};
 use objects::{Db, Ref, wait_for};
 use std::net::SocketAddr;
 use std::thread;
@@ -14,7 +14,7 @@ use workloads::oo7::{Module, Size, build};
 
 /// A store process that holds an OO7 module.
 pub(crate) struct Store {
-    server: Server,
+    server: Process,
     module: Ref<Module>,
 }
 
@@ -30,11 +30,9 @@ impl Store {
     }
 
     fn start_with(place: &Place, name: &str, arguments: &[&str], size: Size) -> Result<Self> {
-        let mut options = ServerOptions::new(&place.program, place.dir.join(name));
         let (mob, cache) = (MOB_MIB.to_string(), STORE_CACHE_MIB.to_string());
         let memory = ["--mob-mib", &mob, "--cache-mib", &cache];
-        options.arguments = memory.iter().chain(arguments).map(|&word| word.to_owned()).collect();
-        let server = Server::start(&options)?;
+        let server = place.serve_with(name, &[&memory, arguments].concat())?;
         let db = Db::connect(server.address())?;
         let module = wait_for(build(&db, 1, size, 7, |_| {}))?;
         Ok(Self { server, module })

@@ -8,13 +8,13 @@
 use super::client::Client;
 use super::cores::Cores;
 use super::origin::{Origin, fields};
-use super::server::Server;
+use super::start_proxy;
 use crate::{Line, Place, Result};
+use fixtures::{Process, try_until};
 use std::fs::DirBuilder;
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The responses that are stored after the first look.
 const RESPONSES: usize = 1_000_000;
@@ -69,7 +69,7 @@ fn measure_in(stored: Where, place: &Place, progress: &dyn Fn(&str)) -> Result<L
     if stored == Where::Disk {
         DirBuilder::new().mode(0o700).create(&disk)?;
     }
-    let server = cores.run_on_servers(|| Server::thorp(&place.program, &origin, cores.each(), options))?;
+    let server = cores.run_on_servers(|| start_proxy(&place.program, &origin, cores.each(), options))?;
     let client = Client { connections: CONNECTIONS, threads: cores.each(), cores: &cores, body_bytes: BODY_BYTES };
     let fill = |numbers: Range<usize>| {
         let end = numbers.end;
@@ -79,12 +79,12 @@ fn measure_in(stored: Where, place: &Place, progress: &dyn Fn(&str)) -> Result<L
     };
     let responses = stored.first()..stored.first() + RESPONSES;
     fill(0..responses.start)?;
-    let before = server.resident_bytes()?;
+    let before = resident_bytes(&server)?;
     for begin in responses.clone().step_by(BATCH) {
         progress(&format!("{} of {RESPONSES} responses in {name}", begin - responses.start));
         fill(begin..(begin + BATCH).min(responses.end))?;
     }
-    let taken = server.resident_bytes()? - before + WORD_BYTES * RESPONSES as u64;
+    let taken = resident_bytes(&server)? - before + WORD_BYTES * RESPONSES as u64;
     let asked = origin.asked();
     // A hit for one of each batch: nothing has left for want of room.
     let paths: Vec<String> = responses.clone().step_by(BATCH).map(|number| format!("/{BODY_BYTES}/{number}")).collect();
@@ -107,19 +107,21 @@ fn measure_in(stored: Where, place: &Place, progress: &dyn Fn(&str)) -> Result<L
         .flag("met", above <= ABOVE_MAX))
 }
 
+/// The memory that a process has now, in bytes.
+fn resident_bytes(process: &Process) -> Result<u64> {
+    process.memory_bytes("VmRSS").ok_or_else(|| "the system does not say how much memory a process has".into())
+}
+
 /// Waits until this many are in memory or on disk: they are on their way there for a while.
-fn wait_until_stored(server: &Server, responses: usize) -> Result<()> {
-    let begun = Instant::now();
-    loop {
+fn wait_until_stored(server: &Process, responses: usize) -> Result<()> {
+    let counts = || -> Result<[u64; 2]> {
         let status = server.status()?;
         let count = |column: &str| status["proxy"][0][column].as_u64().unwrap_or_default();
-        let (in_memory, on_disk) = (count("stored_responses"), count("disk_stored_responses"));
-        if in_memory + on_disk >= responses as u64 {
-            return Ok(());
-        }
-        if begun.elapsed() > WRITTEN_WITHIN {
-            return Err(format!("of {responses} responses {in_memory} are in memory and {on_disk} on disk").into());
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+        Ok([count("stored_responses"), count("disk_stored_responses")])
+    };
+    let are_stored = || match counts() {
+        Ok(counts) => (counts.iter().sum::<u64>() >= responses as u64).then_some(Ok(())),
+        Err(error) => Some(Err(error)),
+    };
+    try_until(&format!("{responses} responses are stored"), WRITTEN_WITHIN, are_stored)?
 }

@@ -149,10 +149,10 @@ fn a_broken_connection_is_opened_again() {
     let shop = shop(&server);
     let mut guest = Guest::new(&shop);
     assert_eq!(guest.get("/item/1").status, 200);
-    server.crash();
+    server.crash().unwrap();
     assert_eq!(guest.get("/item/1").status, 503);
     assert_eq!(guest.post("/bids", "item=1&user=1").status, 503);
-    server.start_again();
+    server.start_again().unwrap();
     assert_eq!(guest.get("/item/1").status, 200);
     assert_eq!(guest.post("/bids", "item=1&user=1").status, 200);
 }

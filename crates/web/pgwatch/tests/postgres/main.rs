@@ -371,11 +371,11 @@ fn a_server_that_crashes_shows_what_nobody_was_told() {
     let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
     until("the commit is confirmed", || day.status().unseen == 1);
     let begun = Instant::now();
-    day.server.crash();
+    day.server.crash().unwrap();
     until("everything is marked", || !other.is_current());
     let marked = begun.elapsed();
     assert!(ended.recv_timeout(PATIENCE).unwrap().is_err(), "its writer was told nothing");
-    day.server.start_again();
+    day.server.start_again().unwrap();
     assert_eq!(day.name_of(1), "new", "visible, without a confirmation");
     assert!(!stored.is_current());
     println!(

@@ -1,30 +1,34 @@
-//! A PostgreSQL server of a test's own: in a temporary folder, on a Unix socket, under another user if this one is
-//! root, whom it refuses.
+//! A PostgreSQL server of a test's own, and sessions with it.
 
+use fixtures::Folder;
+use fixtures::installed::or_skipped;
 use pgwatch::{Map, WatchConfig};
-use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls};
 
-/// The user of that number has no rights anywhere.
-const NOBODY: u32 = 65534;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A server that runs.
 pub(crate) struct Postgres {
-    folder: PathBuf,
-    port: u16,
-    settings: Vec<String>,
-    process: Option<Child>,
+    server: fixtures::Postgres,
+    // It goes last.
+    _folder: Folder,
+}
+
+impl Deref for Postgres {
+    type Target = fixtures::Postgres;
+
+    fn deref(&self) -> &Self::Target {
+        &self.server
+    }
+}
+
+impl DerefMut for Postgres {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.server
+    }
 }
 
 /// A session with it, for one thread at a time.
@@ -44,104 +48,24 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     runtime().block_on(future)
 }
 
-/// The folder of the newest installed server's programs.
-fn programs() -> Option<PathBuf> {
-    let on_path =
-        std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
-    let mut packaged: Vec<_> = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
-        .collect();
-    packaged.sort();
-    packaged.into_iter().rev().chain(on_path).find(|folder| folder.join("initdb").is_file())
-}
-
-/// A program of the server, under a user that it accepts.
-fn program(name: &str) -> Command {
-    let mut command = Command::new(programs().expect("it was looked for before").join(name));
-    if fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    command.current_dir("/").env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C");
-    command
-}
-
-/// A folder that the server's user owns.
-fn own(folder: &Path) {
-    if fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
-        chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
-    }
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
-}
-
 /// Whether there is a server to be had; says so if not. In CI there has to be.
 pub(crate) fn is_installed() -> bool {
-    let is_installed = programs().is_some();
-    assert!(is_installed || std::env::var_os("CI").is_none(), "PostgreSQL is not installed");
-    if !is_installed {
-        println!("skipped, because PostgreSQL is not installed");
-    }
-    is_installed
+    or_skipped(fixtures::Postgres::is_installed(), "PostgreSQL")
 }
 
 impl Postgres {
     /// A new database with logical replication, and these settings besides.
     pub(crate) fn start(settings: &[&str]) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("thorp-test-pg-{}-{number}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        own(&folder);
-        let mut initdb = program("initdb");
-        initdb
-            .args(["--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D"])
-            .arg(folder.join("data"));
-        let output = initdb.output().unwrap();
-        assert!(output.status.success(), "initdb: {}", String::from_utf8_lossy(&output.stderr));
-        // The port names the socket alone, unless a test listens.
-        let port = 20_000 + (std::process::id() * 16 + number) as u16 % 20_000;
-        let settings = settings.iter().map(ToString::to_string).collect();
-        let mut server = Self { folder, port, settings, process: None };
-        server.start_again();
-        server
-    }
-
-    /// Starts it where it was, and waits until it answers.
-    pub(crate) fn start_again(&mut self) {
-        let log = File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
-        let mut postgres = program("postgres");
-        postgres.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
-        for setting in ["listen_addresses=", "wal_level=logical", "fsync=off", "max_prepared_transactions=2"] {
-            postgres.args(["-c", setting]);
-        }
-        for setting in &self.settings {
-            postgres.args(["-c", setting]);
-        }
-        postgres.arg("-p").arg(self.port.to_string());
-        self.process = Some(postgres.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-        let begun = Instant::now();
-        while block_on(self.config().connect(NoTls)).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "no server: {}", fs::read_to_string(self.folder.join("log")).unwrap());
-            thread::sleep(Duration::from_millis(20));
-        }
+        let folder = Folder::new();
+        // The server's user has to pass through it.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        let settings = [&["max_prepared_transactions=2"], settings].concat();
+        Self { server: fixtures::Postgres::create(folder.path(), &settings).unwrap(), _folder: folder }
     }
 
     /// How it is reached.
     pub(crate) fn config(&self) -> Config {
-        let mut config = Config::new();
-        config.host_path(&self.folder).port(self.port).user("postgres").dbname("postgres");
-        config
-    }
-
-    /// How another server reaches it, in words.
-    pub(crate) fn words(&self) -> String {
-        format!("host={} port={} user=postgres dbname=postgres", self.folder.display(), self.port)
-    }
-
-    /// Its socket.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.join(format!(".s.PGSQL.{}", self.port))
+        self.words().parse().unwrap()
     }
 
     /// How it is watched.
@@ -156,25 +80,6 @@ impl Postgres {
     /// A session.
     pub(crate) fn session(&self) -> Session {
         Session::open(&self.config())
-    }
-
-    /// Ends it as a failing machine does.
-    pub(crate) fn crash(&mut self) {
-        let mut process = self.process.take().expect("it runs");
-        let id = process.id().to_string();
-        assert!(Command::new("kill").args(["-QUIT", &id]).status().unwrap().success());
-        process.wait().unwrap();
-    }
-}
-
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        if self.process.is_some() {
-            self.crash();
-        }
-        if !thread::panicking() {
-            fs::remove_dir_all(&self.folder).unwrap();
-        }
     }
 }
 

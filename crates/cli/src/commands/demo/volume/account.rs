@@ -1,12 +1,31 @@
 //! The result: whether everything is there that was acknowledged, and what copies cost, with the paper's figures beside
 //! ours.
 
-use super::mount::Verdict;
 use crate::Result;
 use crate::output::Output;
 use bench::CopiesCost;
+use fixtures::installed::find;
+use fixtures::output;
 use serde_json::{Value, json};
+use std::process::Command;
 use std::time::Duration;
+
+/// The word of e2fsck.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    is_clean: bool,
+    said: String,
+}
+
+impl Verdict {
+    /// Checks the file system in a file, and changes nothing.
+    pub(super) fn on(file: &str) -> Result<Self> {
+        let e2fsck = find("e2fsck").ok_or("e2fsck is not installed")?;
+        let ran = output(Command::new(e2fsck).args(["-f", "-n", file]))?;
+        let said = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
+        Ok(Self { is_clean: ran.status.success(), said })
+    }
+}
 
 /// The findings behind a workload whose host has died.
 #[derive(Clone, Debug, Default)]

@@ -3,10 +3,10 @@
 use crate::Result;
 use crate::stopper::Interrupt;
 use attach::control;
-use bench::{Part, Process, Program, Server, ServerOptions};
+use fixtures::installed::succeed;
+use fixtures::{PATIENCE, Process, Program, try_until};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The length of the lease: a silent host may be taken over from then.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
@@ -14,33 +14,23 @@ pub(super) const LEASE: Duration = Duration::from_secs(3);
 const VOLUME: &str = "demo";
 const SIZE: &str = "192M";
 
-/// Longer than this nothing takes on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Processes end in the order of the fields: who asks before who is asked.
 pub(super) struct Site {
-    holders: [Part; 2],
-    store: Server,
+    holders: [Process; 2],
+    store: Process,
     program: Program,
     dir: PathBuf,
 }
 
 impl Site {
     pub(super) fn start(dir: &Path) -> Result<Self> {
-        let program = Program::from(&std::env::current_exe()?);
-        let options = ServerOptions::new(program.clone(), dir.join("store"));
-        let arguments = vec!["--volumes".to_owned(), text(&dir.join("homes"))];
-        let store = Server::start(&ServerOptions { arguments, ..options })?;
+        let program = Program::this()?;
+        let store = program.serve(&dir.join("store"), &["--volumes", &text(&dir.join("homes"))])?;
         let address = store.address().to_string();
         let holder = |number: usize| {
             let (copies, domain) = (text(&dir.join(format!("holder-{number}"))), format!("holder-{number}"));
-            let words = ["holder", "--store", &address, "--dir", &copies, "--room", "512M", "--listen", "127.0.0.1:0"];
             // The host that attaches it brings it home here, and is seen to do so.
-            Part::start(
-                "a holder",
-                &program,
-                &[&words[..], &["--domain", &domain, "--bring-home-after-s", "0"]].concat(),
-            )
+            program.holder(&address, &copies, "512M", &["--domain", &domain, "--bring-home-after-s", "0"])
         };
         let holders = [holder(1)?, holder(2)?];
         let site = Self { holders, store, program, dir: dir.to_owned() };
@@ -52,8 +42,7 @@ impl Site {
         let mut command = self.program.command();
         command.args(["volume", "create", VOLUME, "--size", SIZE, "--copies", "2"]);
         let lease = LEASE.as_secs().to_string();
-        let made = command.args(["--lease-s", &lease, "--store", &self.address()]).output()?;
-        if made.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&made.stderr).trim().to_owned().into()) }
+        succeed(command.args(["--lease-s", &lease, "--store", &self.address()])).map(drop)
     }
 
     fn address(&self) -> String {
@@ -69,22 +58,20 @@ impl Site {
         format!(
             "A store with the homes of volumes (process {}), two holders (processes {} and {}), and a volume of {SIZE} with two\n\
              copies of what is not home, attached at host-1.",
-            self.store.pid(),
-            one.pid(),
-            other.pid()
+            self.store.id(),
+            one.id(),
+            other.id()
         )
     }
 
     /// Attaches the volume at a host, which takes it over if another one has had it.
     pub(super) fn attach(&self, host: &str) -> Result<Host> {
         let (cache, socket) = (self.dir.join(host), self.dir.join(format!("{host}.nbd")));
-        let mut command = self.program.command();
-        command.args(["volume", "attach", VOLUME, "--store", &self.address(), "--domain", host, "--cache"]).arg(&cache);
-        command.args(["--listen", &format!("unix:{}", socket.display()), "--dirty", "256M", "--clean", "64M"]);
+        let (store, dir, listen) = (self.address(), text(&cache), format!("unix:{}", socket.display()));
+        let words = ["volume", "attach", VOLUME, "--store", &store, "--domain", host, "--cache", &dir];
         // Blocks go home late: what is killed with the host is at the holders alone.
-        command.args(["--age-s", "600", "--json", "--until-stdin-closes"]);
-        let (mut process, _) = Process::start(&mut command, "the volume's host")?;
-        process.ignore();
+        let more = ["--listen", &listen, "--dirty", "256M", "--clean", "64M", "--age-s", "600"];
+        let process = self.program.start("the volume's host", &[&words[..], &more].concat())?;
         Ok(Host { process, socket, cache })
     }
 }
@@ -104,20 +91,13 @@ impl Host {
 
     /// Waits until a holder has everything, so that what is acknowledged has its two copies.
     pub(super) fn await_copies(&self, interrupt: &Interrupt) -> Result {
-        let begun = Instant::now();
-        loop {
-            let status = control::ask(&self.cache)?;
-            if status["is_degraded"] == false {
-                return Ok(());
-            }
-            if interrupt.has_come() {
-                return Err("interrupted".into());
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err(format!("the volume has no holder after {} s: {status}", PATIENCE.as_secs()).into());
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        let ask = || match control::ask(&self.cache) {
+            Ok(status) if status["is_degraded"] == false => Some(Ok(())),
+            Ok(_) if interrupt.has_come() => Some(Err("interrupted".into())),
+            Ok(_) => None,
+            Err(error) => Some(Err(error.into())),
+        };
+        try_until("the volume has a holder", PATIENCE, ask)?
     }
 
     /// Its disk is gone.
@@ -138,9 +118,9 @@ impl Host {
     }
 
     /// Brings everything home, and ends.
-    pub(super) fn detach(mut self) -> Result {
-        self.process.close_stdin();
-        if self.process.wait()? { Ok(()) } else { Err("host-2 could not bring everything home".into()) }
+    pub(super) fn detach(self) -> Result {
+        let ended = self.process.end()?;
+        if ended.status.success() { Ok(()) } else { Err("host-2 could not bring everything home".into()) }
     }
 }
 

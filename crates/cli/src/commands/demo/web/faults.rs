@@ -3,7 +3,8 @@
 use super::{Site, pause};
 use crate::Result;
 use crate::stopper::Interrupt;
-use bench::{Load, Signal};
+use bench::Load;
+use fixtures::Signal;
 use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,9 +85,9 @@ pub(super) fn play(fault: Fault, site: &mut Site, load: &Load, interrupt: &Inter
     let stopped = || pause(STOPPED, interrupt);
     let watcher = || "there is no watcher".to_owned();
     match fault {
-        Fault::KillProxy => again(&mut site.proxies[0])?,
-        Fault::KillWatcher => again(site.watcher.as_mut().ok_or_else(watcher)?)?,
-        Fault::KillShop => again(&mut site.shop)?,
+        Fault::KillProxy => site.proxies[0].start_again()?,
+        Fault::KillWatcher => site.watcher.as_mut().ok_or_else(watcher)?.start_again()?,
+        Fault::KillShop => site.shop.start_again()?,
         Fault::RestartDatabase => {
             site.database.shut_down()?;
             site.database.start_again()?;
@@ -104,11 +105,6 @@ pub(super) fn play(fault: Fault, site: &mut Site, load: &Load, interrupt: &Inter
         Fault::StopShop => stop(|signal| site.shop.signal(signal), stopped)?,
     }
     Ok(Broken { fault, went_on: wait_all(fault, load, interrupt)? })
-}
-
-fn again(part: &mut bench::Part) -> Result {
-    part.kill()?;
-    part.start_again()
 }
 
 fn stop(signal: impl Fn(Signal) -> Result, stopped: impl Fn()) -> Result {

@@ -1,14 +1,12 @@
 //! A real ext4 on a recorded volume: after every crash its file system is whole, and what was synced in it is there.
 
-#[path = "../../../tests/mounts/mounts.rs"]
-mod mounts;
-
 use super::legal::Judge;
 use super::recorder::{Moment, Record, Recorder};
 use super::{BLOCK, Crashes, Stepped, bring_home, new_files, open, submit};
 use crate::attached::Attached;
+use fixtures::installed::run;
+use fixtures::mounts::{Fuse, Mounted, can_mount, check_ext4, copy_files};
 use machines::Ack;
-use mounts::{Fuse, Mounted, can_mount, check_ext4, copy_files, run};
 use nbd::{Address, Export, Operation, Server, ServerConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -145,8 +143,7 @@ impl Checker {
         let (file, out) = (self.folder.join("image"), self.folder.join("out"));
         std::fs::write(&file, image).unwrap();
         let file = file.to_str().unwrap();
-        check_ext4(file)?;
-        copy_files(file, &out);
+        check_ext4(file).and_then(|()| copy_files(file, &out)).map_err(|error| error.to_string())?;
         let there: BTreeSet<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         for (name, expected) in files {
             let is_there = there.contains(std::ffi::OsStr::new(name));
@@ -179,10 +176,10 @@ fn record(folder: &Path) -> (Recorder, Notes) {
     let socket = folder.join("nbd");
     let export = Export { name: "disk".to_owned(), description: String::new(), device };
     let server = Server::start(&ServerConfig::new(Address::Unix(socket.clone())), vec![export]).unwrap();
-    let mut disk = Fuse::new(folder, &socket);
+    let mut disk = Fuse::new(&folder.join("fuse"), &socket).unwrap();
     let lazy = "lazy_itable_init=0,lazy_journal_init=0";
-    run("mkfs.ext4", &["-q", "-F", "-b", &UNIT.to_string(), "-J", "size=1", "-E", lazy, &disk.file]);
-    let mut mounted = Mounted::new(folder, &disk.file);
+    run("mkfs.ext4", &["-q", "-F", "-b", &UNIT.to_string(), "-J", "size=1", "-E", lazy, &disk.file]).unwrap();
+    let mut mounted = Mounted::new(folder.join("mounted"), &disk.file).unwrap();
     let root = mounted.path.clone();
     let mut application = Application { root: &root, recorder: &recorder, notes: Vec::new() };
     application.sync_root();
