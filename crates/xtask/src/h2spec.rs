@@ -4,13 +4,13 @@
 //! those that are known to fail. The program is installed by Go, beside the build.
 
 use crate::{Result, output_of, root};
-use serde_json::Value;
+use fixtures::Program;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 
@@ -101,17 +101,12 @@ fn known_failures() -> Result<BTreeSet<String>> {
 /// Runs all cases against a proxy of their own.
 fn run_over(way: &str, program: &Path, thorp: &Path, folder: &Path) -> Result<Report> {
     let origin = application()?;
-    let mut command = Command::new(thorp);
-    command.args(["proxy", "--json", "--until-stdin-closes", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    command.args(["--origin", &origin]);
+    let [cert, key] = ["cert.pem", "key.pem"].map(|file| folder.join(file).display().to_string());
     let is_tls = way == "tls";
-    if is_tls {
-        command.arg("--tls-cert").arg(folder.join("cert.pem"));
-        command.arg("--tls-key").arg(folder.join("key.pem"));
-    }
-    let proxy = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut proxy = Proxy(proxy.map_err(|error| format!("{}: {error}", thorp.display()))?);
-    let port = proxy.port()?;
+    let tls = if is_tls { &["--tls-cert", &cert, "--tls-key", &key][..] } else { &[] };
+    let proxy =
+        Program::from(thorp).proxy(&[&["--origin", &origin], tls].concat()).map_err(|error| error.to_string())?;
+    let port = proxy.address().port().to_string();
     let report = folder.join(format!("{way}.xml"));
     let mut command = Command::new(program);
     command.args(["--port", &port, "--path", "/page", "--junit-report"]).arg(&report);
@@ -122,29 +117,6 @@ fn run_over(way: &str, program: &Path, thorp: &Path, folder: &Path) -> Result<Re
     command.stdout(Stdio::null()).status().map_err(|error| format!("{}: {error}", program.display()))?;
     let text = fs::read_to_string(&report).map_err(|error| format!("{}: {error}", report.display()))?;
     Ok(Report::parse(&text))
-}
-
-/// A proxy that ends with the test.
-struct Proxy(Child);
-
-impl Proxy {
-    /// The port that it listens on, as its first line says.
-    fn port(&mut self) -> Result<String> {
-        let stdout = self.0.stdout.as_mut().ok_or("the proxy has no output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-        let ready: Value = serde_json::from_str(&line).map_err(|error| format!("the proxy says `{line}`: {error}"))?;
-        let port = ready["listen"].as_str().and_then(|address| address.rsplit_once(':'));
-        port.map(|(_, port)| port.to_owned()).ok_or_else(|| format!("the proxy names no address: {line}"))
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        // An end by signal is as good as any for one that has nothing to keep.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// An application that has one page, and takes what it is sent; gives its URL.

@@ -10,6 +10,7 @@ mod churn;
 mod commit;
 mod contend;
 mod coop_replica;
+mod curves;
 mod experiment;
 mod far_look_up;
 mod fetch;

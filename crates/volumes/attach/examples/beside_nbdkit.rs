@@ -5,20 +5,17 @@
 //! turn, and its figure is the median of the turns' ratios, so that other work of the machine counts for both. One JSON
 //! line a case; `met` says that ours is no slower.
 
-use fixtures::FileDevice;
 use fixtures::nbd_client::{Client, Command as Ask};
+use fixtures::{FileDevice, PATIENCE, Process, Result, try_until};
 use nbd::{Address, Export, Server, ServerConfig};
 use std::collections::HashSet;
-use std::error::Error;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const BYTES: u64 = 256 << 20;
 const BLOCK: usize = 4096;
@@ -80,22 +77,10 @@ fn run_server(file: &Path, socket: &Path) -> Result<()> {
 /// Starts such a process.
 fn start(file: &Path, socket: &Path) -> Result<Process> {
     let mut ours = Command::new(std::env::current_exe()?);
-    let mut ours =
-        Process(ours.arg("serve").arg(file).arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
-    if let Some(said) = ours.0.stdout.take() {
-        BufReader::new(said).read_line(&mut String::new())?;
-    }
+    ours.arg("serve").arg(file).arg(socket).stdin(Stdio::piped());
+    let ours = Process::spawn(ours, "the server")?;
+    ours.line()?;
     Ok(ours)
-}
-
-/// A server process that ends with this one.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn measure(folder: &Path, turn: Duration, address: Option<&Address>) -> Result<()> {
@@ -160,12 +145,9 @@ fn file(folder: &Path, name: &str) -> Result<PathBuf> {
 fn start_nbdkit(file: &Path, socket: &Path) -> Result<Process> {
     let mut nbdkit = Command::new("nbdkit");
     nbdkit.args(["--foreground", "--exit-with-parent", "--unix"]).arg(socket).arg("file").arg(file);
-    let nbdkit =
-        nbdkit.stdin(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|error| format!("nbdkit: {error}"))?;
-    while UnixStream::connect(socket).is_err() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(Process(nbdkit))
+    let nbdkit = Process::spawn(nbdkit, "nbdkit")?;
+    try_until("nbdkit listens", PATIENCE, || UnixStream::connect(socket).ok())?;
+    Ok(nbdkit)
 }
 
 /// Requests of 4 KiB at random places for this long; gives how many a second.

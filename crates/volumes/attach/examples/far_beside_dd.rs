@@ -11,19 +11,19 @@
 
 use attach::{AttachConfig, Attached, FarHome, HomeServer};
 use fixtures::nbd_client::{Client, Command};
+use fixtures::{Process, Result};
 use machines::messages::holder::VolumeId;
 use nbd::{Address, Export, Server, ServerConfig};
 use net::Runtime;
-use std::error::Error;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Program, Stdio};
+use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match &args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["homes", dir] => serve(Path::new(dir)),
@@ -36,47 +36,36 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The homes, in a process of their own, until its standard input ends.
-fn serve(dir: &Path) -> Result<(), Box<dyn Error>> {
+fn serve(dir: &Path) -> Result<()> {
     let homes = HomeServer::start(dir, &Runtime::start()?)?;
     println!("{}", homes.listen("127.0.0.1:0".parse()?, false)?);
     std::io::stdin().read_exact(&mut [0]).or(Ok(()))
 }
 
-struct Homes(Child, String);
-
-impl Homes {
-    fn start(dir: &Path) -> Result<Self, Box<dyn Error>> {
-        let mut program = Program::new(std::env::current_exe()?);
-        program.arg("homes").arg(dir).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = program.spawn()?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
-        Ok(Self(child, line.trim().to_owned()))
-    }
+/// Starts it; gives where it listens, too.
+fn start_homes(dir: &Path) -> Result<(Process, String)> {
+    let mut program = Program::new(std::env::current_exe()?);
+    program.arg("homes").arg(dir).stdin(Stdio::piped());
+    let homes = Process::spawn(program, "the homes")?;
+    let address = homes.line()?.trim().to_owned();
+    Ok((homes, address))
 }
 
-impl Drop for Homes {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn compare(dir: &str, cache: &str, mib: u64, turns: u64) -> Result<(), Box<dyn Error>> {
+fn compare(dir: &str, cache: &str, mib: u64, turns: u64) -> Result<()> {
     let name = format!("far-beside-dd-{}", std::process::id());
     let (dir, cache) = (Path::new(dir).join(&name), Path::new(cache).join(name));
     std::fs::create_dir_all(&dir)?;
     std::fs::create_dir_all(&cache)?;
-    let homes = Homes::start(&dir.join("homes"))?;
+    let (homes, address) = start_homes(&dir.join("homes"))?;
     let runtime = Runtime::start()?;
     let (mut dd, mut back, mut file, mut far) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for turn in 1..=turns {
         dd.push(write_by_dd(&dir.join("dd"), mib)?);
         let volume = VolumeId(turn);
-        back.push(write_back(&homes.1, volume, &cache.join("cache"), mib, &runtime)?);
+        back.push(write_back(&address, volume, &cache.join("cache"), mib, &runtime)?);
         let raw = dir.join("homes").join(format!("{turn:016x}.raw"));
         file.push(read_file(&raw, mib)?);
-        far.push(read_far(&homes.1, volume, mib, &runtime)?);
+        far.push(read_far(&address, volume, mib, &runtime)?);
         std::fs::remove_file(raw)?;
     }
     drop(homes);
@@ -96,7 +85,7 @@ fn compare(dir: &str, cache: &str, mib: u64, turns: u64) -> Result<(), Box<dyn E
     Ok(())
 }
 
-fn write_by_dd(path: &Path, mib: u64) -> Result<f64, Box<dyn Error>> {
+fn write_by_dd(path: &Path, mib: u64) -> Result<f64> {
     let begun = Instant::now();
     let mut dd = Program::new("dd");
     dd.args(["if=/dev/zero", "bs=1M", "conv=fdatasync", "status=none"]);
@@ -107,7 +96,7 @@ fn write_by_dd(path: &Path, mib: u64) -> Result<f64, Box<dyn Error>> {
 }
 
 /// Writes a volume through its cache, and times its way home.
-fn write_back(home: &str, volume: VolumeId, cache: &Path, mib: u64, runtime: &Runtime) -> Result<f64, Box<dyn Error>> {
+fn write_back(home: &str, volume: VolumeId, cache: &Path, mib: u64, runtime: &Runtime) -> Result<f64> {
     let home = FarHome::create(home, volume, mib * MIB, runtime)?;
     let config = AttachConfig {
         log_bytes: 3 * mib * MIB,
@@ -135,7 +124,7 @@ fn write_back(home: &str, volume: VolumeId, cache: &Path, mib: u64, runtime: &Ru
     Ok(seconds)
 }
 
-fn read_file(path: &Path, mib: u64) -> Result<f64, Box<dyn Error>> {
+fn read_file(path: &Path, mib: u64) -> Result<f64> {
     let (mut file, mut buffer) = (std::fs::File::open(path)?, vec![0; 4 << 20]);
     let begun = Instant::now();
     for _ in 0..mib / 4 {
@@ -144,7 +133,7 @@ fn read_file(path: &Path, mib: u64) -> Result<f64, Box<dyn Error>> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-fn read_far(home: &str, volume: VolumeId, mib: u64, runtime: &Runtime) -> Result<f64, Box<dyn Error>> {
+fn read_far(home: &str, volume: VolumeId, mib: u64, runtime: &Runtime) -> Result<f64> {
     let home = FarHome::connect(home, volume, runtime)?;
     let mut buffer = vec![0; 4 << 20];
     let begun = Instant::now();

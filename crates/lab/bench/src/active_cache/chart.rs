@@ -1,18 +1,9 @@
 //! The figures as pictures: a curve for each scheme.
 
+use crate::curves::{BLUE, Curve, Curves, GREY, Points, RED, names};
 use crate::{Result, Row};
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::path::Path;
-
-const SIZE: (u32, u32) = (1000, 560);
-const FONT: (&str, u32) = ("sans-serif", 14);
-
-/// Somewhat larger than it looks: plotters makes a key's box for narrower letters than ours.
-const KEY_FONT: (&str, u32) = ("sans-serif", 18);
-
-/// Of each curve.
-const COLOURS: [RGBColor; 3] = [RGBColor(90, 90, 90), RGBColor(192, 57, 43), RGBColor(36, 113, 163)];
 
 /// The axes of a figure, in words.
 fn title(figure: &str) -> &'static str {
@@ -30,53 +21,34 @@ fn title(figure: &str) -> &'static str {
 /// # Errors
 /// The folder cannot be written to.
 pub fn draw(rows: &[Row], dir: &Path) -> Result<()> {
-    let mut figures: Vec<&str> = rows.iter().filter(|row| row.curve().is_some()).map(Row::figure).collect();
-    figures.dedup();
-    for figure in figures {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.figure() == figure).collect();
-        let svg = dir.join(format!("figure-{figure}.svg"));
-        curves(&SVGBackend::new(&svg, SIZE).into_drawing_area(), figure, &rows)?;
+    for figure in names(rows.iter().filter(|row| row.point.is_some()).map(|row| row.figure.as_str())) {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.figure == figure).collect();
+        curves(figure, &rows).draw(&dir.join(format!("figure-{figure}.svg")))?;
     }
     Ok(())
 }
 
-fn curves<D: DrawingBackend>(area: &DrawingArea<D, Shift>, figure: &str, rows: &[&Row]) -> Result<()>
-where
-    D::ErrorType: 'static,
-{
-    area.fill(&WHITE)?;
-    let points: Vec<(&str, f64, f64)> =
-        rows.iter().filter_map(|row| Some((row.curve()?, row.at()?, row.ours()?))).collect();
+fn curves(figure: &str, rows: &[&Row]) -> Curves {
+    let point = |row: &&Row| row.point.as_ref().and_then(|(name, at)| Some((name.clone(), *at as f64, row.ours()?)));
+    let points: Vec<_> = rows.iter().filter_map(point).collect();
     let furthest = points.iter().map(|(_, at, _)| *at).fold(1.0, f64::max);
     let most = points.iter().map(|(.., value)| *value).fold(1.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .caption(format!("Figure {figure}: {}", title(figure)), ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(30)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..furthest * 1.02, 0.0..most * 1.2)?;
-    chart.configure_mesh().max_light_lines(1).label_style(FONT).draw()?;
-    let mut names: Vec<&str> = Vec::new();
-    for (name, ..) in &points {
-        if !names.contains(name) {
-            names.push(name);
-        }
+    let curve = |(name, color): (&str, RGBColor)| {
+        let own = points.iter().filter(|(other, ..)| other == name);
+        let thick: Points = own.map(|(_, at, value)| (*at, *value)).collect();
+        Curve { name: name.to_owned(), color, dots: thick.clone(), thick, ..Curve::default() }
+    };
+    Curves {
+        caption: format!("Figure {figure}: {}", title(figure)),
+        across: 0.0..furthest * 1.02,
+        up: 0.0..most * 1.2,
+        key: SeriesLabelPosition::UpperRight,
+        series: names(points.iter().map(|(name, ..)| name.as_str()))
+            .into_iter()
+            .zip([GREY, RED, BLUE])
+            .map(curve)
+            .collect(),
     }
-    for (name, colour) in names.into_iter().zip(COLOURS) {
-        let own = || points.iter().filter(move |(other, ..)| *other == name).map(|(_, at, value)| (*at, *value));
-        let key = move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3));
-        chart.draw_series(LineSeries::new(own(), colour.stroke_width(3)))?.label(name).legend(key);
-        chart.draw_series(own().map(|point| Circle::new(point, 4, colour.filled())))?;
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE)
-        .border_style(BLACK)
-        .label_font(KEY_FONT)
-        .draw()?;
-    area.present()?;
-    Ok(())
 }
 
 #[cfg(test)]

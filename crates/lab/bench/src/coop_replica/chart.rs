@@ -3,20 +3,17 @@
 
 use super::Lasting;
 use crate::Result;
+use crate::curves::{BLUE, Curve, Curves, GREEN, GREY, RED};
 use crate::reliability::{Devices, Estimate};
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::ops::Range;
 use std::path::Path;
-
-const SIZE: (u32, u32) = (1000, 560);
 
 /// In years, as powers of ten.
 const TIMES: Range<f64> = -1.0..16.0;
 
 /// Of each number of copies.
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(90, 90, 90), RGBColor(192, 57, 43), RGBColor(36, 113, 163), RGBColor(30, 132, 73)];
+const COLORS: [RGBColor; 4] = [GREY, RED, BLUE, GREEN];
 
 /// A picture: a figure over the years.
 struct Picture {
@@ -46,47 +43,31 @@ const PICTURES: [Picture; 2] = [
 /// # Errors
 /// The folder cannot be written to.
 pub fn draw_reliability(rows: &[Lasting], dir: &Path) -> Result<()> {
-    for picture in PICTURES {
+    PICTURES.into_iter().try_for_each(|picture| {
         let file = dir.join(format!("{}.svg", picture.name));
-        picture.draw(&SVGBackend::new(&file, SIZE).into_drawing_area(), rows)?;
-    }
-    Ok(())
+        picture.curves(rows).draw(&file)
+    })
 }
 
 impl Picture {
-    fn draw<D: DrawingBackend>(&self, area: &DrawingArea<D, Shift>, rows: &[Lasting]) -> Result<()>
-    where
-        D::ErrorType: 'static,
-    {
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(area)
-            .caption(self.caption, ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(30)
-            .y_label_area_size(60)
-            .build_cartesian_2d(TIMES, self.range.clone())?;
-        chart.configure_mesh().max_light_lines(1).label_style(("sans-serif", 14)).draw()?;
-        for row in rows {
-            let Lasting::Volume { copies, devices: Devices::Bare, estimate } = row else { continue };
-            let colour = COLOURS[usize::from(*copies - 1) % COLOURS.len()];
+    fn curves(self, rows: &[Lasting]) -> Curves {
+        let curve = |row: &Lasting| {
+            let Lasting::Volume { copies, devices: Devices::Bare, estimate } = row else { return None };
             let steps = (10.0 * TIMES.start) as i32..=(10.0 * TIMES.end) as i32;
-            let figure = |at: f64| (self.figure)(estimate, 10_f64.powf(at));
-            let points = steps.map(|tenth| f64::from(tenth) / 10.0).map(|at| (at, figure(at)));
+            let at = |tenth| f64::from(tenth) / 10.0;
+            let points = steps.map(at).map(|at| (at, (self.figure)(estimate, 10_f64.powf(at))));
             // A figure below the picture is not drawn along its edge.
-            let points = points.filter(|(_, figure)| *figure >= self.range.start);
-            let key = move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3));
-            let name = format!("W = {copies}");
-            chart.draw_series(LineSeries::new(points, colour.stroke_width(3)))?.label(name).legend(key);
+            let thick = points.filter(|(_, figure)| *figure >= self.range.start).collect();
+            let color = COLORS[usize::from(*copies - 1) % COLORS.len()];
+            Some(Curve { name: format!("W = {copies}"), color, thick, ..Curve::default() })
+        };
+        Curves {
+            caption: self.caption.to_owned(),
+            across: TIMES,
+            up: self.range.clone(),
+            key: SeriesLabelPosition::LowerLeft,
+            series: rows.iter().filter_map(curve).collect(),
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerLeft)
-            .background_style(WHITE)
-            .border_style(BLACK)
-            .label_font(("sans-serif", 18))
-            .draw()?;
-        area.present()?;
-        Ok(())
     }
 }
 

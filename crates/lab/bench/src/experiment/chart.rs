@@ -2,102 +2,58 @@
 
 use super::row::Row;
 use crate::Result;
-use plotters::coord::Shift;
+use crate::curves::{self, Area, BLUE, CAPTION, Curve, Curves, FONT, GREEN, GREY, Points, RED, draw_key, names};
 use plotters::prelude::*;
 use std::path::Path;
 
-const CURVES: (u32, u32) = (1000, 560);
 const BARS_HEIGHT: u32 = 560;
 const BAR_WIDTH: u32 = 96;
-const FONT: (&str, u32) = ("sans-serif", 14);
-
-/// Somewhat larger than it looks: plotters makes a key's box for narrower letters than ours.
-const KEY_FONT: (&str, u32) = ("sans-serif", 18);
 
 /// The kinds of time that the bars are stacked of, from the bottom, as in the paper.
-const KINDS: [(&str, RGBColor); 4] = [
-    ("CPU", RGBColor(90, 90, 90)),
-    ("commit", RGBColor(214, 137, 16)),
-    ("server fetch", RGBColor(36, 113, 163)),
-    ("peer fetch", RGBColor(39, 174, 96)),
-];
-
-/// Of each curve.
-const COLOURS: [RGBColor; 3] = [RGBColor(36, 113, 163), RGBColor(39, 174, 96), RGBColor(192, 57, 43)];
-
-/// An area to draw on, of a backend or of the other.
-type Area<D> = DrawingArea<D, Shift>;
+const KINDS: [(&str, RGBColor); 4] =
+    [("CPU", GREY), ("commit", RGBColor(214, 137, 16)), ("server fetch", BLUE), ("peer fetch", GREEN)];
 
 /// Draws the figures that rows belong to into a folder, as SVG.
 pub fn draw(rows: &[Row], dir: &Path) -> Result<()> {
-    let mut figures: Vec<&str> = rows.iter().filter(|row| row.is_drawn()).map(Row::figure).collect();
-    figures.dedup();
-    for figure in figures {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.figure() == figure && row.is_drawn()).collect();
-        let svg = dir.join(format!("figure-{figure}.svg"));
-        let size = size(&rows);
-        picture(&SVGBackend::new(&svg, size).into_drawing_area(), figure, &rows)?;
+    for figure in names(rows.iter().filter(|row| row.is_drawn()).map(|row| row.figure.as_str())) {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.figure == figure && row.is_drawn()).collect();
+        let file = dir.join(format!("figure-{figure}.svg"));
+        if rows.iter().any(|row| row.point.is_some()) {
+            curves(figure, &rows).draw(&file)?;
+        } else {
+            // Each bar has the room that its name takes.
+            let width = 100 + BAR_WIDTH * rows.len().max(4) as u32;
+            bars(&curves::area(&file, (width, BARS_HEIGHT))?, figure, &rows)?;
+        }
     }
-    Ok(())
-}
-
-fn are_curves(rows: &[&Row]) -> bool {
-    rows.iter().any(|row| row.at().is_some())
-}
-
-/// Each bar has the room that its name takes.
-fn size(rows: &[&Row]) -> (u32, u32) {
-    if are_curves(rows) { CURVES } else { (100 + BAR_WIDTH * rows.len().max(4) as u32, BARS_HEIGHT) }
-}
-
-fn picture<D: DrawingBackend>(area: &Area<D>, figure: &str, rows: &[&Row]) -> Result<()>
-where
-    D::ErrorType: 'static,
-{
-    area.fill(&WHITE)?;
-    if are_curves(rows) {
-        curves(area, figure, rows)?;
-    } else {
-        bars(area, figure, rows)?;
-    }
-    area.present()?;
     Ok(())
 }
 
 /// One bar for each row, from left to right, with its kinds of time on top of each other and its name below.
-fn bars<D: DrawingBackend>(area: &Area<D>, figure: &str, rows: &[&Row]) -> Result<()>
-where
-    D::ErrorType: 'static,
-{
+fn bars(area: &Area<'_>, figure: &str, rows: &[&Row]) -> Result<()> {
     let most = rows.iter().filter_map(|row| row.ours()).fold(1.0, f64::max) * 1.25;
     let mut chart = ChartBuilder::on(area)
-        .caption(format!("Figure {figure}: milliseconds of a transaction"), ("sans-serif", 18))
+        .caption(format!("Figure {figure}: milliseconds of a transaction"), CAPTION)
         .margin(12)
         .x_label_area_size(70)
         .y_label_area_size(50)
         .build_cartesian_2d(0.0..rows.len() as f64, 0.0..most)?;
     chart.configure_mesh().disable_x_mesh().disable_x_axis().y_max_light_lines(1).label_style(FONT).draw()?;
-    for (kind, (name, colour)) in KINDS.into_iter().enumerate() {
+    for (kind, (name, color)) in KINDS.into_iter().enumerate() {
         let rectangles = rows.iter().enumerate().filter_map(|(at, row)| {
-            let heights = row.bar()?.kinds();
+            let heights = row.breakdown?.kinds();
             let bottom: f64 = heights[..kind].iter().sum();
             let left = at as f64;
-            Some(Rectangle::new([(left + 0.15, bottom), (left + 0.85, bottom + heights[kind])], colour.filled()))
+            Some(Rectangle::new([(left + 0.15, bottom), (left + 0.85, bottom + heights[kind])], color.filled()))
         });
-        let key = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled());
+        let key = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled());
         chart.draw_series(rectangles)?.label(name).legend(key);
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE)
-        .border_style(BLACK)
-        .label_font(KEY_FONT)
-        .draw()?;
+    draw_key(&mut chart, SeriesLabelPosition::UpperRight)?;
     for (at, row) in rows.iter().enumerate() {
         let (x, y) = chart.backend_coord(&(at as f64 + 0.15, 0.0));
         // A name has a line for each of its parts.
-        for (line, part) in (0..).zip(row.case().split(", ")) {
+        for (line, part) in (0..).zip(row.case.split(", ")) {
             area.draw(&Text::new(part.to_owned(), (x, y + 6 + 18 * line), FONT))?;
         }
         if let Some(ours) = row.ours() {
@@ -105,47 +61,33 @@ where
             area.draw(&Text::new(format!("{ours:.1}"), (x, y - 20), FONT))?;
         }
     }
-    Ok(())
+    Ok(area.present()?)
 }
 
-/// A thick curve for each case, a thin one for what the model says of it, dots for what the paper says.
-fn curves<D: DrawingBackend>(area: &Area<D>, figure: &str, rows: &[&Row]) -> Result<()>
-where
-    D::ErrorType: 'static,
-{
-    let points: Vec<(&str, f64, &Row)> = rows.iter().filter_map(|row| Some((row.curve()?, row.at()?, *row))).collect();
-    let least = points.iter().filter_map(|(.., row)| row.ours()).fold(0.0, f64::min);
-    let furthest = points.iter().map(|(_, at, _)| *at).fold(1.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .caption(
-            format!("Figure {figure}: percent saved, over the round trip in ms (thin: model; dots: paper)"),
-            ("sans-serif", 18),
-        )
-        .margin(12)
-        .x_label_area_size(30)
-        .y_label_area_size(50)
-        .build_cartesian_2d(0.0..furthest * 1.02, least..90.0)?;
-    chart.configure_mesh().max_light_lines(1).label_style(FONT).draw()?;
-    let mut names: Vec<&str> = points.iter().map(|(name, ..)| *name).collect();
-    names.dedup();
-    for (name, colour) in names.into_iter().zip(COLOURS) {
-        let own = || points.iter().filter(move |(other, ..)| *other == name);
-        let ours = LineSeries::new(own().filter_map(|(_, at, row)| Some((*at, row.ours()?))), colour.stroke_width(3));
-        let key = move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3));
-        chart.draw_series(ours)?.label(name).legend(key);
-        let model = own().filter_map(|(_, at, row)| Some((*at, row.modelled()?)));
-        chart.draw_series(LineSeries::new(model, colour.stroke_width(1)))?;
-        let paper = own().filter_map(|(_, at, row)| Some((*at, row.stated()?)));
-        chart.draw_series(paper.map(|point| Circle::new(point, 5, colour.filled())))?;
+/// A thick curve for each case, a thin one for the model, dots for the paper.
+fn curves(figure: &str, rows: &[&Row]) -> Curves {
+    let points: Vec<_> = rows.iter().filter_map(|row| Some((row.point.as_ref()?, *row))).collect();
+    let least = points.iter().filter_map(|(_, row)| row.ours()).fold(0.0, f64::min);
+    let furthest = points.iter().map(|((_, at), _)| *at as f64).fold(1.0, f64::max);
+    let curve = |(name, color): (&str, RGBColor)| {
+        let own = points.iter().filter(|((other, _), _)| other == name);
+        let of = |value: fn(&Row) -> Option<f64>| -> Points {
+            own.clone().filter_map(|((_, at), row)| Some((*at as f64, value(row)?))).collect()
+        };
+        let (thick, thin, dots) = (of(Row::ours), of(|row| row.model), of(|row| row.paper));
+        Curve { name: name.to_owned(), color, thick, thin, dots }
+    };
+    Curves {
+        caption: format!("Figure {figure}: percent saved, over the round trip in ms (thin: model; dots: paper)"),
+        across: 0.0..furthest * 1.02,
+        up: least..90.0,
+        key: SeriesLabelPosition::LowerRight,
+        series: names(points.iter().map(|((name, _), _)| name.as_str()))
+            .into_iter()
+            .zip([BLUE, GREEN, RED])
+            .map(curve)
+            .collect(),
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE)
-        .border_style(BLACK)
-        .label_font(KEY_FONT)
-        .draw()?;
-    Ok(())
 }
 
 #[cfg(test)]

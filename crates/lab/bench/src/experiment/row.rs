@@ -63,11 +63,11 @@ impl fmt::Display for Verdict {
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    figure: String,
-    case: String,
+    pub(crate) figure: String,
+    pub(crate) case: String,
     unit: &'static str,
-    paper: Option<f64>,
-    model: Option<f64>,
+    pub(crate) paper: Option<f64>,
+    pub(crate) model: Option<f64>,
     /// Our figure, or why there is none.
     ours: Result<f64, String>,
     target: Option<Target>,
@@ -75,10 +75,10 @@ pub struct Row {
     baseline_differs: Option<f64>,
     /// The share of the machine's processors that others took in the meantime, in percent.
     others: Option<f64>,
-    breakdown: Option<Breakdown>,
+    pub(crate) breakdown: Option<Breakdown>,
     reads: Option<Reads>,
     /// The curve that the row is a point of, and where, in milliseconds of round trip.
-    point: Option<(String, u64)>,
+    pub(crate) point: Option<(String, u64)>,
     /// No picture shows it.
     is_aside: bool,
 }
@@ -168,39 +168,9 @@ impl Row {
         Self { is_aside: true, ..self }
     }
 
-    /// The curve that it is a point of.
-    pub(crate) fn curve(&self) -> Option<&str> {
-        self.point.as_ref().map(|(curve, _)| curve.as_str())
-    }
-
-    /// Where on its curve it is, in milliseconds.
-    pub(crate) fn at(&self) -> Option<f64> {
-        self.point.as_ref().map(|(_, at)| *at as f64)
-    }
-
     /// Whether a picture shows it.
     pub(crate) fn is_drawn(&self) -> bool {
         !self.is_aside && (self.point.is_some() || self.breakdown.is_some())
-    }
-
-    /// The paper's figure.
-    pub(crate) fn stated(&self) -> Option<f64> {
-        self.paper
-    }
-
-    /// The model's figure.
-    pub(crate) fn modelled(&self) -> Option<f64> {
-        self.model
-    }
-
-    /// The figure or table that it belongs to.
-    pub fn figure(&self) -> &str {
-        &self.figure
-    }
-
-    /// The case that was measured.
-    pub fn case(&self) -> &str {
-        &self.case
     }
 
     /// Our figure, if it could be measured.
@@ -215,11 +185,6 @@ impl Row {
             _ if target.is_met(ours) => Verdict::Met,
             _ => Verdict::NotMet,
         })
-    }
-
-    /// Where the time goes, if the row is a bar.
-    pub(crate) fn bar(&self) -> Option<Breakdown> {
-        self.breakdown
     }
 
     /// The row as JSON.

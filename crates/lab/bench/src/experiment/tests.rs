@@ -129,7 +129,7 @@ fn an_experiment_comes_out_again() {
 fn a_group_does_without_its_redirector_for_no_longer_than_it_may() {
     // A redirector that is replaced has to find its store before it can do anything for its members.
     let rows = failover::rows().unwrap();
-    for row in rows.iter().filter(|row| !row.case().contains("replaced")) {
+    for row in rows.iter().filter(|row| !row.case.contains("replaced")) {
         assert_eq!(row.to_json()["met"], true, "{row}");
     }
 }

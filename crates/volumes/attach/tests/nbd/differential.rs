@@ -1,36 +1,23 @@
 //! The same operations to this server and to nbdkit's memory plugin: contents, extents and errors have to be the same.
 
 use crate::rig::{Folder, Random, Rig, program};
-use fixtures::MemoryDevice;
 use fixtures::nbd_client::{Client, Command, Reply};
+use fixtures::{MemoryDevice, Process, until};
 use nbd::Address;
 use nbd::numbers::flag;
-use std::process::{Child, Stdio};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 const SIZE: u64 = 4 << 20;
 
 /// A server of others that ends with the test.
-struct Nbdkit(Child);
-
-impl Nbdkit {
-    fn start(address: &Address) -> Option<Self> {
-        let Address::Unix(path) = address else { return None };
-        let mut nbdkit = program("nbdkit")?;
-        nbdkit.args(["--foreground", "--exit-with-parent", "--unix"]).arg(path).args(["memory", &SIZE.to_string()]);
-        let child = nbdkit.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        while std::os::unix::net::UnixStream::connect(path).is_err() {
-            std::thread::yield_now();
-        }
-        Some(Self(child))
-    }
-}
-
-impl Drop for Nbdkit {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start_nbdkit(address: &Address) -> Option<Process> {
+    let Address::Unix(path) = address else { return None };
+    let mut nbdkit = program("nbdkit")?;
+    nbdkit.args(["--foreground", "--exit-with-parent", "--unix"]).arg(path).args(["memory", &SIZE.to_string()]);
+    let process = Process::spawn(nbdkit, "nbdkit").unwrap();
+    until("nbdkit listens", || UnixStream::connect(path).is_ok());
+    Some(process)
 }
 
 /// The next operation: some of them lie beyond the end, some are empty. Of two things that are wrong with one request
@@ -93,7 +80,7 @@ fn clipped(reply: &Reply, command: &Command<'_>) -> Vec<(u32, u32)> {
 fn nbdkit_says_the_same() {
     let folder = Folder::new();
     let theirs = Address::Unix(folder.path("nbdkit"));
-    let Some(_nbdkit) = Nbdkit::start(&theirs) else { return };
+    let Some(_nbdkit) = start_nbdkit(&theirs) else { return };
     let rig = Rig::new(Arc::new(MemoryDevice::new(SIZE)));
     let (mut theirs, mut ours) = (Client::connect(&theirs, "").unwrap(), rig.connect());
     assert!(theirs.info().structured && theirs.info().allocation);

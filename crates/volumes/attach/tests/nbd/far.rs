@@ -5,11 +5,12 @@ use crate::rig::{Folder, Random, Rig, ask};
 use attach::control::{Action, Control, ControlError, ControlledVolume, Order, order};
 use attach::{Ack, AttachConfig, AttachError, Attached, FarError, FarHome, HomeServer};
 use fixtures::nbd_client::{Client, Command};
+use fixtures::{Process, Signal, try_until};
 use machines::messages::holder::{Epoch, Extent, VolumeId};
 use net::Runtime;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Program, Stdio};
+use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, ScopedJoinHandle};
@@ -21,55 +22,38 @@ pub(crate) const VOLUME: VolumeId = VolumeId(0x5EED);
 
 /// The homes of another process.
 pub(crate) struct Homes {
-    process: Child,
+    process: Process,
     pub(crate) address: String,
 }
 
 impl Homes {
     pub(crate) fn start(dir: &Path) -> Self {
-        Self::start_at(dir, "127.0.0.1:0")
+        Self::start_at(dir, "127.0.0.1:0").unwrap()
     }
 
-    fn start_at(dir: &Path, address: &str) -> Self {
-        let mut process = Program::new(std::env::current_exe().unwrap())
-            .args(["--exact", "far::homes_of_this_process", "--nocapture"])
-            .env(DIR, dir)
-            .env(ADDRESS, address)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let said = lines.find_map(|line| Some(line.unwrap().split_once("homes at ")?.1.to_owned()));
-        Self { process, address: said.expect("it says where it listens") }
+    fn start_at(dir: &Path, address: &str) -> Result<Self, fixtures::Error> {
+        let mut command = Program::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "far::homes_of_this_process", "--nocapture"]).stdin(Stdio::piped());
+        command.env(DIR, dir).env(ADDRESS, address);
+        let process = Process::spawn(command, "homes")?;
+        loop {
+            if let Some((_, address)) = process.line()?.trim().split_once("homes at ") {
+                return Ok(Self { process, address: address.to_owned() });
+            }
+        }
     }
 
     /// Kills it at once.
     pub(crate) fn stop(&mut self) {
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
     }
 
     /// Kills it at once, and starts it again at the same address.
     pub(crate) fn restart(&mut self, dir: &Path) {
         self.stop();
-        let begun = Instant::now();
-        let address = self.address.clone();
         // The address of connections that were just broken may be taken for a moment.
-        *self = loop {
-            let next = std::panic::catch_unwind(|| Self::start_at(dir, &address));
-            match next {
-                Ok(next) => break next,
-                Err(_) => assert!(begun.elapsed() < PATIENCE, "it does not start again"),
-            }
-        };
-    }
-}
-
-impl Drop for Homes {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let start = || Self::start_at(dir, &self.address).ok();
+        *self = try_until("it starts again", PATIENCE, start).unwrap();
     }
 }
 
@@ -460,8 +444,7 @@ fn a_resize_that_is_given_up_is_in_nobodys_way() {
     let _control = control(&rig, &attached, &config);
     let volume = format!("{:016x}", VOLUME.0);
     let resize = Order { volume: volume.clone(), action: Action::Resize { size: 8 * MIB, may_shrink: false } };
-    let pid = rustix::process::Pid::from_child(&homes.process);
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    homes.process.signal(Signal::STOP).unwrap();
     for round in 0..2 {
         let begun = Instant::now();
         loop {
@@ -475,7 +458,7 @@ fn a_resize_that_is_given_up_is_in_nobodys_way() {
         }
     }
     assert_eq!(attached.status().size, 4 * MIB);
-    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    homes.process.signal(Signal::CONT).unwrap();
     let (begun, bring_home) = (Instant::now(), Order { volume, action: Action::BringHome });
     for order_of in [bring_home, resize] {
         while let Err(refused) = order(&config.cache, &order_of, &|| false) {

@@ -1,37 +1,27 @@
 //! Tools of the tests: folders, servers, the programs of others, random numbers.
 
+use fixtures::installed::{has, succeed};
 use fixtures::nbd_client::{Client, Command as Ask, Reply};
 use nbd::Device;
 use nbd::{Address, Export, Server, ServerConfig};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A folder that goes with the test.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(fixtures::Folder);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        let name = format!("thorp-nbd-{}-{}", std::process::id(), LAST.fetch_add(1, Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(fixtures::Folder::new())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     pub(crate) fn socket(&self) -> Address {
         Address::Unix(self.path("nbd"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -72,21 +62,12 @@ pub(crate) fn ask(client: &mut Client, command: &Ask<'_>) -> Reply {
 
 /// A program of others. Where it is not installed its tests are skipped, but for CI, which installs it.
 pub(crate) fn program(name: &str) -> Option<Command> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = std::env::split_paths(&path).any(|folder| Path::new(&folder).join(name).is_file());
-    assert!(is_there || std::env::var_os("CI").is_none(), "{name} is not installed");
-    if !is_there {
-        eprintln!("skipped: {name} is not installed");
-    }
-    is_there.then(|| Command::new(name))
+    has(name).then(|| Command::new(name))
 }
 
 /// Runs a program that has to succeed; gives what it printed.
 pub(crate) fn run<'a>(mut program: Command, args: impl IntoIterator<Item = &'a str>) -> String {
-    let output = program.args(args).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{program:?}: {}\n{out}\n{err}", output.status);
-    out.into_owned()
+    succeed(program.args(args)).unwrap_or_else(|why| panic!("{program:?}: {why}"))
 }
 
 /// Numbers that are the same in every run.

@@ -178,7 +178,7 @@ fn record(folder: &Path) -> (Recorder, Notes) {
     let server = Server::start(&ServerConfig::new(Address::Unix(socket.clone())), vec![export]).unwrap();
     let mut disk = Fuse::new(&folder.join("fuse"), &socket).unwrap();
     let lazy = "lazy_itable_init=0,lazy_journal_init=0";
-    run("mkfs.ext4", &["-q", "-F", "-b", &UNIT.to_string(), "-J", "size=1", "-E", lazy, &disk.file]).unwrap();
+    run("mkfs.ext4", ["-q", "-F", "-b", &UNIT.to_string(), "-J", "size=1", "-E", lazy, &disk.file]).unwrap();
     let mut mounted = Mounted::new(folder.join("mounted"), &disk.file).unwrap();
     let root = mounted.path.clone();
     let mut application = Application { root: &root, recorder: &recorder, notes: Vec::new() };
