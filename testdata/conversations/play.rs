@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! > m1 fetch 1/3 number=7            an event
-//! trunk Fetch 1/3 at_least=v0        what the role says to it
+//! upstream session Fetch 1/3 at_least=v0        what the role says to it
 //! # Why.
 //! ```
 //! Empty lines and `#` lines are kept as they are. `UPDATE_EXPECT=1` writes what is said into the files.

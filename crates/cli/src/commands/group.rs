@@ -8,7 +8,7 @@ use crate::{Error, Result, descriptors};
 use machine::RoleId;
 use net::ConnectError::Refused;
 use net::{
-    Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState, parse_addresses,
+    Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UpstreamConfig, UpstreamState, parse_addresses,
 };
 use ops::Service;
 use redirector::{Config, Duty, Redirector, Stats, Status};
@@ -29,7 +29,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
     if !(1..=GROUP_NAME_BYTES_MAX).contains(&bytes) {
         return Err(format!("a group's name has 1 to {GROUP_NAME_BYTES_MAX} bytes, and --name has {bytes}").into());
     }
-    let store = UplinkConfig::parse(messages::CLIENT, &args.store)?;
+    let store = UpstreamConfig::parse(messages::CLIENT, &args.store)?;
     let sessions_max = descriptors::sessions_max(0)?;
     let listen =
         ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, args.listen) };
@@ -60,18 +60,18 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
     }
     say_ready(args, (listening, admin), &address, output)?;
     let stats = watch(&host, role, &redirector, output)?;
-    say_closed(&args.name, host.tally().sessions.saturating_sub(stats.trunk_sessions), &stats, output)
+    say_closed(&args.name, host.tally().sessions.saturating_sub(stats.upstream_sessions), &stats, output)
 }
 
 /// The redirector, as its operators see it. A standby, which the store refuses in favor of the leader, is healthy.
 fn service(host: &Arc<Host>, role: RoleId) -> Arc<dyn Service> {
-    let uplink = Arc::downgrade(host);
-    let troubles = move || match uplink.upgrade().map(|host| host.server_state(role)) {
+    let upstream = Arc::downgrade(host);
+    let troubles = move || match upstream.upgrade().map(|host| host.server_state(role)) {
         None
-        | Some(UplinkState::Connecting | UplinkState::Up(_) | UplinkState::Down(Refused { reason: Superseded, .. })) => {
-            Vec::new()
-        }
-        Some(UplinkState::Down(why) | UplinkState::Over(why)) => vec![format!("the store is not reached: {why}")],
+        | Some(
+            UpstreamState::Connecting | UpstreamState::Up(_) | UpstreamState::Down(Refused { reason: Superseded, .. }),
+        ) => Vec::new(),
+        Some(UpstreamState::Down(why) | UpstreamState::Over(why)) => vec![format!("the store is not reached: {why}")],
     };
     of_host(host, &[redirector::tables::TABLES], troubles)
 }
@@ -130,15 +130,15 @@ fn status(redirector: &Shared<Redirector>) -> Option<Status> {
     (!hosted.is_over()).then(|| hosted.look().status())
 }
 
-fn standing(said: &Standing, status: &Status, trunk: UplinkState) -> Standing {
-    match (status.is_live, status.epoch, &status.leader, trunk) {
+fn standing(said: &Standing, status: &Status, upstream: UpstreamState) -> Standing {
+    match (status.is_live, status.epoch, &status.leader, upstream) {
         (true, Some(epoch), ..) => Standing::Leads(epoch),
         (true, None, Some(leader), _)
-        | (false, None, Some(leader), UplinkState::Down(Refused { reason: Superseded, .. })) => {
+        | (false, None, Some(leader), UpstreamState::Down(Refused { reason: Superseded, .. })) => {
             Standing::StandsBy(leader.address.clone())
         }
         (true, None, None, _) => Standing::Reached,
-        (false, _, _, UplinkState::Down(why) | UplinkState::Over(why)) => Standing::lost(said, &why.to_string()),
+        (false, _, _, UpstreamState::Down(why) | UpstreamState::Over(why)) => Standing::lost(said, &why.to_string()),
         (false, ..) => said.clone(),
     }
 }

@@ -122,5 +122,5 @@ fn forged_messages_of_one_process_cost_the_others_of_its_group_nothing() {
         let so_far = count(store.address(), "store", "commits");
         assert_eq!(honest.await_commits(so_far + COMMITS), 1, "it never loses its session");
     }
-    assert_eq!(count(redirector.address(), "counts", "trunk_sessions"), 1, "the group never loses its own");
+    assert_eq!(count(redirector.address(), "counts", "upstream_sessions"), 1, "the group never loses its own");
 }

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 const SIZE: &str = "8M";
 
-/// Long for a pulse on a busy machine, and short for those who wait for its end.
+/// Long for a heartbeat on a busy machine, and short for those who wait for its end.
 pub(crate) const LEASE: Duration = Duration::from_secs(4);
 
 /// A store with the homes of volumes, and holders.

@@ -133,7 +133,7 @@ pub enum Rule {
     CountLateHelp,
     /// A redirector tells every member that holds a page of its changes.
     TellMembers,
-    /// A change made while the trunk was broken is told to the members that know of everything before it.
+    /// A change made while the upstream session was broken is told to the members that know of everything before it.
     TellMissed,
     /// A page whose changes nobody knows slot by slot any more is dropped by the members that hold it.
     TellDropped,
@@ -174,7 +174,7 @@ pub enum Rule {
     ReplyAhead,
     /// A member whose redirector has no room for what it wants committed comes back there.
     ComeBack,
-    /// A commit is sent again over a new trunk only for a member that is still there.
+    /// A commit is sent again over a new upstream session only for a member that is still there.
     ResendForPresent,
     /// A granted page that was taken to be filled stays in the cache until its commit has been decided.
     KeepTaken,
@@ -212,7 +212,7 @@ pub enum Rule {
     /// A redirector validates itself only what was read of a page since its group holds it.
     JudgeSinceHeld,
     /// With its session a redirector's lease is over, and everything that it knows by it.
-    LeaseWithTrunk,
+    LeaseWithUpstream,
     /// By a lease only changes are judged that were told since it began.
     LeaseFromNow,
     /// The clock that leases are measured with runs on while a process's machine sleeps.
@@ -323,7 +323,7 @@ impl Rule {
         Self::ContestOwn,
         Self::LeaseEnds,
         Self::JudgeSinceHeld,
-        Self::LeaseWithTrunk,
+        Self::LeaseWithUpstream,
         Self::LeaseFromNow,
         Self::RunOnAsleep,
         Self::AwaitEarlierLives,

@@ -26,8 +26,8 @@
 //! Sockets are read by the reactor's threads, and by threads of the application that wait; rare work, to accept, to
 //! connect, to wait for a time, is done by tasks of tokio.
 //!
-//! [`Host::listen`] takes a machine's sessions, of a store or a redirector; [`Host::connect`] opens its session with its
-//! only server, a client's or a redirector's. A machine with several servers opens their sessions itself
+//! [`Host::listen`] takes a machine's sessions, of a store or a redirector; [`Host::connect`] opens its session with
+//! its only server, a client's or a redirector's. A machine with several servers opens their sessions itself
 //! ([`machine::Output::Open`]), and members of a group connect to each other.
 
 mod handle;
@@ -44,11 +44,11 @@ pub use host::failure::PANICS_AT;
 pub use host::role::{Machines, Shared};
 pub use sessions::address::{AddressError, parse as parse_addresses};
 pub use sessions::descriptor::TakeDescriptor;
-pub use sessions::dial::UplinkConfig;
+pub use sessions::dial::UpstreamConfig;
 pub use sessions::host::Host;
 pub use sessions::listen::{Beside, ListenConfig, ListenError, Listener, refuse_open_network};
 pub use sessions::peer_family::{Admit, PeerFamily};
-pub use sessions::state::{ConnectError, UplinkState};
+pub use sessions::state::{ConnectError, UpstreamState};
 pub use sessions::status::{LINKS, ask_status};
 pub use sessions::unix::{UnixListenConfig, listen_at_own_socket, listen_at_socket};
 pub use threads::runtime::Runtime;

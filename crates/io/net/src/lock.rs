@@ -26,7 +26,7 @@ pub(crate) enum Rank {
     /// Where peers are taken.
     Peers,
     /// The upstream sessions of a machine.
-    Uplinks,
+    Upstreams,
     /// A machine. It is a plain mutex, as its front end takes it, too, which holds none of the others.
     Machine,
     /// The messages of other machines of the process to one.

@@ -11,4 +11,4 @@ pub(crate) mod peers;
 pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod unix;
-mod uplinks;
+mod upstreams;

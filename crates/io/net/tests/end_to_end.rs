@@ -7,7 +7,7 @@ use common::*;
 use fixtures::Emulator;
 use machine::RoleId;
 use messages::Outcome;
-use net::{HostEnd, UplinkConfig};
+use net::{HostEnd, UpstreamConfig};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -179,7 +179,7 @@ fn a_client_that_comes_before_its_store_finds_it() {
     // A port that nobody listens on, for as long as it takes.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let host = At::alone(new_client(), &runtime());
-    host.connect(UplinkConfig::new(messages::CLIENT, address.to_string()));
+    host.connect(UpstreamConfig::new(messages::CLIENT, address.to_string()));
     let refused = host.wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(refused.to_string(), format!("no server at {address}: connection refused"));
     let server = server_with(|config| config.address = address);

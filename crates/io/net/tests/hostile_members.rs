@@ -6,7 +6,7 @@ mod common;
 use common::group::eventually;
 use common::*;
 use messages::{CommitRequest, Fetch, Held, PageReads, Rejoin, ToServer};
-use net::{ListenConfig, UplinkConfig};
+use net::{ListenConfig, UpstreamConfig};
 use redirector::{Config, Redirector};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -30,7 +30,7 @@ fn group() -> (At<Store>, At<Redirector>, SocketAddr) {
     let config = Config { group: "site".into(), address: "here".into(), ..Config::default() };
     let redirector = At::alone(Redirector::new(config, ClientId(0x2ED)), &runtime());
     let address = redirector.listen(ListenConfig::new(messages::SERVER, "127.0.0.1:0".parse().unwrap())).unwrap();
-    redirector.connect(UplinkConfig::new(messages::CLIENT, at.to_string()));
+    redirector.connect(UpstreamConfig::new(messages::CLIENT, at.to_string()));
     redirector.wait_connected(PATIENCE).unwrap();
     (store, redirector, address)
 }
@@ -122,8 +122,8 @@ fn forged_messages_of_one_member_are_its_own_affair() {
             });
         }
     });
-    let trunk_sessions = redirector.lock().machine().status().stats.trunk_sessions;
-    assert_eq!(trunk_sessions, 1, "the session of the group was never lost");
+    let upstream_sessions = redirector.lock().machine().status().stats.upstream_sessions;
+    assert_eq!(upstream_sessions, 1, "the session of the group was never lost");
     for member in &members {
         assert_eq!(member.lock().machine().stats().sessions, 1, "nor one of the others'");
     }

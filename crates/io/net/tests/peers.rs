@@ -6,7 +6,7 @@ use common::group::*;
 use common::*;
 use framing::Header;
 use messages::{Fetch, Hello, Members, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
-use net::{UplinkConfig, UplinkState};
+use net::{UpstreamConfig, UpstreamState};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -363,7 +363,7 @@ fn another_way_to_the_redirector_is_another_address() {
     let (here, there) = (Group::start(), Group::at("[::1]:0"));
     let member = Member::new(&runtime());
     let addresses = vec![here.address.to_string(), there.address.to_string()];
-    member.host.connect(UplinkConfig { addresses, ..UplinkConfig::new(messages::CLIENT, "") });
+    member.host.connect(UpstreamConfig { addresses, ..UpstreamConfig::new(messages::CLIENT, "") });
     here.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said == 1));
     let first = here.address_of(&member);
     // The same way again: peers find it where they did.
@@ -390,5 +390,5 @@ fn a_member_goes_where_its_group_goes() {
     assert_eq!(member.read(page(1)), value(page(1)));
     here.close();
     there.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said == 1));
-    assert_eq!(member.host.state(), UplinkState::Up(there.address.to_string()));
+    assert_eq!(member.host.state(), UpstreamState::Up(there.address.to_string()));
 }

@@ -44,7 +44,7 @@ pub const OF_NAMED_TESTS: [Rule; 37] = [
     Rule::WarnLeased,
     Rule::LeasesOutliveStore,
     Rule::AllowDrift,
-    Rule::LeaseWithTrunk,
+    Rule::LeaseWithUpstream,
     Rule::ContestAgain,
     Rule::LeaseFromNow,
     Rule::LapseWithStore,

@@ -312,23 +312,24 @@ impl Run {
     fn look_at_holder(&mut self, number: usize) -> Check {
         let (server, session) = match self.session_of::<Client>(number) {
             None if number == STORE && self.scene.scenario.embedded => (STORE, LOCAL),
-            Some(uplink) => match self.network.connection(uplink) {
-                Some(connection) if connection.accepted => (connection.listener.process, uplink),
+            Some(upstream) => match self.network.connection(upstream) {
+                Some(connection) if connection.accepted => (connection.listener.process, upstream),
                 _ => return Ok(()),
             },
             None => return Ok(()),
         };
-        let trunk = self.session_of::<Redirector>(server);
-        let trunk = trunk.filter(|&trunk| self.network.connection(trunk).is_some_and(|found| found.accepted));
+        let upstream = self.session_of::<Redirector>(server);
+        let upstream =
+            upstream.filter(|&upstream| self.network.connection(upstream).is_some_and(|found| found.accepted));
         let Some(client) = self.processes[number].look::<Client>() else { return Ok(()) };
         let (store, server) = (self.processes[STORE].look::<Store>(), &self.processes[server]);
         match (server.look::<Store>(), server.look::<Redirector>()) {
             (Some(store), _) => check::holders::client(client, store, session),
             (None, Some(redirector)) => {
                 check::holders::member(client, redirector, session)?;
-                let (Some(store), Some(trunk)) = (store, trunk) else { return Ok(()) };
+                let (Some(store), Some(upstream)) = (store, upstream) else { return Ok(()) };
                 let is_restored = self.scene.history.branches.newest() > 0;
-                check::holders::group(client, redirector, session, store, trunk, is_restored)
+                check::holders::group(client, redirector, session, store, upstream, is_restored)
             }
             _ => Ok(()),
         }
@@ -513,10 +514,10 @@ impl Scenario {
     /// A process before its first life.
     fn process(&self, number: usize) -> Process {
         let server = |role| Server::new(role, Place { process: STORE, role: RoleId::ONLY }, SESSIONS);
-        let trunk = self.has_redirector(number).then(|| server(RoleId::ONLY));
-        let uplink = (number != STORE && self.has_client(number)).then(|| server(self.client_role(number)));
+        let of_redirector = self.has_redirector(number).then(|| server(RoleId::ONLY));
+        let upstream = (number != STORE && self.has_client(number)).then(|| server(self.client_role(number)));
         Process {
-            servers: trunk.into_iter().chain(uplink).collect(),
+            servers: of_redirector.into_iter().chain(upstream).collect(),
             drift: self.drift.get(number).copied().unwrap_or(0),
             cost: self.cost(number),
             defers: number == STORE && self.embedded,

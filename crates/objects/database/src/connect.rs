@@ -10,7 +10,7 @@ use crate::open::{new_client, runtime};
 use crate::{Config, Database, Eligible, Error, Result};
 use client::Client;
 use machine::RoleId;
-use net::{Host, ListenConfig, Listener, Machines, PeerFamily, Runtime, Shared, UplinkConfig};
+use net::{Host, ListenConfig, Listener, Machines, PeerFamily, Runtime, Shared, UpstreamConfig};
 use redirector::Redirector;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ impl Database {
     /// # Errors
     /// [`Error::Open`] with a line that says what is wrong and what to do.
     pub fn connect(addresses: &str, config: &Config) -> Result<Arc<Self>> {
-        let remote = config.begin_to_connect(uplink(addresses)?, runtime()?)?;
+        let remote = config.begin_to_connect(upstream(addresses)?, runtime()?)?;
         let (begun, wait) = (Instant::now(), || remote.host.wait_connected(remote.role, config.connect_within));
         // A thread of its own may wait, also when this one runs asynchronous tasks.
         let waiting = std::thread::scope(|scope| scope.spawn(wait).join());
@@ -36,14 +36,14 @@ impl Database {
     /// [`Database::connect`] as a future. Called from a task of tokio, the connection is that runtime's, unless the
     /// client may be a member of a group.
     pub async fn connect_async(addresses: &str, config: &Config) -> Result<Arc<Self>> {
-        let uplink = uplink(addresses)?;
-        if let Some(current) = Runtime::current().filter(|_| !config.may_be_member(&uplink)) {
-            let remote = config.come_up(uplink.clone(), &current).await?;
+        let upstream = upstream(addresses)?;
+        if let Some(current) = Runtime::current().filter(|_| !config.may_be_member(&upstream)) {
+            let remote = config.come_up(upstream.clone(), &current).await?;
             if !remote.is_member() {
                 return Ok(remote.open(config));
             }
         }
-        Ok(config.come_up(uplink, runtime()?).await?.open(config))
+        Ok(config.come_up(upstream, runtime()?).await?.open(config))
     }
 }
 
@@ -72,18 +72,18 @@ impl Config {
     }
 
     /// Whether the client may have peers.
-    fn may_be_member(&self, uplink: &UplinkConfig) -> bool {
-        uplink.addresses.len() > 1 || self.client.group.is_some() || self.eligible.is_some()
+    fn may_be_member(&self, upstream: &UpstreamConfig) -> bool {
+        upstream.addresses.len() > 1 || self.client.group.is_some() || self.eligible.is_some()
     }
 
-    async fn come_up(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Remote> {
-        let (begun, remote) = (Instant::now(), self.begin_to_connect(uplink, runtime)?);
+    async fn come_up(&self, upstream: UpstreamConfig, runtime: &Runtime) -> Result<Remote> {
+        let (begun, remote) = (Instant::now(), self.begin_to_connect(upstream, runtime)?);
         let connected = remote.host.connected(remote.role, self.connect_within).await;
         connected.map_err(|error| open_error(&error, begun.elapsed()))?;
         Ok(remote)
     }
 
-    fn begin_to_connect(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Remote> {
+    fn begin_to_connect(&self, upstream: UpstreamConfig, runtime: &Runtime) -> Result<Remote> {
         let group = self.client.group.as_deref();
         if let Some(name) = group.filter(|name| !(1..=GROUP_NAME_BYTES_MAX).contains(&name.len())) {
             return Err(Error::Open(format!(
@@ -99,7 +99,7 @@ impl Config {
             }
         };
         let peers = Some(PeerFamily { codec: messages::PEER, admit: messages::admit });
-        remote.host.connect(remote.role, UplinkConfig { peers, ..uplink });
+        remote.host.connect(remote.role, UpstreamConfig { peers, ..upstream });
         Ok(remote)
     }
 
@@ -120,13 +120,13 @@ impl Config {
             );
             return Err(Error::Open(text));
         }
-        let trunk = uplink(&eligible.store)?;
+        let upstream = upstream(&eligible.store)?;
         let listener = ListenConfig { insecure: self.insecure, ..ListenConfig::new(messages::SERVER, eligible.listen) };
         let listener = Listener::bind(listener).map_err(refused)?;
         let config = redirector::Config {
             group: group.into(),
             address: listener.address().to_string(),
-            store: trunk.addresses.clone(),
+            store: upstream.addresses.clone(),
             duty: redirector::Duty::Assist,
             ..redirector::Config::default()
         };
@@ -137,13 +137,13 @@ impl Config {
         machines.stand_beside(role, redirector);
         let host = Host::start(machines, runtime);
         host.listen_at(redirector, listener).map_err(refused)?;
-        host.connect(redirector, trunk);
+        host.connect(redirector, upstream);
         Ok(Remote { host, role, client })
     }
 }
 
-fn uplink(addresses: &str) -> Result<UplinkConfig> {
-    UplinkConfig::parse(messages::CLIENT, addresses).map_err(|error| Error::Open(error.to_string()))
+fn upstream(addresses: &str) -> Result<UpstreamConfig> {
+    UpstreamConfig::parse(messages::CLIENT, addresses).map_err(|error| Error::Open(error.to_string()))
 }
 
 fn open_error(error: &net::ConnectError, tried: Duration) -> Error {
@@ -152,7 +152,7 @@ fn open_error(error: &net::ConnectError, tried: Duration) -> Error {
     Error::Open(describe(error, &tried))
 }
 
-/// The remedy for an uplink that did not come up, behind what is wrong with it and how long it was tried.
+/// The remedy for an upstream session that did not come up, behind what is wrong with it and how long it was tried.
 fn describe(error: &net::ConnectError, tried: &str) -> String {
     match error {
         net::ConnectError::NoServer { address, .. } if !address.contains(',') => {

@@ -1,7 +1,7 @@
 //! The form of a commit request, before anyone looks at its content.
 //!
-//! Both ends of a trunk check it by this: a store ends the session of a peer that sends it anything else, and a
-//! redirector that passed it on would lose the session of its whole group for one member.
+//! Both ends of an upstream session check it by this: a store ends the session of a peer that sends it anything else,
+//! and a redirector that passed it on would lose the session of its whole group for one member.
 
 use crate::{CommitRequest, PageReads};
 use alloc::format;

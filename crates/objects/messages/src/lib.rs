@@ -17,7 +17,7 @@
 //! batch of notices that it depends on; nothing else about order is promised, answers to different questions may
 //! overtake one another.
 //!
-//! The state of a session that an end has opened stands here too ([`upstream`]), and its keep-alive ([`pulse`]).
+//! The state of a session that an end has opened stands here too ([`upstream`]), and its keep-alive ([`heartbeat`]).
 #![no_std]
 
 extern crate alloc;
@@ -32,12 +32,12 @@ pub mod fetch;
 mod form;
 pub mod grant;
 pub mod group;
+pub mod heartbeat;
 pub mod help;
 pub mod lease;
 pub mod lineage;
 pub mod notice;
 pub mod order;
-pub mod pulse;
 pub mod session;
 pub mod upstream;
 pub mod watch;
@@ -49,11 +49,11 @@ pub use directions::{CLIENT, PEER, SERVER, ToClient, ToPeer, ToServer};
 pub use fetch::{Fetch, Follow, LeftOut, Page, Released};
 pub use grant::{Grant, Granted};
 pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
+pub use heartbeat::Heartbeat;
 pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
 pub use notice::{Ack, Notice, Notices};
-pub use pulse::Pulse;
 pub use session::{Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use watch::WATCH;

@@ -12,7 +12,7 @@
 //!    and decides whether the next one continues from there.
 //! 3. A message that need not go out at once waits for the next one, for [`PIGGYBACK`] at most.
 
-use crate::pulse::Pulse;
+use crate::heartbeat::Heartbeat;
 use crate::{Hello, Lineage, SessionLimits, Welcome};
 use alloc::format;
 use core::time::Duration;
@@ -57,7 +57,7 @@ pub struct Upstream<E> {
     horizon: Version,
     named: Version,
     missed: u64,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     piggyback_at: Option<Time>,
 }
 
@@ -72,7 +72,7 @@ impl<E> Default for Upstream<E> {
             horizon: Version::ZERO,
             named: Version::ZERO,
             missed: 0,
-            pulse: Pulse::default(),
+            heartbeat: Heartbeat::default(),
             piggyback_at: None,
         }
     }
@@ -129,7 +129,7 @@ impl<E> Upstream<E> {
         self.epoch += 1;
         self.phase = Phase::Greeting;
         self.limits = SessionLimits::UNTOLD;
-        self.pulse.heard(now);
+        self.heartbeat.heard(now);
         let (cluster, epoch) = (self.cluster, self.epoch);
         Hello { features, cluster, client, epoch }
     }
@@ -197,7 +197,7 @@ impl<E> Upstream<E> {
     pub fn joined(&mut self, now: Time) {
         self.phase = Phase::Live;
         self.missed = 0;
-        self.pulse.pinged(now);
+        self.heartbeat.pinged(now);
     }
 
     /// A message names this count.
@@ -216,27 +216,27 @@ impl<E> Upstream<E> {
 
     /// A heartbeat of the other end.
     pub fn heard(&mut self, now: Time) {
-        self.pulse.heard(now);
+        self.heartbeat.heard(now);
     }
 
     /// Something has been said.
     pub fn sent(&mut self, now: Time) {
-        self.pulse.sent(now);
+        self.heartbeat.sent(now);
     }
 
     /// A ping has been sent.
     pub fn pinged(&mut self, now: Time) {
-        self.pulse.pinged(now);
+        self.heartbeat.pinged(now);
     }
 
     /// When a ping is due.
     pub fn ping_at(&self) -> Time {
-        self.pulse.ping_at(self.limits)
+        self.heartbeat.ping_at(self.limits)
     }
 
     /// Whether this end has pinged when it was to: else it cannot say whose the silence was.
     pub fn has_pinged(&self, now: Time) -> bool {
-        self.pulse.has_pinged(now, self.limits)
+        self.heartbeat.has_pinged(now, self.limits)
     }
 
     /// Messages that wait for the next one go out soon by themselves.
@@ -263,12 +263,12 @@ impl<E> Upstream<E> {
             return None;
         }
         let piggyback_at = self.piggyback_at.filter(|_| self.is_live());
-        piggyback_at.into_iter().chain(ping_at).chain([self.pulse.silent_at(self.limits)]).min()
+        piggyback_at.into_iter().chain(ping_at).chain([self.heartbeat.silent_at(self.limits)]).min()
     }
 
     /// The action that is due besides what waits for the next message, where pings are sent at `ping_at`, if at all.
     pub fn overdue(&self, now: Time, ping_at: Option<Time>) -> Option<Overdue> {
-        if self.is_up() && self.pulse.silent_at(self.limits) <= now {
+        if self.is_up() && self.heartbeat.silent_at(self.limits) <= now {
             let text = format!("nothing heard for {} ms", self.limits.silence_ms);
             return Some(Overdue::Silence(Goodbye { reason: GoodbyeReason::Silent, text }));
         }

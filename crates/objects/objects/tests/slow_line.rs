@@ -6,7 +6,7 @@
 use database::Recovered;
 use fixtures::Emulator;
 use machine::RoleId;
-use net::{Host, ListenConfig, Listener, Machines, Runtime, UplinkConfig};
+use net::{Host, ListenConfig, Listener, Machines, Runtime, UpstreamConfig};
 use objects::{Anywhere, Db, Error};
 use redirector::Redirector;
 use std::io::{Read, Write};
@@ -71,7 +71,7 @@ fn redirector(store: SocketAddr) -> (Arc<Host>, SocketAddr) {
     let mut machines = Machines::new();
     let (redirector, _) = machines.add(Redirector::new(config, ClientId(0x2ED)));
     let host = Host::start(machines, &Runtime::start().unwrap());
-    host.connect(redirector, UplinkConfig::new(messages::CLIENT, store.to_string()));
+    host.connect(redirector, UpstreamConfig::new(messages::CLIENT, store.to_string()));
     host.listen_at(redirector, listener).unwrap();
     (host, address)
 }

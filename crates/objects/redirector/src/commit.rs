@@ -257,7 +257,7 @@ impl Redirector {
         let txn = request.txn;
         self.members.check_own(from, txn.client)?;
         request.check_form()?;
-        self.trunk.check_evidence(&request)?;
+        self.upstream.check_evidence(&request)?;
         self.stats.commits += 1;
         if let Some(outcome) = self.validate(now, from, &request) {
             self.reply(from, CommitReply { txn, outcome });
@@ -268,7 +268,7 @@ impl Redirector {
             Copy::Counts => return Ok(()),
             Copy::Lapses => drop(self.commits.finish(txn, &mut self.lease)),
         }
-        let outstanding_max = self.trunk.is_live().then(|| self.trunk.up.limits().commits);
+        let outstanding_max = self.upstream.is_live().then(|| self.upstream.up.limits().commits);
         let admission = self.commits.admit(&request, outstanding_max)?;
         #[cfg(feature = "mutants")]
         self.tell_early(now, from, &request);
@@ -285,7 +285,7 @@ impl Redirector {
     /// A member wants to know a transaction's outcome.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.members.check_own(from, ask.txn.client)?;
-        if self.commits.ask(from, ask.txn, self.config.broken)? && self.trunk.is_live() {
+        if self.commits.ask(from, ask.txn, self.config.broken)? && self.upstream.is_live() {
             self.send_to_store(now, ask);
         }
         Ok(())
@@ -327,7 +327,8 @@ impl Redirector {
     }
 
     fn send_commits(&mut self, now: Time) {
-        while self.trunk.is_live() && self.commits.outstanding() < self.trunk.up.limits().commits.max(1) as usize {
+        while self.upstream.is_live() && self.commits.outstanding() < self.upstream.up.limits().commits.max(1) as usize
+        {
             let Some(request) = self.commits.next_unsent() else { return };
             self.send_to_store(now, request);
         }
@@ -363,11 +364,11 @@ impl Redirector {
     fn committed(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
         let first = pages.first().map(|first| first.version);
         if let Some(first) = first.filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
-            self.trunk.heard_through(first);
+            self.upstream.heard_through(first);
         }
         // A member that has only asked is notified of the changes by notice, which comes in its time. The reply is the
         // store's word: the request that it answers may have been another copy's than this one, or no copy at all.
-        let is_ahead = first.is_none_or(|first| first > self.trunk.horizon());
+        let is_ahead = first.is_none_or(|first| first > self.upstream.horizon());
         let counts = is_ahead || self.config.broken.is(Rule::ReplyAhead);
         let Some(mut pending) = pending.filter(|_| counts) else { return };
         if self.config.broken.is(Rule::ReplyToSession)
@@ -376,7 +377,7 @@ impl Redirector {
             pending.from = session;
         }
         if let Some(first) = first {
-            self.trunk.heard_through(first);
+            self.upstream.heard_through(first);
         }
         self.update(now, txn, &pending, pages);
     }

@@ -7,13 +7,13 @@
 //!    come by us.
 //! 3. A higher one is made up. The store would end the session that names it, or wait for it for ever.
 
-use crate::trunk::Trunk;
+use crate::store_session::StoreSession;
 use alloc::format;
 use machine::Goodbye;
 use messages::{CommitRequest, PageReads};
 use types::{GoodbyeReason, Version};
 
-impl Trunk {
+impl StoreSession {
     /// Refuses to continue with a member that has learned of a count which the store has not named.
     pub(crate) fn check_named(&self, count: Version, what: &str) -> Result<(), Goodbye> {
         let named = self.up.named();

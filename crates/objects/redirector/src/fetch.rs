@@ -183,7 +183,7 @@ impl Redirector {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
-        self.trunk.check_named(at_least, "a fetch")?;
+        self.upstream.check_named(at_least, "a fetch")?;
         // A page that it was told to drop while it waited for it, it asks for again: one fetch of a page is
         // outstanding.
         for &page in &pages {
@@ -219,12 +219,12 @@ impl Redirector {
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
         let asked_for = if self.config.broken.is(Rule::HearAtLeast) { Version::ZERO } else { under_way.at_least };
-        self.trunk.heard_through(page.version.max(asked_for));
+        self.upstream.heard_through(page.version.max(asked_for));
         self.absent.note(page);
-        self.lease.answered(page.page, self.trunk.horizon());
+        self.lease.answered(page.page, self.upstream.horizon());
         self.stats.from_store += 1;
         self.standby.install(page);
-        let horizon = self.trunk.horizon();
+        let horizon = self.upstream.horizon();
         let mut again = Vec::new();
         for want in under_way.wants {
             // It was fetched for others, and this one knows of more.
@@ -259,7 +259,7 @@ impl Redirector {
             self.members.has_answered(want.session);
             self.reply(want.session, LeftOut { page, number: want.number, damage: None });
         }
-        self.lease.answered(page, self.trunk.horizon());
+        self.lease.answered(page, self.upstream.horizon());
         // No release: should the page just have been granted to one of us, we would take that back.
         self.ask_store(now, awaited);
         if self.is_unheld(page) {
@@ -278,7 +278,7 @@ impl Redirector {
             self.members.has_answered(want.session);
             self.reply(want.session, LeftOut { page, number: want.number, damage: Some(why.into()) });
         }
-        self.lease.answered(page, self.trunk.horizon());
+        self.lease.answered(page, self.upstream.horizon());
         if self.is_unheld(page) {
             self.lease.was_left_out(page);
         }

@@ -247,7 +247,7 @@ impl Redirector {
     fn judge_since_granted(&mut self, page: PageId) {
         if self.is_unheld(page) {
             self.lease.ask(page);
-            self.lease.answered(page, self.trunk.horizon());
+            self.lease.answered(page, self.upstream.horizon());
         }
     }
 
@@ -264,7 +264,7 @@ impl Redirector {
 
     /// Serves those in the line, until the store is asked for more.
     pub(crate) fn serve_grants(&mut self, now: Time) {
-        while self.trunk.is_live() {
+        while self.upstream.is_live() {
             match self.grants.next(&self.members) {
                 None => return,
                 Some(Step::Give(to, pages)) => self.give(&to, pages),
@@ -309,7 +309,7 @@ impl Redirector {
             self.judge_since_granted(page);
             self.grants.leave_behind(first, page);
         }
-        self.trunk.releases_may_go(now);
+        self.upstream.releases_may_go(now);
         self.serve_grants(now);
     }
 }

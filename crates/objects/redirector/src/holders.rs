@@ -82,7 +82,7 @@ impl Redirector {
     pub(crate) fn release_if_unheld(&mut self, now: Time, page: PageId) {
         if self.is_unheld(page) {
             self.absent.forget(page);
-            self.trunk.release(now, page);
+            self.upstream.release(now, page);
         }
     }
 

@@ -63,7 +63,7 @@ impl Lease {
 
     /// The session with the store is gone.
     pub(crate) fn link_is_gone(&mut self) {
-        if self.broken.is(Rule::LeaseWithTrunk) {
+        if self.broken.is(Rule::LeaseWithUpstream) {
             self.promised.clear();
             return self.contested.clear();
         }
@@ -219,7 +219,7 @@ impl Lease {
 impl Redirector {
     /// The store has granted a lease, or more of it.
     pub(crate) fn leased(&mut self, now: Time, leased: Leased) {
-        if self.lease.begin(now, leased, self.trunk.horizon()) {
+        if self.lease.begin(now, leased, self.upstream.horizon()) {
             for page in self.fetches.pages().chain(self.revalidations.pages()) {
                 self.lease.ask(page);
             }
@@ -236,7 +236,7 @@ impl Redirector {
 
     /// Judges a read-only transaction, if that can be done here.
     pub(crate) fn validate(&mut self, now: Time, from: SessionId, request: &CommitRequest) -> Option<Outcome> {
-        if !self.trunk.is_live() {
+        if !self.upstream.is_live() {
             return None;
         }
         let outcome = self.lease.judge(now, from, request, &self.holders)?;

@@ -2,7 +2,7 @@
 //! pure machine.
 //!
 //! ```text
-//!   member ---+                                 +--- the group's pages, questions and commits: one session, the trunk
+//!   member ---+                                 +--- the group's pages, questions and commits: one upstream session
 //!   member ---+--- sessions ---- Redirector ----+
 //!   member ---+                                                                                        store
 //!      \___________/ pages go from member to member directly
@@ -11,11 +11,10 @@
 //! transactions: their evidence does, at the store.
 //!
 //! # How it is called
-//! [`Redirector::trunk_connected`], [`Redirector::from_store`], [`Redirector::trunk_disconnected`] for the session with
-//! the store; [`Redirector::connected`], [`Redirector::handle`], [`Redirector::disconnected`] for the members'. After
-//! each of them [`Redirector::poll_output`] until it returns nothing, then [`Redirector::poll_timeout`] for when to
-//! call
-//! [`Redirector::handle_timeout`]. `now` never goes back. [`Redirector::close`] is the last.
+//! [`Redirector::upstream_connected`], [`Redirector::from_store`], [`Redirector::upstream_disconnected`] for the
+//! session with the store; [`Redirector::connected`], [`Redirector::handle`], [`Redirector::disconnected`] for the
+//! members'. After each of them [`Redirector::poll_output`] until it returns nothing, then [`Redirector::poll_timeout`]
+//! for when to call [`Redirector::handle_timeout`]. `now` never goes back. [`Redirector::close`] is the last.
 //!
 //! # Invariants
 //! 1. A member that holds a page, or may soon install it, is listed before anything is done about it; and as long as
@@ -31,7 +30,7 @@
 //! # Files
 //! | file | duty |
 //! |---|---|
-//! | `trunk`, `session` | the session with the store: sending on it; its course |
+//! | `store_session`, `session` | the session with the store: sending on it; its course |
 //! | `dispatch` | which method hears a member's message |
 //! | `lead` | whether we are the group's redirector, or stand by |
 //! | `members`, `rejoin` | the sessions of the members; the caches that they bring |
@@ -72,8 +71,8 @@ mod session;
 mod sources;
 mod standby;
 mod status;
+mod store_session;
 pub mod tables;
-mod trunk;
 mod update;
 
 use ::machine::Goodbye;
@@ -93,7 +92,7 @@ use outputs::Outputs;
 use rejoin::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};
-use trunk::Trunk;
+use store_session::StoreSession;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
@@ -104,7 +103,7 @@ pub struct Redirector {
     config: Config,
     id: ClientId,
     out: Outputs,
-    trunk: Trunk,
+    upstream: StoreSession,
     leadership: Leadership,
     lease: Lease,
     members: Members,
@@ -127,7 +126,7 @@ impl Redirector {
         Self {
             id,
             out: Outputs::default(),
-            trunk: Trunk::default(),
+            upstream: StoreSession::default(),
             leadership: Leadership::new(&config),
             lease: Lease::new(config.limits.leased_changes, config.broken),
             members: Members::new(config.limits),
@@ -145,19 +144,19 @@ impl Redirector {
     }
 
     /// The connection to the store is up.
-    pub fn trunk_connected(&mut self, now: Time) {
-        self.trunk_is_down(now);
+    pub fn upstream_connected(&mut self, now: Time) {
+        self.upstream_is_down(now);
         self.say_hello(now);
     }
 
     /// The connection to the store is gone. Pages that were asked for are asked for again when there is another.
-    pub fn trunk_disconnected(&mut self, now: Time) {
-        self.trunk_is_down(now);
+    pub fn upstream_disconnected(&mut self, now: Time) {
+        self.upstream_is_down(now);
     }
 
     /// A heartbeat of the store: some bytes of a message, or room for what is on its way there.
     pub fn heard_store(&mut self, now: Time) {
-        self.trunk.up.heard(now);
+        self.upstream.up.heard(now);
     }
 
     /// The store has said something.
@@ -169,7 +168,7 @@ impl Redirector {
     /// A member's connection has come in.
     pub fn connected(&mut self, now: Time, session: SessionId) {
         if self.members.is_empty() && !self.is_open() {
-            self.trunk.wait_from(now);
+            self.upstream.wait_from(now);
         }
         if !self.members.connect(now, session) {
             let text = "the group takes no more members".into();
@@ -225,13 +224,13 @@ impl Redirector {
     /// When [`Redirector::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let (members, helps) = (self.members.next_due(self.config.silence), self.helps.next_due());
-        let due = [self.trunk_due(), self.leadership.next_due(), self.cut_off_at(), members, helps];
+        let due = [self.upstream_due(), self.leadership.next_due(), self.cut_off_at(), members, helps];
         due.into_iter().flatten().min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.trunk_timeout(now);
+        self.upstream_timeout(now);
         self.end_silent(now);
         self.let_depart(now);
         self.ask_others(now);

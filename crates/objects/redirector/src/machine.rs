@@ -9,7 +9,7 @@ use types::{ClientId, GoodbyeReason, Time};
 impl Machine for Redirector {
     fn connected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Upstream(_) => self.trunk_connected(now),
+            Port::Upstream(_) => self.upstream_connected(now),
             Port::Session(session) => self.connected(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
@@ -17,7 +17,7 @@ impl Machine for Redirector {
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Upstream(_) => self.trunk_disconnected(now),
+            Port::Upstream(_) => self.upstream_disconnected(now),
             Port::Session(session) => self.disconnected(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
@@ -60,7 +60,7 @@ impl Machine for Redirector {
             outputs::Output::Send { to, message } => Output::Send(Port::Session(to), Parcel::new(message), None),
             outputs::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
             outputs::Output::LookForLeader => Output::Beside(Opaque::new(LookForLeader)),
-            outputs::Output::Trunk(message) => Output::Send(Port::SERVER, Parcel::new(message), None),
+            outputs::Output::Upstream(message) => Output::Send(Port::SERVER, Parcel::new(message), None),
             outputs::Output::Hangup { reason, text } => Output::End(Port::SERVER, reason, text),
             outputs::Output::Closed => Output::Closed,
         })

@@ -1,7 +1,7 @@
 //! The sessions of the members: their identities, their states, and when they are dead.
 //!
 //! ```text
-//!   connected --> AwaitHello --hello--> AwaitTrunk --the store is reached--> AwaitRejoin --last rejoin--> Revalidating
+//!   connected --> AwaitHello --hello--> AwaitUpstream --the store is reached--> AwaitRejoin --last rejoin--> Revalidating
 //!                     |                     |                                     |                             |
 //!                     |                     |                                     |        all is compared --> Joined
 //!                     +------------ end, disconnected, silence -------------------+-----------------------------+--> gone
@@ -48,7 +48,7 @@ pub(crate) struct Resuming {
 enum Stage {
     AwaitHello,
     /// With the part of its cache that it has told of.
-    AwaitTrunk(Hello, Brought),
+    AwaitUpstream(Hello, Brought),
     AwaitRejoin(Resuming),
     Revalidating(Resuming),
     Joined,
@@ -146,7 +146,7 @@ impl Members {
 
     /// Whether it has been welcomed.
     pub(crate) fn is_welcome(&self, id: SessionId) -> bool {
-        let is_waiting = |member: &Member| matches!(member.stage, Stage::AwaitHello | Stage::AwaitTrunk(..));
+        let is_waiting = |member: &Member| matches!(member.stage, Stage::AwaitHello | Stage::AwaitUpstream(..));
         self.live.get(&id).is_some_and(|member| !is_waiting(member))
     }
 
@@ -225,9 +225,9 @@ impl Members {
     }
 
     /// The session has said hello, and waits for the store to be reached.
-    fn await_trunk(&mut self, id: SessionId, hello: Hello) {
+    fn await_upstream(&mut self, id: SessionId, hello: Hello) {
         if let Some(member) = self.live.get_mut(&id) {
-            member.stage = Stage::AwaitTrunk(hello, Brought::default());
+            member.stage = Stage::AwaitUpstream(hello, Brought::default());
         }
     }
 
@@ -249,7 +249,7 @@ impl Members {
     /// The sessions that have said hello, and whose they are.
     pub(crate) fn all_clients(&self) -> Vec<(SessionId, ClientId)> {
         let client = |member: &Member| match &member.stage {
-            Stage::AwaitTrunk(hello, _) => Some(hello.client),
+            Stage::AwaitUpstream(hello, _) => Some(hello.client),
             _ => member.client,
         };
         let mut all: Vec<_> = self.live.iter().filter_map(|(&id, member)| Some((id, client(member)?))).collect();
@@ -261,7 +261,7 @@ impl Members {
     pub(crate) fn take_waiting(&mut self) -> Vec<(SessionId, Hello, Brought)> {
         let mut waiting = Vec::new();
         for (&id, member) in &mut self.live {
-            if let Stage::AwaitTrunk(hello, brought) = &mut member.stage {
+            if let Stage::AwaitUpstream(hello, brought) = &mut member.stage {
                 waiting.push((id, hello.clone(), core::mem::take(brought)));
                 member.stage = Stage::AwaitHello;
             }
@@ -272,7 +272,7 @@ impl Members {
 
     /// Whether the session waits for the store to be reached.
     pub(crate) fn is_waiting(&self, id: SessionId) -> bool {
-        self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::AwaitTrunk(..)))
+        self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::AwaitUpstream(..)))
     }
 
     /// A member that is not welcome yet has told of its cache: that is listed when the member is.
@@ -288,7 +288,7 @@ impl Members {
     /// The cache that a session which waits for the store has told of so far.
     fn brought(&mut self, id: SessionId) -> Option<&mut Brought> {
         match &mut self.live.get_mut(&id)?.stage {
-            Stage::AwaitTrunk(_, brought) => Some(brought),
+            Stage::AwaitUpstream(_, brought) => Some(brought),
             _ => None,
         }
     }
@@ -413,19 +413,19 @@ impl Redirector {
         }
         let (client, epoch) = (hello.client, hello.epoch);
         if !self.is_open() {
-            self.members.await_trunk(from, hello);
+            self.members.await_upstream(from, hello);
             if self.leadership.knocked(now, client, &mut self.out) {
                 self.tell_claim(now);
             }
             return Ok(());
         }
-        hello.agree(self.trunk.store().cluster)?;
+        hello.agree(self.upstream.store().cluster)?;
         if let Some(old) = self.members.greet(from, client, epoch)? {
             let text = format!("{client:?} has a newer session, of epoch {epoch}");
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         self.members.streams.open(from);
-        let welcome = self.trunk.welcome(&self.config);
+        let welcome = self.upstream.welcome(&self.config);
         self.out.send(from, welcome);
         Ok(())
     }
@@ -434,7 +434,7 @@ impl Redirector {
     pub(crate) fn welcome_again(&mut self) {
         for session in self.members.all() {
             if self.members.is_welcome(session) {
-                self.out.send(session, self.trunk.welcome(&self.config));
+                self.out.send(session, self.upstream.welcome(&self.config));
             }
         }
     }
@@ -479,7 +479,7 @@ impl Redirector {
     pub(crate) fn let_depart(&mut self, now: Time) {
         while let Some(client) = self.members.pop_departed(now) {
             self.grants.depart(client);
-            if self.trunk.is_live() {
+            if self.upstream.is_live() {
                 self.send_to_store(now, Departed { client });
             }
         }

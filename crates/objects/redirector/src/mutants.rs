@@ -10,7 +10,7 @@ impl Redirector {
         if !self.config.broken.is(Rule::UpdateOnCommit) {
             return;
         }
-        let version = self.trunk.horizon().next();
+        let version = self.upstream.horizon().next();
         for delta in &request.writes {
             let data = Some(delta.changes.clone());
             let (page, slots, txn) = (delta.page, delta.slots(), request.txn);

@@ -28,7 +28,7 @@ pub enum Output {
     /// Ask the member beside us whether its redirector lives.
     LookForLeader,
     /// Send a message to the store.
-    Trunk(ToServer),
+    Upstream(ToServer),
     /// The connection to the store is no good: drop it and, unless the reason is final, connect again.
     Hangup {
         /// Why, by name.
@@ -49,8 +49,8 @@ impl Outputs {
         self.0.push_back(Output::Send { to, message: message.into() });
     }
 
-    pub(crate) fn trunk(&mut self, message: impl Into<ToServer>) {
-        self.0.push_back(Output::Trunk(message.into()));
+    pub(crate) fn upstream(&mut self, message: impl Into<ToServer>) {
+        self.0.push_back(Output::Upstream(message.into()));
     }
 
     /// Tells the member why, then ends its session.

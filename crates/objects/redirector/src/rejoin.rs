@@ -256,7 +256,7 @@ impl Redirector {
             }
         }
         self.revalidations.begin(session, horizon, &pages, &self.config.limits);
-        if self.trunk.is_live() {
+        if self.upstream.is_live() {
             self.send_questions(now, Some(session));
         }
     }
@@ -283,7 +283,7 @@ impl Redirector {
         for item in &revalidated.items {
             self.grants.lose(item.page);
         }
-        let horizon = self.trunk.horizon();
+        let horizon = self.upstream.horizon();
         let Some((session, pages)) = self.revalidations.answer(revalidated) else { return };
         for held in pages {
             self.lease.answered(held.page, horizon);
@@ -294,7 +294,7 @@ impl Redirector {
             }
         }
         if let Some(compared) = self.revalidations.finish(session) {
-            match self.trunk.check_brought(compared.known()) {
+            match self.upstream.check_brought(compared.known()) {
                 Ok(()) => self.finish_rejoin(now, session, compared.questions),
                 Err(why) => self.end(now, session, why),
             }
@@ -308,7 +308,7 @@ impl Redirector {
         // While it was compared a grant may have been lost, with the session that the store had given it to.
         let is_lost = |page: &PageId| client.is_none_or(|client| !self.grants.is_of(client, *page));
         resumed.dropped.extend(resumed.claimed.iter().copied().filter(is_lost));
-        let (through, horizon) = (self.trunk.horizon(), resumed.horizon);
+        let (through, horizon) = (self.upstream.horizon(), resumed.horizon);
         let (mut brought, mut missed) = (Vec::new(), Vec::new());
         for Question { pages, answer } in compared {
             brought.extend(pages.into_iter().map(|held| held.page));

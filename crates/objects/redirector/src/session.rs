@@ -15,23 +15,23 @@ use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Version};
 
 impl Redirector {
     pub(crate) fn say_hello(&mut self, now: Time) {
-        if self.trunk.up.is_over() {
+        if self.upstream.up.is_over() {
             return;
         }
-        self.stats.trunk_sessions += 1;
-        let hello = self.trunk.up.open(now, self.id, GROUP);
+        self.stats.upstream_sessions += 1;
+        let hello = self.upstream.up.open(now, self.id, GROUP);
         self.send_to_store(now, hello);
         self.rejoin_store(now);
     }
 
     pub(crate) fn hear_store(&mut self, now: Time, message: ToClient) {
-        self.trunk.up.heard(now);
-        self.trunk.up.hear_of(message.newest_named());
-        match (self.trunk.up.phase(), message) {
+        self.upstream.up.heard(now);
+        self.upstream.up.hear_of(message.newest_named());
+        match (self.upstream.up.phase(), message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, ToClient::Pong(_)) => {}
             (_, ToClient::Goodbye(goodbye)) => self.goodbye(now, goodbye),
             (Phase::Greeting, ToClient::Welcome(welcome)) => self.welcomed(now, welcome),
-            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => self.trunk_rejoined(now, &rejoined),
+            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => self.upstream_rejoined(now, &rejoined),
             (Phase::Rejoining, ToClient::Notices(notices)) => self.catch_up(now, &notices),
             (Phase::Live, ToClient::Notices(notices)) => self.notices(now, &notices),
             (Phase::Live, ToClient::Page(page)) => self.page(now, &page),
@@ -53,22 +53,22 @@ impl Redirector {
     }
 
     fn welcomed(&mut self, now: Time, welcome: Welcome) {
-        if let Err(Goodbye { reason, text }) = self.trunk.up.agrees(&welcome) {
+        if let Err(Goodbye { reason, text }) = self.upstream.up.agrees(&welcome) {
             return self.over(now, reason, text);
         }
         if welcome.features & GROUP == 0 {
             let text = "expected a store that takes groups, got one that does not".into();
             return self.over(now, GoodbyeReason::Protocol, text);
         }
-        let life = self.trunk.up.life();
-        if let Err(Goodbye { reason, text }) = self.trunk.up.continues(&welcome)
+        let life = self.upstream.up.life();
+        if let Err(Goodbye { reason, text }) = self.upstream.up.continues(&welcome)
             && !self.config.broken.is(Rule::KnowLineage)
         {
-            self.trunk.up.has_parted(&welcome);
+            self.upstream.up.has_parted(&welcome);
             return self.begin_anew(now, reason, text);
         }
-        self.trunk.welcomed(welcome);
-        if self.trunk.up.life() != life {
+        self.upstream.welcomed(welcome);
+        if self.upstream.up.life() != life {
             self.welcome_again();
         }
     }
@@ -81,17 +81,17 @@ impl Redirector {
         }
         self.hang_up(now, reason, text);
         let (config, out, stats) = (self.config.clone(), mem::take(&mut self.out), self.stats);
-        let mut up = mem::take(&mut self.trunk.up);
+        let mut up = mem::take(&mut self.upstream.up);
         up.forget_store();
         *self = Self { out, stats, ..Self::new(config, self.id) };
-        self.trunk.up = up;
+        self.upstream.up = up;
     }
 
     /// Tells the store the pages that the group holds. Everything that was told through our horizon has been passed on,
     /// so that is how much is known of each page. Pages that members which have not joined say that they bring are no
     /// part of it: they are compared in this session, and may be made up.
     fn rejoin_store(&mut self, now: Time) {
-        let horizon = self.trunk.horizon();
+        let horizon = self.upstream.horizon();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
         let held = joined.flat_map(|session| self.holders.pages(session));
         let mut pages: Vec<_> = held.chain(self.standby.pages()).collect();
@@ -99,16 +99,16 @@ impl Redirector {
         pages.dedup();
         let pages: Vec<_> = pages.into_iter().map(|page| Held { page, version: Version::ZERO }).collect();
         let grants = self.grants.all();
-        for rejoin in Rejoin::split(horizon, &pages, &grants, self.trunk.up.missed(), &self.config.limits) {
+        for rejoin in Rejoin::split(horizon, &pages, &grants, self.upstream.up.missed(), &self.config.limits) {
             self.send_to_store(now, rejoin);
         }
     }
 
     /// The store knows again the pages that the group holds: messages that have waited for that go out.
-    fn trunk_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
-        self.trunk.up.joined(now);
+    fn upstream_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
+        self.upstream.up.joined(now);
         self.drop_pages(now, rejoined);
-        self.trunk.heard_through(rejoined.through);
+        self.upstream.heard_through(rejoined.through);
         self.resend_commits(now);
         self.resend_revalidations(now);
         self.serve_grants(now);
@@ -119,7 +119,7 @@ impl Redirector {
     }
 
     fn ping_store(&mut self, now: Time) {
-        self.trunk.up.pinged(now);
+        self.upstream.up.pinged(now);
         self.lease.has_pinged();
         self.send_to_store(now, Ping { nonce: now.0 });
         self.watch_leader(now);
@@ -154,20 +154,20 @@ impl Redirector {
     fn goodbye(&mut self, now: Time, goodbye: Goodbye) {
         if goodbye.reason == GoodbyeReason::Superseded && !self.config.group.is_empty() {
             // Another has taken the group over. The store drops the link, and we stand by on the next one.
-            self.trunk_is_down(now);
+            self.upstream_is_down(now);
             return self.superseded(now, &goodbye.text);
         }
         if goodbye.reason.is_final() {
             return self.over(now, goodbye.reason, goodbye.text);
         }
         // The store drops the link after this, and our driver connects again.
-        self.trunk_is_down(now);
+        self.upstream_is_down(now);
     }
 
     /// There is nothing more to be had from the store: the members go elsewhere.
     fn over(&mut self, now: Time, reason: GoodbyeReason, text: String) {
-        self.trunk_is_down(now);
-        self.trunk.up.end(text.clone());
+        self.upstream_is_down(now);
+        self.upstream.up.end(text.clone());
         self.send_all_away(now, &format!("the redirector has ended: {text}"));
         self.out.hang_up(reason, text);
     }
@@ -178,32 +178,32 @@ impl Redirector {
         for session in self.members.all() {
             self.end(now, session, Goodbye { reason: GoodbyeReason::Done, text: text.into() });
         }
-        self.trunk_is_down(now);
-        self.trunk.up.end(text.into());
+        self.upstream_is_down(now);
+        self.upstream.up.end(text.into());
         self.out.hang_up(GoodbyeReason::Done, text.into());
         self.out.closed();
     }
 
     /// When the next heartbeat is due, for the session or for the lease.
     pub(crate) fn ping_at(&self) -> Time {
-        let for_session = self.trunk.up.ping_at();
+        let for_session = self.upstream.up.ping_at();
         self.lease.renew_at().map_or(for_session, |at| at.min(for_session))
     }
 
     /// The same, if pings are sent: the store compares the group's pages at once, so they begin when it has.
     fn pings_at(&self) -> Option<Time> {
-        self.trunk.is_live().then(|| self.ping_at())
+        self.upstream.is_live().then(|| self.ping_at())
     }
 
     /// When something is due on the session with the store.
-    pub(crate) fn trunk_due(&self) -> Option<Time> {
-        self.trunk.up.next_due(self.pings_at())
+    pub(crate) fn upstream_due(&self) -> Option<Time> {
+        self.upstream.up.next_due(self.pings_at())
     }
 
     /// Time has passed for the session with the store.
-    pub(crate) fn trunk_timeout(&mut self, now: Time) {
+    pub(crate) fn upstream_timeout(&mut self, now: Time) {
         self.send_due(now);
-        match self.trunk.up.overdue(now, self.pings_at()) {
+        match self.upstream.up.overdue(now, self.pings_at()) {
             Some(Overdue::Silence(Goodbye { reason, text })) => self.hang_up(now, reason, text),
             Some(Overdue::Ping) => self.ping_store(now),
             None => {}
@@ -214,7 +214,7 @@ impl Redirector {
             self.members.tell_group(&self.config.group, &mut self.out);
             self.send_all_away(now, &text);
             self.leadership.look_no_longer();
-            self.trunk.wait_from(now);
+            self.upstream.wait_from(now);
         }
     }
 }

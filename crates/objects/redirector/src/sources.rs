@@ -17,7 +17,7 @@ impl Redirector {
                 self.holders.list(page, session);
             }
             self.holders.unlist_whole(page, session);
-            let is_recent = want.at_least <= self.trunk.horizon() || self.config.broken.is(Rule::HelpRecent);
+            let is_recent = want.at_least <= self.upstream.horizon() || self.config.broken.is(Rule::HelpRecent);
             let standby = if is_recent { self.standby.whole(page, want.number) } else { None };
             if let Some(page) = standby {
                 self.stats.from_standby += 1;
@@ -37,9 +37,9 @@ impl Redirector {
         for want in &wants {
             self.lease.ask(want.page);
         }
-        let room = if self.trunk.is_live() { self.room_for_fetches() } else { 0 };
+        let room = if self.upstream.is_live() { self.room_for_fetches() } else { 0 };
         let room = room.min(self.config.limits.pages_per_message);
-        if let Some(fetch) = self.fetches.ask(wants, room, self.trunk.horizon(), &mut self.stats) {
+        if let Some(fetch) = self.fetches.ask(wants, room, self.upstream.horizon(), &mut self.stats) {
             self.stats.fetches += 1;
             self.send_to_store(now, fetch);
         }
@@ -47,13 +47,13 @@ impl Redirector {
 
     /// How many pages more the store may be asked for.
     fn room_for_fetches(&self) -> usize {
-        (self.trunk.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding())
+        (self.upstream.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding())
     }
 
     /// Asks the store for the pages that have waited for their turn.
     pub(crate) fn send_unsent(&mut self, now: Time) {
-        while self.trunk.is_live() && self.room_for_fetches() > 0 {
-            match self.fetches.next(self.trunk.horizon()) {
+        while self.upstream.is_live() && self.room_for_fetches() > 0 {
+            match self.fetches.next(self.upstream.horizon()) {
                 None => return,
                 Some(Turn::Unwanted(page)) => self.release_if_unheld(now, page),
                 Some(Turn::Ask(fetch)) => {
@@ -75,7 +75,7 @@ impl Redirector {
             parts.entry(helper).or_default().push(want.page);
             self.helps.ask(now, helper, want);
         }
-        let through = self.trunk.horizon();
+        let through = self.upstream.horizon();
         for (helper, pages) in parts {
             let (address, key) = self.members.direct(now, requester, helper);
             self.stats.helps += pages.len() as u64;

@@ -10,7 +10,7 @@ use types::{ClientId, PageId, SessionId, Version};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Sessions with the store that were opened.
-    pub trunk_sessions: u64,
+    pub upstream_sessions: u64,
     /// Pages that members wanted.
     pub wanted: u64,
     /// Pages that came from the standby cache.
@@ -106,15 +106,15 @@ impl Redirector {
                 asked: self.helps.load(session),
             }
         };
-        let over = if let Phase::Over(why) = self.trunk.up.phase() { Some(why.clone()) } else { None };
+        let over = if let Phase::Over(why) = self.upstream.up.phase() { Some(why.clone()) } else { None };
         Status {
             group: self.config.group.clone(),
             address: self.config.address.clone(),
             epoch: self.leadership.epoch(),
             leader: self.leadership.other().cloned(),
-            is_live: self.trunk.is_live(),
+            is_live: self.upstream.is_live(),
             over,
-            horizon: self.trunk.horizon(),
+            horizon: self.upstream.horizon(),
             members: self.members.all().into_iter().map(member).collect(),
             fetches: self.fetches.len(),
             helps: self.helps.len(),
@@ -131,12 +131,12 @@ impl Redirector {
 
     /// The count through which the redirector has learned of everything, for checkers.
     pub fn horizon(&self) -> Version {
-        self.trunk.horizon()
+        self.upstream.horizon()
     }
 
     /// Whether the session with the store is resumed, for checkers: from then on the store knows what the group holds.
     pub fn is_live(&self) -> bool {
-        self.trunk.is_live()
+        self.upstream.is_live()
     }
 
     /// Whether the member is listed as a holder of the page, for checkers.

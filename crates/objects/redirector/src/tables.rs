@@ -49,7 +49,7 @@ pub const COUNTS: Metrics<15> = Metrics {
     name: "counts",
     what: "what the redirector has done",
     columns: [
-        Column::new("trunk_sessions", "total", "sessions with the store"),
+        Column::new("upstream_sessions", "total", "sessions with the store"),
         Column::new("wanted", "total", "pages that members asked for"),
         Column::new("from_standby", "total", "pages given from the standby cache"),
         Column::new("from_peers", "total", "pages given by peers"),
@@ -120,7 +120,7 @@ fn member_row(horizon: Version, member: MemberStatus) -> [Cell; MEMBERS.columns.
 
 fn counts(stats: &Stats) -> Table {
     let Stats {
-        trunk_sessions,
+        upstream_sessions,
         wanted,
         from_standby,
         from_peers,
@@ -137,7 +137,7 @@ fn counts(stats: &Stats) -> Table {
         invalidations,
     } = *stats;
     let counts = [
-        ("trunk_sessions", trunk_sessions),
+        ("upstream_sessions", upstream_sessions),
         ("wanted", wanted),
         ("from_standby", from_standby),
         ("from_peers", from_peers),

@@ -39,16 +39,16 @@ impl Members {
 impl Redirector {
     /// The store reports changes.
     pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
-        for notice in notices.as_taken(self.trunk.horizon()) {
+        for notice in notices.as_taken(self.upstream.horizon()) {
             self.tell(now, &notice, None);
         }
-        self.trunk.heard_through(notices.through);
+        self.upstream.heard_through(notices.through);
     }
 
     /// The session with the store is being resumed: the changes since our horizon. They are news for those who know
     /// of all before it; those that are not compared yet are compared again.
     pub(crate) fn catch_up(&mut self, now: Time, notices: &Notices) {
-        for notice in notices.as_taken(self.trunk.horizon()) {
+        for notice in notices.as_taken(self.upstream.horizon()) {
             self.change(&notice);
             for &holder in self.holders.of(notice.page) {
                 if self.members.is_joined(holder) && !self.config.broken.is(Rule::TellMissed) {
@@ -98,18 +98,18 @@ impl Redirector {
     /// Sends the news of this event.
     pub(crate) fn flush_told(&mut self) {
         while let Some(member) = self.members.streams.pop_due(Time(u64::MAX)) {
-            self.members.flush(member, self.trunk.horizon(), Urgency::Worthwhile, &mut self.out);
+            self.members.flush(member, self.upstream.horizon(), Urgency::Worthwhile, &mut self.out);
         }
     }
 
     /// Sends an answer, and before it the notices that it depends on.
     pub(crate) fn reply(&mut self, member: SessionId, message: impl Into<ToClient>) {
-        self.members.flush(member, self.trunk.horizon(), Urgency::Worthwhile, &mut self.out);
+        self.members.flush(member, self.upstream.horizon(), Urgency::Worthwhile, &mut self.out);
         self.out.send(member, message);
     }
 
     /// Tells a member how far the redirector has heard, if it does not know.
     pub(crate) fn flush_all(&mut self, member: SessionId) {
-        self.members.flush(member, self.trunk.horizon(), Urgency::All, &mut self.out);
+        self.members.flush(member, self.upstream.horizon(), Urgency::All, &mut self.out);
     }
 }

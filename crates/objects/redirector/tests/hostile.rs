@@ -14,7 +14,7 @@ enum Event {
     Connect(u64),
     Gone(u64),
     Says(u64, ToServer),
-    Trunk(bool),
+    Upstream(bool),
     Store(ToClient),
     Wait(u64),
 }
@@ -149,7 +149,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..5u64).prop_map(Event::Connect),
         1 => (0..5u64).prop_map(Event::Gone),
         12 => (0..5u64, of_member()).prop_map(|(session, message)| Event::Says(session, message)),
-        2 => any::<bool>().prop_map(Event::Trunk),
+        2 => any::<bool>().prop_map(Event::Upstream),
         8 => of_store().prop_map(Event::Store),
         2 => (0..40_000u64).prop_map(Event::Wait),
     ]
@@ -202,7 +202,7 @@ fn ready() -> Vec<Event> {
         Event::Store(ToClient::Leader(Leader { group: "site".into(), epoch, address: address.into() }))
     };
     let mut events = vec![
-        Event::Trunk(true),
+        Event::Upstream(true),
         Event::Store(ToClient::Welcome(welcome)),
         Event::Store(ToClient::Rejoined(Rejoined { through: Version(2), dropped: Vec::new() })),
         leader(0, ""),
@@ -258,8 +258,8 @@ proptest! {
                         redirector.handle(now, session, message);
                     }
                 }
-                Event::Trunk(true) => redirector.trunk_connected(now),
-                Event::Trunk(false) => redirector.trunk_disconnected(now),
+                Event::Upstream(true) => redirector.upstream_connected(now),
+                Event::Upstream(false) => redirector.upstream_disconnected(now),
                 Event::Store(message) => {
                     named = named.max(named_in(&message));
                     redirector.from_store(now, message);
@@ -272,7 +272,7 @@ proptest! {
             let outputs: Vec<_> = std::iter::from_fn(|| redirector.poll_output()).take(10_000).collect();
             prop_assert!(outputs.len() < 10_000);
             for output in &outputs {
-                let is_punished = matches!(output, Output::Trunk(message) if is_punished(message, named));
+                let is_punished = matches!(output, Output::Upstream(message) if is_punished(message, named));
                 prop_assert!(!is_punished, "the store would end the session of the group for {output:?}");
             }
             // Work that is due is done by one call, and does not stay due.

@@ -15,7 +15,7 @@ fn drain(redirector: &mut Redirector) -> Vec<Output> {
 fn leading() -> Redirector {
     let config = Config { group: "site".into(), address: "here".into(), ..Config::default() };
     let mut redirector = Redirector::new(config, ClientId(99));
-    redirector.trunk_connected(NOW);
+    redirector.upstream_connected(NOW);
     let welcome = Welcome {
         features: GROUP,
         cluster: ClusterId(1),
@@ -54,7 +54,7 @@ fn bring(redirector: &mut Redirector, session: SessionId, horizon: Version, coun
 
 fn questions(outputs: Vec<Output>) -> Vec<Revalidate> {
     let question =
-        |output| if let Output::Trunk(ToServer::Revalidate(question)) = output { Some(question) } else { None };
+        |output| if let Output::Upstream(ToServer::Revalidate(question)) = output { Some(question) } else { None };
     outputs.into_iter().filter_map(question).collect()
 }
 

@@ -366,7 +366,7 @@ impl HostedHolder {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The registry was asked to take a pulse, and has done so or not.
+    /// The registry was asked to take a heartbeat, and has done so or not.
     fn asked_registry(&self, is_taken: bool) {
         let mut heard = self.registry();
         *heard = match *heard {

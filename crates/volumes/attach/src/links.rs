@@ -18,7 +18,7 @@ pub(crate) use asking::Asking;
 
 use machine::{Driver, Goodbye, Machine, Output, Parcel, Port, RoleId, UpstreamId, Waiter};
 use machines::messages::holder::{FromHolder, PartitionId, ToHolder};
-use net::{Host, Machines, Runtime, UplinkConfig};
+use net::{Host, Machines, Runtime, UpstreamConfig};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -202,7 +202,7 @@ impl Link {
         });
         tells.wake();
         let config =
-            UplinkConfig { pause_max: PAUSE_MAX, ..UplinkConfig::new(machines::messages::holder::OWNER, address) };
+            UpstreamConfig { pause_max: PAUSE_MAX, ..UpstreamConfig::new(machines::messages::holder::OWNER, address) };
         host.connect(RoleId::ONLY, config);
         link
     }

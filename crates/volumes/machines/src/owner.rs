@@ -464,8 +464,8 @@ impl Owner {
             return None;
         }
         let home = self.homing.due(&self.config, self.dirty.since());
-        let pulse = self.attached.as_ref().filter(|it| !it.asks_home).and_then(|it| it.registration.pulse_at());
-        home.into_iter().chain(pulse).chain(self.holders.poll_timeout()).min()
+        let heartbeat = self.attached.as_ref().filter(|it| !it.asks_home).and_then(|it| it.registration.heartbeat_at());
+        home.into_iter().chain(heartbeat).chain(self.holders.poll_timeout()).min()
     }
 
     /// Time has passed.
@@ -648,7 +648,7 @@ impl Owner {
         let failing = failing.filter(|_| fresh.is_empty()).or(surplus).filter(|it| self.holders.may_forget(*it));
         let gone = dead.or(failing);
         let is_done = self.is_detaching && self.dirty.is_empty();
-        let is_due = attached.registration.pulse_at().is_some_and(|at| at <= now);
+        let is_due = attached.registration.heartbeat_at().is_some_and(|at| at <= now);
         if !is_due && !is_done && fresh.is_empty() && gone.is_none() && resized.is_none() {
             return;
         }

@@ -53,7 +53,7 @@ impl Findings {
             epoch,
             owner,
             is_taking: owner.is_some() && !was_owner,
-            pulse: 1,
+            heartbeat: 1,
             holders: self.holders(),
             is_rebuilt: true,
             written: Stamp::begin(epoch),

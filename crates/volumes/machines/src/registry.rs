@@ -1,10 +1,10 @@
 //! The registry's word on a volume, as the machines see it: an object of a store that is changed by compare-and-set,
 //! and the lease that its owner has by it.
 //!
-//! Each change of an owner has a new *pulse*, and is a sign that it lives. The owner answers reads for the length of
-//! its lease from when it has asked for the change that was made last (**LeaseFromAsking**). Another host takes over
-//! when it has seen the same pulse for longer than that (**WaitOwnerLease**, **AllowDrift**): its own change expects
-//! that pulse, so a heartbeat that comes in between refuses it. No two clocks are compared.
+//! Each change of an owner has a new *heartbeat*, and is a sign that it lives. The owner answers reads for the length
+//! of its lease from when it has asked for the change that was made last (**LeaseFromAsking**). Another host takes over
+//! when it has seen the same heartbeat for longer than that (**WaitOwnerLease**, **AllowDrift**): its own change
+//! expects that heartbeat, so a heartbeat that comes in between refuses it. No two clocks are compared.
 //!
 //! A registry may go *back*: its store was put back from an older copy. An owner finds out by the answer to a change,
 //! and has its entry put there again when home has said that nobody else has had the volume since (**HomeConfirms**),
@@ -33,7 +33,7 @@ pub struct Registered {
     /// Whether that host is taking it over, and what the holders have is not written back yet.
     pub is_taking: bool,
     /// The last heartbeat of the owner.
-    pub pulse: u64,
+    pub heartbeat: u64,
     /// The length of its lease.
     pub lease: Duration,
     /// W.
@@ -72,7 +72,7 @@ impl Registered {
             epoch: Epoch(0),
             owner: None,
             is_taking: false,
-            pulse: 0,
+            heartbeat: 0,
             lease,
             copies,
             size,
@@ -135,7 +135,7 @@ pub(crate) struct Registration {
     lease_until: Time,
     is_given_up: bool,
     /// The next heartbeat.
-    pulse_at: Time,
+    heartbeat_at: Time,
     /// The registry was not to be had: it is let alone until then.
     wait_until: Time,
     broken: Broken<Rule>,
@@ -150,7 +150,7 @@ impl Registration {
             back: None,
             lease_until: Time::ZERO,
             is_given_up: false,
-            pulse_at: Time::ZERO,
+            heartbeat_at: Time::ZERO,
             wait_until: Time::ZERO,
             broken,
         }
@@ -194,8 +194,8 @@ impl Registration {
     }
 
     /// When the next heartbeat is due.
-    pub(crate) fn pulse_at(&self) -> Option<Time> {
-        self.asked.is_none().then_some(self.pulse_at.max(self.wait_until))
+    pub(crate) fn heartbeat_at(&self) -> Option<Time> {
+        self.asked.is_none().then_some(self.heartbeat_at.max(self.wait_until))
     }
 
     /// A change, unless one is under way. It is a heartbeat.
@@ -205,7 +205,7 @@ impl Registration {
         }
         self.asked = Some(Asked { at: now, known: self.view.revision });
         let mut entry = self.view.entry.clone();
-        entry.pulse += 1;
+        entry.heartbeat += 1;
         change(&mut entry);
         Some(Change { expects: self.view.revision, entry })
     }
@@ -215,7 +215,7 @@ impl Registration {
         let View { revision: expects, entry: back } = self.back.take()?;
         self.asked = Some(Asked { at: now, known: self.view.revision });
         let mut entry = self.view.entry.clone();
-        entry.pulse = entry.pulse.max(back.pulse) + 1;
+        entry.heartbeat = entry.heartbeat.max(back.heartbeat) + 1;
         let revision = self.view.revision + REVISIONS_LOST_MAX;
         Some(Restore { change: Change { expects, entry }, revision })
     }
@@ -226,7 +226,7 @@ impl Registration {
             let asked = if self.broken.is(Rule::LeaseFromAsking) { now } else { asked.at };
             let lease = view.entry.lease;
             self.lease_until = self.lease_until.max(asked + lease);
-            self.pulse_at = now + lease / 3;
+            self.heartbeat_at = now + lease / 3;
         }
         self.hear(view);
     }
@@ -234,7 +234,7 @@ impl Registration {
     /// It was not, as the entry stands otherwise. Or nobody knows: the registry is asked again after a while.
     pub(crate) fn not_made(&mut self, now: Time, view: Option<View>) {
         let known = self.asked.take().map_or(0, |asked| asked.known);
-        self.pulse_at = now;
+        self.heartbeat_at = now;
         match view {
             // The registry has had a newer one: this is the answer to a change, and no old news.
             Some(view) if view.revision < known && view.entry.epoch <= self.view.entry.epoch => {

@@ -411,16 +411,16 @@ impl TakeOver {
 
     /// When [`TakeOver::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let pulse = || self.registration.pulse_at();
+        let heartbeat = || self.registration.heartbeat_at();
         let silent = self.reading.holders.silent_at(self.config.silence);
         match self.phase {
             Phase::Watch if self.is_asking => None,
             Phase::Watch if self.retry_at.is_some() => self.retry_at,
-            Phase::Watch if self.is_free() => pulse(),
-            Phase::Watch => pulse().map(|at| at.max(self.free_at())),
+            Phase::Watch if self.is_free() => heartbeat(),
+            Phase::Watch => heartbeat().map(|at| at.max(self.free_at())),
             Phase::Over => None,
-            Phase::List => self.reading.say_at.into_iter().chain(pulse()).chain(silent).min(),
-            _ => self.retry_at.into_iter().chain(pulse()).chain(silent).min(),
+            Phase::List => self.reading.say_at.into_iter().chain(heartbeat()).chain(silent).min(),
+            _ => self.retry_at.into_iter().chain(heartbeat()).chain(silent).min(),
         }
     }
 
@@ -554,7 +554,7 @@ impl TakeOver {
             Phase::Finish => self.finish(now),
             Phase::Claim | Phase::Fence | Phase::Over => {}
         }
-        let is_due = self.registration.pulse_at().is_some_and(|at| at <= now);
+        let is_due = self.registration.heartbeat_at().is_some_and(|at| at <= now);
         if is_due && matches!(self.phase, Phase::Fence | Phase::List | Phase::WriteHome) {
             let change = self.registration.change(now, |_| {});
             self.effects.extend(change.map(TakeOverEffect::Change));

@@ -4,8 +4,8 @@
 //!   space thorp.volumes   its first object: the volumes, by name --> an object for each volume
 //!   space thorp.members   its first object: the members          --> an object for each member
 //! ```
-//! A volume's object changes with each pulse of its owner, a member's with each of its own; what says where they are
-//! changes only when one comes or goes. All of it comes from outside: any client of the store can write there.
+//! A volume's object changes with each heartbeat of its owner, a member's with each of its own; what says where they
+//! are changes only when one comes or goes. All of it comes from outside: any client of the store can write there.
 //!
 //! Some fields are for people alone, and entries of earlier versions have none of them: when somebody gave a heartbeat,
 //! by the clock there; the names of a volume's holders, which outlast the members' own entries; whether a member's disk
@@ -124,7 +124,7 @@ pub(super) struct VolumeEntry {
     /// Where the owner is, for people; empty if nobody is.
     pub(super) place: String,
     is_taking: bool,
-    pulse: u64,
+    heartbeat: u64,
     lease_ms: u64,
     copies: u8,
     size: u64,
@@ -246,7 +246,7 @@ fn from_ms(ms: Option<u64>) -> Option<SystemTime> {
 impl VolumeEntry {
     pub(super) fn new(view: &View, place: &str, now: SystemTime) -> Self {
         let View { revision, entry } = view;
-        let Registered { epoch, owner, is_taking, pulse, lease, copies, size, holders, .. } = entry;
+        let Registered { epoch, owner, is_taking, heartbeat, lease, copies, size, holders, .. } = entry;
         let Registered { acknowledged, is_rebuilt, written, accepted_loss, .. } = entry;
         let accepted = |it: &AcceptedLoss| Accepted {
             epoch: it.epoch.0,
@@ -261,7 +261,7 @@ impl VolumeEntry {
             owner: owner.map(|host| host.0),
             place: if owner.is_some() { place.to_owned() } else { String::new() },
             is_taking: *is_taking,
-            pulse: *pulse,
+            heartbeat: *heartbeat,
             lease_ms: lease.as_millis() as u64,
             copies: *copies,
             size: *size,
@@ -342,7 +342,7 @@ impl VolumeEntry {
             epoch: Epoch(self.epoch),
             owner: self.owner.map(HostId),
             is_taking: self.is_taking,
-            pulse: self.pulse,
+            heartbeat: self.heartbeat,
             lease: Duration::from_millis(self.lease_ms),
             copies: self.copies,
             size: self.size,
@@ -369,7 +369,7 @@ impl Entry for VolumeEntry {
     fn is_sound(&self) -> bool {
         let is_of_time = (1..=3_600_000).contains(&self.lease_ms);
         // Numbers that only grow, one by one, are far from their end.
-        let grows = [self.revision, self.epoch, self.pulse].iter().all(|&number| number < u64::MAX / 2);
+        let grows = [self.revision, self.epoch, self.heartbeat].iter().all(|&number| number < u64::MAX / 2);
         let is_copied = (1..=VOLUME_COPIES_MAX).contains(&self.copies) && self.holders.len() <= HOLDERS_MAX;
         let is_name = |it: &Named| {
             is_text(&it.name, NAME_BYTES_MAX) && is_text(&it.address, ADDRESS_BYTES_MAX) && is_domain(&it.domain)
@@ -410,14 +410,14 @@ pub(super) struct MemberEntry {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_gone: bool,
     /// Counts its words, from a number that is drawn when it joins.
-    pub(super) pulse: u64,
+    pub(super) heartbeat: u64,
     /// When it gave the last one, by its clock: milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said_at_ms: Option<u64>,
 }
 
 impl MemberEntry {
-    pub(super) fn new(registrant: &Registrant, pulse: u64, now: SystemTime) -> Self {
+    pub(super) fn new(registrant: &Registrant, heartbeat: u64, now: SystemTime) -> Self {
         let Registrant { member, life, address, name, domain: domain_name, is_disk_full } = registrant.clone();
         let Member { partition, domain, free, copies, is_nearly_full } = member;
         Self {
@@ -434,14 +434,14 @@ impl MemberEntry {
             incarnation: life.incarnation,
             life: life.number,
             is_gone: false,
-            pulse,
+            heartbeat,
             said_at_ms: to_ms(now),
         }
     }
 
     pub(super) fn enlisted(self) -> Enlisted {
-        let (pulse, said_at) = (self.pulse, from_ms(self.said_at_ms));
-        Enlisted { registrant: self.registrant(), pulse, said_at }
+        let (heartbeat, said_at) = (self.heartbeat, from_ms(self.said_at_ms));
+        Enlisted { registrant: self.registrant(), heartbeat, said_at }
     }
 
     pub(super) fn partition(&self) -> PartitionId {
@@ -458,14 +458,14 @@ impl MemberEntry {
 
     pub(super) fn lived(&self) -> Lived {
         let life = Life { incarnation: self.incarnation, number: self.life };
-        Lived { life, pulse: self.pulse, is_gone: self.is_gone }
+        Lived { life, heartbeat: self.heartbeat, is_gone: self.is_gone }
     }
 
     /// It goes from one life into another, or stays in it; `None` if it is in a later one already.
     pub(super) fn live(self, from: Life, to: Life) -> Option<Self> {
-        let pulse = self.pulse.wrapping_add(1);
+        let heartbeat = self.heartbeat.wrapping_add(1);
         let Life { incarnation, number: life } = to;
-        self.lived().life.is_within(from).then_some(Self { incarnation, life, is_gone: false, pulse, ..self })
+        self.lived().life.is_within(from).then_some(Self { incarnation, life, is_gone: false, heartbeat, ..self })
     }
 
     pub(super) fn gone(self) -> Self {
@@ -510,7 +510,7 @@ mod tests {
                 from: Sequence(1),
                 through: Sequence(40),
             }],
-            pulse: 9,
+            heartbeat: 9,
             written: Stamp::begin(Epoch(3)),
             accepted_loss: Some(AcceptedLoss { epoch: Epoch(2), lists: vec![PartitionId(7), PartitionId(1)] }),
             ..Registered::new(1 << 40, 3, Duration::from_secs(10))
@@ -524,7 +524,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_volume_are_the_documented_ones() {
-        let before = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"pulse":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]"#;
+        let before = r#"{"format":1,"revision":12,"epoch":3,"owner":18446744073709551615,"place":"host17:/ssd/v","is_taking":false,"heartbeat":9,"lease_ms":10000,"copies":3,"size":1099511627776,"holders":[7,18446744073709551615]"#;
         let counted = r#","acknowledged":[{"partition":7,"epoch":3,"from":1,"through":40}]"#;
         let names = r#","said_at_ms":1900000000123,"names":[{"partition":7,"name":"host18","address":"10.0.0.7:7421","domain":"rack 2"}]}"#;
         let accepted = r#","accepted_loss":{"epoch":2,"at_ms":1900000000123,"lists":[7,1],"names":[]}}"#;
@@ -565,11 +565,11 @@ mod tests {
         let entry = member("host17");
         let before = r#"{"format":1,"partition":7,"domain":18446744073709551615,"free":1073741824,"copies":2,"address":"10.0.0.7:7421","name":"host17""#;
         let golden = before.to_owned()
-            + r#","domain_name":"rack 2","is_disk_full":true,"is_nearly_full":true,"incarnation":3,"life":11,"pulse":9,"said_at_ms":1900000000123}"#;
+            + r#","domain_name":"rack 2","is_disk_full":true,"is_nearly_full":true,"incarnation":3,"life":11,"heartbeat":9,"said_at_ms":1900000000123}"#;
         assert_eq!(String::from_utf8(entry.to_bytes()).unwrap(), golden);
         assert_eq!(MemberEntry::from_bytes(golden.as_bytes()), Ok(entry.clone()));
         // As an earlier version wrote it.
-        let read = MemberEntry::from_bytes((before.to_owned() + r#","pulse":9}"#).as_bytes());
+        let read = MemberEntry::from_bytes((before.to_owned() + r#","heartbeat":9}"#).as_bytes());
         let (is_disk_full, is_nearly_full) = (false, false);
         let entry = MemberEntry { is_disk_full, is_nearly_full, incarnation: 0, life: 0, said_at_ms: None, ..entry };
         let entry = MemberEntry { domain_name: String::new(), ..entry };

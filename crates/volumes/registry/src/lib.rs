@@ -4,14 +4,14 @@
 //! |---|---|
 //! | a registry in this process | `memory.rs` |
 //! | a registry in a store; its objects | `store.rs`, `step.rs`; `entries.rs` |
-//! | which members live | `pulses.rs` |
+//! | which members live | `heartbeats.rs` |
 //!
-//! A member's *pulse* is a word to the registry now and then. One that is silent for [`SILENCE`] is no member any more,
-//! by the clock of whoever looks: no clocks of two machines are compared.
+//! A member's *heartbeat* is a word to the registry now and then. One that is silent for [`SILENCE`] is no member any
+//! more, by the clock of whoever looks: no clocks of two machines are compared.
 
 mod entries;
+mod heartbeats;
 mod memory;
-mod pulses;
 mod step;
 mod store;
 
@@ -27,7 +27,7 @@ use vfs::random;
 pub use machines::Life;
 
 /// How often a member is to [`Registry::enter`].
-pub const PULSE: Duration = Duration::from_secs(2);
+pub const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// A member that has not entered for longer is considered gone.
 pub const SILENCE: Duration = Duration::from_secs(7);
@@ -80,7 +80,7 @@ pub trait Registry: Send + Sync + fmt::Debug {
     /// [`RegistryError::NoSuchVolume`], or why it could not be asked.
     fn holders(&self, volume: VolumeId) -> Result<Vec<HolderName>, RegistryError>;
 
-    /// The members that have had a pulse lately.
+    /// The members that have had a heartbeat lately.
     ///
     /// # Errors
     /// Why it could not be asked.
@@ -100,11 +100,11 @@ pub trait Registry: Send + Sync + fmt::Debug {
     /// [`RegistryError::Replaced`], or why it could not be asked; it may have done it all the same then.
     fn begin(&self, partition: PartitionId, from: Life, to: Life) -> Result<(), RegistryError>;
 
-    /// A member joins, or says again what it has: its pulse.
+    /// A member joins, or says again what it has: its heartbeat.
     ///
     /// # Errors
-    /// [`RegistryError::Registrant`], [`RegistryError::TooManyMembers`], [`RegistryError::Replaced`], or why it could not be
-    /// asked.
+    /// [`RegistryError::Registrant`], [`RegistryError::TooManyMembers`], [`RegistryError::Replaced`], or why it could
+    /// not be asked.
     fn enter(&self, member: &Registrant) -> Result<(), RegistryError>;
 
     /// A member leaves. One that is not there has left already. Its life is remembered while a volume counts on it.
@@ -123,7 +123,7 @@ pub struct Lived {
     /// The life.
     pub life: Life,
     /// Counts its heartbeat.
-    pub pulse: u64,
+    pub heartbeat: u64,
     /// It has ended in good order.
     pub is_gone: bool,
 }
@@ -223,7 +223,7 @@ pub struct Enlisted {
     /// The member, which may be silent.
     pub registrant: Registrant,
     /// Counts its words.
-    pub pulse: u64,
+    pub heartbeat: u64,
     /// When it gave the last one, by its clock; for people.
     pub said_at: Option<SystemTime>,
 }

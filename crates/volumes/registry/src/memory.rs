@@ -25,7 +25,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     volumes: BTreeMap<VolumeId, View>,
-    /// Members, and when they had their last pulse.
+    /// Members, and when they had their last heartbeat.
     members: BTreeMap<PartitionId, (Registrant, Instant)>,
     /// The lives of members, also of those that are none any more.
     lives: BTreeMap<PartitionId, Lived>,
@@ -42,8 +42,8 @@ impl State {
         if lived.is_some_and(|it| !it.life.is_within(from)) {
             return Err(RegistryError::Replaced(partition));
         }
-        let pulse = lived.map_or(0, |it| it.pulse + 1);
-        self.lives.insert(partition, Lived { life: to, pulse, is_gone: false });
+        let heartbeat = lived.map_or(0, |it| it.heartbeat + 1);
+        self.lives.insert(partition, Lived { life: to, heartbeat, is_gone: false });
         Ok(())
     }
 }
@@ -135,7 +135,7 @@ impl Registry for MemoryRegistry {
     fn members(&self) -> Result<Vec<Registrant>, RegistryError> {
         self.check()?;
         let state = self.state();
-        let alive = state.members.values().filter(|(_, pulse)| pulse.elapsed() < SILENCE);
+        let alive = state.members.values().filter(|(_, heartbeat)| heartbeat.elapsed() < SILENCE);
         Ok(alive.map(|(member, _)| member.clone()).collect())
     }
 
@@ -153,7 +153,7 @@ impl Registry for MemoryRegistry {
         member.check()?;
         self.check()?;
         self.change_state(|state| {
-            state.members.retain(|_, (_, pulse)| pulse.elapsed() < SILENCE);
+            state.members.retain(|_, (_, heartbeat)| heartbeat.elapsed() < SILENCE);
             let partition = member.member.partition;
             state.live(partition, member.life, member.life)?;
             if state.members.len() >= MEMBERS_MAX && !state.members.contains_key(&partition) {

@@ -8,7 +8,7 @@
 //! 3. A call ends within the client's patience; a change whose outcome is not known by then may still be made.
 
 use super::entries::{Directory, Entry, Listed, MEMBERS, MemberEntry, PLACE_BYTES_MAX, VOLUMES, VolumeEntry};
-use super::pulses::Pulses;
+use super::heartbeats::Heartbeats;
 use super::step::{Failed, Spaces, Step};
 use super::{
     Enlisted, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX,
@@ -49,7 +49,7 @@ pub struct StoreRegistry {
 /// Everything that this party has seen.
 #[derive(Default)]
 struct Seen {
-    pulses: Pulses,
+    heartbeats: Heartbeats,
     /// The volumes that were asked for.
     asked: BTreeSet<VolumeId>,
     /// The state of it when it was waited last.
@@ -111,8 +111,8 @@ impl StoreRegistry {
     /// Makes a volume of this name.
     ///
     /// # Errors
-    /// [`RegistryError::Name`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store has not
-    /// done it.
+    /// [`RegistryError::Name`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store has
+    /// not done it.
     pub fn create(&self, name: &str, volume: VolumeId, entry: &Registered) -> Result<(), RegistryError> {
         check_name(name)?;
         self.transact(|step| {
@@ -170,8 +170,8 @@ impl StoreRegistry {
     /// Puts an entry in the place of the one of this revision, or of none, which was lost.
     ///
     /// # Errors
-    /// [`RegistryError::Changed`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store has not
-    /// done it.
+    /// [`RegistryError::Changed`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store
+    /// has not done it.
     pub fn rebuild(&self, volume: &Volume, instead_of: Option<u64>) -> Result<(), RegistryError> {
         let Volume { id, name, view, place, .. } = volume;
         check_name(name)?;
@@ -315,7 +315,7 @@ impl StoreRegistry {
 
     /// Removes the members that have been silent for long. A member that comes back enters again.
     fn forget_silent(&self) -> Result<(), RegistryError> {
-        let silent = self.seen().pulses.long_silent(Instant::now());
+        let silent = self.seen().heartbeats.long_silent(Instant::now());
         silent.into_iter().try_for_each(|partition| {
             let is_needed = self.look(|step| {
                 let is_gone = step.member_entries(|id| id == partition.0)?.iter().all(|it| it.lived().is_gone);
@@ -356,8 +356,8 @@ impl Registry for StoreRegistry {
     fn members(&self) -> Result<Vec<Registrant>, RegistryError> {
         let members = self.look(|step| step.member_entries(|_| true))?;
         let mut seen = self.seen();
-        let pulses = members.iter().map(|it| (it.partition(), it.pulse));
-        let alive = seen.pulses.hear(Instant::now(), pulses);
+        let heartbeats = members.iter().map(|it| (it.partition(), it.heartbeat));
+        let alive = seen.heartbeats.hear(Instant::now(), heartbeats);
         let is_alive = |it: &MemberEntry| alive.contains(&it.partition()) && !it.lived().is_gone;
         Ok(members.into_iter().filter(is_alive).map(MemberEntry::registrant).collect())
     }
@@ -386,7 +386,7 @@ impl Registry for StoreRegistry {
             if let Some(listed) = directory.entries.iter().find(|it| it.id == partition.0) {
                 let entry = step.expect::<MemberEntry>(listed.object())?;
                 let entry = entry.live(member.life, member.life).ok_or(RegistryError::Replaced(partition))?;
-                return step.write(listed.object(), &MemberEntry::new(member, entry.pulse, SystemTime::now()));
+                return step.write(listed.object(), &MemberEntry::new(member, entry.heartbeat, SystemTime::now()));
             }
             if directory.entries.len() >= MEMBERS_MAX {
                 return Err(RegistryError::TooManyMembers.into());
@@ -395,7 +395,7 @@ impl Registry for StoreRegistry {
             directory.entries.push(Listed::new(partition.0, &member.name, object));
             step.write(root, &directory)
         })?;
-        // The others' pulses are looked at now and then, so that their silence is noticed.
+        // The others' heartbeats are looked at now and then, so that their silence is noticed.
         self.members()?;
         self.forget_silent()
     }

@@ -53,7 +53,7 @@ fn entry() -> Registered {
 }
 
 fn claim(view: &View, host: u64) -> Change {
-    let entry = Registered { owner: Some(HostId(host)), pulse: view.entry.pulse + 1, ..view.entry.clone() };
+    let entry = Registered { owner: Some(HostId(host)), heartbeat: view.entry.heartbeat + 1, ..view.entry.clone() };
     Change { expects: view.revision, entry }
 }
 
@@ -122,7 +122,7 @@ fn changes_are_made_one_after_another() {
     });
     revisions.sort_unstable();
     assert_eq!(revisions, (2..=101).collect::<Vec<_>>());
-    assert_eq!(store.registry("reader").view(VOLUME).unwrap().entry.pulse, 100);
+    assert_eq!(store.registry("reader").view(VOLUME).unwrap().entry.heartbeat, 100);
 }
 
 #[test]

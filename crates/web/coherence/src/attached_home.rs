@@ -12,7 +12,7 @@ use fabric::Shim;
 use homes::{Attached, LookUps, Table};
 use machine::RoleId;
 use net::Handle;
-use net::{AddressError, ConnectError, Host, Machines, Runtime, TakeDescriptor, UplinkConfig, parse_addresses};
+use net::{AddressError, ConnectError, Host, Machines, Runtime, TakeDescriptor, UpstreamConfig, parse_addresses};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError};
@@ -112,7 +112,7 @@ impl AttachedHome {
         });
         host.connect(
             role,
-            UplinkConfig { takes: Some(takes), ..UplinkConfig::unix(homes::messages::caches::CACHE, path) },
+            UpstreamConfig { takes: Some(takes), ..UpstreamConfig::unix(homes::messages::caches::CACHE, path) },
         );
         Ok(Self { cache: Cache::near(home.clone(), current), changes: Changes::of(home), host, role })
     }
@@ -128,8 +128,8 @@ impl AttachedHome {
         let table = Handle::new(table, host.driver(look_up_role));
         let one_sided = shim.map(|(shim, provider)| OneSided::start(shim, provider, table.clone()));
         let table = FarTable::new(look_ups, table, one_sided.transpose().map_err(SiteError::System)?);
-        host.connect(role, UplinkConfig::new(homes::messages::caches::CACHE, sessions));
-        host.connect(look_up_role, UplinkConfig::new(homes::messages::look_ups::CACHE, look_ups));
+        host.connect(role, UpstreamConfig::new(homes::messages::caches::CACHE, sessions));
+        host.connect(look_up_role, UpstreamConfig::new(homes::messages::look_ups::CACHE, look_ups));
         Ok(Self { cache: Cache::far(home.clone(), table), changes: Changes::of(home), host, role })
     }
 

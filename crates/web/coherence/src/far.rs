@@ -2,19 +2,19 @@
 
 use crate::error::SiteError;
 use machine::RoleId;
-use net::{ConnectError, Host, UplinkConfig, UplinkState};
+use net::{ConnectError, Host, UpstreamConfig, UpstreamState};
 use std::hash::{BuildHasher, RandomState};
 
 /// The way to a hub elsewhere.
-pub(crate) fn uplink(hub: &str) -> Result<UplinkConfig, SiteError> {
-    UplinkConfig::parse(homes::messages::hub::HOME, hub).map_err(SiteError::Address)
+pub(crate) fn upstream(hub: &str) -> Result<UpstreamConfig, SiteError> {
+    UpstreamConfig::parse(homes::messages::hub::HOME, hub).map_err(SiteError::Address)
 }
 
 /// Why a machine's server is not reached, if that is so; also before it was.
 pub(crate) fn trouble(host: &Host, role: RoleId) -> Option<ConnectError> {
     match host.server_state(role) {
-        UplinkState::Down(why) | UplinkState::Over(why) => Some(why),
-        UplinkState::Connecting | UplinkState::Up(_) => None,
+        UpstreamState::Down(why) | UpstreamState::Over(why) => Some(why),
+        UpstreamState::Connecting | UpstreamState::Up(_) => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::changes::Changes;
 use crate::error::SiteError;
-use crate::far::{drawn, uplink};
+use crate::far::{drawn, upstream};
 use crate::updates::Updates;
 use homes::{Home, HomeConfig, Hub, HubConfig, Memory, SourceName};
 use machine::RoleId;
@@ -64,7 +64,7 @@ impl SiteConfig {
     /// A hub's address that is none, or one to listen on that others than this machine can reach.
     pub fn check(&self) -> Result<(), SiteError> {
         if let Some(hub) = &self.hub {
-            uplink(hub)?;
+            upstream(hub)?;
         }
         self.listen.map_or(Ok(()), |address| refuse_open_network(address, self.insecure).map_err(SiteError::Listen))
     }
@@ -131,11 +131,11 @@ impl Site {
     ) -> Result<Parts<M>, SiteError> {
         let mut machines = Machines::new();
         if let Some(hub) = &config.hub {
-            let (uplink, updates) = (uplink(hub)?, Updates::connect(hub, runtime)?);
+            let (upstream, updates) = (upstream(hub)?, Updates::connect(hub, runtime)?);
             let (role, home) = machines.add(home);
             let host = Host::start(machines, runtime);
             let home = Handle::new(home, host.driver(role));
-            host.connect(role, uplink);
+            host.connect(role, upstream);
             return Ok(Parts { host, role, home, updates, source: None, address: None });
         }
         let SiteConfig { lease, ref sources, within_source, .. } = *config;

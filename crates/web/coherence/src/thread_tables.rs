@@ -10,7 +10,7 @@
 
 use homes::LookUps;
 use net::Handle;
-use net::{Host, Machines, Runtime, UplinkConfig};
+use net::{Host, Machines, Runtime, UpstreamConfig};
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -37,8 +37,8 @@ impl ThreadTables {
                     let (role, table) = machines.add(LookUps::new());
                     let host = Host::start(machines, &runtime);
                     let table = Handle::new(table, host.driver(role));
-                    let uplink = UplinkConfig::new(homes::messages::look_ups::CACHE, &**address);
-                    host.connect(role, uplink);
+                    let upstream = UpstreamConfig::new(homes::messages::look_ups::CACHE, &**address);
+                    host.connect(role, upstream);
                     OWN.with_borrow_mut(|own| own.push((address.clone(), table)));
                     address.clone()
                 })

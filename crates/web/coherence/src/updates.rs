@@ -1,7 +1,7 @@
 //! Updates, as those who make them announce them: to a hub in this process, or to one elsewhere.
 
 use crate::error::SiteError;
-use crate::far::{drawn, trouble, uplink};
+use crate::far::{drawn, trouble, upstream};
 use homes::{Dependency, Fence, Hub, SourceName, UpdateId, Updater};
 use machine::{Driver, RoleId, Waiter};
 use net::Handle;
@@ -100,12 +100,12 @@ impl Updates {
     }
 
     fn far(hub: &str, updater: Updater, runtime: &Runtime) -> Result<Self, SiteError> {
-        let uplink = uplink(hub)?;
+        let upstream = upstream(hub)?;
         let mut machines = Machines::new();
         let (role, updater) = machines.add(updater);
         let host = Host::start(machines, runtime);
         let updater = Handle::new(updater, host.driver(role));
-        host.connect(role, uplink);
+        host.connect(role, upstream);
         Ok(Self(Way::Far { updater, role, host }))
     }
 

@@ -3,7 +3,7 @@
 use homes::messages::hub::{HOME, HUB};
 use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Updater};
 use machine::{Driver, RoleId, Waiter};
-use net::{Host, ListenConfig, Machines, Runtime, Shared, UplinkConfig};
+use net::{Host, ListenConfig, Machines, Runtime, Shared, UpstreamConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -33,7 +33,7 @@ impl<M: machine::Machine> Near<M> {
         let (role, machine) = machines.add(machine);
         let host = Host::start(machines, runtime);
         let driver = host.driver(role);
-        host.connect(role, UplinkConfig::new(HOME, hub.to_string()));
+        host.connect(role, UpstreamConfig::new(HOME, hub.to_string()));
         Self { machine, driver, _host: host }
     }
 

@@ -4,7 +4,7 @@ use crate::under_way::Effect;
 use crate::watcher::{EFFECTS, Standing, Watcher};
 use coherence::{Announced, Fence, Site, SourceLease, Update};
 use machine::RoleId;
-use net::{AddressError, ConnectError, Handle, Host, Machines, Runtime, UplinkConfig, UplinkState};
+use net::{AddressError, ConnectError, Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Watch {
     /// # Errors
     /// Why it does not start. A store that is not there is waited for.
     pub fn start(store: &str, site: &Site, runtime: &Runtime) -> Result<Self, StartError> {
-        let uplink = UplinkConfig::parse(messages::CLIENT, store).map_err(StartError::Address)?;
+        let upstream = UpstreamConfig::parse(messages::CLIENT, store).map_err(StartError::Address)?;
         let lease = site.source_lease().ok_or(StartError::Hub)?;
         // The standard library's hasher is the nearest randomness: each is keyed again.
         let client = ClientId(RandomState::new().hash_one(()));
@@ -88,16 +88,16 @@ impl Watch {
         let task = Task { watcher: Leaves(watcher.clone()), announced: Announced::new(site.updates()), lease };
         let thread = thread::Builder::new().name("thorp-watch".to_owned());
         let thread = thread.spawn(move || tasks.block_on(task.run(stopped))).map_err(StartError::System)?;
-        host.connect(role, uplink);
+        host.connect(role, upstream);
         Ok(Self { watcher, host, role, stop: Some(stop), thread: Some(thread) })
     }
 
     /// How it is.
     pub fn status(&self) -> WatchStatus {
         let (trouble, is_refused) = match self.host.server_state(self.role) {
-            UplinkState::Down(why) => (Some(why), false),
-            UplinkState::Over(why) => (Some(why), true),
-            UplinkState::Connecting | UplinkState::Up(_) => (None, false),
+            UpstreamState::Down(why) => (Some(why), false),
+            UpstreamState::Over(why) => (Some(why), true),
+            UpstreamState::Connecting | UpstreamState::Up(_) => (None, false),
         };
         let now = self.watcher.driver().now();
         let has_ended = is_refused || self.thread.as_ref().is_none_or(JoinHandle::is_finished);

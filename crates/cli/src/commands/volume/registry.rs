@@ -4,7 +4,7 @@
 //! gave it. A command that has looked once can go by that alone, and two clocks may differ: so whoever seems silent is
 //! looked at a few times more, and is not called so when the number changes.
 
-use ::registry::{Enlisted, PULSE, RegistryError, SILENCE, StoreRegistry, Volume, host_name};
+use ::registry::{Enlisted, HEARTBEAT, RegistryError, SILENCE, StoreRegistry, Volume, host_name};
 use attach::PartitionId;
 use std::collections::BTreeMap;
 use std::thread;
@@ -47,7 +47,7 @@ pub(super) fn silent_members(
     of: impl Fn(PartitionId) -> bool,
 ) -> Result<BTreeMap<u64, Duration>, RegistryError> {
     let sign = |it: &Enlisted| {
-        let sign = Sign { number: it.pulse, given_at: it.said_at?, every: PULSE, silent_after: SILENCE };
+        let sign = Sign { number: it.heartbeat, given_at: it.said_at?, every: HEARTBEAT, silent_after: SILENCE };
         Some((it.registrant.member.partition.0, sign))
     };
     let is_one = |it: &&Enlisted| of(it.registrant.member.partition);

@@ -5,7 +5,7 @@ use crate::disk::LogDisk;
 use crate::messages::ECHO;
 use crate::server::Echo;
 use machine::{RoleId, UpstreamId};
-use net::{Handle, Host, HostEnd, ListenConfig, Machines, Runtime, UplinkState};
+use net::{Handle, Host, HostEnd, ListenConfig, Machines, Runtime, UpstreamState};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Near {
     /// Waits until the session with an echo is reported to be up, which follows its first message.
     #[track_caller]
     fn wait_up(&self, echo: UpstreamId, address: SocketAddr) {
-        let (up, begun) = (UplinkState::Up(address.to_string()), Instant::now());
+        let (up, begun) = (UpstreamState::Up(address.to_string()), Instant::now());
         while self.host.upstream_state(RoleId::ONLY, echo) != up {
             assert!(begun.elapsed() < PATIENCE, "{:?}", self.host.upstream_state(RoleId::ONLY, echo));
             thread::sleep(Duration::from_millis(1));

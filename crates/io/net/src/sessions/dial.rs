@@ -15,7 +15,7 @@ use crate::sessions::address::{self, AddressError};
 use crate::sessions::descriptor::{self, TakeDescriptor};
 use crate::sessions::host::Host;
 use crate::sessions::peer_family::PeerFamily;
-use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, given_up};
+use crate::sessions::state::{ConnectError, SessionState, UpstreamState, describe, given_up};
 use crate::threads::assist::Assist;
 use crate::threads::serving::Serving;
 use crate::transport::receiver::Ended;
@@ -37,7 +37,7 @@ use types::{ClientId, GoodbyeReason, Time};
 
 /// How a store or a redirector is reached.
 #[derive(Clone, Debug)]
-pub struct UplinkConfig {
+pub struct UpstreamConfig {
     /// Where it may be, as `host:port`, or `unix:` and the path of a socket; tried in turn, from the first on whenever
     /// a session was lost. A member of a group first goes where its group has gone.
     pub addresses: Vec<String>,
@@ -56,7 +56,7 @@ pub struct UplinkConfig {
     pub takes: Option<TakeDescriptor>,
 }
 
-impl UplinkConfig {
+impl UpstreamConfig {
     /// Reaches it at one address.
     pub fn new(codec: &'static dyn Codec, address: impl Into<String>) -> Self {
         Self::of(codec, vec![address.into()])
@@ -120,7 +120,7 @@ impl Filter for ServerFilter {
     /// The state changes after the machine has handled the welcome, so a waiting caller sees both.
     fn handled(&self) {
         if self.is_welcome.load(Relaxed) && !self.is_up.swap(true, Relaxed) {
-            self.state.set(UplinkState::Up(self.address.clone()));
+            self.state.set(UpstreamState::Up(self.address.clone()));
         }
     }
 }
@@ -134,13 +134,13 @@ impl Connector for Weak<Host> {
 
     fn open(&self, role: RoleId, upstream: UpstreamId, server: Upstream) {
         if let Some(host) = self.upgrade() {
-            host.open_upstream(role, upstream, UplinkConfig::of(codec_of(&server), server.addresses));
+            host.open_upstream(role, upstream, UpstreamConfig::of(codec_of(&server), server.addresses));
         }
     }
 
     fn close(&self, role: RoleId, upstream: UpstreamId) {
         if let Some(host) = self.upgrade() {
-            host.sessions(role).uplinks.close(upstream);
+            host.sessions(role).upstreams.close(upstream);
         }
     }
 }
@@ -149,12 +149,12 @@ impl Host {
     /// Opens a session of a machine with its only server, and again whenever it is lost, until the host is no more or
     /// the session is refused for good. [`Host::connected`] reports the outcome. A machine with several servers opens
     /// their sessions itself ([`machine::Output::Open`]).
-    pub fn connect(&self, role: RoleId, config: UplinkConfig) {
+    pub fn connect(&self, role: RoleId, config: UpstreamConfig) {
         self.open_upstream(role, UpstreamId::ONLY, config);
     }
 
-    fn open_upstream(&self, role: RoleId, upstream: UpstreamId, config: UplinkConfig) {
-        let state = self.sessions(role).uplinks.state(upstream);
+    fn open_upstream(&self, role: RoleId, upstream: UpstreamId, config: UpstreamConfig) {
+        let state = self.sessions(role).upstreams.state(upstream);
         if let Some(family) = config.peers {
             // A machine's session is opened once.
             let _ = self.sessions(role).family.set(family);
@@ -163,13 +163,13 @@ impl Host {
     }
 
     /// How it stands with the session of a machine with its only server.
-    pub fn server_state(&self, role: RoleId) -> UplinkState {
+    pub fn server_state(&self, role: RoleId) -> UpstreamState {
         self.upstream_state(role, UpstreamId::ONLY)
     }
 
     /// How it stands with an upstream session of a machine; one that was closed is as one that has yet to be opened.
-    pub fn upstream_state(&self, role: RoleId, upstream: UpstreamId) -> UplinkState {
-        self.sessions(role).uplinks.get(upstream)
+    pub fn upstream_state(&self, role: RoleId, upstream: UpstreamId) -> UpstreamState {
+        self.sessions(role).upstreams.get(upstream)
     }
 
     /// Waits until the server has welcomed the machine, for at most `within` after the first attempt at every address:
@@ -178,7 +178,7 @@ impl Host {
     /// On any executor: the time is kept by a task of the host's runtime.
     pub async fn connected(&self, role: RoleId, within: Duration) -> Result<(), ConnectError> {
         let (tell, told) = oneshot::channel();
-        let up = self.sessions(role).uplinks.state(UpstreamId::ONLY).come_up(within);
+        let up = self.sessions(role).upstreams.state(UpstreamId::ONLY).come_up(within);
         self.core.spawn(async move {
             // The caller may have stopped waiting.
             let _ = tell.send(up.await);
@@ -198,7 +198,7 @@ struct Opener {
     role: RoleId,
     upstream: UpstreamId,
     state: Arc<SessionState>,
-    config: UplinkConfig,
+    config: UpstreamConfig,
 }
 
 /// The errors of the addresses that were tried in this round.
@@ -208,7 +208,7 @@ struct Round(Vec<ConnectError>);
 impl Opener {
     async fn run(self) {
         let Some(mut end) = self.host.upgrade().map(|host| host.core.watch_end()) else { return };
-        let UplinkConfig { attempt_within, pause_min, pause_max, .. } = self.config;
+        let UpstreamConfig { attempt_within, pause_min, pause_max, .. } = self.config;
         let mut dialer = Dialer::new(self.config.addresses.len(), Times { attempt_within, pause_min, pause_max });
         let mut round = Round::default();
         loop {
@@ -228,7 +228,7 @@ impl Opener {
                 return;
             }
             if self.is_final(&why) {
-                return self.state.set(UplinkState::Over(why));
+                return self.state.set(UpstreamState::Over(why));
             }
             let next = dialer.lost(was_up, || self.has_way());
             if was_up {
@@ -240,7 +240,7 @@ impl Opener {
                 }
                 why = std::mem::take(&mut round).summary();
             }
-            self.state.set(UplinkState::Down(why));
+            self.state.set(UpstreamState::Down(why));
             if let Next::After(pause) = next {
                 tokio::select! {
                     () = sleep(draw(pause)) => {}

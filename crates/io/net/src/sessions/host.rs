@@ -6,7 +6,7 @@ use crate::host::failure;
 use crate::host::role::Machines;
 use crate::lock::{Lock, Rank};
 use crate::sessions::peer_family::PeerFamily;
-use crate::sessions::uplinks::Uplinks;
+use crate::sessions::upstreams::Upstreams;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;
 use machine::{Driver, Event, Hosted, RoleId, Status, Waiter};
@@ -38,7 +38,7 @@ pub struct Host {
 /// How connections of one machine come about.
 pub(super) struct Sessions {
     /// Its sessions with servers.
-    pub(super) uplinks: Uplinks,
+    pub(super) upstreams: Upstreams,
     /// How its connections with peers look, if it has any.
     pub(super) family: OnceLock<PeerFamily>,
     pub(super) peers: Lock<Option<Peers>>,
@@ -56,7 +56,7 @@ pub(super) struct Peers {
 impl Sessions {
     fn new() -> Self {
         Self {
-            uplinks: Uplinks::new(),
+            upstreams: Upstreams::new(),
             family: OnceLock::new(),
             peers: Lock::new(Rank::Peers, None),
             peer_count: Arc::default(),

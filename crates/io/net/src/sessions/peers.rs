@@ -6,8 +6,8 @@
 //!     takes peers, and says where -- Reachable, Help -->   Output::Dial
 //!     taken  <----- connects: PeerHello{key}, PeerPage * ------ at once, or never: then by way of the redirector
 //! ```
-//! 1. Peers are taken where the redirector is reached from: on the address of the uplink's own socket. That is no
-//!    wider a door than the redirector's, which listens beyond its machine only if it is told that the network is
+//! 1. Peers are taken where the redirector is reached from: on the address of the upstream session's own socket. That
+//!    is no wider a door than the redirector's, which listens beyond its machine only if it is told that the network is
 //!    trusted. Nobody is let in without the key, which the redirector gives to whom it asks for help; and what comes in
 //!    is taken only for what was asked for, by the number of its fetch. Connections are not encrypted, so an
 //!    eavesdropper has the key too.
@@ -70,12 +70,12 @@ struct RequesterFilter;
 impl Filter for RequesterFilter {}
 
 impl Host {
-    /// Takes peers on the address of the uplink's socket, with a new key. Tells where, if that is news: the empty
-    /// address if they cannot be taken.
-    pub(super) fn take_peers(&self, role: RoleId, uplink: &Connection) -> Option<Event> {
+    /// Takes peers on the address of the upstream session's socket, with a new key. Tells where, if that is news: the
+    /// empty address if they cannot be taken.
+    pub(super) fn take_peers(&self, role: RoleId, upstream: &Connection) -> Option<Event> {
         let family = *self.sessions(role).family.get()?;
         // A connection without an address has ended.
-        let mut address = uplink.local_address().ok()?;
+        let mut address = upstream.local_address().ok()?;
         let mut taking = self.sessions(role).peers.lock();
         if taking.as_ref().is_some_and(|taking| taking.ip == address.ip()) {
             return None;

@@ -10,7 +10,7 @@ use types::GoodbyeReason;
 
 /// The state of an upstream session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UplinkState {
+pub enum UpstreamState {
     /// Nothing has come of it yet.
     Connecting,
     /// The store or redirector at this address has welcomed us.
@@ -88,26 +88,26 @@ impl std::error::Error for ConnectError {}
 /// How it stands with a session that a host opens, for all who want to know.
 #[derive(Debug)]
 pub(crate) struct SessionState {
-    state: watch::Sender<UplinkState>,
+    state: watch::Sender<UpstreamState>,
     /// Its machine has closed it.
     closed: watch::Sender<bool>,
 }
 
 impl SessionState {
     pub(crate) fn new() -> Self {
-        Self { state: watch::Sender::new(UplinkState::Connecting), closed: watch::Sender::new(false) }
+        Self { state: watch::Sender::new(UpstreamState::Connecting), closed: watch::Sender::new(false) }
     }
 
-    pub(crate) fn get(&self) -> UplinkState {
+    pub(crate) fn get(&self) -> UpstreamState {
         self.state.borrow().clone()
     }
 
-    pub(crate) fn set(&self, state: UplinkState) {
+    pub(crate) fn set(&self, state: UpstreamState) {
         self.state.send_replace(state);
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        matches!(*self.state.borrow(), UplinkState::Up(_))
+        matches!(*self.state.borrow(), UpstreamState::Up(_))
     }
 
     /// The session is opened no more.
@@ -131,17 +131,17 @@ impl SessionState {
     }
 }
 
-async fn come_up(mut state: watch::Receiver<UplinkState>, within: Duration) -> Result<(), ConnectError> {
-    if state.wait_for(|state| *state != UplinkState::Connecting).await.is_err() {
+async fn come_up(mut state: watch::Receiver<UpstreamState>, within: Duration) -> Result<(), ConnectError> {
+    if state.wait_for(|state| *state != UpstreamState::Connecting).await.is_err() {
         return Err(given_up());
     }
     let deadline = Instant::now() + within;
     loop {
         let why = match state.borrow_and_update().clone() {
-            UplinkState::Up(_) => return Ok(()),
-            UplinkState::Over(why) | UplinkState::Down(why @ ConnectError::NotThorp { .. }) => return Err(why),
-            UplinkState::Down(why) => why,
-            UplinkState::Connecting => unreachable!("it is left only once"),
+            UpstreamState::Up(_) => return Ok(()),
+            UpstreamState::Over(why) | UpstreamState::Down(why @ ConnectError::NotThorp { .. }) => return Err(why),
+            UpstreamState::Down(why) => why,
+            UpstreamState::Connecting => unreachable!("it is left only once"),
         };
         match timeout_at(deadline, state.changed()).await {
             Ok(changed) => changed.map_err(|_| given_up())?,

@@ -92,7 +92,7 @@ impl Group {
 
     /// Has a member join, and be reachable.
     pub fn take(&self, member: Member) -> Member {
-        member.host.connect(UplinkConfig::new(messages::CLIENT, self.address.to_string()));
+        member.host.connect(UpstreamConfig::new(messages::CLIENT, self.address.to_string()));
         self.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said > 0));
         member
     }

@@ -10,7 +10,7 @@ use machine::{Disk, Driver, Hosted, Machine, Parcel, RoleId};
 use messages::{Hello, Outcome, PeerHello, ToClient, ToPeer, ToServer};
 use net::{
     ConnectError, Handle, Host, ListenConfig, ListenError, Listener, Machines, PeerFamily, Runtime, Shared,
-    UplinkConfig, UplinkState,
+    UpstreamConfig, UpstreamState,
 };
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -236,16 +236,16 @@ impl<M: Machine> At<M> {
         self.machine.lock().unwrap()
     }
 
-    pub fn connect(&self, config: UplinkConfig) {
+    pub fn connect(&self, config: UpstreamConfig) {
         let peers = Some(PeerFamily { codec: messages::PEER, admit: messages::admit });
-        self.host.connect(self.role, UplinkConfig { peers, ..config });
+        self.host.connect(self.role, UpstreamConfig { peers, ..config });
     }
 
     pub fn wait_connected(&self, within: Duration) -> Result<(), ConnectError> {
         self.host.wait_connected(self.role, within)
     }
 
-    pub fn state(&self) -> UplinkState {
+    pub fn state(&self) -> UpstreamState {
         self.host.server_state(self.role)
     }
 
@@ -327,7 +327,7 @@ pub fn connect_impatient(address: SocketAddr) -> At<Client> {
 
 fn connected(client: Client, address: SocketAddr) -> At<Client> {
     let host = At::alone(client, &runtime());
-    host.connect(UplinkConfig::new(messages::CLIENT, address.to_string()));
+    host.connect(UpstreamConfig::new(messages::CLIENT, address.to_string()));
     host.wait_connected(PATIENCE).unwrap();
     host
 }

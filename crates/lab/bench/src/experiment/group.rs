@@ -3,7 +3,7 @@
 use super::null_request::Tapped;
 use crate::Result;
 use fixtures::lasting_address;
-use net::{Host, ListenConfig, Machines, Runtime, UplinkConfig};
+use net::{Host, ListenConfig, Machines, Runtime, UpstreamConfig};
 use objects::Db;
 use redirector::Redirector;
 use std::hash::{BuildHasher, RandomState};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use types::ClientId;
 
 /// How long the redirector may take to reach its store.
-const TRUNK_WITHIN: Duration = Duration::from_secs(5);
+const UPSTREAM_WITHIN: Duration = Duration::from_secs(5);
 
 /// A redirector, and the threads that it runs on.
 pub(crate) struct Group {
@@ -38,8 +38,8 @@ impl Group {
         let (redirector, _) = machines.add(Redirector::new(config, id));
         let host = Host::start(machines, &runtime);
         host.listen(redirector, ListenConfig::new(messages::SERVER, address))?;
-        host.connect(redirector, UplinkConfig::new(messages::CLIENT, store.to_string()));
-        host.wait_connected(redirector, TRUNK_WITHIN)?;
+        host.connect(redirector, UpstreamConfig::new(messages::CLIENT, store.to_string()));
+        host.wait_connected(redirector, UPSTREAM_WITHIN)?;
         Ok(Self { _host: host, address, _runtime: runtime })
     }
 

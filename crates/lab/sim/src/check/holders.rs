@@ -32,17 +32,17 @@ pub(crate) fn group(
     redirector: &Redirector,
     of_member: SessionId,
     store: &Store,
-    trunk: SessionId,
+    upstream: SessionId,
     is_restored: bool,
 ) -> Check {
     let lives = client.is_live() && redirector.has_session(of_member);
-    if !lives || !redirector.is_live() || !store.has_session(trunk) {
+    if !lives || !redirector.is_live() || !store.has_session(upstream) {
         return Ok(());
     }
     let pages = client.cache().frames().map(|(page, _)| page);
     // A restored store may know less of pages than were granted before. Beyond a bound they should be dropped, and
     // before a member has heard that, its horizon does not move.
-    listed(trunk, pages, |page| store.lists(trunk, page) || (is_restored && !store.has_page(page)))
+    listed(upstream, pages, |page| store.lists(upstream, page) || (is_restored && !store.has_page(page)))
 }
 
 fn listed(session: SessionId, mut pages: impl Iterator<Item = PageId>, lists: impl Fn(PageId) -> bool) -> Check {

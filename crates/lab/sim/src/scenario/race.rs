@@ -25,7 +25,7 @@ pub enum Race {
     ComeBack,
     /// Copies of one request on two paths to the store, of which one is slow.
     TwoPaths,
-    /// Members that bring more than one message names while others commit, and trunks that break.
+    /// Members that bring more than one message names while others commit, and upstream sessions that break.
     ComeInParts,
     /// Leases of redirectors whose store, or session with it, is gone without their knowing.
     OutliveLease,
@@ -284,7 +284,8 @@ impl Scenario {
         };
         (self.habits.think, self.habits.rest) = (us(200), us(200));
         self.client.grant_pages = rng.pick(&[1, 1, 4]);
-        // Values too large to be kept for a trunk that breaks, from many members at once, are a race of another kind.
+        // Values too large to be kept for an upstream session that breaks, from many members at once, are a race of
+        // another kind.
         self.redirector.retained_bytes_limit = 1 << 20;
         self.store.mob_bytes_limit = rng.pick(&[20_000, 200_000, 1 << 20]);
     }
@@ -351,7 +352,7 @@ impl Scenario {
     }
 
     /// Steers towards members whose pages are compared one by one, by a store that is far away, while the others change
-    /// them and the trunk breaks.
+    /// them and the upstream session breaks.
     fn come_in_parts(&mut self, rng: &mut Rng) {
         self.one_group(3, rng.pick(&[ms(2), ms(5)]), us(50), rng);
         self.stray_permille = rng.pick(&[0, 100]);

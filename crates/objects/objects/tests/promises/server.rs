@@ -3,7 +3,7 @@
 use crate::scratch::Scratch;
 use database::Recovered;
 use machine::RoleId;
-use net::{Host, ListenConfig, Listener, Machines, Runtime, UplinkConfig};
+use net::{Host, ListenConfig, Listener, Machines, Runtime, UpstreamConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Redirector {
         let mut machines = Machines::new();
         let (redirector, _) = machines.add(redirector::Redirector::new(config, ClientId(0x2ED)));
         let host = Host::start(machines, &Runtime::start().unwrap());
-        host.connect(redirector, UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+        host.connect(redirector, UpstreamConfig::new(messages::CLIENT, server.address.to_string()));
         host.listen_at(redirector, listener).unwrap();
         Self { _host: host, address }
     }

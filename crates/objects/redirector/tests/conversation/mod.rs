@@ -3,7 +3,7 @@
 //! ```text
 //! > ready m1 m2                    the store is reached, we lead, and these members have joined with empty caches
 //! > m1 fetch 1/3 number=7          a message of a member
-//! trunk Fetch 1/3 at_least=v0      what the redirector sends to the store
+//! upstream session Fetch 1/3 at_least=v0      what the redirector sends to the store
 //! > store page 1/3 v5 wheel - axle a message of the store
 //! m1 Page 1/3 v5 number=7          what it sends to a member
 //! > wait 20                        milliseconds pass
@@ -41,8 +41,8 @@ impl Player for Conversation {
                 self.now = self.now + Duration::from_millis(milliseconds.parse().ok()?);
                 self.redirector.handle_timeout(self.now);
             }
-            ["trunk", "connected"] => self.redirector.trunk_connected(self.now),
-            ["trunk", "disconnected"] => self.redirector.trunk_disconnected(self.now),
+            ["upstream", "connected"] => self.redirector.upstream_connected(self.now),
+            ["upstream", "disconnected"] => self.redirector.upstream_disconnected(self.now),
             ["led", "by", "nobody"] => self.redirector.led_by(self.now, None),
             ["led", "by", address, epoch] => {
                 let leader = Leader { group: "site".into(), epoch: epoch.parse().ok()?, address: address.into() };
@@ -72,8 +72,8 @@ impl Player for Conversation {
                 Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
                 Output::LookForLeader => "look for the leader".into(),
                 Output::Closed => "closed".into(),
-                Output::Trunk(message) => format!("trunk {}", say::to_store(&message)),
-                Output::Hangup { reason, text } => format!("trunk is given up: {}: {text}", reason.name()),
+                Output::Upstream(message) => format!("upstream {}", say::to_store(&message)),
+                Output::Hangup { reason, text } => format!("upstream is given up: {}: {text}", reason.name()),
             };
             writeln!(self.said, "{said}").unwrap();
         }
@@ -129,7 +129,7 @@ impl Conversation {
 
     /// The beginning of every conversation, without its words.
     fn ready(&mut self, members: &[&str]) -> Option<()> {
-        for event in ["trunk connected", "store welcome", "store rejoined through=0"] {
+        for event in ["upstream connected", "store welcome", "store rejoined through=0"] {
             self.event(event)?;
         }
         self.event("store leader epoch=0 address=")?;

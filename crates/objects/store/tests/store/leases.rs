@@ -55,7 +55,8 @@ fn a_commit_of_an_earlier_session_of_the_group_waits_for_its_promise() {
     let before = join_group(&mut driver, 2, 9, &[ROOT]);
     fill(&mut driver);
     driver.say(before, txn(7, 1).write(ROOT, 0, 0, &[2; 200]).message());
-    // The trunk breaks, the store notices it later, and the member has left: the redirector does not send it again.
+    // The upstream session breaks, the store notices it later, and the member has left: the redirector does not send it
+    // again.
     let group = join_group(&mut driver, 3, 10, &[ROOT]);
     lease(&mut driver, group);
     driver.run();

@@ -119,8 +119,12 @@ impl World {
 
     fn claim(&self, host: u64) -> View {
         let View { revision, entry } = self.registry.view(VOLUME).unwrap();
-        let entry =
-            Registered { epoch: entry.epoch.next(), owner: Some(HostId(host)), pulse: entry.pulse + 1, ..entry };
+        let entry = Registered {
+            epoch: entry.epoch.next(),
+            owner: Some(HostId(host)),
+            heartbeat: entry.heartbeat + 1,
+            ..entry
+        };
         self.registry.change(VOLUME, Change { expects: revision, entry }).unwrap()
     }
 

@@ -2,7 +2,7 @@
 
 use super::FarError;
 use machine::{Machine, RoleId, Waiter};
-use net::{Handle, Host, HostEnd, Machines, Runtime, UplinkConfig, UplinkState};
+use net::{Handle, Host, HostEnd, Machines, Runtime, UpstreamConfig, UpstreamState};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
@@ -41,13 +41,13 @@ impl<M: Awaited> Line<M> {
         runtime: &Runtime,
         given_up: Option<GivenUp>,
     ) -> Result<Self, FarError> {
-        let uplink = UplinkConfig::parse(machines::messages::home::OWNER, address)
+        let upstream = UpstreamConfig::parse(machines::messages::home::OWNER, address)
             .map_err(|error| FarError::Address(error.to_string()))?;
         let mut machines = Machines::new();
         let (role, machine) = machines.add(machine);
         let host = Host::start(machines, runtime);
-        let (machine, address) = (Handle::new(machine, host.driver(role)), uplink.addresses.join(","));
-        host.connect(role, uplink);
+        let (machine, address) = (Handle::new(machine, host.driver(role)), upstream.addresses.join(","));
+        host.connect(role, upstream);
         Ok(Self { machine, host, address, patience, given_up })
     }
 
@@ -114,8 +114,8 @@ impl<M: Awaited> Line<M> {
     /// Homes are not there, and why.
     pub(super) fn away(&self) -> FarError {
         match self.host.server_state(RoleId::ONLY) {
-            UplinkState::Down(why) | UplinkState::Over(why) => FarError::Away(why.to_string()),
-            UplinkState::Connecting | UplinkState::Up(_) => FarError::Lost(self.address.clone()),
+            UpstreamState::Down(why) | UpstreamState::Over(why) => FarError::Away(why.to_string()),
+            UpstreamState::Connecting | UpstreamState::Up(_) => FarError::Lost(self.address.clone()),
         }
     }
 

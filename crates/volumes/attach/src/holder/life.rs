@@ -39,7 +39,7 @@ impl<'a> Lives<'a> {
         while Instant::now() < until {
             thread::sleep(LOOK_EVERY);
             let now = self.registry.life(partition)?;
-            if now.is_some_and(|it| it.life != lived.life || (it.pulse != lived.pulse && !it.is_gone)) {
+            if now.is_some_and(|it| it.life != lived.life || (it.heartbeat != lived.heartbeat && !it.is_gone)) {
                 return Err(FolderError::Lives(dir.to_owned()));
             }
             if now.is_none_or(|it| it.is_gone) {

@@ -1,10 +1,10 @@
-//! A holder's place in the registry: its pulse, with the room that it has, and the registry's word on the volumes of
-//! which it has copies.
+//! A holder's place in the registry: its heartbeat, with the room that it has, and the registry's word on the volumes
+//! of which it has copies.
 
 use super::HostedHolder;
 use crate::extents::BLOCK;
 use machines::{Epoch, Member, VolumeId};
-use registry::{self, PULSE, Registrant, Registry, RegistryError};
+use registry::{self, HEARTBEAT, Registrant, Registry, RegistryError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -49,7 +49,7 @@ impl Membership {
         let ends = Arc::new(AtomicBool::new(false));
         let (of, asked, end) = (holder.clone(), registry.clone(), ends.clone());
         let mut membership = Self { holder, registry, ends, threads: Vec::new() };
-        membership.spawn("holder-pulse", move || keep(&of, &*asked, &names, &end))?;
+        membership.spawn("holder-heartbeat", move || keep(&of, &*asked, &names, &end))?;
         if let Some(to_ask) = membership.holder.take_to_ask() {
             let (of, asked, end) = (membership.holder.clone(), membership.registry.clone(), membership.ends.clone());
             membership.spawn("holder-ask", move || ask(&of, &*asked, &to_ask, &end))?;
@@ -69,7 +69,7 @@ impl Drop for Membership {
     fn drop(&mut self) {
         self.ends.store(true, SeqCst);
         for thread in self.threads.drain(..) {
-            // One that panicked has let the pulse end, too.
+            // One that panicked has let the heartbeat end, too.
             let _ = thread.join();
         }
         // One that cannot be asked finds out by the silence. Of one that was replaced, another process is in the
@@ -117,14 +117,14 @@ fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, end
     while !ends.load(SeqCst) {
         // Owners are to learn of that before there is no room.
         let is_nearly_full = holder.look_at_disk();
-        if entered.elapsed() >= PULSE || is_nearly_full != was_nearly_full {
+        if entered.elapsed() >= HEARTBEAT || is_nearly_full != was_nearly_full {
             was_nearly_full = is_nearly_full;
             // A registry that cannot be asked is asked again.
-            let pulse = registry.enter(&registrant(holder, names));
-            if let Err(error @ RegistryError::Replaced(_)) = &pulse {
+            let heartbeat = registry.enter(&registrant(holder, names));
+            if let Err(error @ RegistryError::Replaced(_)) = &heartbeat {
                 return holder.disk.end(&error.to_string());
             }
-            holder.asked_registry(pulse.is_ok());
+            holder.asked_registry(heartbeat.is_ok());
             entered = Instant::now();
         }
         for volume in holder.volumes() {

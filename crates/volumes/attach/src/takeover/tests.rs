@@ -266,7 +266,7 @@ fn an_owner_that_lives_keeps_its_volume() {
         scope.spawn(|| {
             while !is_over.load(SeqCst) {
                 let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
-                let entry = Registered { pulse: entry.pulse + 1, ..entry };
+                let entry = Registered { heartbeat: entry.heartbeat + 1, ..entry };
                 rig.registry.change(VOLUME, Change { expects: revision, entry }).unwrap();
                 thread::sleep(LEASE / 3);
             }
@@ -365,7 +365,7 @@ fn a_holder_brings_home_by_itself_what_a_silent_host_has_left() {
 
 #[test]
 fn a_holder_lets_a_host_alone_that_lives() {
-    // Long for a pulse on a busy machine. A host that did not live would be gone before the end.
+    // Long for a heartbeat on a busy machine. A host that did not live would be gone before the end.
     let rig = Rig::with_lease(3 * LEASE);
     rig.leave_copies(&[(1, 0, data(1, 1))]);
     let words = Arc::new(Mutex::new(Vec::new()));
@@ -373,7 +373,7 @@ fn a_holder_lets_a_host_alone_that_lives() {
     rig.holder().rescue(rig.rescue(), move |_, word| heard.lock().unwrap().push(word)).unwrap();
     for _ in 0..36 {
         let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
-        let entry = Registered { pulse: entry.pulse + 1, ..entry };
+        let entry = Registered { heartbeat: entry.heartbeat + 1, ..entry };
         rig.registry.change(VOLUME, Change { expects: revision, entry }).unwrap();
         thread::sleep(LEASE / 6);
     }

@@ -134,7 +134,7 @@ impl TakeOverScript {
     /// The entry was changed by others.
     fn hear(&mut self, words: &[&str]) -> Option<()> {
         self.registry.revision += 1;
-        self.registry.entry.pulse += 1;
+        self.registry.entry.heartbeat += 1;
         if let Some(epoch) = value(words, "epoch") {
             self.registry.entry.epoch = Epoch(number(epoch)?);
             self.registry.entry.owner = Some(HostId(3));

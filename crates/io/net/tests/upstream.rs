@@ -6,7 +6,7 @@ use common::group::{eventually, welcome};
 use common::*;
 use machine::Goodbye;
 use messages::{GROUP, Hello, ToClient, ToServer};
-use net::{ConnectError, ListenConfig, Listener, UplinkConfig, UplinkState};
+use net::{ConnectError, ListenConfig, Listener, UpstreamConfig, UpstreamState};
 use redirector::{Config, Redirector, Stats};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -42,9 +42,9 @@ fn stats(host: &At<Redirector>) -> Stats {
 fn a_group_shares_what_one_of_it_has() {
     let server = server();
     let (redirector, address) = redirector();
-    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+    redirector.connect(UpstreamConfig::new(messages::CLIENT, server.address.to_string()));
     redirector.wait_connected(PATIENCE).unwrap();
-    assert_eq!(redirector.state(), UplinkState::Up(server.address.to_string()));
+    assert_eq!(redirector.state(), UpstreamState::Up(server.address.to_string()));
     let members: Vec<_> = (0..4).map(|_| connect(address)).collect();
     put_surely(&members[0], 1, b"first");
     for member in &members {
@@ -55,31 +55,31 @@ fn a_group_shares_what_one_of_it_has() {
         eventually("all hear of it", || get(member, 1).as_deref() == Some(b"second"));
     }
     let stats = stats(&redirector);
-    assert_eq!((stats.from_store, stats.from_peers, stats.trunk_sessions), (1, 3, 1), "{stats:?}");
+    assert_eq!((stats.from_store, stats.from_peers, stats.upstream_sessions), (1, 3, 1), "{stats:?}");
 }
 
 #[test]
-fn the_trunk_says_how_it_stands() {
+fn the_upstream_says_how_it_stands() {
     let (redirector, _) = redirector();
-    assert_eq!(redirector.state(), UplinkState::Connecting);
+    assert_eq!(redirector.state(), UpstreamState::Connecting);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    redirector.connect(UplinkConfig {
+    redirector.connect(UpstreamConfig {
         pause_max: Duration::from_millis(20),
-        ..UplinkConfig::new(messages::CLIENT, nobody.to_string())
+        ..UpstreamConfig::new(messages::CLIENT, nobody.to_string())
     });
     let why = redirector.wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(why.to_string(), format!("no server at {nobody}: connection refused"));
-    assert_eq!(redirector.state(), UplinkState::Down(why));
+    assert_eq!(redirector.state(), UpstreamState::Down(why));
     let server = server_with(|config| config.address = nobody);
     redirector.wait_connected(PATIENCE).unwrap();
     server.host.close();
     server.host.wait_end();
     drop(server);
-    eventually("down again", || matches!(redirector.state(), UplinkState::Down(_)));
+    eventually("down again", || matches!(redirector.state(), UpstreamState::Down(_)));
 }
 
 #[test]
-fn a_trunk_that_is_lost_or_superseded_is_opened_again() {
+fn a_upstream_that_is_lost_or_superseded_is_opened_again() {
     let (tell, told) = channel();
     let address = listen(move |mut raw| {
         let Hello { features, client, epoch, .. } = hello_of(&mut raw);
@@ -92,7 +92,7 @@ fn a_trunk_that_is_lost_or_superseded_is_opened_again() {
         }
     });
     let (redirector, _) = redirector();
-    redirector.connect(UplinkConfig::new(messages::CLIENT, address));
+    redirector.connect(UpstreamConfig::new(messages::CLIENT, address));
     let hellos: Vec<_> = told.iter().take(3).collect();
     assert_eq!(hellos, [1, 2, 3].map(|epoch| (GROUP, ClientId(0x2ED), epoch)));
 }
@@ -108,9 +108,9 @@ fn a_store_that_takes_no_groups_is_not_tried_again() {
         while raw.try_next().is_some() {}
     });
     let (redirector, _) = redirector();
-    redirector.connect(UplinkConfig::new(messages::CLIENT, address));
-    eventually("over", || matches!(redirector.state(), UplinkState::Over(_)));
-    let UplinkState::Over(ConnectError::Refused { reason, .. }) = redirector.state() else { unreachable!() };
+    redirector.connect(UpstreamConfig::new(messages::CLIENT, address));
+    eventually("over", || matches!(redirector.state(), UpstreamState::Over(_)));
+    let UpstreamState::Over(ConnectError::Refused { reason, .. }) = redirector.state() else { unreachable!() };
     assert_eq!(reason, GoodbyeReason::Protocol);
 }
 
@@ -118,16 +118,16 @@ fn a_store_that_takes_no_groups_is_not_tried_again() {
 fn a_redirector_that_closes_sends_its_members_away() {
     let server = server();
     let (redirector, address) = redirector();
-    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+    redirector.connect(UpstreamConfig::new(messages::CLIENT, server.address.to_string()));
     let addresses = vec![address.to_string(), server.address.to_string()];
     let member = At::alone(new_client(), &runtime());
-    member.connect(UplinkConfig::of(messages::CLIENT, addresses));
+    member.connect(UpstreamConfig::of(messages::CLIENT, addresses));
     member.wait_connected(PATIENCE).unwrap();
-    eventually("up", || member.state() == UplinkState::Up(address.to_string()));
+    eventually("up", || member.state() == UpstreamState::Up(address.to_string()));
     assert!(member.lock().look().is_member());
     redirector.close();
     assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
-    eventually("directly", || member.state() == UplinkState::Up(server.address.to_string()));
+    eventually("directly", || member.state() == UpstreamState::Up(server.address.to_string()));
     assert!(!member.lock().look().is_member());
     put_surely(&member, 1, b"alone");
 }
@@ -146,11 +146,11 @@ impl Drop for Over<'_> {
 fn busy_members_are_back_soon_after_their_redirector_is() {
     let server = server();
     let (redirector, address) = redirector_for_itself();
-    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+    redirector.connect(UpstreamConfig::new(messages::CLIENT, server.address.to_string()));
     redirector.wait_connected(PATIENCE).unwrap();
     let members = [(); 3].map(|()| {
         let member = At::alone(new_client(), &runtime());
-        member.connect(UplinkConfig::of(messages::CLIENT, vec![address.to_string(), server.address.to_string()]));
+        member.connect(UpstreamConfig::of(messages::CLIENT, vec![address.to_string(), server.address.to_string()]));
         member.wait_connected(PATIENCE).unwrap();
         member
     });
@@ -169,11 +169,11 @@ fn busy_members_are_back_soon_after_their_redirector_is() {
         redirector.close();
         assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
         drop(redirector);
-        let directly = UplinkState::Up(server.address.to_string());
+        let directly = UpstreamState::Up(server.address.to_string());
         eventually("directly", || members.iter().all(|member| member.state() == directly));
         let (redirector, _) = redirector_at(address);
         let start = Instant::now();
-        redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+        redirector.connect(UpstreamConfig::new(messages::CLIENT, server.address.to_string()));
         eventually("members again", || members.iter().all(|member| member.lock().look().is_member()));
         let took = start.elapsed();
         println!("busy members are back {took:?} after their redirector");
@@ -189,13 +189,13 @@ fn a_member_that_knows_no_group_goes_back_to_an_address_that_answers_again() {
     first.wait_end();
     drop(first);
     let member = At::alone(new_client(), &runtime());
-    member.connect(UplinkConfig::of(messages::CLIENT, vec![address.to_string(), server.address.to_string()]));
+    member.connect(UpstreamConfig::of(messages::CLIENT, vec![address.to_string(), server.address.to_string()]));
     member.wait_connected(PATIENCE).unwrap();
-    assert_eq!(member.state(), UplinkState::Up(server.address.to_string()));
+    assert_eq!(member.state(), UpstreamState::Up(server.address.to_string()));
     put_surely(&member, 1, b"alone");
     let (redirector, _) = redirector_at(address);
-    redirector.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+    redirector.connect(UpstreamConfig::new(messages::CLIENT, server.address.to_string()));
     eventually("a member", || member.lock().look().is_member());
-    eventually("up", || member.state() == UplinkState::Up(address.to_string()));
+    eventually("up", || member.state() == UpstreamState::Up(address.to_string()));
     assert_eq!(get(&member, 1).as_deref(), Some(&b"alone"[..]));
 }

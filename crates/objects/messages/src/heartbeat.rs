@@ -5,13 +5,13 @@ use types::Time;
 
 /// The heartbeat of a session, as the end that has opened it counts them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pulse {
+pub struct Heartbeat {
     heard: Time,
     sent: Time,
     pinged: Time,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// The other side has said something, or it may be silent from now on as if it had.
     pub fn heard(&mut self, now: Time) {
         self.heard = now;
@@ -55,25 +55,27 @@ mod tests {
 
     #[test]
     fn a_ping_is_due_when_either_side_was_silent_for_a_third() {
-        let (limits, mut pulse) = (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Pulse::default());
-        pulse.heard(ms(100));
-        assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(500), ms(1600)));
-        pulse.sent(ms(300));
-        assert_eq!(pulse.ping_at(limits), ms(600));
+        let (limits, mut heartbeat) =
+            (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Heartbeat::default());
+        heartbeat.heard(ms(100));
+        assert_eq!((heartbeat.ping_at(limits), heartbeat.silent_at(limits)), (ms(500), ms(1600)));
+        heartbeat.sent(ms(300));
+        assert_eq!(heartbeat.ping_at(limits), ms(600));
         // An end that does not answer is not asked again at once.
-        pulse.pinged(ms(600));
-        pulse.sent(ms(600));
-        assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(1100), ms(1600)));
+        heartbeat.pinged(ms(600));
+        heartbeat.sent(ms(600));
+        assert_eq!((heartbeat.ping_at(limits), heartbeat.silent_at(limits)), (ms(1100), ms(1600)));
     }
 
     #[test]
     fn an_end_that_did_not_ping_in_time_has_not_asked() {
-        let (limits, mut pulse) = (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Pulse::default());
-        pulse.heard(ms(0));
-        pulse.pinged(ms(500));
-        assert!(!pulse.has_pinged(ms(1500), limits), "it was stopped before its second ping");
-        pulse.pinged(ms(1000));
-        assert!(pulse.has_pinged(ms(1500), limits));
-        assert!(!pulse.has_pinged(ms(2000), limits), "it was stopped after that");
+        let (limits, mut heartbeat) =
+            (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Heartbeat::default());
+        heartbeat.heard(ms(0));
+        heartbeat.pinged(ms(500));
+        assert!(!heartbeat.has_pinged(ms(1500), limits), "it was stopped before its second ping");
+        heartbeat.pinged(ms(1000));
+        assert!(heartbeat.has_pinged(ms(1500), limits));
+        assert!(!heartbeat.has_pinged(ms(2000), limits), "it was stopped after that");
     }
 }

@@ -6,7 +6,7 @@ use client::Client;
 use common::*;
 use machine::Goodbye;
 use messages::{ToClient, ToServer};
-use net::{ConnectError, Runtime, UplinkConfig, UplinkState};
+use net::{ConnectError, Runtime, UpstreamConfig, UpstreamState};
 use std::io::Write;
 use std::net::TcpListener;
 use std::slice;
@@ -15,7 +15,7 @@ use types::GoodbyeReason;
 
 fn dial(addresses: &[String]) -> At<Client> {
     let host = At::alone(new_client(), &runtime());
-    host.connect(UplinkConfig { addresses: addresses.to_vec(), ..UplinkConfig::new(messages::CLIENT, "") });
+    host.connect(UpstreamConfig { addresses: addresses.to_vec(), ..UpstreamConfig::new(messages::CLIENT, "") });
     host
 }
 
@@ -43,9 +43,9 @@ fn a_server_that_never_answers_is_given_up() {
     let mut kept = Vec::new();
     let address = listen(move |raw| kept.push(raw));
     let host = At::alone(new_client(), &runtime());
-    host.connect(UplinkConfig {
+    host.connect(UpstreamConfig {
         attempt_within: Duration::from_millis(50),
-        ..UplinkConfig::new(messages::CLIENT, address)
+        ..UpstreamConfig::new(messages::CLIENT, address)
     });
     // A store that was stopped, or that is only starting, may answer later: a patient caller continues trying.
     let refused = host.wait_connected(Duration::ZERO).unwrap_err();
@@ -68,7 +68,7 @@ fn a_store_that_refuses_for_good_is_not_tried_again() {
         "the store or redirector at {address} refuses the session (protocol): expected protocol 7 to 9, got 2 to 2"
     );
     assert_eq!(refused.to_string(), text);
-    assert_eq!(host.state(), UplinkState::Over(refused));
+    assert_eq!(host.state(), UpstreamState::Over(refused));
     assert!(matches!(put(&host, 1, b"x"), Err(client::TxnError::Refused(GoodbyeReason::Protocol, _))));
 }
 
@@ -93,7 +93,7 @@ fn addresses_are_tried_in_turn() {
     let server = server();
     let host = dial(&[nobody.clone(), server.address.to_string()]);
     host.wait_connected(PATIENCE).unwrap();
-    assert_eq!(host.state(), UplinkState::Up(server.address.to_string()));
+    assert_eq!(host.state(), UpstreamState::Up(server.address.to_string()));
     let refused = dial(&[nobody.clone(), nobody.clone()]).wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(refused.to_string(), format!("no server at {nobody}, {nobody}: connection refused"));
 }
@@ -103,7 +103,7 @@ fn a_host_that_ends_leaves_no_connection_behind() {
     let (server, threads) = (server(), Runtime::start().unwrap());
     for _ in 0..100 {
         let host = At::alone(new_client(), &threads);
-        host.connect(UplinkConfig::new(messages::CLIENT, server.address.to_string()));
+        host.connect(UpstreamConfig::new(messages::CLIENT, server.address.to_string()));
         host.wait_connected(PATIENCE).unwrap();
     }
     group::eventually("all are forgotten", || format!("{threads:?}").contains("Reactor { links: 0"));
@@ -116,7 +116,7 @@ fn an_address_that_does_not_answer_does_not_keep_from_the_next() {
     let server = server();
     let host = dial(&[silent, server.address.to_string()]);
     host.wait_connected(Duration::ZERO).unwrap();
-    assert_eq!(host.state(), UplinkState::Up(server.address.to_string()));
+    assert_eq!(host.state(), UpstreamState::Up(server.address.to_string()));
 }
 
 #[test]

@@ -1,18 +1,18 @@
 //! The upstream sessions of a machine.
 
 use crate::lock::{Lock, Rank};
-use crate::sessions::state::{SessionState, UplinkState};
+use crate::sessions::state::{SessionState, UpstreamState};
 use machine::UpstreamId;
 use std::sync::Arc;
 use types::Map;
 
 /// The sessions of a machine with its servers, by the numbers that the machine gives them.
 #[derive(Debug)]
-pub(super) struct Uplinks(Lock<Map<UpstreamId, Arc<SessionState>>>);
+pub(super) struct Upstreams(Lock<Map<UpstreamId, Arc<SessionState>>>);
 
-impl Uplinks {
+impl Upstreams {
     pub(super) fn new() -> Self {
-        Self(Lock::new(Rank::Uplinks, Map::default()))
+        Self(Lock::new(Rank::Upstreams, Map::default()))
     }
 
     /// The state of a session, which is about to be opened if it is new.
@@ -21,8 +21,8 @@ impl Uplinks {
     }
 
     /// How it stands with a session; one that was closed is as one that has yet to be opened.
-    pub(super) fn get(&self, upstream: UpstreamId) -> UplinkState {
-        self.0.lock().get(&upstream).map_or(UplinkState::Connecting, |state| state.get())
+    pub(super) fn get(&self, upstream: UpstreamId) -> UpstreamState {
+        self.0.lock().get(&upstream).map_or(UpstreamState::Connecting, |state| state.get())
     }
 
     /// Opens a session no more.

@@ -13,7 +13,7 @@ use messages::{Ack, GROUP, Released, SessionLimits, ToServer, Upstream, Welcome}
 use types::{GoodbyeReason, PageId, Rule, Time, Version};
 
 #[derive(Debug, Default)]
-pub(crate) struct Trunk {
+pub(crate) struct StoreSession {
     /// How far it is, and what is known of the store. If there is none any more: why.
     pub(crate) up: Upstream<String>,
     /// The store's identity, as it has said.
@@ -24,7 +24,7 @@ pub(crate) struct Trunk {
     down_since: Time,
 }
 
-impl Trunk {
+impl StoreSession {
     pub(crate) fn is_live(&self) -> bool {
         self.up.is_live()
     }
@@ -117,60 +117,60 @@ impl Redirector {
     /// Sends a message to the store, after the acknowledgement and the releases that are due.
     pub(crate) fn send_to_store(&mut self, now: Time, message: impl Into<ToServer>) {
         self.piggyback();
-        self.trunk.up.sent(now);
-        self.out.trunk(message);
+        self.upstream.up.sent(now);
+        self.out.upstream(message);
     }
 
     /// Sends the acknowledgement and the releases alone, if no other message has gone out for this long.
     pub(crate) fn send_due(&mut self, now: Time) {
-        if self.trunk.up.piggyback_is_due(now) {
+        if self.upstream.up.piggyback_is_due(now) {
             self.piggyback();
-            self.trunk.up.sent(now);
+            self.upstream.up.sent(now);
         }
     }
 
     fn piggyback(&mut self) {
-        if !self.trunk.up.piggyback() {
+        if !self.upstream.up.piggyback() {
             return;
         }
         let least = self.least_acked();
-        if least > self.trunk.acked {
-            self.trunk.acked = least;
+        if least > self.upstream.acked {
+            self.upstream.acked = least;
             self.lease.prune(least);
-            self.out.trunk(Ack { through: least });
+            self.out.upstream(Ack { through: least });
         }
         if self.grants.is_asked() && !self.config.broken.is(Rule::KeepGranted) {
             return;
         }
-        let mut released = mem::take(&mut self.trunk.released);
+        let mut released = mem::take(&mut self.upstream.released);
         released.retain(|&page| self.is_unheld(page));
         for &page in &released {
             self.lease.forget(page, |txn| self.commits.is_on_its_way(txn));
         }
         for pages in released.chunks(self.config.limits.pages_per_message) {
-            self.out.trunk(Released { pages: pages.to_vec() });
+            self.out.upstream(Released { pages: pages.to_vec() });
         }
     }
 
     /// The least count that all members have applied; with nobody there it is the redirector's horizon.
     fn least_acked(&self) -> Version {
-        let horizon = self.trunk.horizon();
+        let horizon = self.upstream.horizon();
         self.members.least_acked().unwrap_or(horizon).min(horizon)
     }
 
     /// The group may have applied more than the store knows.
     pub(crate) fn acknowledge(&mut self, now: Time) {
-        self.trunk.acknowledge(now, self.least_acked());
+        self.upstream.acknowledge(now, self.least_acked());
     }
 
     pub(crate) fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {
-        self.trunk_is_down(now);
+        self.upstream_is_down(now);
         self.out.hang_up(reason, text);
     }
 
     /// The link is gone, and with it every answer that was on its way.
-    pub(crate) fn trunk_is_down(&mut self, now: Time) {
-        self.trunk.link_is_gone(now);
+    pub(crate) fn upstream_is_down(&mut self, now: Time) {
+        self.upstream.link_is_gone(now);
         self.fetches.link_is_gone();
         self.commits.link_is_gone();
         self.grants.link_is_gone();
@@ -180,12 +180,12 @@ impl Redirector {
 
     /// Whether members are welcome.
     pub(crate) fn is_open(&self) -> bool {
-        self.trunk.is_live() && self.leadership.is_open()
+        self.upstream.is_live() && self.leadership.is_open()
     }
 
     /// Tells the store, if it is reached, of the claim, or that we still lead.
     pub(crate) fn tell_claim(&mut self, now: Time) {
-        if let Some(request) = self.leadership.request().filter(|_| self.trunk.is_live()) {
+        if let Some(request) = self.leadership.request().filter(|_| self.upstream.is_live()) {
             self.send_to_store(now, request);
         }
     }
@@ -193,6 +193,6 @@ impl Redirector {
     /// When the members should be sent away, if the store is not reached until then.
     pub(crate) fn cut_off_at(&self) -> Option<Time> {
         let waits = !self.members.is_empty() && !self.is_open();
-        waits.then_some(self.trunk.down_since() + self.config.silence)
+        waits.then_some(self.upstream.down_since() + self.config.silence)
     }
 }

@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 /// A member that was silent for this long is struck off the registry.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// The pulses of members: the last one of each, and when it was first seen.
+/// The heartbeats of members: the last one of each, and when it was first seen.
 #[derive(Debug, Default)]
-pub(super) struct Pulses(BTreeMap<PartitionId, (u64, Instant)>);
+pub(super) struct Heartbeats(BTreeMap<PartitionId, (u64, Instant)>);
 
-impl Pulses {
-    /// The pulses of all members, as they are seen now; gives those that live. One that was never seen before does: it
-    /// has its time to say something.
+impl Heartbeats {
+    /// The heartbeats of all members, as they are seen now; gives those that live. One that was never seen before does:
+    /// it has its time to say something.
     pub(super) fn hear(
         &mut self,
         now: Instant,
-        pulses: impl Iterator<Item = (PartitionId, u64)>,
+        heartbeats: impl Iterator<Item = (PartitionId, u64)>,
     ) -> BTreeSet<PartitionId> {
         let before = std::mem::take(&mut self.0);
-        self.0 = pulses
-            .map(|(partition, pulse)| {
-                let known = before.get(&partition).filter(|(last, _)| *last == pulse);
-                (partition, (pulse, known.map_or(now, |(_, since)| *since)))
+        self.0 = heartbeats
+            .map(|(partition, heartbeat)| {
+                let known = before.get(&partition).filter(|(last, _)| *last == heartbeat);
+                (partition, (heartbeat, known.map_or(now, |(_, since)| *since)))
             })
             .collect();
         let lives = |since: Instant| now.saturating_duration_since(since) < SILENCE;
@@ -46,10 +46,10 @@ mod tests {
     fn silence_ends_a_member_and_a_word_brings_it_back() {
         let (one, other) = (PartitionId(1), PartitionId(2));
         let begun = Instant::now();
-        let mut pulses = Pulses::default();
+        let mut heartbeats = Heartbeats::default();
         let mut hear = |after: Duration, heard: &[(PartitionId, u64)]| {
-            let alive = pulses.hear(begun + after, heard.iter().copied());
-            (alive.into_iter().collect::<Vec<_>>(), pulses.long_silent(begun + after))
+            let alive = heartbeats.hear(begun + after, heard.iter().copied());
+            (alive.into_iter().collect::<Vec<_>>(), heartbeats.long_silent(begun + after))
         };
         assert_eq!(hear(Duration::ZERO, &[(one, 7), (other, 7)]).0, [one, other]);
         assert_eq!(hear(SILENCE / 2, &[(one, 8), (other, 7)]).0, [one, other]);
