@@ -1,12 +1,10 @@
 //! A paper's experiment as a user runs it. The bounds of its figures are for a quiet machine to judge.
 
-use crate::program::{Folder, command, spawn, thorp};
-use fixtures::{PATIENCE, Postgres, try_until, until};
-use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
+use crate::program::{Folder, Ran, command, serve, spawn, thorp};
+use fixtures::{PATIENCE, Postgres, Signal, try_until, until};
+use rustix::process::{Pid, getsid, test_kill_process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -161,17 +159,11 @@ fn has_home_by_fabric(parent: u32) -> bool {
 fn an_experiment_that_is_interrupted_has_printed_what_was_finished() {
     let folder = Folder::new();
     let (scratch, out) = (folder.file(""), folder.file("out"));
-    let which = ["experiment", "coopreplica", "--reliability", "--json", "--dir", &scratch, "--out", &out];
-    let mut experiment = command().args(which).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut words = BufReader::new(experiment.stdout.take().unwrap());
-    let mut row = String::new();
-    words.read_line(&mut row).unwrap();
-    let row: Value = serde_json::from_str(&row).unwrap();
+    let experiment = spawn(&["experiment", "coopreplica", "--reliability", "--json", "--dir", &scratch, "--out", &out]);
+    let row = experiment.hear().unwrap();
     assert_eq!(row["copies"], 1, "{row}");
-    kill_process(Pid::from_child(&experiment), Signal::INT).unwrap();
-    let output = experiment.wait_with_output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && error.contains("rows that were finished: 1"), "{error}");
+    let Ran { code, stderr, .. } = experiment.end_by(Signal::INT).unwrap().into();
+    assert!(code == Some(1) && stderr.contains("rows that were finished: 1"), "{stderr}");
     let kept = std::fs::read_to_string(folder.path().join("out/coopreplica.jsonl")).unwrap();
     assert_eq!(kept.lines().count(), 1, "{kept}");
 }
@@ -179,14 +171,10 @@ fn an_experiment_that_is_interrupted_has_printed_what_was_finished() {
 #[test]
 fn a_process_that_ends_with_its_starter_has_a_session_of_its_own() {
     let folder = Folder::new();
-    let words = ["serve", "--json", "--until-stdin-closes", "--listen", "127.0.0.1:0", "--dir"];
-    let mut child = command().args(words).arg(folder.file("store")).stdin(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(said.next().unwrap().unwrap().contains("listen"));
-    let pid = Pid::from_child(&child);
+    let server = serve(&folder);
+    let pid = Pid::from_raw(server.id().cast_signed()).unwrap();
     assert_eq!(getsid(Some(pid)), Ok(pid));
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    assert!(server.end().unwrap().status.success());
 }
 
 /// The folders below it.
@@ -231,10 +219,8 @@ fn how_long_copies_last_is_counted_and_drawn() {
 
 #[test]
 fn whoever_waits_for_an_experiment_hears_how_long_it_takes() {
-    let ran = thorp(["experiment", "coopreplica", "--reliability", "--cycles", "500"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let line = ran.stderr.lines().next().unwrap_or_default();
-    assert!(line.contains(" % done, about ") && line.ends_with(" left)"), "{}", ran.stderr);
+    let line = spawn(&["experiment", "coopreplica", "--reliability", "--cycles", "500"]).hear_error("").unwrap();
+    assert!(line.contains(" % done, about ") && line.ends_with(" left)\n"), "{line}");
 }
 
 #[test]

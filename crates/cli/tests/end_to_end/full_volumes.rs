@@ -5,7 +5,7 @@ use crate::full_disk::{SmallDisk, fill, is_inside};
 use crate::program::{Folder, thorp, try_start};
 use crate::stored_volumes::Site;
 use fixtures::nbd_client::{Client, Command};
-use fixtures::{Ended, Process};
+use fixtures::{Ended, Process, until};
 use nbd::Address;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -168,19 +168,14 @@ fn a_home_whose_disk_fills_up() {
 
 /// Waits until a holder tells its operator, and the registry everybody, whether its disk is full.
 fn wait_for_full(site: &Site, dir: &str, is_full: bool) {
-    let begun = Instant::now();
     let told = |words: &[&str]| -> Value {
         let said = thorp([&["volume", "holders", "--json"], words].concat()).ok();
         serde_json::from_str(&said).unwrap()
     };
-    loop {
+    until("it is told how its disk is", || {
         let told = [told(&["--dir", dir]), told(&["--store", &site.address()])];
-        if told.iter().all(|told| told["is_disk_full"] == is_full) {
-            return;
-        }
-        assert!(begun.elapsed() < LONG, "its disk is full, they are to say: {is_full}; they say: {told:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
+        told.iter().all(|told| told["is_disk_full"] == is_full)
+    });
 }
 
 /// The disk of a holder fills up: it promises no more than it has, so everything else goes home instead of waiting for
@@ -235,11 +230,7 @@ fn a_holder_whose_disk_fills_up() {
                 site.holders[0].hear_error("is full: this holder has").unwrap();
                 wait_for_full(&site, &dir, true);
                 let words = ["volume", "status", "v", "--store", &site.address()];
-                let begun = Instant::now();
-                while !thorp(words).ok().contains("its disk is full") {
-                    assert!(begun.elapsed() < LONG, "its owner does not say that a holder's disk is full");
-                    thread::sleep(Duration::from_millis(50));
-                }
+                until("its owner says that a holder's disk is full", || thorp(words).ok().contains("its disk is full"));
                 is_seen.store(true, Relaxed);
             });
             // Its copies are home by now, and its files are used again.
@@ -302,19 +293,13 @@ fn a_holder_leaves_before_it_is_full() {
     site.wait_until("nothing waits", |status| {
         status["live"]["is_degraded"] == false && status["live"]["dirty_bytes"].as_u64() >= Some(keeps / 4 * 3)
     });
-    let begun = Instant::now();
-    while member(&site, &site.holders[0])["is_nearly_full"] != true {
-        assert!(begun.elapsed() < LONG, "{}", member(&site, &site.holders[0]));
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("the registry knows that it is nearly full", || member(&site, &site.holders[0])["is_nearly_full"] == true);
     assert_eq!(member(&site, &site.holders[0])["holds"], serde_json::json!(["v"]), "there is nobody else");
     site.holders.push(site.holder(1));
-    let begun = Instant::now();
-    while member(&site, &site.holders[0])["holds"] != serde_json::json!([]) {
-        let is_degraded = &site.status()["live"]["is_degraded"];
-        assert!(begun.elapsed() < LONG && is_degraded == false, "{}", site.status());
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("another one has taken its place", || {
+        assert_eq!(site.status()["live"]["is_degraded"], false);
+        member(&site, &site.holders[0])["holds"] == serde_json::json!([])
+    });
     assert_eq!(member(&site, &site.holders[1])["holds"], serde_json::json!(["v"]));
     site.holders[0].hear_error("has room for volumes again").unwrap();
     // The first one is no longer needed, nor is the host.

@@ -2,16 +2,13 @@
 //! them is killed or stopped.
 
 use crate::program::{Folder, program, serve, thorp};
-use fixtures::{Process, Signal, lasting_address};
+use fixtures::{Process, Signal, lasting_address, until};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thorp::{Anywhere, Db, Map, Ref, Stats};
-
-/// Long enough for anything that is going to happen on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name by which a test runs another of this program's tests as a member in a process of its own.
 const MEMBER_OF: &str = "THORP_TEST_MEMBER_OF";
@@ -43,12 +40,9 @@ fn pages_sent(store: &Process) -> u64 {
 
 /// Another process cannot be waited for but by looking.
 #[track_caller]
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+pub(crate) fn eventually(what: &str, is_so: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until(what, is_so);
     start.elapsed()
 }
 

@@ -6,11 +6,10 @@ use crate::web::Proxy;
 use crate::{groups, volumes};
 use attach::VOLUME_HOMES;
 use client::tables::CLIENT;
-use fixtures::Process;
+use fixtures::{Process, Signal};
 use machine::metrics::Described;
 use net::LINKS;
 use pgwatch::WATCH_DATABASE;
-use rustix::process::Signal;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -206,12 +205,23 @@ fn the_two_commands_stand_in_readme() {
     assert!(ours.iter().any(|line| line.starts_with("cargo xtask test")), "{ours:?}");
 }
 
-/// The main job, with less to do: `cargo run --release -- demo`. With so few transactions the times that it compares
-/// say nothing.
+/// The main job, with less to do, in a folder for temporary files: `cargo run --release -- demo`.
+fn demo(folder: &Folder, more: &[&str]) -> Command {
+    let mut demo = command();
+    demo.args(["demo", "--visits", "4"]).args(more).env("TMPDIR", folder.path());
+    demo
+}
+
+fn left(folder: &Folder) -> usize {
+    std::fs::read_dir(folder.path()).unwrap().count()
+}
+
+/// With so few transactions the times that it compares say nothing. Without a directory of the user's, it leaves
+/// nothing.
 #[test]
-fn the_demo_ends_well() {
+fn the_demo_ends_well_and_leaves_nothing() {
     let folder = Folder::new();
-    let told = thorp(["demo", "--json", "--visits", "4", "--dir", &folder.file("demo")]).ok();
+    let told = ran(demo(&folder, &["--json"]).output().unwrap()).ok();
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert!(told["acknowledged"].as_u64() > Some(100), "{told}");
     assert!(told["pages_from_peers"].as_u64() > Some(0), "{told}");
@@ -219,27 +229,17 @@ fn the_demo_ends_well() {
         assert_eq!(told[field], good, "{told}");
     }
     assert_eq!(told["strictly_serializable"], true, "{told}");
+    assert_eq!(left(&folder), 0);
 }
 
-/// Without a directory of the user's, the demo leaves nothing: neither when it ends nor when it is interrupted.
 #[test]
-fn the_demo_leaves_nothing() {
+fn an_interrupted_demo_leaves_nothing() {
     let folder = Folder::new();
-    let demo = || {
-        let mut demo = command();
-        demo.args(["demo", "--visits", "4"]).env("TMPDIR", folder.path());
-        demo
-    };
-    let left = || std::fs::read_dir(folder.path()).unwrap().count();
-    let ended = ran(demo().output().unwrap());
-    assert_eq!((ended.code, left()), (Some(0), 0), "{ended:?}");
-
-    let process = Process::spawn(demo(), "the demo").unwrap();
+    let process = Process::spawn(demo(&folder, &[]), "the demo").unwrap();
     let line = process.line().unwrap();
-    assert!(line.contains("A store in") && left() > 0, "{line}");
+    assert!(line.contains("A store in") && left(&folder) > 0, "{line}");
     let ended = process.end_by(Signal::INT).unwrap();
-    assert_eq!(ended.status.code(), Some(128 + Signal::INT.as_raw()));
-    assert_eq!(left(), 0);
+    assert_eq!((ended.status.code(), left(&folder)), (Some(128 + Signal::INT.as_raw()), 0), "{ended:?}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use crate::program::{Folder, Ran, thorp, try_start};
 use crate::scrub::{damage_version, read, wear, write_all};
 use crate::stored_volumes::{Host, Site, write};
+use fixtures::{PATIENCE, try_until};
 use serde_json::Value;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// The repairs in a scrub's output: the block, the place that was damaged, and whether it was repaired; and the last
 /// line.
@@ -149,16 +149,11 @@ fn a_scrub_on_a_schedule_repairs_and_says_so() {
     let report = r#"{"ended_at_s":1,"took_s":1,"checked_blocks":8,"unknown_blocks":0,"cached_blocks":0,"copied_blocks":0,"differences":0,"repaired":0,"findings":[],"error":null}"#;
     std::fs::write(site.folder.path().join("host-1/scrub"), report).unwrap();
     let host = site.attach("host-1", &["--scrub-every", "7d"]).unwrap();
-    let begun = Instant::now();
-    let last = loop {
-        let status = site.status();
-        let scrub = &status["live"]["scrub"];
-        if scrub["last_s"].as_u64().is_some_and(|ago| ago < 3600) {
-            break scrub.clone();
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{status}");
-        std::thread::sleep(Duration::from_millis(50));
+    let scrub = || {
+        let scrub = site.status()["live"]["scrub"].clone();
+        scrub["last_s"].as_u64().is_some_and(|ago| ago < 3600).then_some(scrub)
     };
+    let last = try_until("it was scrubbed", PATIENCE, scrub).unwrap();
     assert_eq!((&last["last"]["differences"], &last["last"]["repaired"]), (&1.into(), &1.into()), "{last}");
     assert!(last["next_s"].as_u64().unwrap() > 6 * 86_400, "{last}");
     let said = thorp(["volume", "status", "--cache", &site.folder.file("host-1")]).ok();

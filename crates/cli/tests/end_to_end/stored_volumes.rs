@@ -1,21 +1,16 @@
 //! Volumes of a store, between hosts: each host, each holder and the store a process of its own.
 
 use crate::program::{Folder, command, program, serve_with, spawn, thorp, thorp_reading, try_start};
-use crate::volumes::{BLOCK, Versions, check, write_until_gone};
+use crate::volumes::{BLOCK, Versions, check, write_and_kill};
 use fixtures::nbd_client::{Client, Command};
 use fixtures::{Ended, Process, Signal, lasting_address, until};
 use nbd::Address;
 use serde_json::Value;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Longer than anything takes on a machine that has much else to do.
-const LONG: Duration = Duration::from_secs(60);
 
 const SIZE: &str = "8M";
 
@@ -126,13 +121,7 @@ impl Host {
 
     /// Writes for a while, and is killed.
     fn write_and_kill(self, versions: &mut Versions, first: u64) {
-        let client = self.connect();
-        thread::scope(|scope| {
-            let writer = scope.spawn(|| write_until_gone(client, versions, first));
-            thread::sleep(Duration::from_millis(700));
-            drop(self.process);
-            writer.join().unwrap();
-        });
+        write_and_kill(self.connect(), versions, first, || drop(self.process));
     }
 }
 
@@ -222,11 +211,7 @@ fn reads_of_clients_that_have_gone_are_given_up() {
             }
             client.flush().unwrap();
         }
-        let begun = Instant::now();
-        while live()["connections"] != 0 {
-            assert!(begun.elapsed() < LONG / 3, "{}", live());
-            thread::sleep(Duration::from_millis(50));
-        }
+        until("all are answered or gone", || live()["connections"] == 0);
         if is_leased {
             thread::sleep(LEASE);
         }
@@ -246,16 +231,10 @@ fn writes_are_refused_without_copies_if_they_are_to_be() {
     drop(site.holders.remove(0));
     let data = [9; BLOCK];
     let put = Command::Write { offset: 0, data: &data, fua: true };
-    let begun = Instant::now();
-    while client.call(&put).unwrap().error == 0 {
-        assert!(begun.elapsed() < LONG, "nobody has a copy, and writes go on");
-    }
+    until("writes are refused", || client.call(&put).unwrap().error != 0);
     assert_eq!(version(&host.read(), 1), 1);
     let _holder = site.holder(0);
-    while client.call(&put).unwrap().error != 0 {
-        assert!(begun.elapsed() < LONG, "there are copies again, and writes are refused");
-        thread::sleep(Duration::from_millis(20));
-    }
+    until("writes are taken again", || client.call(&put).unwrap().error == 0);
 }
 
 /// A host that was cut off from all others, here by being stopped, finds when it comes back that another one has its
@@ -526,20 +505,11 @@ fn a_volume_is_exported_and_imported() {
         names.filter(|name| !name.contains(".entry")).collect::<std::collections::BTreeSet<_>>()
     };
     let before = homes();
-    let mut child = command();
-    child.args(["volume", "import", "-", "y", "--store", &store]).stdin(Stdio::piped());
-    let mut child = child.spawn().unwrap();
-    child.stdin.as_mut().unwrap().write_all(&bytes).unwrap();
-    let begun = Instant::now();
-    while homes() == before {
-        assert!(begun.elapsed() < LONG, "it makes no home");
-        thread::sleep(Duration::from_millis(10));
-    }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
-    let stdin = child.stdin.take();
-    let said = child.wait_with_output().unwrap();
-    drop(stdin);
-    assert!(String::from_utf8_lossy(&said.stderr).contains("no volume was made"), "{said:?}");
+    let mut import = spawn(&["volume", "import", "-", "y", "--store", &store]);
+    import.tell(&bytes).unwrap();
+    until("it makes a home", || homes() != before);
+    let said = import.end_by(Signal::INT).unwrap();
+    assert!(said.stderr.contains("no volume was made"), "{said:?}");
     assert_eq!(homes(), before);
     assert!(!volume(&["list"]).ok().contains("y  "));
 }

@@ -1,17 +1,17 @@
 //! Volumes as an operator has them: made, attached, killed, detached.
 
 use crate::program::{Folder, Ran, program, serve, start, thorp};
-use fixtures::Process;
 use fixtures::installed::run;
 use fixtures::mounts::{Fuse, Mounted, can_mount};
 use fixtures::nbd_client::{Client, Command};
+use fixtures::{Process, until};
 use nbd::Address;
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
 
 pub(crate) const BLOCK: usize = 4096;
 const BLOCKS: u64 = 2048;
@@ -72,8 +72,21 @@ pub(crate) struct Versions {
     promised: HashMap<u64, u64>,
 }
 
-/// Writes blocks, each filled with its version, until the server is gone.
-pub(crate) fn write_until_gone(mut client: Client, versions: &mut Versions, first_version: u64) {
+/// How many writes are acknowledged before a server is killed.
+const ACKNOWLEDGED: u64 = 1000;
+
+/// Writes blocks, each filled with its version, to a server that is killed after some of them.
+pub(crate) fn write_and_kill(client: Client, versions: &mut Versions, first_version: u64, kill: impl FnOnce()) {
+    let acknowledged = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| write_until_gone(client, versions, first_version, &acknowledged));
+        until("blocks are written", || acknowledged.load(Relaxed) >= ACKNOWLEDGED);
+        kill();
+        writer.join().unwrap();
+    });
+}
+
+fn write_until_gone(mut client: Client, versions: &mut Versions, first_version: u64, acknowledged: &AtomicU64) {
     let mut version = first_version;
     loop {
         let (offset, block) = ((version * 7919) % BLOCKS * BLOCK as u64, (version * 7919) % BLOCKS);
@@ -82,6 +95,7 @@ pub(crate) fn write_until_gone(mut client: Client, versions: &mut Versions, firs
         let fua = version.is_multiple_of(3);
         let Ok(written) = client.call(&Command::Write { offset, data: &data, fua }) else { return };
         assert_eq!(written.error, 0, "write {version}");
+        acknowledged.fetch_add(1, Relaxed);
         if fua {
             versions.promised.insert(block, version);
         }
@@ -118,12 +132,7 @@ fn what_was_promised_survives_kills_and_is_home_in_the_end() {
         let mut client = attached.connect();
         let read = client.call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap();
         check(&mut versions, &read.data);
-        thread::scope(|scope| {
-            let writer = scope.spawn(|| write_until_gone(client, &mut versions, life * 1_000_000));
-            thread::sleep(Duration::from_millis(700));
-            attached.kill();
-            writer.join().unwrap();
-        });
+        write_and_kill(client, &mut versions, life * 1_000_000, || attached.kill());
         let status = thorp(["volume", "status", &home]).ok();
         assert!(status.contains("not home at") && status.contains("/cache"), "{status}");
     }

@@ -1,12 +1,11 @@
 //! The proxy as an operator runs it.
 
-use crate::program::{Folder, Ran, command, program, start, thorp};
+use crate::program::{Folder, command, program, start, thorp};
 use fixtures::{Process, http, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -85,8 +84,9 @@ impl Proxy {
 
     /// Stops it; gives its last words.
     pub(crate) fn stop(self) -> Value {
-        let said = Ran::from(self.process.end().unwrap()).ok();
-        serde_json::from_str(&said).unwrap()
+        let ended = self.process.end().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap()
     }
 }
 
@@ -287,12 +287,8 @@ fn share(home: Process, at: &[&str], next: &[&str]) {
     let stored = proxies.each_ref().map(|proxy| proxy.wait_for_hit("/"));
     drop(home);
     // Each is current as long as the lease of the home that is gone. Then every request goes to the application.
-    let begun = Instant::now();
     for (proxy, stored) in proxies.iter().zip(&stored) {
-        while proxy.get("/").0.contains("thorp; hit") {
-            assert!(begun.elapsed() < PATIENCE, "a table answers for ever");
-            sleep(Duration::from_millis(5));
-        }
+        until("the table answers no more", || !proxy.get("/").0.contains("thorp; hit"));
         assert_ne!(proxy.get("/").1, *stored);
         assert!(proxy.get("/").0.contains("detail=away"), "{}", proxy.get("/").0);
     }

@@ -2,13 +2,12 @@
 
 use crate::full_disk::{SmallDisk, is_inside};
 use crate::program::{Folder, thorp};
-use crate::web::{PATIENCE, Proxy};
+use crate::web::Proxy;
+use fixtures::until;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// An application whose body for `/size/number` has that size, and names its path; and how many of them it has sent.
 fn application() -> (String, Arc<AtomicUsize>) {
@@ -61,10 +60,7 @@ fn paths(sizes: &[usize], count: usize) -> Vec<String> {
 }
 
 fn status(proxy: &Proxy) -> serde_json::Value {
-    let mut stream = TcpStream::connect(proxy.admin()).unwrap();
-    write!(stream, "GET /status HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", proxy.admin()).unwrap();
-    let answer = std::io::read_to_string(stream).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    proxy.process.status().unwrap()
 }
 
 /// Killed again and again while it writes: each time everything that is answered is right, to the byte.
@@ -150,22 +146,18 @@ fn a_proxy_whose_disk_is_full_keeps_what_it_can() {
     assert!(note["note"] == "disk" && note["text"].as_str().unwrap().contains("it is full"), "{note}");
     let kept = &paths[370..];
     let hits = || kept.iter().filter(|path| is_hit(&proxy, path)).count();
-    let begun = Instant::now();
-    while hits() < 20 {
-        assert!(begun.elapsed() < PATIENCE, "{}", status(&proxy));
-        sleep(Duration::from_millis(50));
-    }
+    until("some are kept", || hits() >= 20);
     // With room it keeps more.
     disk.resize(40);
     let room = |proxy: &Proxy| status(proxy)["proxy"][0]["disk_stored_bytes"].as_u64().unwrap();
     let mut rounds = 0;
-    while room(&proxy) < 15_000_000 {
-        assert!(begun.elapsed() < PATIENCE, "{}", status(&proxy));
+    until("it keeps more", || {
         rounds += 1;
         for path in &paths {
             is_hit(&proxy, path);
         }
-    }
+        room(&proxy) >= 15_000_000
+    });
     assert!(rounds < 20 && sent.load(Ordering::Relaxed) > 400);
     proxy.stop();
 }
