@@ -43,9 +43,9 @@ impl Homes {
         }
     }
 
-    /// Kills it at once.
+    /// Kills it at once, unless it has ended before.
     pub(crate) fn stop(&mut self) {
-        self.process.kill().unwrap();
+        let _ = self.process.kill();
     }
 
     /// Kills it at once, and starts it again at the same address.
