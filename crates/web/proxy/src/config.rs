@@ -1,7 +1,6 @@
 //! The settings of a proxy.
 
 use crate::limits::Limits;
-use crate::listen::certificates::CertificateFiles;
 use crate::operate::access_log::AccessLogConfig;
 use crate::operate::notes::Note;
 use crate::origin::url::OriginUrl;
@@ -9,6 +8,7 @@ use crate::request::target::Scheme;
 use coherence::{HomeAddress, SiteConfig};
 use ops::Reload;
 use responses::Policy;
+use serving::CertificateFiles;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;

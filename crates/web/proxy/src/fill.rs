@@ -12,11 +12,9 @@ use crate::fill::along::{Along, Since};
 use crate::fill::collect::Writer;
 use crate::fill::fills::{Join, Lead, Outcome};
 use crate::fill::reserved::NoRoom;
-use crate::listen::worker::Worker;
 use crate::origin::RequestHead;
 use crate::request::answer::{not_modified, passed, stored};
 use crate::request::body::Body;
-use crate::request::early_hints::HintsTo;
 use crate::request::misread::IN_TRAILER;
 use crate::request::paced::{Arriving, BodyError};
 use crate::request::refusal::Refusal;
@@ -25,6 +23,7 @@ use crate::stored::coherence::Claim;
 use crate::stored::content::Content;
 use crate::stored::entries::Name;
 use crate::stored::entry::Entry;
+use crate::worker::Worker;
 use bytes::Bytes;
 use coherence::Ticket;
 use decide::{Decided, Declined};
@@ -36,6 +35,7 @@ use responses::{
     Answer, CacheStatus, ForwardReason, KeyRef, NotStored, Request, Reuse, Stored, Time, Validity, after_error, answer,
     conditional, unconditional,
 };
+use serving::HintsTo;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;

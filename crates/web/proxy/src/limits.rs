@@ -1,8 +1,9 @@
-//! All limits of the proxy in one place: on what a client or an origin can make grow, and on how long it may take.
+//! The limits of the proxy: on what a client or an origin can make grow, and on how long it may take.
 //!
-//! The constants bound what HTTP's formats leave open, and are the same for every proxy. [`Limits`] is what an operator
-//! may set.
+//! The constants bound what HTTP's formats leave open, and are the same for every proxy; those of clients' connections
+//! are in `serving::limits`. [`Limits`] is what an operator may set.
 
+pub use serving::limits::HEAD_BYTES_MAX;
 use std::time::Duration;
 
 /// Lines of fields of one request head. It is what hyper's parser has room for on its stack; a request with more is
@@ -13,8 +14,8 @@ pub const FIELDS_MAX: usize = 100;
 /// response has more is answered with 502.
 pub const ORIGIN_FIELDS_MAX: usize = 1024;
 
-/// The bytes of one request head on HTTP/1.1, and of a decoded list of fields on HTTP/2.
-pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// The bytes of the head of an origin's response.
+pub const ORIGIN_HEAD_BYTES_MAX: usize = 128 * 1024;
 
 /// The bytes of a request's path and query: longer ones are answered with 414.
 pub const PATH_BYTES_MAX: usize = 8 * 1024;
@@ -22,40 +23,11 @@ pub const PATH_BYTES_MAX: usize = 8 * 1024;
 /// The bytes of a request's authority: the longest name that DNS has, and a port.
 pub const AUTHORITY_BYTES_MAX: usize = 253 + ":65535".len();
 
-/// The bytes that are read ahead of one HTTP/1.1 connection, and of the head of an origin's response.
-pub const READ_AHEAD_BYTES_MAX: usize = 128 * 1024;
-
-/// Requests that one HTTP/2 connection may have under way.
-pub const STREAMS_MAX: u32 = 128;
-
-/// Streams that a client has reset and whose requests are not finished yet: beyond, the connection ends. It is what
-/// keeps a client from having work started and dropped in a loop.
-pub const RESET_STREAMS_MAX: usize = 32;
-
-/// The bytes that an HTTP/2 client may send on one stream before it has to wait.
-pub const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-
-/// The same for all streams of a connection together.
-pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
-
-/// The bytes that are buffered for one HTTP/2 stream whose client does not read.
-pub const STREAM_BUFFER_BYTES_MAX: usize = 64 * 1024;
-
-/// The bytes of a response that an HTTP/2 stream is given at a time. Each time is the client's progress: one that takes
-/// less than this in [`Limits::stall`] counts as one that does not read.
-pub const STREAM_STEP_BYTES_MAX: usize = 16 * 1024;
-
 /// The bytes of one request's body that are collected in memory, and of each step of one in a file.
 pub const BODY_MEMORY_BYTES_MAX: usize = 64 * 1024;
 
-/// TLS handshakes of clients that a thread has under way. One more displaces the oldest.
-pub const HANDSHAKES_MAX: usize = 1024;
-
 /// Names of dropped request fields that are counted apart, and noted.
 pub const DROPPED_NAMES_MAX: usize = 64;
-
-/// Idle connections that are closed at a time, to make room.
-pub const DISPLACED_MAX: usize = 32;
 
 /// How often a request is sent again when a pooled connection turns out to be closed by the origin.
 pub const RETRIES_MAX: u32 = 1;
@@ -132,6 +104,18 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those that a connection keeps.
+    pub(crate) fn of_connections(&self) -> serving::Limits {
+        serving::Limits {
+            per_address: self.connections_per_address,
+            handshake: self.handshake,
+            idle: self.idle,
+            head: self.head,
+            stall: self.stall,
+            stop: self.stop,
+        }
+    }
+
     /// The largest body of a request that is collected.
     pub(crate) fn upload_bytes_max(&self) -> u64 {
         self.upload_file_bytes.max(BODY_MEMORY_BYTES_MAX as u64)
@@ -170,6 +154,4 @@ impl Default for Limits {
 
 const _: () = {
     assert!(PATH_BYTES_MAX + AUTHORITY_BYTES_MAX < HEAD_BYTES_MAX, "a longest target fits into a head");
-    assert!(HEAD_BYTES_MAX < READ_AHEAD_BYTES_MAX, "a largest head can be read ahead");
-    assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);
 };

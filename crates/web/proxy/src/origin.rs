@@ -6,11 +6,10 @@ pub(crate) mod origin_tls_error;
 pub(crate) mod tunnel;
 pub(crate) mod url;
 
-use crate::limits::{ORIGIN_FIELDS_MAX, READ_AHEAD_BYTES_MAX, RETRIES_MAX};
+use crate::limits::{ORIGIN_FIELDS_MAX, ORIGIN_HEAD_BYTES_MAX, RETRIES_MAX};
 use crate::origin::connector::Connector;
 use crate::origin::origin_tls_error::OriginTlsError;
 use crate::origin::url::OriginUrl;
-use crate::request::early_hints::HintsTo;
 use crate::request::framing::{check_response, frame_request};
 use crate::request::paced::{Arriving, BodyError, Paced};
 use crate::request::refusal::Refusal;
@@ -24,6 +23,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, V
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use responses::forward_response;
+use serving::HintsTo;
 use std::error::Error;
 use std::future::Future;
 use std::io;
@@ -80,8 +81,8 @@ impl Origin {
             .pool_max_idle_per_host(limits.origin_idle_connections)
             .pool_idle_timeout(limits.origin_idle)
             .http1_max_headers(ORIGIN_FIELDS_MAX)
-            .http1_max_buf_size(READ_AHEAD_BYTES_MAX)
-            .http2_max_header_list_size(READ_AHEAD_BYTES_MAX as u32)
+            .http1_max_buf_size(ORIGIN_HEAD_BYTES_MAX)
+            .http2_max_header_list_size(ORIGIN_HEAD_BYTES_MAX as u32)
             .http2_only(is_http2)
             // The request names the host that the client wants.
             .set_host(false);
@@ -106,7 +107,7 @@ impl Origin {
         *request.headers_mut() = head.headers;
         if let Some(hints) = head.hints {
             hyper::ext::on_informational(&mut request, move |response| {
-                hints.pass(response.status(), response.headers());
+                hints.pass(response.status(), &forward_response(response.headers()));
             });
         }
         request

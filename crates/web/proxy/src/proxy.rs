@@ -1,9 +1,7 @@
-//! A running proxy: its acceptor and its threads, from start to stop.
+//! A running proxy, from start to stop.
 
 use crate::config::Config;
-use crate::listen::certificates::{self, Certificates};
-use crate::listen::connections::Connections;
-use crate::listen::threads::{self, Arrival, WorkerHandle};
+use crate::front::Front;
 use crate::operate::admin::Operated;
 use crate::operate::counters::Tally;
 use crate::operate::notes::{Note, Notes};
@@ -16,24 +14,14 @@ use crate::stored::disk_content::Disk;
 use crate::stored::entries::Entries;
 use crate::stored::homes_together::compare_always;
 use diskcache::Trouble;
-use ops::Server;
+use serving::{Certificates, Server};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use std::time::Instant;
 use tokio::sync::watch;
-use tokio::time::sleep;
-use tokio_rustls::TlsAcceptor;
 use vfs::Directory;
-
-/// How long the acceptor waits when the process can have no more sockets.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-/// How often the files of the certificates are looked at.
-const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
 
 /// A running proxy. Dropping it stops it and waits for its threads.
 #[derive(Debug)]
@@ -41,9 +29,12 @@ pub struct Proxy {
     editions: Arc<Editions>,
     address: SocketAddr,
     admin: Option<SocketAddr>,
-    operators: Option<Server>,
+    operators: Option<ops::Server>,
     certificates: Option<Arc<Certificates>>,
     stop: Stopper,
+    /// The one that serves clients.
+    server: Option<Server>,
+    /// Those that look around.
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// The one that writes to the disk.
     writer: Option<JoinHandle<()>>,
@@ -55,9 +46,8 @@ impl Proxy {
         let (settings, certificates) = settings::check(config)?;
         let config = &settings.config;
         let certificates = certificates.map(|loaded| Arc::new(Certificates::new(loaded)));
-        let tls = certificates.clone().map(certificates::server).transpose();
+        let tls = certificates.clone().map(Certificates::acceptor).transpose();
         let tls = tls.map_err(|error| StartError::new("cannot speak TLS", io::Error::other(error)))?;
-        let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let (listener, address) = listen_on(config.listen)?;
         let cannot_listen = |error| StartError::new("cannot listen for operators", error);
         let admin = config.admin.map(|address| ops::Listener::bind(address, config.admin_token.clone()));
@@ -68,7 +58,8 @@ impl Proxy {
         let runtime = net::Runtime::start().map_err(cannot_start)?;
         let coherence = Coherence::start(config, &runtime).map_err(StartError::site)?;
         let entries = open_entries(config)?;
-        let (threads, connections) = (config.threads.max(1), Connections::new(&config.limits));
+        let serving =
+            serving::Settings { name: "proxy", threads: config.threads, connections: config.limits.connections, tls };
         let shared = Shared::new(settings, coherence, entries);
         let shared = shared.map_err(|why| StartError::new("cannot write the access log", why))?;
         let mut proxy = Self {
@@ -78,6 +69,7 @@ impl Proxy {
             operators: None,
             certificates,
             stop,
+            server: None,
             threads: Vec::new(),
             writer: None,
         };
@@ -85,16 +77,9 @@ impl Proxy {
             let writer = thread::Builder::new().name("proxy-disk".to_owned()).spawn(move || disk.run());
             proxy.writer = Some(writer.map_err(cannot_start)?);
         }
-        let mut handles = Vec::new();
-        for number in 0..threads {
-            let (handle, seat) = threads::worker();
-            let (editions, tls, stopped) = (proxy.editions.clone(), tls.clone(), stopped.clone());
-            proxy.spawn(format!("proxy-{number}"), move || threads::run(editions, tls, seat, stopped))?;
-            handles.push(handle);
-        }
         if let Some(listener) = admin {
             let service = Arc::new(Operated { editions: proxy.editions.clone(), reload });
-            let operators = Server::start("proxy-admin", vec![listener], ops::Limits::OPERATORS, service);
+            let operators = ops::Server::start("proxy-admin", vec![listener], ops::Limits::OPERATORS, service);
             proxy.operators = Some(operators.map_err(cannot_start)?);
         }
         let (shared, stopped_too) = (proxy.editions.now(), stopped.clone());
@@ -103,8 +88,8 @@ impl Proxy {
             let (shared, stopped) = (proxy.editions.now(), stopped.clone());
             proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
         }
-        let editions = proxy.editions.clone();
-        proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &editions, &handles, &connections, stopped))?;
+        let front = Arc::new(Front(proxy.editions.clone()));
+        proxy.server = Some(Server::start(listener, serving, &front, &stopped).map_err(cannot_start)?);
         Ok(proxy)
     }
 
@@ -200,7 +185,7 @@ impl Proxy {
 
     /// Waits until it has stopped.
     pub fn wait(&mut self) -> io::Result<()> {
-        let mut outcome = Ok(());
+        let mut outcome = self.server.take().map_or(Ok(()), Server::wait);
         for thread in self.threads.drain(..) {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the proxy panicked")));
             outcome = outcome.and(ended);
@@ -240,7 +225,6 @@ fn open_entries(config: &Config) -> Result<Entries, StartError> {
 fn listen_on(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), StartError> {
     let cannot_listen = |source: io::Error| StartError::new(format!("cannot listen on {address}"), source);
     let listener = std::net::TcpListener::bind(address).map_err(cannot_listen)?;
-    listener.set_nonblocking(true).map_err(cannot_listen)?;
     let bound = listener.local_addr().map_err(cannot_listen)?;
     Ok((listener, bound))
 }
@@ -275,67 +259,14 @@ fn look_around(shared: &Shared, mut stop: watch::Receiver<bool>) -> io::Result<(
 
 /// Takes certificates whose files have changed, until the proxy stops.
 fn look_at_files(notes: &Notes, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
-    let look = async {
-        let mut loaded = certificates.stamps();
-        loop {
-            sleep(LOOK_AT_FILES_EVERY).await;
-            let seen = certificates.stamps();
-            if seen == loaded {
-                continue;
-            }
-            // Somebody who writes two files is given the time for both.
-            sleep(LOOK_AT_FILES_EVERY).await;
-            if certificates.stamps() == seen {
-                loaded = seen;
-                let reloaded = certificates.reload();
-                notes.say(reloaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
-            }
-        }
+    let report = |loaded: Result<(), _>| {
+        notes.say(loaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
     };
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         tokio::select! {
-            () = look => {}
+            () = certificates.follow_files(report) => {}
             _ = stop.wait_for(|is_stopped| *is_stopped) => {}
         }
     });
     Ok(())
-}
-
-/// Accepts connections and gives each to the worker that has the fewest, until the proxy stops.
-fn accept(
-    listener: std::net::TcpListener,
-    editions: &Editions,
-    workers: &[WorkerHandle],
-    connections: &Arc<Connections>,
-    mut stop: watch::Receiver<bool>,
-) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async move {
-        let listener = TcpListener::from_std(listener)?;
-        let accept_all = async {
-            loop {
-                let accepted = listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer)));
-                let Ok((stream, peer)) = accepted else {
-                    sleep(ACCEPT_AGAIN).await;
-                    continue;
-                };
-                let shared = editions.now();
-                let admitted = connections.admit(peer, shared.config.limits.connections_per_address).await;
-                let Ok(activity) = admitted else {
-                    shared.counters.refused_connections.fetch_add(1, Relaxed);
-                    continue;
-                };
-                // Small responses leave at once. An error means that the connection is gone already.
-                let _ = stream.set_nodelay(true);
-                if let Some(worker) = workers.iter().min_by_key(|worker| worker.connections()) {
-                    worker.give(Arrival { stream, peer, activity });
-                }
-            }
-        };
-        tokio::select! {
-            () = accept_all => {}
-            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
-        }
-        Ok(())
-    })
 }

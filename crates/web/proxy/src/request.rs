@@ -4,25 +4,21 @@
 //! |---|---|
 //! | `exchange` | the way of a request |
 //! | `target`, `forward`, `refusal` | the target of a request; the fields that are passed on; why a request is refused |
+//! | `framing` | the end of a message: checked, and set for the next connection |
 //! | `ignored` | URIs without the parameters that make no difference |
-//! | `framing`, `chunks` | the end of a message: checked, and set for the next connection |
 //! | `upload`, `client_body`, `spool`, `upload_room` | the body of a request: on its way, as it arrives, collected, and its room |
-//! | `early_hints`, `pending_hints` | responses that the origin sends before the final one |
 //! | `misread` | fields of the origin that could not be read, counted and reported |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 
 pub(crate) mod answer;
 pub(crate) mod body;
-pub(crate) mod chunks;
 pub(crate) mod client_body;
-pub(crate) mod early_hints;
 pub(crate) mod exchange;
 pub(crate) mod forward;
 pub(crate) mod framing;
 pub(crate) mod ignored;
 pub(crate) mod misread;
 pub(crate) mod paced;
-pub(crate) mod pending_hints;
 pub(crate) mod prepared;
 pub(crate) mod refusal;
 pub(crate) mod spool;

@@ -2,14 +2,14 @@
 
 use crate::config::{Config, DiskConfig};
 use crate::limits::UNWRITTEN_BYTES_MAX;
-use crate::listen::certificates::Loaded;
-use crate::listen::tls::TlsFileError;
 use crate::origin::connector::OriginTls;
 use crate::request::upload_room::unnamed_file;
 use crate::stored::disk_content::Disk;
 use coherence::SiteError;
 use diskcache::OpenError;
 use http::HeaderValue;
+use serving::LoadedCertificates;
+use serving::tls::TlsFileError;
 use std::{fmt, io};
 use vfs::Directory;
 
@@ -61,7 +61,7 @@ impl std::error::Error for StartError {
 }
 
 /// Checks a configuration, and reads the files that it names; gives the certificates beside the rest.
-pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), StartError> {
+pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<LoadedCertificates>), StartError> {
     // The memory is that of the running proxy, where there is one.
     let limits = &mut config.limits;
     let most = limits.stored_bytes.max(largest_on_disk(config.disk.as_ref()) as usize);
@@ -85,7 +85,7 @@ pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), St
     }
     let certificates = match &config.certificates[..] {
         [] => None,
-        files => Some(Loaded::read(files).map_err(StartError::tls)?),
+        files => Some(LoadedCertificates::read(files).map_err(StartError::tls)?),
     };
     let origin_tls = OriginTls::of(&config).map_err(StartError::tls)?;
     Ok((Settings { config, via, origin_tls }, certificates))

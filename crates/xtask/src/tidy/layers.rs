@@ -97,10 +97,11 @@ fn rank(folder: &str) -> usize {
     RANKS.iter().position(|rank| rank.contains(&folder)).unwrap_or(RANKS.len())
 }
 
-/// The crates that a package uses, but for its tests.
+/// The crates of the workspace that a package uses, but for its tests. A crate from elsewhere may have the same name.
 fn used(package: &Value) -> impl Iterator<Item = &str> {
     let used = package["dependencies"].as_array().into_iter().flatten();
-    used.filter(|dependency| dependency["kind"] != "dev").map(|dependency| short_name(&dependency["name"]))
+    let used = used.filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string());
+    used.map(|dependency| short_name(&dependency["name"]))
 }
 
 fn is_no_std(folder: &str) -> bool {
@@ -128,7 +129,7 @@ mod tests {
 
     fn findings(path: &str, uses: &[&str], kind: Option<&str>) -> Vec<String> {
         let name = path.rsplit('/').next().unwrap();
-        let dependencies: Vec<_> = uses.iter().map(|u| json!({"name": u, "kind": kind})).collect();
+        let dependencies: Vec<_> = uses.iter().map(|u| json!({"name": u, "kind": kind, "path": "crates"})).collect();
         let manifest = root().join("crates").join(path).join("Cargo.toml");
         Table::parse(TABLE).check(&json!({"name": name, "dependencies": dependencies, "manifest_path": manifest}))
     }
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn an_exception_that_nobody_needs_is_found() {
         assert_eq!(Table::parse(TABLE).unused(&[]).count(), 1);
-        let package = json!({"name": "registry", "dependencies": [{"name": "thorp-homes", "kind": null}]});
+        let package = json!({"name": "registry", "dependencies": [{"name": "thorp-homes", "kind": null, "path": ""}]});
         assert_eq!(Table::parse(TABLE).unused(&[package]).count(), 0);
     }
 }

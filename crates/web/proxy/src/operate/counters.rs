@@ -1,12 +1,11 @@
 //! How often what happened.
 
-use crate::listen::activity::Overdue;
-use crate::listen::handshake::HandshakeFailure;
 use crate::operate::answers::Answers;
 use crate::operate::dropped_fields::DroppedFields;
 use crate::request::refusal::Refusal;
 use http::StatusCode;
 use responses::ForwardReason;
+use serving::{HandshakeFailure, Overdue};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! The notes of a running proxy to its operator, unasked.
 
-use crate::listen::tls::TlsFileError;
 use crate::origin::origin_tls_error::{OriginTlsError, OriginTlsKind};
+use serving::tls::TlsFileError;
 use std::fmt;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};

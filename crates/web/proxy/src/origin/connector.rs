@@ -1,12 +1,12 @@
 //! Connections to the origin: TCP, and TLS over it where the origin's URL says so.
 
 use crate::config::Config;
-use crate::listen::tls::{TlsFileError, TlsFileReason, certificates, provider};
 use crate::operate::notes::Notes;
 use crate::origin::origin_tls_error::OriginTlsError;
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
+use serving::tls::{TlsFileError, TlsFileReason, certificates, provider};
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSlice};

@@ -1,7 +1,6 @@
 //! A connection that is switched to another protocol: a WebSocket, from a client to the origin.
 
-use crate::listen::activity::UnderWay;
-use crate::listen::client::Client;
+use crate::client::Client;
 use crate::origin::RequestHead;
 use crate::request::answer::passed;
 use crate::request::body::Body;
@@ -14,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::{self, OnUpgrade};
 use hyper_util::rt::TokioIo;
 use responses::{CacheStatus, ForwardReason};
+use serving::UnderWay;
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
 use tokio::time::sleep;

@@ -1,8 +1,6 @@
 //! The body of an answer to a client: bytes that are here, or that come from the origin.
 
 use crate::fill::collect::{self, Next};
-use crate::limits::STREAM_STEP_BYTES_MAX;
-use crate::listen::activity::UnderWay;
 use crate::operate::access_log::Logged;
 use crate::request::paced::{Arriving, BodyError, PollFrame};
 use crate::stored::content::{self, Content};
@@ -10,6 +8,7 @@ use crate::stored::disk_content::{DiskReader, Unreadable};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use responses::Slice;
+use serving::AnswerBody;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -112,111 +111,40 @@ impl http_body::Body for Body {
     }
 }
 
-/// An answer's body on its client's connection, where it leaves its marks.
+/// The body of an answer, and the request's line in the access log, which is written when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Answered {
+pub(crate) struct Answer {
     body: Body,
-    /// The rest of a piece of which a part was taken.
-    rest: Bytes,
-    request: UnderWay,
-    /// Whether it waits for the client, not for the origin.
-    is_offered: bool,
-    /// The request's line in the access log, which is written when this is dropped.
     logged: Option<Box<Logged>>,
 }
 
-impl Answered {
-    /// Until the body is dropped its request counts as under way.
-    pub(crate) fn new(body: Body, request: UnderWay) -> Self {
-        request.activity().offer();
-        Self { body, rest: Bytes::new(), request, is_offered: true, logged: None }
+impl Answer {
+    pub(crate) fn new(body: Body, logged: Option<Box<Logged>>) -> Self {
+        Self { body, logged }
     }
+}
 
-    /// Has the request logged when its answer has been given.
-    pub(crate) fn log(mut self, logged: Option<Box<Logged>>) -> Self {
-        self.logged = logged;
-        self
-    }
-
-    fn mark(&mut self, is_offered: bool) {
-        if self.is_offered != is_offered {
-            self.is_offered = is_offered;
-            if is_offered { self.request.activity().offer() } else { self.request.activity().withdraw() }
+impl AnswerBody for Answer {
+    fn taken(&mut self, bytes: usize) {
+        if let Some(logged) = &mut self.logged {
+            logged.sent(bytes);
         }
     }
 }
 
-impl Drop for Answered {
-    fn drop(&mut self) {
-        self.mark(false);
-    }
-}
-
-impl http_body::Body for Answered {
+impl http_body::Body for Answer {
     type Data = Bytes;
     type Error = BodyError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PollFrame {
-        let this = self.get_mut();
-        let mut frame = if this.rest.is_empty() {
-            Pin::new(&mut this.body).poll_frame(cx)
-        } else {
-            Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.rest)))))
-        };
-        this.mark(frame.is_ready());
-        if let Poll::Ready(Some(Ok(frame))) = &mut frame {
-            this.request.activity().taken();
-            if let Some(piece) = frame.data_mut().filter(|piece| piece.len() > STREAM_STEP_BYTES_MAX)
-                && this.request.activity().is_http2()
-            {
-                this.rest = piece.split_off(STREAM_STEP_BYTES_MAX);
-            }
-            if let (Some(logged), Some(piece)) = (&mut this.logged, frame.data_ref()) {
-                logged.sent(piece.len());
-            }
-        }
-        frame
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (body, rest) = (self.body.size_hint(), self.rest.len() as u64);
-        let mut size = SizeHint::new();
-        if let Some(upper) = body.upper() {
-            size.set_upper(upper + rest);
-        }
-        size.set_lower(body.lower() + rest);
-        size
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::listen::activity::Activity;
-    use http_body::Body as _;
-    use std::sync::Arc;
-
-    /// Hyper keeps a piece once it has it: in small steps most of it stays here while a window is full.
-    #[test]
-    fn an_http2_stream_takes_a_large_piece_in_steps() {
-        let piece: Vec<u8> = (0..5 * STREAM_STEP_BYTES_MAX / 2).map(|index| (index % 251) as u8).collect();
-        for (is_http2, expected) in [(true, 3), (false, 1)] {
-            let activity = Arc::new(Activity::at(None));
-            activity.speaks(is_http2);
-            let mut body = Answered::new(Body::whole(piece.clone()), UnderWay::begin(activity));
-            let mut cx = Context::from_waker(std::task::Waker::noop());
-            let (mut frames, mut taken) = (0, Vec::new());
-            while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut cx) {
-                taken.extend(frame.into_data().expect("it has no trailers"));
-                frames += 1;
-                let left = (piece.len() - taken.len()) as u64;
-                assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(left), left == 0));
-            }
-            assert_eq!((frames, taken == piece), (expected, true));
-        }
+        self.body.size_hint()
     }
 }

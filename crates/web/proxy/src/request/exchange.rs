@@ -12,18 +12,16 @@
 //!   fill: to the origin, and the response into the cache
 //! ```
 
+use crate::client::Client;
 use crate::fill::along::Along;
 use crate::fill::fills::{Join, Lead, Outcome};
 use crate::fill::{Fill, Need};
-use crate::listen::activity::UnderWay;
-use crate::listen::client::Client;
 use crate::operate::access_log::Logged;
 use crate::operate::answers::AnsweredBy;
 use crate::origin::RequestHead;
 use crate::origin::tunnel;
 use crate::request::answer::{along, hit, hit_status, is_hit, not_stored_status, options, passed};
-use crate::request::body::{Answered, Body};
-use crate::request::early_hints::HintsTo;
+use crate::request::body::{Answer, Body};
 use crate::request::forward::{Way, count_down, drop_untrusted, has_passed, strip_named, wants_upgrade};
 use crate::request::framing::check_request;
 use crate::request::ignored::without_ignored;
@@ -44,6 +42,7 @@ use responses::{
     CacheStatus, ForwardReason, InvalidGroups, Invalidation, Lookup, PassReason, Reuse, RevalidateReason, StaleAllowed,
     invalidation, select,
 };
+use serving::{Answered, HintsTo, UnderWay};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -56,12 +55,12 @@ use tokio::task::{spawn_blocking, yield_now};
 /// The answer to a request, at once or later.
 #[expect(clippy::large_enum_variant, reason = "a hit is answered without an allocation")]
 pub(crate) enum Answering {
-    Now(Option<Response<Answered>>),
-    Later(Pin<Box<dyn Future<Output = Response<Answered>> + Send>>),
+    Now(Option<Response<Answered<Answer>>>),
+    Later(Pin<Box<dyn Future<Output = Response<Answered<Answer>>> + Send>>),
 }
 
 impl Future for Answering {
-    type Output = Result<Response<Answered>, Infallible>;
+    type Output = Result<Response<Answered<Answer>>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
@@ -81,8 +80,7 @@ enum Step {
 
 impl Client {
     /// Answers a request.
-    pub(crate) fn answer(self, mut request: Request<Incoming>) -> Answering {
-        let under_way = UnderWay::begin(self.activity.clone());
+    pub(crate) fn answer(self, under_way: UnderWay, mut request: Request<Incoming>) -> Answering {
         let shared = &self.worker.shared;
         shared.counters.requests.fetch_add(1, Relaxed);
         let begun = Instant::now();
@@ -196,7 +194,7 @@ impl Client {
         }
         let client = self.clone();
         let exchange = tokio::spawn(async move {
-            let _alive = client.worker.alive();
+            let _delay = client.worker.delay_end();
             client.exchange(head, upload, permit, reason, detail).await
         });
         // One that has ended without an answer has panicked.
@@ -335,13 +333,13 @@ fn answered(
     response: Response<Body>,
     under_way: UnderWay,
     mut logged: Option<Box<Logged>>,
-) -> Response<Answered> {
+) -> Response<Answered<Answer>> {
     let by = if is_hit(response.headers()) { AnsweredBy::Cache } else { AnsweredBy::Other };
     shared.counters.answers.count(response.status(), by, begun.elapsed());
     if let Some(logged) = &mut logged {
         logged.answered(response.status(), response.headers());
     }
-    response.map(|body| Answered::new(body, under_way).log(logged))
+    response.map(|body| Answered::new(Answer::new(body, logged), under_way))
 }
 
 /// Removes what an unsafe request has changed, before its client is told that it has.

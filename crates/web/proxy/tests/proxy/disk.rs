@@ -287,6 +287,8 @@ fn many_clients_and_ten_times_the_room() {
         }
     });
     let (stored, on_disk) = (proxy.stored(), proxy.on_disk());
-    assert!(stored.1 <= 500_000 && on_disk.1 <= 16 << 20 && on_disk.0 > 50, "{stored:?}, {on_disk:?}");
+    assert!(stored.1 <= 500_000 && on_disk.1 <= 16 << 20, "{stored:?}, {on_disk:?}");
+    // The disk is used: how many responses that is depends on which sizes came last.
+    assert!(on_disk.1 > 8 << 20, "{on_disk:?}");
     assert!(proxy.tally().from_disk > 10, "{:?}", proxy.tally());
 }

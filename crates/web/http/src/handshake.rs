@@ -1,5 +1,4 @@
-//! The TLS handshake of a client's connection, which costs the proxy memory and the processor before anybody has asked
-//! anything.
+//! The TLS handshake of a client's connection, which costs memory and processor time before the first request.
 //!
 //! Its time is bounded, and so is the number of those that a thread has under way: one more displaces the oldest. A
 //! client that means it is through within a few round trips, so it is those that hold handshakes open who lose theirs.
@@ -27,8 +26,8 @@ const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla
 
 /// Why a handshake came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeFailure {
-    /// It took too long.
+pub enum HandshakeFailure {
+    /// The handshake took too long.
     Timeout,
     /// There were too many, and it was the oldest.
     Displaced,
@@ -36,7 +35,7 @@ pub(crate) enum HandshakeFailure {
     Closed,
     /// The client does not speak TLS.
     Plain,
-    /// Client and proxy have no version, cipher or protocol in common.
+    /// Client and server have no version, cipher or protocol in common.
     NothingInCommon,
     /// The client has refused, most often the certificate.
     RefusedByClient,
@@ -46,7 +45,7 @@ pub(crate) enum HandshakeFailure {
 
 impl HandshakeFailure {
     /// All, in the order of their counts.
-    pub(crate) const ALL: [Self; 7] = [
+    pub const ALL: [Self; 7] = [
         Self::Timeout,
         Self::Displaced,
         Self::Closed,
@@ -57,7 +56,7 @@ impl HandshakeFailure {
     ];
 
     /// Its name in metrics.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
             Self::Displaced => "displaced",
@@ -77,7 +76,7 @@ pub(crate) struct Handshakes(Mutex<UnderWay>);
 #[derive(Debug, Default)]
 struct UnderWay {
     next: u64,
-    /// By number, the oldest first. One whose sender is dropped is displaced.
+    /// By number, the oldest first. Dropping a sender displaces its handshake.
     ends: BTreeMap<u64, oneshot::Sender<Infallible>>,
 }
 
@@ -171,7 +170,7 @@ mod tests {
         let is_displaced = |receiver: &mut oneshot::Receiver<Infallible>| {
             matches!(receiver.try_recv(), Err(oneshot::error::TryRecvError::Closed))
         };
-        // One that is through makes room.
+        // A finished handshake makes room.
         drop(begun.pop());
         let _room = handshakes.begin();
         assert!(!begun.iter_mut().any(|(_, displaced)| is_displaced(displaced)));

@@ -2,7 +2,6 @@
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
-use responses::forward_response;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +22,7 @@ impl Hints {
     }
 
     pub(crate) fn add(&self, status: StatusCode, fields: &HeaderMap) {
-        write_head(&mut self.lock(), status, &forward_response(fields));
+        write_head(&mut self.lock(), status, fields);
         self.are_there.store(true, Relaxed);
     }
 

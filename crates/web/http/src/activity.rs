@@ -1,12 +1,12 @@
 //! The activity of a client's connection: a client that neither sends nor reads loses it.
 //!
-//! The connection's bytes, its requests and the bodies of its responses leave their marks here, with plain stores; one
-//! timer for each connection looks at them now and then. So a request costs no timer. A client that does not read is
-//! seen on HTTP/1.1 by its socket, which is full, and on HTTP/2 by its bodies, of which nothing is taken while a window
-//! is full: bytes of the connection itself, such as answers to PING, continue being written then.
+//! Bytes, requests and bodies leave their marks here with plain stores, and one timer for each connection looks at the
+//! marks now and then. So a request costs no timer. On HTTP/1.1, a client that does not read shows as a full socket. On
+//! HTTP/2 it shows as bodies from which nothing is taken: the connection goes on writing frames of its own, such as
+//! answers to PING, while every window is full.
 
 use crate::limits::Limits;
-use crate::request::pending_hints::Hints;
+use crate::pending_hints::Hints;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -26,9 +26,9 @@ fn now_ms() -> u64 {
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000 + 1
 }
 
-/// The marks of one connection. Times are of [`now_ms`]; 0 is never.
+/// The marks of one connection. Times are in milliseconds by a coarse clock; 0 means never.
 #[derive(Debug, Default)]
-pub(crate) struct Activity {
+pub struct Activity {
     /// When the last request ended, or the connection began.
     idle_since: AtomicU64,
     /// When the first byte of a head came that is not there yet.
@@ -58,7 +58,7 @@ pub(crate) struct Activity {
 
 /// Why a connection is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overdue {
+pub enum Overdue {
     /// No request came.
     Idle,
     /// A request's head did not become whole.
@@ -71,7 +71,7 @@ pub(crate) enum Overdue {
 
 impl Overdue {
     /// How many reasons there are.
-    pub(crate) const COUNT: usize = 4;
+    pub const COUNT: usize = 4;
 }
 
 impl Activity {
@@ -83,7 +83,7 @@ impl Activity {
         activity
     }
 
-    /// It speaks HTTP/1.1, or HTTP/2. The bytes that have told so are no head yet.
+    /// Sets the protocol of the connection. The bytes that revealed HTTP/2 belong to no request's head.
     pub(crate) fn speaks(&self, is_http2: bool) {
         self.is_http2.store(is_http2, Relaxed);
         if is_http2 {
@@ -105,7 +105,8 @@ impl Activity {
         }
     }
 
-    pub(crate) fn is_http2(&self) -> bool {
+    /// Whether the client speaks HTTP/2.
+    pub fn is_http2(&self) -> bool {
         self.is_http2.load(Relaxed)
     }
 
@@ -206,18 +207,18 @@ impl Activity {
     }
 
     /// How long nothing has moved.
-    pub(crate) fn silence(&self) -> Duration {
+    pub fn silence(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.moved_at.load(Relaxed)))
     }
 }
 
 /// A request from its head until its response is sent, or given up.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Arc<Activity>);
+pub struct UnderWay(Arc<Activity>);
 
 impl UnderWay {
     /// A request's head is there.
-    pub(crate) fn begin(activity: Arc<Activity>) -> Self {
+    pub fn begin(activity: Arc<Activity>) -> Self {
         activity.requests.fetch_add(1, Relaxed);
         activity.number.fetch_add(1, Relaxed);
         // A connection that was told to end at this moment stays: it has a request.
@@ -229,7 +230,7 @@ impl UnderWay {
     }
 
     /// The marks of its connection.
-    pub(crate) fn activity(&self) -> &Activity {
+    pub fn activity(&self) -> &Arc<Activity> {
         &self.0
     }
 }

@@ -1,11 +1,11 @@
-//! Early hints: responses with a status of 1xx that the origin sends before the response (RFC 9110, section 15.2; RFC
+//! Early hints: responses with a status of 1xx that are sent before the response (RFC 9110, section 15.2; RFC
 //! 8297).
 //!
 //! hyper receives them, and cannot send any. On HTTP/1.1 this module writes them to the connection while hyper waits
 //! for the answer to a request and its earlier bytes have left. On HTTP/2 only hyper could send them, so they are not
 //! passed on there.
 
-use crate::listen::activity::Activity;
+use crate::activity::Activity;
 use bytes::{Buf, BytesMut};
 use http::{HeaderMap, StatusCode};
 use std::io;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Where the hints for a request go.
 #[derive(Clone, Debug)]
-pub(crate) struct HintsTo {
+pub struct HintsTo {
     /// A connection that has ended has no use for them.
     activity: Weak<Activity>,
     /// The number of the request on its connection.
@@ -25,12 +25,12 @@ pub(crate) struct HintsTo {
 
 impl HintsTo {
     /// For the request that is under way on an HTTP/1.1 connection.
-    pub(crate) fn new(activity: &Arc<Activity>) -> Self {
+    pub fn new(activity: &Arc<Activity>) -> Self {
         Self { activity: Arc::downgrade(activity), number: activity.number() }
     }
 
     /// Passes a response on that came before the response.
-    pub(crate) fn pass(&self, status: StatusCode, fields: &HeaderMap) {
+    pub fn pass(&self, status: StatusCode, fields: &HeaderMap) {
         let Some(activity) = self.activity.upgrade() else { return };
         // The connection may be at another request by now.
         if activity.number() != self.number || activity.idle_since().is_some() {

@@ -4,8 +4,8 @@
 //! and one that has sent a part of a head. Where no more are allowed, the ones that have been idle for longest are
 //! closed, as nginx does. A client that asks at once is served, then, however many connections others hold open.
 
-use crate::limits::{DISPLACED_MAX, Limits};
-use crate::listen::activity::Activity;
+use crate::activity::Activity;
+use crate::limits::DISPLACED_MAX;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -44,8 +44,9 @@ pub(crate) struct Place {
 pub(crate) struct TooMany;
 
 impl Connections {
-    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(Self { permits: Arc::new(Semaphore::new(limits.connections)), open: Mutex::default() })
+    /// Room for `max` connections at a time.
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { permits: Arc::new(Semaphore::new(max)), open: Mutex::default() })
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -122,7 +123,7 @@ fn network(ip: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listen::activity::UnderWay;
+    use crate::activity::UnderWay;
 
     fn admit(connections: &Arc<Connections>, peer: &str, max: Option<usize>) -> Result<Arc<Activity>, TooMany> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_connections_and_no_more() {
-        let connections = Connections::new(&Limits::default());
+        let connections = Connections::new(100);
         let max = Some(2);
         let one = admit(&connections, "10.0.0.1:1", max).unwrap();
         let _two = admit(&connections, "[::ffff:10.0.0.1]:2", max).unwrap();
@@ -146,8 +147,7 @@ mod tests {
 
     #[test]
     fn the_oldest_idle_connection_makes_room() {
-        let limits = Limits { connections: 3, ..Limits::default() };
-        let connections = Connections::new(&limits);
+        let connections = Connections::new(3);
         let [busy, old, new] = [1, 2, 3].map(|port| admit(&connections, &format!("10.0.0.1:{port}"), None).unwrap());
         let _request = UnderWay::begin(busy.clone());
         // It has been served since, and is idle from now on.

@@ -5,7 +5,7 @@
 //! the first chunk. The chunks are followed from there to the trailers. Other malformed bytes are passed on to hyper,
 //! which checks everything else itself.
 
-use crate::listen::activity::Activity;
+use crate::activity::Activity;
 use bytes::{Buf, BytesMut};
 use std::io;
 use std::pin::Pin;

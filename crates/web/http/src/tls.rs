@@ -12,7 +12,8 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 /// The largest PEM file that is read, in bytes. A system's bundle of all authorities has some 200 KiB.
 const PEM_BYTES_MAX: u64 = 4 << 20;
 
-pub(crate) fn provider() -> Arc<CryptoProvider> {
+/// The cryptography of both sides.
+pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
@@ -25,29 +26,30 @@ pub struct TlsFileError {
 
 /// The reason, which has a name.
 #[derive(Debug)]
-pub(crate) enum TlsFileReason {
-    /// It cannot be read.
+pub enum TlsFileReason {
+    /// The file cannot be read.
     Unreadable(io::Error),
-    /// It has more bytes than such a file has.
+    /// The file is larger than any such file.
     TooLarge,
-    /// It is broken PEM.
+    /// The file is broken PEM.
     NotPem(pem::Error),
-    /// It has no certificate.
+    /// The file has no certificate.
     NoCertificate,
-    /// A certificate in it is none.
+    /// A certificate in the file cannot be parsed.
     BadCertificate(String),
-    /// It has no private key, or one under a passphrase.
+    /// The file has no private key, or one under a passphrase.
     NoKey,
-    /// Its private key is of a kind that is not supported.
+    /// The private key is of a kind that is not supported.
     UnusableKey(String),
-    /// Its private key is not that of the certificate.
+    /// The private key is not that of the certificate.
     WrongKey,
-    /// The system trusts nobody.
+    /// The system trusts no authority.
     NoAuthorities,
 }
 
 impl TlsFileError {
-    pub(crate) fn new(file: &Path, reason: TlsFileReason) -> Self {
+    /// A file, and what is wrong with it.
+    pub fn new(file: &Path, reason: TlsFileReason) -> Self {
         Self { file: file.to_owned(), reason }
     }
 
@@ -106,7 +108,10 @@ pub(crate) fn read(file: &Path) -> Result<Vec<u8>, TlsFileError> {
 }
 
 /// All certificates in a file, of which there is at least one.
-pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
+///
+/// # Errors
+/// A file that cannot be read, and one without certificates.
+pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let bytes = read(file)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let certificates = certificates.map_err(|error| TlsFileError::new(file, TlsFileReason::NotPem(error)))?;

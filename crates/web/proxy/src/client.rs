@@ -1,13 +1,12 @@
 //! The client at the other end of a connection.
 
-use crate::listen::activity::Activity;
-use crate::listen::worker::Worker;
-use crate::request::early_hints::HintsTo;
 use crate::request::forward::{add_forwarded, add_via, keep_trailers};
 use crate::request::target::{Scheme, Target};
+use crate::worker::Worker;
 use http::request::Parts;
 use http::{HeaderMap, Version};
 use responses::forward_request;
+use serving::{Activity, HintsTo};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -1,13 +1,16 @@
-//! The certificates by which the proxy shows clients who it is, and their files, which may change while it runs.
+//! The certificates by which a server shows clients who it is, and their files, which may change while it runs.
 //!
 //! New files take the place of the old ones all at once, and only when all of them can be used. Connections that are
 //! there keep what they began with.
 
-use crate::listen::tls::{TlsFileError, TlsFileReason, certificates, provider, read};
+use crate::tls::{TlsFileError, TlsFileReason, certificates, provider, read};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::ring::Ticketer;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
@@ -16,10 +19,13 @@ use tokio_rustls::rustls::server::{ClientHello, ParsedCertificate, ResolvesServe
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{Error, InconsistentKeys, ServerConfig};
 
+/// How often the files are looked at.
+const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
+
 /// The files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// PEM: the certificate of the proxy first, then those that lead to an authority.
+    /// PEM: the certificate of the server first, then those that lead to an authority.
     pub chain: PathBuf,
     /// PEM: the private key of the first.
     pub key: PathBuf,
@@ -27,14 +33,17 @@ pub struct CertificateFiles {
 
 /// Certificates as they were read from their files.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub struct LoadedCertificates {
     files: Vec<CertificateFiles>,
     keys: Vec<Arc<CertifiedKey>>,
 }
 
-impl Loaded {
+impl LoadedCertificates {
     /// Reads all of them.
-    pub(crate) fn read(files: &[CertificateFiles]) -> Result<Self, TlsFileError> {
+    ///
+    /// # Errors
+    /// The first file that cannot be used.
+    pub fn read(files: &[CertificateFiles]) -> Result<Self, TlsFileError> {
         let keys = files.iter().map(|files| certified_key(files).map(Arc::new)).collect::<Result<_, _>>()?;
         Ok(Self { files: files.to_vec(), keys })
     }
@@ -42,48 +51,79 @@ impl Loaded {
 
 /// The certificates of now.
 #[derive(Debug)]
-pub(crate) struct Certificates(RwLock<Arc<Loaded>>);
+pub struct Certificates(RwLock<Arc<LoadedCertificates>>);
 
 impl Certificates {
-    pub(crate) fn new(loaded: Loaded) -> Self {
+    /// The first.
+    pub fn new(loaded: LoadedCertificates) -> Self {
         Self(RwLock::new(Arc::new(loaded)))
     }
 
-    fn now(&self) -> Arc<Loaded> {
+    fn now(&self) -> Arc<LoadedCertificates> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Shows these from now on.
-    pub(crate) fn set(&self, loaded: Loaded) {
+    pub fn set(&self, loaded: LoadedCertificates) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
     }
 
     /// Takes those that the files have now. If one of them cannot be used, all stay as they were.
-    pub(crate) fn reload(&self) -> Result<(), TlsFileError> {
+    fn reload(&self) -> Result<(), TlsFileError> {
         let before = self.now();
-        self.replace(&before, Loaded::read(&before.files)?);
+        self.replace(&before, LoadedCertificates::read(&before.files)?);
         Ok(())
     }
 
     /// Shows these in place of others, unless those have been replaced in the meantime: new settings may name other
     /// files.
-    fn replace(&self, before: &Arc<Loaded>, loaded: Loaded) {
+    fn replace(&self, before: &Arc<LoadedCertificates>, loaded: LoadedCertificates) {
         let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&now, before) {
             *now = Arc::new(loaded);
         }
     }
 
+    /// Reloads whenever the files have changed, and reports each outcome. Never returns.
+    pub async fn follow_files(&self, report: impl Fn(Result<(), TlsFileError>)) {
+        let mut loaded = self.stamps();
+        loop {
+            sleep(LOOK_AT_FILES_EVERY).await;
+            let seen = self.stamps();
+            if seen == loaded {
+                continue;
+            }
+            // A certificate is two files: both may be written.
+            sleep(LOOK_AT_FILES_EVERY).await;
+            if self.stamps() == seen {
+                loaded = seen;
+                report(self.reload());
+            }
+        }
+    }
+
+    /// TLS as a server, by these certificates, for HTTP/2 and HTTP/1.1.
+    ///
+    /// # Errors
+    /// A protocol version or ticket key that the cryptography does not provide.
+    pub fn acceptor(self: Arc<Self>) -> Result<TlsAcceptor, Error> {
+        let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let mut config = config.with_no_client_auth().with_cert_resolver(self);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.ticketer = Ticketer::new()?;
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+
     /// The state of the files, by which a change shows.
-    pub(crate) fn stamps(&self) -> Stamps {
+    fn stamps(&self) -> Stamps {
         let of_pair = |files: &CertificateFiles| [stamp(&files.chain), stamp(&files.key)];
         Stamps(self.now().files.iter().flat_map(of_pair).collect())
     }
 }
 
 impl ResolvesServerCert for Certificates {
-    /// The first certificate for the name that the client asks for. One that asks for another name gets the first of
-    /// all, and decides for itself.
+    /// The first certificate for the name that the client asks for. If there is none, the client gets the first of all
+    /// and decides for itself.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let now = self.now();
         let keys = &now.keys;
@@ -123,18 +163,9 @@ fn certified_key(files: &CertificateFiles) -> Result<CertifiedKey, TlsFileError>
     }
 }
 
-/// TLS as a server, by these certificates.
-pub(crate) fn server(certificates: Arc<Certificates>) -> Result<ServerConfig, Error> {
-    let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    let mut config = config.with_no_client_auth().with_cert_resolver(certificates);
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    config.ticketer = Ticketer::new()?;
-    Ok(config)
-}
-
 /// The places, sizes and times of files; none for one that is not there.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stamps(Vec<Option<Stamp>>);
+struct Stamps(Vec<Option<Stamp>>);
 
 type Stamp = (u64, u64, i64, i64);
 
@@ -151,7 +182,7 @@ mod tests {
     fn files_that_were_read_again_do_not_undo_new_settings() {
         let of = |name: &str| {
             let files = vec![CertificateFiles { chain: name.into(), key: name.into() }];
-            Loaded { files, keys: Vec::new() }
+            LoadedCertificates { files, keys: Vec::new() }
         };
         let certificates = Certificates::new(of("old"));
         let before = certificates.now();

@@ -1,25 +1,21 @@
 //! One connection of a client, from its first byte to its end.
 
+use crate::activity::{Activity, Observed, Overdue, UnderWay};
+use crate::answered::Answered;
+use crate::chunks::Checked;
+use crate::early_hints::Hinted;
+use crate::handshake::{HandshakeFailure, Handshakes};
 use crate::limits::{
-    CONNECTION_WINDOW_BYTES, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RESET_STREAMS_MAX, STREAM_BUFFER_BYTES_MAX,
+    CONNECTION_WINDOW_BYTES, HEAD_BYTES_MAX, Limits, READ_AHEAD_BYTES_MAX, RESET_STREAMS_MAX, STREAM_BUFFER_BYTES_MAX,
     STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
-use crate::listen::activity::{Activity, Observed, Overdue};
-use crate::listen::client::Client;
-use crate::listen::handshake::HandshakeFailure;
-use crate::listen::worker::Thread;
-use crate::request::body::Answered;
-use crate::request::chunks::Checked;
-use crate::request::early_hints::Hinted;
-use crate::request::exchange::Answering;
-use crate::request::target::Scheme;
-use crate::shared::Shared;
+use crate::service::{Answer, ConnectionEvent, Service};
 use http::{Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
-use hyper::service::Service;
+use hyper::service::Service as HyperService;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,7 +23,6 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -38,19 +33,27 @@ use tokio_rustls::TlsAcceptor;
 /// The first bytes of an HTTP/2 client. No request of HTTP/1.1 begins like that.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// The state that the connections of a thread share.
+pub(crate) struct Thread<S: Service> {
+    pub(crate) service: Arc<S>,
+    pub(crate) answer: S::Answer,
+    pub(crate) handshakes: Handshakes,
+}
+
 /// Serves a client's connection over TLS, if its handshake comes to an end.
-pub(crate) async fn serve_over_tls(
-    thread: Arc<Thread>,
+pub(crate) async fn serve_over_tls<F: Service>(
+    thread: Arc<Thread<F>>,
     tls: &TlsAcceptor,
     stream: TcpStream,
     peer: SocketAddr,
     activity: Arc<Activity>,
     stop: watch::Receiver<bool>,
 ) {
-    let (shared, mut stopped) = (thread.worker().shared.clone(), stop.clone());
+    let (limits, mut stopped) = (thread.service.limits(), stop.clone());
+    let failed = |failure| thread.service.record(ConnectionEvent::HandshakeFailed(failure));
     let accepted = tokio::select! {
-        accepted = thread.handshakes.accept(tls, stream, shared.config.limits.handshake) => accepted,
-        () = activity.displaced() => return shared.counters.handshake_failed(HandshakeFailure::Displaced),
+        accepted = thread.handshakes.accept(tls, stream, limits.handshake) => accepted,
+        () = activity.displaced() => return failed(HandshakeFailure::Displaced),
         _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
     };
     match accepted {
@@ -58,29 +61,30 @@ pub(crate) async fn serve_over_tls(
             let is_http2_agreed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             serve(thread, stream, is_http2_agreed, peer, activity, stop).await;
         }
-        Err(failure) => shared.counters.handshake_failed(failure),
+        Err(failure) => failed(failure),
     }
 }
 
-/// Serves a client's connection until it ends: by the client, by a limit, or because the proxy stops. The limits are
-/// those of its begin; each of its requests goes by the settings of its own time.
-pub(crate) async fn serve<S>(
-    thread: Arc<Thread>,
+/// Serves a client's connection until it ends: by the client, by a limit, or because the server stops. It keeps the
+/// limits that it began with; each request goes by the settings of its own time.
+pub(crate) async fn serve<F, S>(
+    thread: Arc<Thread<F>>,
     stream: S,
     is_http2_agreed: bool,
     peer: SocketAddr,
     activity: Arc<Activity>,
     stop: watch::Receiver<bool>,
 ) where
+    F: Service,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let shared = thread.worker().shared.clone();
-    shared.counters.connections.fetch_add(1, Relaxed);
+    let limits = thread.service.limits();
+    thread.service.record(ConnectionEvent::Begun);
     let stream = Observed::new(stream, activity.clone());
     let mut stopped = stop.clone();
     let begun = tokio::select! {
-        begun = timeout(shared.config.limits.idle, Begun::read(stream)) => begun,
-        () = activity.displaced() => return shared.counters.ended(Overdue::Displaced),
+        begun = timeout(limits.idle, Begun::read(stream)) => begun,
+        () = activity.displaced() => return thread.service.record(ConnectionEvent::Ended(Overdue::Displaced)),
         _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
     };
     let Ok(Ok(stream)) = begun else { return };
@@ -90,14 +94,16 @@ pub(crate) async fn serve<S>(
         return;
     }
     activity.speaks(is_http2);
-    let scheme = shared.config.client_scheme();
-    let client = ToClient { thread, peer, scheme, activity: activity.clone() };
+    let service = thread.service.clone();
+    let requests = Requests { thread, peer, activity: activity.clone() };
+    let ended = |overdue| service.record(ConnectionEvent::Ended(overdue));
     if is_http2 {
-        drive(http2_server().serve_connection(TokioIo::new(stream), client), &shared, &activity, stop).await;
+        let connection = http2_server().serve_connection(TokioIo::new(stream), requests);
+        drive(connection, &limits, ended, &activity, stop).await;
     } else {
         let io = TokioIo::new(Checked::new(Hinted::new(stream, activity.clone()), activity.clone()));
-        let connection = http1_server().serve_connection(io, client).with_upgrades();
-        drive(connection, &shared, &activity, stop).await;
+        let connection = http1_server().serve_connection(io, requests).with_upgrades();
+        drive(connection, &limits, ended, &activity, stop).await;
     }
 }
 
@@ -126,8 +132,9 @@ trait Graceful: Future {
     fn graceful_shutdown(self: Pin<&mut Self>);
 }
 
-impl<I> Graceful for http1::UpgradeableConnection<I, ToClient>
+impl<F, I> Graceful for http1::UpgradeableConnection<I, Requests<F>>
 where
+    F: Service,
     I: Read + Write + Unpin + Send + 'static,
 {
     fn graceful_shutdown(self: Pin<&mut Self>) {
@@ -135,8 +142,9 @@ where
     }
 }
 
-impl<I> Graceful for http2::Connection<I, ToClient, TokioExecutor>
+impl<F, I> Graceful for http2::Connection<I, Requests<F>, TokioExecutor>
 where
+    F: Service,
     I: Read + Write + Unpin + Send + 'static,
 {
     fn graceful_shutdown(self: Pin<&mut Self>) {
@@ -145,8 +153,13 @@ where
 }
 
 /// Drives a connection to its end.
-async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity, mut stop: watch::Receiver<bool>) {
-    let limits = &shared.config.limits;
+async fn drive<C: Graceful>(
+    connection: C,
+    limits: &Limits,
+    ended: impl Fn(Overdue),
+    activity: &Activity,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut connection = pin!(connection);
     let mut stopped = pin!(async move { stop.wait_for(|is_stopped| *is_stopped).await.is_ok() });
     let (mut is_stopping, mut is_ending) = (false, false);
@@ -169,7 +182,7 @@ async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity,
             }
         }
         if !is_ending && activity.is_displaced() {
-            shared.counters.ended(Overdue::Displaced);
+            ended(Overdue::Displaced);
             connection.as_mut().graceful_shutdown();
             // An HTTP/2 client is told, if its socket has room.
             let _ = connection.as_mut().poll(cx);
@@ -181,7 +194,7 @@ async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity,
                 // The client is told, if there is a way to, and has the time to hear it.
                 Err(Overdue::Idle) if !is_ending => {
                     is_ending = true;
-                    shared.counters.ended(Overdue::Idle);
+                    ended(Overdue::Idle);
                     connection.as_mut().graceful_shutdown();
                     if connection.as_mut().poll(cx).is_ready() {
                         return Poll::Ready(());
@@ -190,7 +203,7 @@ async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity,
                 }
                 Err(overdue) => {
                     if !is_ending {
-                        shared.counters.ended(overdue);
+                        ended(overdue);
                     }
                     return Poll::Ready(());
                 }
@@ -202,24 +215,23 @@ async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity,
 }
 
 /// The service that hyper hands the requests of a connection to.
-struct ToClient {
-    thread: Arc<Thread>,
+struct Requests<F: Service> {
+    thread: Arc<Thread<F>>,
     peer: SocketAddr,
-    scheme: Scheme,
     activity: Arc<Activity>,
 }
 
-impl Service<Request<Incoming>> for ToClient {
-    type Response = Response<Answered>;
+impl<F: Service> HyperService<Request<Incoming>> for Requests<F> {
+    type Response = Response<Answered<<F::Answer as Answer>::Body>>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = <F::Answer as Answer>::Answering;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
-        let (worker, activity) = (self.thread.worker(), self.activity.clone());
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         if !request.body().is_end_stream() && request.body().size_hint().exact().is_none() {
-            activity.begins_chunks();
+            self.activity.begins_chunks();
         }
-        Client { worker, peer: self.peer, scheme: self.scheme, activity }.answer(request)
+        let under_way = UnderWay::begin(self.activity.clone());
+        self.thread.answer.answer(self.peer, under_way, request)
     }
 }
 
