@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders deep").to_owned()
 }
 
-/// `UPDATE=1 cargo test -p thorp-cli --test end_to_end` writes the pages again.
+/// `UPDATE=1 cargo test -p thorp-cli --test end_to_end pages::the_page` writes the pages again.
 #[track_caller]
 fn check_fresh(name: &str, page: &str) {
     let file = root().join(name);

@@ -11,7 +11,7 @@
 //! sockets, disks and threads, each under a lock of its own; `sim` drives a [`Node`] of them in virtual time.
 //!
 //! # How a machine is added
-//! Implement [`Machine`] for it, and `framing::Direction` for what it hears and says. Nothing here, in `net` or in
+//! Implement [`Machine`] for it, and declare its messages by `framing::messages!` and `framing::family!`. Nothing here, in `net` or in
 //! `sim` knows what a machine is for. The example `echo` is the smallest one.
 #![no_std]
 

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use types::{ClientId, PageId, Time};
 
-/// An open database: its client, the client's driver, and what keeps them alive. The handles of a door share one.
+/// An open database: its client, the client's driver, and what keeps them alive. The handles of a front end share one.
 pub struct Database {
     client: Handle<Client>,
     patience: Duration,

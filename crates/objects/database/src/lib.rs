@@ -12,7 +12,7 @@
 //! | `spaces`, `catalog` | the store's spaces, by name; the object that their names are in |
 //! | `error` | what can go wrong below every front end |
 //!
-//! A door has a transaction of its own over [`Transaction`]: it says what the bytes of objects are, and calls the
+//! A front end has a transaction of its own over [`Transaction`]: it says what the bytes of objects are, and calls the
 //! client for each operation by [`Database::wait`].
 //!
 //! ```

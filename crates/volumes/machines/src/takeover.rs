@@ -32,17 +32,18 @@
 //!    as missing. Loss is accepted for one reading of the lists: those that answer again are waited for again. A home
 //!    that lacks what a holder was told to be there went back (**HomeHasFreed**): that is lost, and has to be accepted,
 //!    too.
-//! 7. A registry that was restored from an older copy names holders of before. Home tells: of a later epoch than the
+//! 6. A registry that was restored from an older copy names holders of before. Home tells: of a later epoch than the
 //!    one that was claimed, or of a later revision than the claim was a change of (**RegistryOnward**). It is asked
 //!    before the claim, too: the revisions that were lost are given again to changes made since, and do not tell any
 //!    more. So does an answer of the registry itself. It ends then, and the entry should be made again.
-//! 6. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
+//! 7. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `effect` | the settings, and what it wants done |
 //! | `reading`, `holders` | the lists that are read, and the holders that are asked for them |
 //! | `way` | copies on their way home |
+//! | `crate::lists` | the copies of all lists, and which of them go home |
 
 mod effect;
 mod holders;

@@ -1,7 +1,7 @@
 //! The limits of connections: on what a client can make grow, and on how long it may take.
 //!
-//! The constants bound what HTTP's formats leave open, and are the same for every front end. [`Limits`] is what an
-//! operator may set.
+//! The constants bound what HTTP's formats leave open, and are the same for every front end. [`Limits`] are set by the
+//! front end.
 
 use std::time::Duration;
 

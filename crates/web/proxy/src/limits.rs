@@ -1,7 +1,8 @@
 //! The limits of the proxy: on what a client or an origin can make grow, and on how long it may take.
 //!
 //! The constants bound what HTTP's formats leave open, and are the same for every proxy; those of clients' connections
-//! are in `serving::limits`. [`Limits`] is what an operator may set.
+//! are in `serving::limits`. [`Limits`] is set when a proxy is made, in part by its
+//! operator's options.
 
 pub use serving::limits::HEAD_BYTES_MAX;
 use std::time::Duration;

@@ -18,6 +18,18 @@
 //!
 //! A stored response is kept as a [`Stored`]: its fields in one piece of memory, and beside them the answers to all
 //! that a decision asks. Deciding on a hit reads no field of the response, and allocates nothing.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `request`, `response`, `policy` | a request, a response and the operator's decisions, as the others see them |
+//! | `key`, `ignore`, `codings`, `names` | the key of a request, and the parts of a request that make no difference |
+//! | `storable`, `vary`, `dependencies` | whether a response may be stored, for which requests, and what it depends on |
+//! | `freshness`, `reuse`, `directives` | how long a response is fresh, and whether it may answer a request |
+//! | `validate`, `invalidate` | freshening by a 304; invalidation by unsafe requests |
+//! | `answer`, `range`, `browser`, `status` | the fields of an answer |
+//! | `forward`, `hop` | the fields that are passed on |
+//! | `stored`, `saved`, `fields` | a stored response in memory, and as bytes |
+//! | `date`, `token` | the syntax of times and words |
 
 mod answer;
 mod browser;
