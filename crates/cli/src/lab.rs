@@ -110,7 +110,7 @@ impl Lab {
         self.control.is_some()
     }
 
-    /// Cuts a site off, in one direction or both, until it is [rejoined](Lab::rejoin).
+    /// Cuts a site off, in one direction or both, until it is [resumed](Lab::resume).
     pub(crate) fn cut(&mut self, site: usize, cut: Cut) -> Result {
         let direction = match cut {
             Cut::Both => "",
@@ -122,7 +122,7 @@ impl Lab {
     }
 
     /// A site that was cut off is no longer; the weather stays.
-    pub(crate) fn rejoin(&mut self, site: usize) -> Result {
+    pub(crate) fn resume(&mut self, site: usize) -> Result {
         self.set_weather(site, self.weather.get(&site).copied().unwrap_or_default())
     }
 

@@ -5,7 +5,7 @@ use crate::groups::{counter, put, start_redirector};
 use crate::program::{Folder, serve, thorp};
 use crate::raw::Raw;
 use fixtures::Process;
-use messages::{CommitRequest, Fetch, PageReads, Rejoin, ToClient, ToServer};
+use messages::{CommitRequest, Fetch, PageReads, Resume, ToClient, ToServer};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -24,8 +24,8 @@ const FUTURE: Version = Version(1 << 40);
 const ROUNDS: u64 = 5;
 const COMMITS: u64 = 20;
 
-fn rejoin(horizon: Version, grants: Vec<PageRange>, last: bool) -> ToServer {
-    ToServer::Rejoin(Rejoin { horizon, pages: vec![], grants, last, missed: 0 })
+fn resume(horizon: Version, grants: Vec<PageRange>, last: bool) -> ToServer {
+    ToServer::Resume(Resume { horizon, pages: vec![], grants, last, missed: 0 })
 }
 
 fn commit(evidence: Version, written: u16) -> ToServer {
@@ -41,15 +41,15 @@ fn commit(evidence: Version, written: u16) -> ToServer {
 
 /// One session's requests after the other's: why it ends, and its last message. It has joined before, or joins in vain.
 fn attacks() -> Vec<(&'static str, Vec<ToServer>)> {
-    let joined = || rejoin(Version::ZERO, vec![], true);
+    let joined = || resume(Version::ZERO, vec![], true);
     let fetch = Fetch { pages: vec![PageId::new(0, 0)], at_least: FUTURE, number: 1, follow: None };
-    let claim = |number| rejoin(Version::ZERO, vec![PageRange { first: PageId::new(9, number), count: 1024 }], false);
+    let claim = |number| resume(Version::ZERO, vec![PageRange { first: PageId::new(9, number), count: 1024 }], false);
     vec![
         ("malformed", vec![joined(), commit(Version::ZERO, 41)]),
         ("malformed", vec![joined(), commit(FUTURE, 40)]),
         ("malformed", vec![joined(), ToServer::Fetch(fetch)]),
         // Nobody has made that up for sure: the store may have been restored from a copy.
-        ("done", vec![rejoin(FUTURE, vec![], true)]),
+        ("done", vec![resume(FUTURE, vec![], true)]),
         ("too_much", (0..65).map(claim).collect()),
     ]
 }

@@ -3,7 +3,7 @@
 use crate::program::{Folder, Ran, serve, spawn, thorp};
 use crate::raw::Raw;
 use fixtures::Process;
-use messages::{Lineage, Member, Members, Rejoined, SessionLimits, ToClient, ToServer, Welcome};
+use messages::{Lineage, Member, Members, Resumed, SessionLimits, ToClient, ToServer, Welcome};
 use net::PANICS_AT;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
@@ -75,8 +75,8 @@ fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
         loop {
             match raw.next() {
                 Some(ToServer::Hello(_)) => raw.send(&welcome()),
-                Some(ToServer::Rejoin(_)) => {
-                    raw.send(&ToClient::Rejoined(Rejoined { through: Version(0), dropped: vec![] }));
+                Some(ToServer::Resume(_)) => {
+                    raw.send(&ToClient::Resumed(Resumed { through: Version(0), dropped: vec![] }));
                 }
                 Some(ToServer::Fetch(_)) => break,
                 Some(_) => {}

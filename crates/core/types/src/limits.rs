@@ -53,7 +53,7 @@ pub const GOODBYE_TEXT_BYTES_MAX: usize = 1024;
 /// Pages that follow one that was fetched.
 pub const PAGES_BEHIND_MAX: usize = 24;
 
-/// Pages named by one fetch, release, rejoin or grant message.
+/// Pages named by one fetch, release, resume or grant message.
 pub const PAGES_PER_MESSAGE_MAX: usize = 4096;
 
 /// Notices in one batch.
@@ -274,9 +274,9 @@ pub struct Limits {
     /// Pages that one message names.
     pub pages_per_message: usize,
     /// Notices in one batch.
-    pub notices_per_message: usize,
-    /// The bytes of notices in one batch; it may be more by one notice.
-    pub notice_bytes_per_message: usize,
+    pub invalidations_per_message: usize,
+    /// The bytes of invalidations in one batch; it may be more by one invalidation.
+    pub invalidation_bytes_per_message: usize,
     /// Pages of one fetch that a store sends at once, in bytes: a prefetch beyond that is left out.
     pub answer_bytes: usize,
     /// Pages that no request waits for yet which a store reads, or has in a line's queue, for one session, in bytes.
@@ -325,7 +325,7 @@ pub struct Limits {
     pub leased_changes: usize,
     /// Notices that a client keeps for pages under way. An honest store answers long before; one that does not loses
     /// the session, and with it what was kept.
-    pub kept_notices: usize,
+    pub kept_invalidations: usize,
     /// The most pages that one grant of a client asks for.
     pub grant_pages: u32,
 }
@@ -334,8 +334,8 @@ impl Limits {
     /// As large as the constants allow.
     pub const SHIPPED: Self = Self {
         pages_per_message: PAGES_PER_MESSAGE_MAX,
-        notices_per_message: NOTICES_PER_MESSAGE_MAX,
-        notice_bytes_per_message: 4 * 1024 * 1024,
+        invalidations_per_message: NOTICES_PER_MESSAGE_MAX,
+        invalidation_bytes_per_message: 4 * 1024 * 1024,
         answer_bytes: 4 * 1024 * 1024,
         // With the page that exceeds it, about a quantum.
         ahead_bytes: PIECE_BYTES_MAX / 2,
@@ -358,7 +358,7 @@ impl Limits {
         groups: GROUPS_MAX,
         peers: PEERS_MAX,
         leased_changes: 1_000_000,
-        kept_notices: 4 * NOTICES_PER_MESSAGE_MAX,
+        kept_invalidations: 4 * NOTICES_PER_MESSAGE_MAX,
         grant_pages: 1024,
     };
 }
@@ -377,9 +377,9 @@ const _: () = {
     assert!(SLOTS_MAX * (4 + 24) + 4 < PAGE_BYTES_GROWTH);
     assert!(OBJECT_BYTES_MAX + OBJECT_BYTES_MAX / 8 < TXN_BYTES_MAX);
     assert!(MESSAGE_BYTES_MAX < u32::MAX as usize);
-    // A batch of notices is a message.
-    assert!(Limits::SHIPPED.notice_bytes_per_message + SLOTS_MAX * (4 + SLOT_BYTES_MAX) < MESSAGE_BYTES_MAX);
-    assert!(Limits::SHIPPED.notice_bytes_per_message / 4 + SLOTS_MAX < TXN_CHANGES_MAX);
+    // A batch of invalidations is a message.
+    assert!(Limits::SHIPPED.invalidation_bytes_per_message + SLOTS_MAX * (4 + SLOT_BYTES_MAX) < MESSAGE_BYTES_MAX);
+    assert!(Limits::SHIPPED.invalidation_bytes_per_message / 4 + SLOTS_MAX < TXN_CHANGES_MAX);
     // A page from a peer, with its header and its meta of 40 bytes, is one frame.
     assert!(PAGE_BYTES_MAX + 16 + 40 <= FRAME_BYTES_MAX);
     assert!(PAGE_BYTES_MAX + 16 + 28 + 8 * PAGES_BEHIND_MAX <= FRAME_BYTES_MAX);

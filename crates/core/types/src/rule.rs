@@ -39,8 +39,8 @@ pub enum Rule {
     HearBeforeGrant,
     /// A granted page is the empty one as of its holder's horizon.
     EmptyAtHorizon,
-    /// A notice for what a running transaction has read dooms it.
-    DoomOnNotice,
+    /// An invalidation for what a running transaction has read dooms it.
+    DoomOnInvalidation,
     /// A page that is dropped unseen dooms the transactions that have read of it.
     DoomOnDrop,
     /// A page that takes the place of an older frame dooms the transactions that have read a slot in which the two
@@ -75,8 +75,8 @@ pub enum Rule {
     KeepOrder,
     /// The new values of a batch that is cut in parts are not shown before all of it has come.
     ShowWhole,
-    /// A reply is preceded by the notices that it depends on.
-    NoticesBeforeReply,
+    /// A reply is preceded by the invalidations that it depends on.
+    InvalidationsBeforeReply,
     /// A commit is acknowledged only when it is durable.
     LogBeforeReply,
     /// A change is in the log before it is written back.
@@ -96,9 +96,9 @@ pub enum Rule {
     /// A copy that has lapsed is told that alone, also where it is unknown what became of the copies before it.
     LapseAlone,
     /// A resumed session lists its pages before its horizon moves.
-    RejoinBeforeHorizon,
+    ResumeBeforeHorizon,
     /// A resumed session's changed pages are made known to it.
-    RevalidateOnRejoin,
+    RevalidateOnResume,
     /// A member that brings anything to be compared asks for pages only when it has joined.
     JoinBeforeFetch,
     /// An aborted transaction's writes leave no trace.
@@ -107,8 +107,8 @@ pub enum Rule {
     CountOnRecovery,
     /// Space in the log is freed only when what it held is home.
     FreeAfterHome,
-    /// A notice for a page under way is applied to the page when it arrives.
-    KeepNotices,
+    /// An invalidation for a page under way is applied to the page when it arrives.
+    KeepInvalidations,
     /// Only a page without holes is sent to a peer.
     HelpWhole,
     /// A peer's page answers the fetch that it was sent for, and no later one.
@@ -157,11 +157,11 @@ pub enum Rule {
     FreshFromStore,
     /// A page is fresh for those members alone whose fetch came before the store was asked.
     FreshSinceAsked,
-    /// A commit's reply stands for its notice in the session that has sent the request, and in no other.
+    /// A commit's reply stands for its invalidation in the session that has sent the request, and in no other.
     ReplyToSession,
     /// A client that asks for the outcome of a request that is on its way is answered by the request's reply.
     AnswerByReply,
-    /// A redirector that has only asked for an outcome is notified of what was written by notice.
+    /// A redirector that has only asked for an outcome is notified of what was written by invalidation.
     TellAskers,
     /// It hears that before it hears the outcome.
     HearBeforeAnswer,
@@ -170,7 +170,7 @@ pub enum Rule {
     /// A client that sends another request under the identity of one under way is told nothing of the outcome of that
     /// one.
     SameWrites,
-    /// A reply stands for the notices only where its count is ahead of everything that was heard.
+    /// A reply stands for the invalidations only where its count is ahead of everything that was heard.
     ReplyAhead,
     /// A member whose redirector has no room for what it wants committed comes back there.
     ComeBack,
@@ -240,7 +240,7 @@ impl Rule {
         Self::KeepVersion,
         Self::HearBeforeGrant,
         Self::EmptyAtHorizon,
-        Self::DoomOnNotice,
+        Self::DoomOnInvalidation,
         Self::DoomOnDrop,
         Self::DoomOnInstall,
         Self::FreezeEvidence,
@@ -257,7 +257,7 @@ impl Rule {
         Self::HoldThrough,
         Self::KeepOrder,
         Self::ShowWhole,
-        Self::NoticesBeforeReply,
+        Self::InvalidationsBeforeReply,
         Self::LogBeforeReply,
         Self::LogBeforeHome,
         Self::SendAgain,
@@ -267,13 +267,13 @@ impl Rule {
         Self::PunctureUnknown,
         Self::LapseWithStore,
         Self::LapseAlone,
-        Self::RejoinBeforeHorizon,
-        Self::RevalidateOnRejoin,
+        Self::ResumeBeforeHorizon,
+        Self::RevalidateOnResume,
         Self::JoinBeforeFetch,
         Self::DropWorkspace,
         Self::CountOnRecovery,
         Self::FreeAfterHome,
-        Self::KeepNotices,
+        Self::KeepInvalidations,
         Self::HelpWhole,
         Self::OneFetch,
         Self::HearFirst,

@@ -1,4 +1,4 @@
-//! A set of slots of one page: a bitmap, as it travels in read sets and notices.
+//! A set of slots of one page: a bitmap, as it travels in read sets and invalidations.
 
 use crate::SlotNo;
 use crate::limits::SLOTS_MAX;

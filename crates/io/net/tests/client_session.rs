@@ -78,8 +78,8 @@ fn a_lost_session_is_opened_again_with_the_next_epoch() {
     let address = listen(move |mut raw| {
         epochs.send(hello_of(&mut raw).epoch).unwrap();
         raw.send(&group::welcome(0));
-        // The rejoin comes, and the connection breaks.
-        assert!(matches!(raw.next(), Some(ToServer::Rejoin(_))));
+        // The resume comes, and the connection breaks.
+        assert!(matches!(raw.next(), Some(ToServer::Resume(_))));
     });
     let host = dial(&[address]);
     let epochs: Vec<u64> = seen.iter().take(3).collect();

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use framing::{HEADER_BYTES, Header, Name, PIECE, PROTOCOL, Preface, preface_frame};
-use messages::{Fetch, Ping, Rejoin, ToClient, ToServer};
+use messages::{Fetch, Ping, Resume, ToClient, ToServer};
 use net::{ListenConfig, ListenError, refuse_open_network};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -230,8 +230,8 @@ fn an_old_session_cannot_be_replayed() {
     let mut old = Raw::connect(server.address);
     old.send(&hello(ClientId(7), 4));
     assert_eq!(old.goodbye().0, "superseded");
-    new.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
-    assert!(matches!(new.next(), Some(ToClient::Rejoined(_))), "the newer session lives");
+    new.send(&ToServer::Resume(Resume { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
+    assert!(matches!(new.next(), Some(ToClient::Resumed(_))), "the newer session lives");
     let mut newer = Raw::greet(server.address, ClientId(7), 6);
     assert_eq!(new.goodbye().0, "superseded");
     newer.send(&ping());
@@ -251,7 +251,7 @@ fn a_peer_that_asks_and_never_listens_is_given_up() {
     withstands("too_much", |server| {
         put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send(&ToServer::Rejoin(Rejoin {
+        raw.send(&ToServer::Resume(Resume {
             horizon: Version(0),
             pages: vec![],
             grants: vec![],

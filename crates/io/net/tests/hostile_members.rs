@@ -5,7 +5,7 @@ mod common;
 
 use common::group::eventually;
 use common::*;
-use messages::{CommitRequest, Fetch, Held, PageReads, Rejoin, ToServer};
+use messages::{CommitRequest, Fetch, Held, PageReads, Resume, ToServer};
 use net::{ListenConfig, UpstreamConfig};
 use redirector::{Config, Redirector};
 use std::net::SocketAddr;
@@ -35,8 +35,8 @@ fn group() -> (At<Store>, At<Redirector>, SocketAddr) {
     (store, redirector, address)
 }
 
-fn rejoin(horizon: Version, pages: Vec<Held>, grants: Vec<PageRange>, last: bool) -> ToServer {
-    ToServer::Rejoin(Rejoin { horizon, pages, grants, last, missed: 0 })
+fn resume(horizon: Version, pages: Vec<Held>, grants: Vec<PageRange>, last: bool) -> ToServer {
+    ToServer::Resume(Resume { horizon, pages, grants, last, missed: 0 })
 }
 
 fn commit(evidence: Version, written: u16) -> ToServer {
@@ -64,9 +64,9 @@ fn attacks() -> Vec<(&'static str, bool, Vec<ToServer>)> {
         ("malformed", true, vec![commit(FUTURE, 40)]),
         ("malformed", true, vec![fetch(PageId::new(0, 0), FUTURE)]),
         // That may be of before a restore, which the member has not learned of.
-        ("done", false, vec![rejoin(FUTURE, vec![], vec![], true)]),
-        ("done", false, vec![rejoin(Version::ZERO, (0..4000).map(held).collect(), vec![], true)]),
-        ("too_much", false, (0..65).map(|number| rejoin(Version::ZERO, vec![], vec![range(number)], false)).collect()),
+        ("done", false, vec![resume(FUTURE, vec![], vec![], true)]),
+        ("done", false, vec![resume(Version::ZERO, (0..4000).map(held).collect(), vec![], true)]),
+        ("too_much", false, (0..65).map(|number| resume(Version::ZERO, vec![], vec![range(number)], false)).collect()),
         ("too_much", true, (0..=ABSENT_PAGES as u32).map(|number| fetch(made_up(number), Version::ZERO)).collect()),
     ]
 }
@@ -77,7 +77,7 @@ fn attack(address: SocketAddr, epoch: &mut u64) {
         *epoch += 1;
         let mut raw = Raw::greet(address, BAD, *epoch);
         if joins {
-            raw.send(&rejoin(Version::ZERO, vec![], vec![], true));
+            raw.send(&resume(Version::ZERO, vec![], vec![], true));
         }
         for request in &requests {
             raw.send(request);

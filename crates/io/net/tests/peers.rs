@@ -5,7 +5,7 @@ mod common;
 use common::group::*;
 use common::*;
 use framing::Header;
-use messages::{Fetch, Hello, Members, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
+use messages::{Fetch, Hello, Members, PeerHello, Ping, Reachable, Resume, ToClient, ToPeer, ToServer};
 use net::{UpstreamConfig, UpstreamState};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -97,7 +97,7 @@ const KEY: PeerKey = PeerKey::new([0xE1; PeerKey::BYTES]);
 fn raw_member(group: &Group, id: ClientId, address: SocketAddr) -> Raw {
     let mut raw = Raw::connect(group.address);
     raw.send(&ToServer::Hello(Hello { features: 0, cluster: None, client: id, epoch: 1 }));
-    raw.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
+    raw.send(&ToServer::Resume(Resume { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
     raw.send(&ToServer::Reachable(Reachable { address: address.to_string(), key: KEY, eligible: String::new() }));
     group.wait("reachable", |state| state.members.get(&id).is_some_and(|seat| seat.said > 0));
     raw

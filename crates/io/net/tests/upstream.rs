@@ -85,7 +85,7 @@ fn a_upstream_that_is_lost_or_superseded_is_opened_again() {
         let Hello { features, client, epoch, .. } = hello_of(&mut raw);
         tell.send((features, client, epoch)).unwrap();
         raw.send(&welcome(GROUP));
-        assert!(matches!(raw.next(), Some(ToServer::Rejoin(_))));
+        assert!(matches!(raw.next(), Some(ToServer::Resume(_))));
         if epoch == 2 {
             let (reason, text) = (GoodbyeReason::Superseded, "another leads the group".into());
             raw.send(&ToClient::Goodbye(Goodbye { reason, text }));

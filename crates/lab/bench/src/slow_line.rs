@@ -1,5 +1,5 @@
 //! A large object over a slow line, and the transactions that wait for it: it should take the line's time, and small
-//! transactions of the same client and of a peer should hardly notice.
+//! transactions of the same client and of a peer should hardly invalidation.
 
 use crate::{Line, Place, Result, Sample};
 use fixtures::{Emulator, Process, Program};

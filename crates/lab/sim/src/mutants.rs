@@ -1,5 +1,5 @@
 //! Mutation of the checkers: each rule of the protocol is taken out of the code, one at a time, and some seed must
-//! notice. A rule that can go without anybody noticing is either not checked or not needed.
+//! invalidation. A rule that can go without anybody noticing is either not checked or not needed.
 
 use crate::Violation;
 use crate::runner::{Kind, Options, run_each, run_seeds};

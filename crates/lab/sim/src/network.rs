@@ -102,7 +102,7 @@ impl Direction {
 fn may_pass(later: &Item, earlier: &Item, broken: Broken) -> bool {
     let (Item::Message(later), Item::Message(earlier)) = (later, earlier) else { return false };
     let is_told = |message: &Parcel| {
-        matches!(message.get(), Some(ToClient::Notices(_) | ToClient::Page(_) | ToClient::CommitReply(_)))
+        matches!(message.get(), Some(ToClient::Invalidations(_) | ToClient::Page(_) | ToClient::CommitReply(_)))
     };
     later.pace().may_pass(earlier.pace()) || (broken.is(Rule::KeepOrder) && is_told(later) && is_told(earlier))
 }

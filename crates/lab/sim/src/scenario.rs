@@ -407,13 +407,13 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "caches of {} bytes, prefetch {} in {} bytes at first, {:?} first; recent {}, notices after {:?}, MOB {} bytes, log {} bytes",
+            "caches of {} bytes, prefetch {} in {} bytes at first, {:?} first; recent {}, invalidations after {:?}, MOB {} bytes, log {} bytes",
             client.cache_bytes_limit,
             client.prefetch_pages_max,
             client.first_window_bytes,
             client.first,
             store.recent_limit,
-            store.notice_delay,
+            store.invalidation_delay,
             store.mob_bytes_limit,
             self.disk.log_bytes,
         )?;

@@ -40,8 +40,8 @@ fn faults_that_were_found_once_are_noticed() {
     for (kind, seed, rule, found) in KEPT {
         let mended = kind.run_seed(seed, Broken::NONE, false);
         assert!(mended.violation.is_none(), "{kind} seed {seed}, which found that {found}: {:?}", mended.violation);
-        if !notices(kind, seed, rule) {
-            let other = (0..1000).find(|&seed| notices(kind, seed, rule));
+        if !invalidations(kind, seed, rule) {
+            let other = (0..1000).find(|&seed| invalidations(kind, seed, rule));
             due.push(format!("{kind} seed {seed} does not notice any more that {found}; {other:?} does"));
         }
     }
@@ -49,7 +49,7 @@ fn faults_that_were_found_once_are_noticed() {
 }
 
 /// Whether the run ends with a violation once the rule is taken out.
-fn notices(kind: Kind, seed: u64, without: Rule) -> bool {
+fn invalidations(kind: Kind, seed: u64, without: Rule) -> bool {
     kind.run_seed(seed, Broken::rule(without), false).violation.is_some()
 }
 

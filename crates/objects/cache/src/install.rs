@@ -1,19 +1,19 @@
-//! A page arrives: notices heard while it was under way are applied to it, and slots that the older frame knew better
-//! stay.
+//! A page arrives: invalidations heard while it was under way are applied to it, and slots that the older frame knew
+//! better stay.
 
 use crate::Frame;
 use alloc::vec::Vec;
-use messages::Notice;
+use messages::Invalidation;
 use types::{Broken, ObjectPage, Rule, SlotChange, SlotSet, Version};
 
 impl Frame {
-    /// The frame of a page that has arrived, over the `older` frame if there is one, after the notices that were
+    /// The frame of a page that has arrived, over the `older` frame if there is one, after the invalidations that were
     /// `kept` while it was under way. `None` if the arriving page is the older of the two.
     pub fn install(
         version: Version,
         page: ObjectPage,
         older: Option<&Self>,
-        kept: &[Notice],
+        kept: &[Invalidation],
         broken: Broken,
     ) -> Option<Self> {
         // Whether the older frame's holes are older than this page cannot be told, so it would fill none of them.
@@ -24,8 +24,8 @@ impl Frame {
         if let Some(older) = older.filter(|_| !broken.is(Rule::NeverBack)) {
             frame.keep_what_is_ahead(older, broken);
         }
-        for notice in kept {
-            frame.apply(notice, broken);
+        for invalidation in kept {
+            frame.apply(invalidation, broken);
         }
         Some(frame)
     }

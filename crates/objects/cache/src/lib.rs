@@ -15,7 +15,7 @@ mod install;
 use alloc::vec::Vec;
 use evict::{Place, Places, Queues};
 pub use frame::{Frame, Slot};
-use messages::Notice;
+use messages::Invalidation;
 use types::{Broken, Map, ObjectPage, PageId, SlotSet, Version};
 
 /// The memory that a frame takes beside its image, in bytes: its entry, its share of the hash table and of the ghost
@@ -176,7 +176,7 @@ impl Cache {
         page: PageId,
         version: Version,
         image: ObjectPage,
-        kept: &[Notice],
+        kept: &[Invalidation],
     ) -> (FrameNo, Installed) {
         let Some(&number) = self.index.get(&page) else {
             let frame = Frame::install(version, image, None, kept, self.broken).expect("nothing here is newer");
@@ -192,9 +192,9 @@ impl Cache {
     }
 
     /// A change of a page is told. Does nothing if the page is not here.
-    pub fn apply(&mut self, notice: &Notice) {
-        if let Some(&number) = self.index.get(&notice.page) {
-            self.table.at_mut(number).frame.apply(notice, self.broken);
+    pub fn apply(&mut self, invalidation: &Invalidation) {
+        if let Some(&number) = self.index.get(&invalidation.page) {
+            self.table.at_mut(number).frame.apply(invalidation, self.broken);
             self.weigh(number);
         }
     }

@@ -1,11 +1,11 @@
-//! A frame against the history of its page: after any notices, in any order and however often, each slot of the frame
-//! is a hole or as recent as it claims.
+//! A frame against the history of its page: after any invalidations, in any order and however often, each slot of the
+//! frame is a hole or as recent as it claims.
 //!
 //! A value is the version that wrote it, so a frame can be checked by looking.
 
 use bytes::Bytes;
 use cache::{Frame, Slot};
-use messages::Notice;
+use messages::Invalidation;
 use proptest::prelude::*;
 use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, TxnId, Version};
 
@@ -41,14 +41,14 @@ impl History {
         ObjectPage::empty().with(&changes).unwrap()
     }
 
-    fn notice(&self, index: usize, data: bool) -> Notice {
+    fn invalidation(&self, index: usize, data: bool) -> Invalidation {
         let index = index % self.0.len();
         let (version, slots) = self.0[index].clone();
         let prev = index.checked_sub(1).map_or(0, |before| self.0[before].0);
         let value: Bytes = version.to_string().into();
         let data = data.then(|| slots.iter().map(|slot| SlotChange { slot, value: Some(value.clone()) }).collect());
         let txn = TxnId { client: ClientId(1), number: version };
-        Notice { page: PageId::new(1, 1), prev: Version(prev), version: Version(version), slots, txn, data }
+        Invalidation { page: PageId::new(1, 1), prev: Version(prev), version: Version(version), slots, txn, data }
     }
 }
 
@@ -92,10 +92,10 @@ proptest! {
         let tail = (0..history.0.len()).map(|index| Event::Told(index, false));
         for event in events.into_iter().chain(tail) {
             match event {
-                Event::Told(index, data) => frame.apply(&history.notice(index, data), Broken::NONE),
+                Event::Told(index, data) => frame.apply(&history.invalidation(index, data), Broken::NONE),
                 Event::Arrives(index, kept) => {
                     let version = history.version(index);
-                    let kept: Vec<_> = kept.into_iter().map(|(index, data)| history.notice(index, data)).collect();
+                    let kept: Vec<_> = kept.into_iter().map(|(index, data)| history.invalidation(index, data)).collect();
                     let page = history.page(version);
                     if let Some(newer) = Frame::install(Version(version), page, Some(&frame), &kept, Broken::NONE) {
                         frame = newer;
@@ -126,9 +126,9 @@ fn one_late_change_holds_up_any_number() {
     let history = History((1..=2000).map(|version| (version, slots(version))).collect());
     let mut frame = Frame::new(Version(1), history.page(1));
     for index in (2..2000).chain(2..2000) {
-        frame.apply(&history.notice(index, index % 3 == 0), Broken::NONE);
+        frame.apply(&history.invalidation(index, index % 3 == 0), Broken::NONE);
     }
     assert_eq!((frame.version(), frame.is_in_sequence()), (Version(1), false));
-    frame.apply(&history.notice(1, false), Broken::NONE);
+    frame.apply(&history.invalidation(1, false), Broken::NONE);
     assert_eq!((frame.version(), frame.is_in_sequence()), (Version(2000), true));
 }

@@ -15,7 +15,7 @@
 mod play;
 
 use cache::{Cache, Frame, Installed, Slot};
-use messages::Notice;
+use messages::Invalidation;
 use play::Player;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, T
 
 struct Conversation {
     cache: Cache,
-    kept: BTreeMap<PageId, Vec<Notice>>,
+    kept: BTreeMap<PageId, Vec<Invalidation>>,
     said: String,
 }
 
@@ -33,13 +33,13 @@ impl Player for Conversation {
         match verb {
             "page" => self.arrives(rest),
             "told" => rest.split(", ").try_for_each(|change| {
-                let notice = notice(change)?;
-                self.cache.apply(&notice);
-                self.show(notice.page)
+                let invalidation = invalidation(change)?;
+                self.cache.apply(&invalidation);
+                self.show(invalidation.page)
             }),
             "keeps" => {
-                let notice = notice(rest)?;
-                self.kept.entry(notice.page).or_default().push(notice);
+                let invalidation = invalidation(rest)?;
+                self.kept.entry(invalidation.page).or_default().push(invalidation);
                 Some(())
             }
             "proof" => self.prove(rest),
@@ -109,7 +109,7 @@ fn show_slot(frame: &Frame, slot: SlotNo) -> Option<String> {
 }
 
 /// `P 7->8 x=elm s`
-fn notice(words: &str) -> Option<Notice> {
+fn invalidation(words: &str) -> Option<Invalidation> {
     let words: Vec<_> = words.split_whitespace().collect();
     let [of, moved, changes @ ..] = &words[..] else { return None };
     let (prev, version) = moved.split_once("->")?;
@@ -117,7 +117,7 @@ fn notice(words: &str) -> Option<Notice> {
     let slots = changes.iter().map(|word| slot(word.split('=').next()?)).collect::<Option<SlotSet>>()?;
     let data: Vec<_> = changes.iter().filter_map(|word| change(word)).collect();
     let txn = TxnId { client: ClientId(1), number: version.0 };
-    Some(Notice { page: page(of)?, prev, version, slots, txn, data: (!data.is_empty()).then_some(data) })
+    Some(Invalidation { page: page(of)?, prev, version, slots, txn, data: (!data.is_empty()).then_some(data) })
 }
 
 /// `x=elm`

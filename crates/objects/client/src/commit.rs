@@ -12,7 +12,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use cache::Cache;
 use core::mem;
-use messages::{Advance, CommitReply, CommitRequest, Notice, Outcome};
+use messages::{Advance, CommitReply, CommitRequest, Invalidation, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Broken, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
@@ -279,12 +279,12 @@ impl Client {
         self.send_commits(now);
     }
 
-    /// To the committer the reply stands for the notices.
+    /// To the committer the reply stands for the invalidations.
     fn committed(&mut self, now: Time, pending: &Pending, pages: &[Advance]) {
         self.stats.commits += 1;
         for delta in &pending.request.writes {
             match pages.binary_search_by_key(&delta.page, |advance| advance.page) {
-                Ok(found) => self.changed(&Notice::of(pending.request.txn, delta, pages[found])),
+                Ok(found) => self.changed(&Invalidation::of(pending.request.txn, delta, pages[found])),
                 Err(_) => self.drop_page(delta.page),
             }
         }

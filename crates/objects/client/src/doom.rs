@@ -4,14 +4,23 @@ use crate::outputs::Outputs;
 use crate::txns::{State, Txns};
 use crate::workspace::Touched;
 use cache::{Evicted, Frame};
-use messages::Notice;
+use messages::Invalidation;
 use types::{PageId, Rule, Version};
 
 impl Txns {
-    /// Dooms those whose reads the notice takes back; `frame` is the page as it is here.
-    pub(crate) fn doom_by_notice(&mut self, notice: &Notice, frame: Option<&Frame>, out: &mut Outputs) {
-        if !self.broken.is(Rule::DoomOnNotice) {
-            self.doom(notice.page, |touched| touched.is_hit_by(&notice.slots, notice.version, frame), out);
+    /// Dooms those whose reads the invalidation takes back; `frame` is the page as it is here.
+    pub(crate) fn doom_by_invalidation(
+        &mut self,
+        invalidation: &Invalidation,
+        frame: Option<&Frame>,
+        out: &mut Outputs,
+    ) {
+        if !self.broken.is(Rule::DoomOnInvalidation) {
+            self.doom(
+                invalidation.page,
+                |touched| touched.is_hit_by(&invalidation.slots, invalidation.version, frame),
+                out,
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 //! 1. A page is under way from the first transaction that misses it until `Page` comes, over as many sessions as that
 //!    takes. One that does not exist comes as an empty page, and is notified of like any other. Only one that was to be
 //!    prefetched may be left out.
-//! 2. Notices of a page under way are kept, and applied when it arrives.
+//! 2. Invalidations of a page under way are kept, and applied when it arrives.
 //! 3. An answer names the fetch that it answers. In a group an earlier one can come late (see `help`).
 //! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
 //! 5. Pages that are asked for ahead are counted in bytes, by how large pages have been of late: a cache is never asked
@@ -23,7 +23,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::{Cache, Frame};
 use machine::Goodbye;
-use messages::{Fetch, Follow, LeftOut, Notice, Page};
+use messages::{Fetch, Follow, Invalidation, LeftOut, Page};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Version};
 
@@ -37,8 +37,8 @@ pub(crate) const AHEAD_SHARE: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
     pub(crate) waiters: Vec<TxnHandle>,
-    /// The notices of it that came in the meantime.
-    pub(crate) kept: Vec<Notice>,
+    /// The invalidations of it that came in the meantime.
+    pub(crate) kept: Vec<Invalidation>,
     sent: bool,
     /// It was asked for ahead, or follows: nobody waited for it.
     pub(crate) prefetched: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Fetches {
     fresh: u64,
     /// Pages that transactions wait for and that have not been asked for in this session.
     unsent: VecDeque<PageId>,
-    /// How many notices are kept.
+    /// How many invalidations are kept.
     kept: usize,
     /// How many of the pages under way follow others.
     following: usize,
@@ -140,7 +140,7 @@ impl Fetches {
             follows: config.follows && prefetch_pages_max > 0,
             cache_bytes_limit: config.cache_bytes_limit,
             pages_per_message: config.limits.pages_per_message,
-            kept_max: config.limits.kept_notices,
+            kept_max: config.limits.kept_invalidations,
             broken: config.broken,
         }
     }
@@ -164,21 +164,21 @@ impl Fetches {
         self.fresh > number
     }
 
-    /// Keeps a notice for a page under way.
-    pub(crate) fn keep(&mut self, notice: &Notice) {
-        if self.broken.is(Rule::KeepNotices) {
+    /// Keeps an invalidation for a page under way.
+    pub(crate) fn keep(&mut self, invalidation: &Invalidation) {
+        if self.broken.is(Rule::KeepInvalidations) {
             return;
         }
-        if let Some(under_way) = self.under_way.get_mut(&notice.page) {
-            under_way.kept.push(notice.clone());
+        if let Some(under_way) = self.under_way.get_mut(&invalidation.page) {
+            under_way.kept.push(invalidation.clone());
             self.kept += 1;
         }
     }
 
-    /// Refuses to continue with a store that makes us keep more notices than any honest one.
+    /// Refuses to continue with a store that makes us keep more invalidations than any honest one.
     pub(crate) fn check_kept(&self) -> Result<(), Goodbye> {
         if self.kept > self.kept_max {
-            let text = "more notices of pages under way than a store sends before the pages".into();
+            let text = "more invalidations of pages under way than a store sends before the pages".into();
             return Err(Goodbye::too_much(text));
         }
         Ok(())

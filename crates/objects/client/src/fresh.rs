@@ -1,8 +1,8 @@
 //! A transaction that has only read, and began before the store was last asked, commits without asking
 //! (`docs/protocol.md`, *Fresh commits*).
 //!
-//! 1. The store's messages come behind the notices of everything that it had committed by then. So at the end of each
-//!    batch the cache shows the store as it was at one count, as far as it shows anything.
+//! 1. The store's messages come behind the invalidations of everything that it had committed by then. So at the end of
+//!    each batch the cache shows the store as it was at one count, as far as it shows anything.
 //! 2. Once the store has answered a fetch that was sent after a transaction began, that count is no lower than that of
 //!    any commit acknowledged before the transaction began.
 //! 3. A transaction that is not doomed has read nothing but what the cache still shows, or would show had the page not

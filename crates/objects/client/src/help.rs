@@ -7,7 +7,7 @@
 //! 3. A page answers one fetch, by its number. One that comes late, after the fetch was answered in another way, is
 //!    dropped: changes since may have been told while the page was not held.
 //! 4. A peer's page is installed when we have learned of everything that it reflects. It came on another connection
-//!    than the notices, and may be ahead of them: a running transaction would see two moments at once.
+//!    than the invalidations, and may be ahead of them: a running transaction would see two moments at once.
 //! 5. A member that connects to a peer shows the key that came with the request for help. Our own key is the
 //!    driver's affair: it draws the key, and lets nobody in without it.
 

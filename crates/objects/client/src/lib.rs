@@ -15,7 +15,7 @@
 //! - 2, 3: each slot of a cached page is a hole, or reflects every change through the page's version and through the
 //!   horizon (`cache`, `session`).
 //! - 4: the reads of a running transaction are still in the cache as they were, or frozen with their evidence; if not,
-//!   the transaction is doomed, and every call on it says so (`notice`, `room`).
+//!   the transaction is doomed, and every call on it says so (`invalidation`, `room`).
 //! - 5: no slot goes back (`cache`).
 //! - 7: a commit request is sent until its outcome is known, always under the same number (`commit`).
 //! - 9: nobody sees a workspace but its own transaction (`workspace`).
@@ -31,11 +31,11 @@
 //! | `help` | from peers' caches, and from ours to theirs |
 //! | `group` | by which way the store is reached |
 //! | `room` | pages go out |
-//! | `notice`, `doom` | changes by others, and the transactions that have read the values before |
+//! | `invalidation`, `doom` | changes by others, and the transactions that have read the values before |
 //! | `commit` | requests and outcomes |
 //! | `fresh` | transactions that commit without a request |
 //! | `link` | sending to the store, and giving up |
-//! | `session` | the course of a session: hello, rejoin, heartbeat, end |
+//! | `session` | the course of a session: hello, resume, heartbeat, end |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
 //! | `machine`, `tables` | the trait of all machines; the table of a status |
 //! | `answers`, `outputs` | answers to the application; actions for the driver, in order |
@@ -59,11 +59,11 @@ mod fresh;
 mod group;
 mod help;
 mod inspect;
+mod invalidation;
 mod link;
 mod machine;
 #[cfg(feature = "mutants")]
 mod mutants;
-mod notice;
 mod outputs;
 mod prefetch;
 mod room;
@@ -101,8 +101,8 @@ pub struct TxnHandle(pub u64);
 
 /// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
 /// of a part, `impl Client` is the way of a call or an event through several of them: the part decides, the role says
-/// what goes out and in which order. `access`, `arrive`, `link`, `notice` and `room` are of that alone. No file calls
-/// one that calls it back.
+/// what goes out and in which order. `access`, `arrive`, `link`, `invalidation` and `room` are of that alone. No file
+/// calls one that calls it back.
 #[derive(Debug)]
 pub struct Client {
     config: Config,
@@ -171,26 +171,28 @@ impl Client {
         match (self.session.up.phase(), message) {
             // A message after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}
-            (Phase::Rejoining | Phase::Live, ToClient::Pong(pong)) => self.group.pong(pong, &mut self.out),
+            (Phase::Resuming | Phase::Live, ToClient::Pong(pong)) => self.group.pong(pong, &mut self.out),
             (_, ToClient::Goodbye(goodbye)) => return self.goodbye(goodbye),
             (Phase::Greeting, ToClient::Welcome(welcome)) => return self.welcome(&welcome),
-            (Phase::Rejoining | Phase::Live, ToClient::Welcome(welcome)) if self.group.is_joined() => {
+            (Phase::Resuming | Phase::Live, ToClient::Welcome(welcome)) if self.group.is_joined() => {
                 return self.store_lives_anew(&welcome);
             }
-            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => return self.rejoined(now, rejoined),
-            (Phase::Live, ToClient::Rejoined(rejoined)) => return self.lose_pages(now, rejoined),
-            (Phase::Rejoining | Phase::Live, ToClient::Notices(notices)) => return self.notices(now, &notices),
+            (Phase::Resuming, ToClient::Resumed(resumed)) => return self.resumed(now, resumed),
+            (Phase::Live, ToClient::Resumed(resumed)) => return self.lose_pages(now, resumed),
+            (Phase::Resuming | Phase::Live, ToClient::Invalidations(invalidations)) => {
+                return self.invalidations(now, &invalidations);
+            }
             (Phase::Live, ToClient::Page(page)) => return self.page(now, page),
             (Phase::Live, ToClient::LeftOut(left_out)) => return self.left_out(now, &left_out),
             (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
             (Phase::Live, ToClient::Granted(granted)) => return self.granted(now, &granted),
             (Phase::Live, ToClient::Help(help)) => self.help(now, &help),
             (Phase::Live, ToClient::Members(members)) => self.group.members(members, self.peers.eligible()),
-            (Phase::Greeting | Phase::Rejoining | Phase::Live, ToClient::Leader(leader)) => {
+            (Phase::Greeting | Phase::Resuming | Phase::Live, ToClient::Leader(leader)) => {
                 return self.group.leader(now, leader, self.session.is_live(), self.peers.eligible());
             }
             (Phase::Live, ToClient::PeerPage(page)) => return self.peer_page(now, page),
-            (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => {
+            (Phase::Resuming | Phase::Live, ToClient::Ping(ping)) => {
                 self.send(now, Pong { nonce: ping.nonce });
             }
             (phase, _) => {

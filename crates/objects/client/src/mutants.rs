@@ -2,7 +2,7 @@
 
 use crate::Client;
 use crate::workspace::Workspace;
-use messages::Notice;
+use messages::Invalidation;
 use types::{Rule, TxnId};
 
 impl Client {
@@ -18,7 +18,7 @@ impl Client {
             self.cache.puncture(touched.page, &slots);
             let txn = TxnId { client: self.id, number: 0 };
             let data = Some(touched.writes().to_vec());
-            self.cache.apply(&Notice { page: touched.page, prev, version, slots, txn, data });
+            self.cache.apply(&Invalidation { page: touched.page, prev, version, slots, txn, data });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The session with the store: the messages that go out when it begins and when it resumes, and the state that is given
 //! up when it ends. How far it is and what is due on it is decided in [`messages::upstream`].
 //!
-//! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
+//! 1. The horizon moves only in `Live`. Between `Down` and `Resumed` there are changes that nobody has told us.
 //! 2. A request made while the session is not live waits for it, and goes out when it is. Only a client that knows
 //!    nothing yet, so that there is nothing to compare, asks for a first page right behind its hello.
 //! 3. The pages that we hold are told right behind the hello, and not only when we are welcome: that would be a round
@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
-use messages::{Ack, AskOutcome, GROUP, Held, Outcome, Overdue, Phase, Rejoin, Rejoined, Upstream, Welcome};
+use messages::{Ack, AskOutcome, GROUP, Held, Outcome, Overdue, Phase, Resume, Resumed, Upstream, Welcome};
 use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
 /// The state that a session has begun with.
@@ -78,7 +78,7 @@ impl Session {
         self.up.is_live()
     }
 
-    /// Whether pages may be asked for. A client that brings nothing to be compared has joined with its last rejoin,
+    /// Whether pages may be asked for. A client that brings nothing to be compared has joined with its last resume,
     /// wherever that is on its way; until the session says how much may be asked for, that is one page.
     pub(crate) fn may_fetch(&self) -> bool {
         self.is_live() || (self.brought == Brought::Nothing && self.up.is_up())
@@ -129,7 +129,7 @@ impl Session {
     /// When the other end is told that we live. The comparison of our pages may take longer than we may be silent: a
     /// redirector asks its store, which may be far away and its line busy.
     fn ping_at(&self) -> Option<Time> {
-        let pings = matches!(self.up.phase(), Phase::Rejoining | Phase::Live);
+        let pings = matches!(self.up.phase(), Phase::Resuming | Phase::Live);
         pings.then(|| self.up.ping_at())
     }
 
@@ -144,7 +144,7 @@ impl Client {
         self.stats.sessions += 1;
         let hello = self.session.up.open(now, self.id, 0);
         self.send(now, hello);
-        self.rejoin(now);
+        self.resume(now);
         if self.session.brought == Brought::Nothing {
             self.fetch_first(now);
         }
@@ -160,7 +160,7 @@ impl Client {
         self.know_store(welcome)?;
         self.session.up.welcomed(welcome);
         self.group.join(welcome.features & GROUP != 0);
-        if self.config.broken.is(Rule::RejoinBeforeHorizon) {
+        if self.config.broken.is(Rule::ResumeBeforeHorizon) {
             self.session.up.heard_through(welcome.through);
         }
         Ok(())
@@ -202,7 +202,7 @@ impl Client {
     }
 
     /// Tells the store the pages that we still hold.
-    fn rejoin(&mut self, now: Time) {
+    fn resume(&mut self, now: Time) {
         self.session.released.clear();
         let mut pages: Vec<_> = self.cache.frames().map(|(page, f)| Held { page, version: f.version() }).collect();
         let frozen = self.frozen_pages();
@@ -215,19 +215,19 @@ impl Client {
         let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
         self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
         let missed = self.session.up.missed();
-        for rejoin in Rejoin::split(self.session.horizon(), &pages, &grants, missed, &self.config.limits) {
-            self.send(now, rejoin);
+        for resume in Resume::split(self.session.horizon(), &pages, &grants, missed, &self.config.limits) {
+            self.send(now, resume);
         }
     }
 
-    pub(crate) fn rejoined(&mut self, now: Time, rejoined: Rejoined) -> Result<(), Goodbye> {
-        for page in rejoined.dropped {
+    pub(crate) fn resumed(&mut self, now: Time, resumed: Resumed) -> Result<(), Goodbye> {
+        for page in resumed.dropped {
             self.drop_page(page);
             self.lose_grant(page);
         }
         self.session.up.joined(now);
         self.group.arrive();
-        self.heard_through(now, rejoined.through)?;
+        self.heard_through(now, resumed.through)?;
         self.say_reachable(now);
         self.find_leader(now);
         self.look_again(now);
@@ -244,14 +244,14 @@ impl Client {
     }
 
     /// The redirector was away from its store for this long that nobody knows the changes of these pages.
-    pub(crate) fn lose_pages(&mut self, now: Time, rejoined: Rejoined) -> Result<(), Goodbye> {
-        for page in rejoined.dropped {
+    pub(crate) fn lose_pages(&mut self, now: Time, resumed: Resumed) -> Result<(), Goodbye> {
+        for page in resumed.dropped {
             self.drop_page(page);
             self.lose_grant(page);
             self.fetches.begin_again(page);
             self.session.release(now, page);
         }
-        self.heard_through(now, rejoined.through)?;
+        self.heard_through(now, resumed.through)?;
         self.send_fetches(now);
         Ok(())
     }

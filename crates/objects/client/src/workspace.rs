@@ -30,7 +30,7 @@ const REFERENCE_BYTES: usize = 24;
 /// The slots of an evicted page that were read, and how recent they provably were when it left.
 #[derive(Debug)]
 pub(crate) struct Frozen {
-    /// The version of the frame that left, as a rejoin lists it.
+    /// The version of the frame that left, as a resumption lists it.
     pub(crate) version: Version,
     reads: PageReads,
 }

@@ -1,8 +1,9 @@
 //! The holders of each page, who are notified of its changes.
 //!
 //! One component with two users: a master lists the sessions that hold its pages, a redirector lists its members. The
-//! one promise: a holder that is listed and not released is found under the page and under the holder alike. Notices to
-//! holders go by [`Streams`], their acknowledgements are counted in [`Acks`], the latest changes are in [`Recent`].
+//! one promise: a holder that is listed and not released is found under the page and under the holder alike.
+//! Invalidations to holders go by [`Streams`], their acknowledgements are counted in [`Acks`], the latest changes are
+//! in [`Recent`].
 #![no_std]
 
 extern crate alloc;

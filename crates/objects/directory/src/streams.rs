@@ -1,7 +1,7 @@
-//! One ordered stream of notices for each holder.
+//! One ordered stream of invalidations for each holder.
 //!
 //! 1. All changes through a batch's `through` to pages that the holder holds are in that batch or an earlier one.
-//! 2. A batch leaves before every reply, or when its first notice has waited for `delay`.
+//! 2. A batch leaves before every reply, or when its first invalidation has waited for `delay`.
 //! 3. Nobody is visited for a commit but the holders of what it changed; the others' `through` moves with their next
 //!    batch.
 
@@ -9,16 +9,16 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::Hash;
 use core::time::Duration;
-use messages::{Notice, Notices};
+use messages::{Invalidation, Invalidations};
 use types::{Limits, Map, Time, Version};
 
-/// A batch without notices is only worth its bytes when it moves the horizon this far: the acknowledgement that it
-/// brings lets *recent* be pruned.
+/// A batch without invalidations is only worth its bytes when it moves the horizon this far: the acknowledgement that
+/// it brings lets *recent* be pruned.
 const QUIET_COUNTS: u64 = 1024;
 
 #[derive(Debug, Default)]
 struct Stream {
-    items: Vec<Notice>,
+    items: Vec<Invalidation>,
     sent: Version,
     /// Stands in the queue of what is due.
     queued: bool,
@@ -37,7 +37,7 @@ pub struct Streams<H> {
 /// Which batches are worth sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// Those with notices, and those that move the horizon far.
+    /// Those with invalidations, and those that move the horizon far.
     Worthwhile,
     /// Everything that moves the horizon at all.
     All,
@@ -59,10 +59,10 @@ impl<H: Copy + Eq + Hash> Streams<H> {
         self.by_holder.remove(&holder);
     }
 
-    /// Adds a notice to the holder's next batch.
-    pub fn push(&mut self, now: Time, holder: H, notice: Notice) {
+    /// Adds an invalidation to the holder's next batch.
+    pub fn push(&mut self, now: Time, holder: H, invalidation: Invalidation) {
         let Some(stream) = self.by_holder.get_mut(&holder) else { return };
-        stream.items.push(notice);
+        stream.items.push(invalidation);
         if !stream.queued {
             stream.queued = true;
             self.due.push_back((now + self.delay, holder));
@@ -70,7 +70,7 @@ impl<H: Copy + Eq + Hash> Streams<H> {
     }
 
     /// The holder's next batches, up to `through`. Of a batch that is cut in parts only the last moves the horizon.
-    pub fn take(&mut self, holder: H, through: Version, urgency: Urgency) -> Vec<Notices> {
+    pub fn take(&mut self, holder: H, through: Version, urgency: Urgency) -> Vec<Invalidations> {
         let Some(stream) = self.by_holder.get_mut(&holder) else { return Vec::new() };
         let moves = through.0.saturating_sub(stream.sent.0);
         if stream.items.is_empty() && (moves == 0 || (urgency == Urgency::Worthwhile && moves < QUIET_COUNTS)) {
@@ -78,10 +78,10 @@ impl<H: Copy + Eq + Hash> Streams<H> {
         }
         let (items, before) = (core::mem::take(&mut stream.items), stream.sent);
         stream.sent = before.max(through);
-        Notices::split(items, before, stream.sent, &self.limits)
+        Invalidations::split(items, before, stream.sent, &self.limits)
     }
 
-    /// How many notices wait for the holder's next batch.
+    /// How many invalidations wait for the holder's next batch.
     pub fn waiting(&self, holder: H) -> usize {
         self.by_holder.get(&holder).map_or(0, |stream| stream.items.len())
     }

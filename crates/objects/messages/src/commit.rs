@@ -88,7 +88,7 @@ pub struct CommitReply {
 pub enum Outcome {
     /// It is durable and has its count.
     Committed {
-        /// How it moved each page that it wrote, in page order. To the committer this stands for the notice.
+        /// How it moved each page that it wrote, in page order. To the committer this stands for the invalidation.
         pages: Vec<Advance>,
     },
     /// It has no effect, and never will.

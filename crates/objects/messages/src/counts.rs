@@ -8,12 +8,14 @@ impl ToClient {
     pub fn newest_named(&self) -> Version {
         let newest = |counts: &mut dyn Iterator<Item = Version>| counts.max().unwrap_or_default();
         match self {
-            Self::Notices(notices) => {
-                notices.through.max(newest(&mut notices.items.iter().map(|notice| notice.version)))
-            }
+            Self::Invalidations(invalidations) => invalidations
+                .through
+                .max(newest(&mut invalidations.items.iter().map(|invalidation| invalidation.version))),
             Self::Page(page) => page.version,
-            Self::Rejoined(rejoined) => rejoined.through,
-            Self::Revalidated(revalidated) => newest(&mut revalidated.items.iter().map(|notice| notice.version)),
+            Self::Resumed(resumed) => resumed.through,
+            Self::Revalidated(revalidated) => {
+                newest(&mut revalidated.items.iter().map(|invalidation| invalidation.version))
+            }
             Self::CommitReply(reply) => match &reply.outcome {
                 Outcome::Committed { pages } => newest(&mut pages.iter().map(|advance| advance.version)),
                 Outcome::Refused(_) | Outcome::Unknown => Version::ZERO,

@@ -8,8 +8,8 @@
 
 use crate::{
     Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Fetch, FindLeader, GROUP, Grant, Granted, Hello,
-    Help, Intent, Lead, Leader, Leased, LeftOut, Members, NoHelp, Notices, Page, PeerHello, PeerPage, Ping, Pong,
-    Promise, Reachable, Rejoin, Rejoined, Released, Revalidate, Revalidated, Welcome,
+    Help, Intent, Invalidations, Lead, Leader, Leased, LeftOut, Members, NoHelp, Page, PeerHello, PeerPage, Ping, Pong,
+    Promise, Reachable, Released, Resume, Resumed, Revalidate, Revalidated, Welcome,
 };
 use framing::{Codec, End, family};
 use machine::{Goodbye, Message, Pace, Welcomed};
@@ -24,7 +24,7 @@ family! {
         /// Ends it, with the reason.
         39 Goodbye,
         /// The pages that a client still holds from an earlier session.
-        4 Rejoin,
+        4 Resume,
         /// Are you there?
         6 Ping,
         /// Yes.
@@ -68,7 +68,7 @@ family! {
         /// Ends it, with the reason.
         39 Goodbye,
         /// Everything that the client holds has been listed again.
-        5 Rejoined,
+        5 Resumed,
         /// Are you there?
         6 Ping,
         /// Yes.
@@ -80,7 +80,7 @@ family! {
         /// The outcome of a commit request.
         14 CommitReply,
         /// The changes.
-        15 Notices,
+        15 Invalidations,
         /// Pages to create objects in.
         18 Granted,
         /// Asks for pages to be sent to a peer.
@@ -122,7 +122,7 @@ pub const PEER: &dyn Codec = End::<ToPeer, ToPeer>::CODEC;
 impl Message for ToServer {
     fn pace(&self) -> Pace {
         match self {
-            Self::Hello(_) | Self::Rejoin(_) => Pace::Opening,
+            Self::Hello(_) | Self::Resume(_) => Pace::Opening,
             Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
             Self::Commit(_) => Pace::Yielding,
             Self::Ack(_) | Self::AskOutcome(_) | Self::Goodbye(_) => Pace::Trailing,
@@ -138,7 +138,7 @@ impl Message for ToServer {
 impl Message for ToClient {
     fn pace(&self) -> Pace {
         match self {
-            Self::Welcome(_) | Self::Rejoined(_) => Pace::Opening,
+            Self::Welcome(_) | Self::Resumed(_) => Pace::Opening,
             Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
             Self::Goodbye(_) => Pace::Trailing,
             _ => Pace::Ordered,

@@ -3,7 +3,7 @@
 //! ```text
 //!   redirector                            store
 //!     | Hello{features: GROUP} ----------> |   transactions and pages of any client may come on it
-//!     | Rejoin, Rejoined                   |   as for any session
+//!     | Resume, Resumed                   |   as for any session
 //!     | Lead{group, epoch} --------------> |   of two redirectors of one group the higher epoch lives
 //!     | <----------------- Leader{epoch}   |
 //!     | Revalidate{number, pages} -------> |   a member has come with a cache
@@ -11,8 +11,8 @@
 //! ```
 
 use crate::bytes::values;
-use crate::notice::{get_notices, put_notice};
-use crate::{Held, Notice};
+use crate::invalidation::{get_invalidations, put_invalidation};
+use crate::{Held, Invalidation};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -41,13 +41,13 @@ messages! {
     }
 }
 
-/// The changes of a member's pages. Notices of everything before have gone before it.
+/// The changes of a member's pages. Invalidations of everything before have gone before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revalidated {
     /// The question's.
     pub number: u64,
     /// Pages that changed, slot by slot.
-    pub items: Vec<Notice>,
+    pub items: Vec<Invalidation>,
     /// Pages that changed in ways the store no longer knows slot by slot: the member drops them.
     pub dropped: Vec<PageId>,
 }
@@ -115,16 +115,16 @@ pub struct Members {
     pub members: Vec<Member>,
 }
 
-/// The pages to drop stand before the notices, which continue to the end of the meta.
+/// The pages to drop stand before the invalidations, which continue to the end of the meta.
 impl Layout for Revalidated {
     const LIMITS: Limits = Limits::bytes(2 * u64::BYTES).and_more().with_body(MESSAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages to drop", self.dropped.len(), PAGES_PER_MESSAGE_MAX)?;
-        check_count("notices of a batch", self.items.len(), NOTICES_PER_MESSAGE_MAX)?;
+        check_count("invalidations of a batch", self.items.len(), NOTICES_PER_MESSAGE_MAX)?;
         (self.number, self.dropped.len() as u64).put(meta);
         self.dropped.iter().for_each(|page| page.put(meta));
-        self.items.iter().try_for_each(|item| put_notice(meta, item))
+        self.items.iter().try_for_each(|item| put_invalidation(meta, item))
     }
 
     fn body(&self) -> impl Iterator<Item = &Bytes> {
@@ -136,7 +136,7 @@ impl Layout for Revalidated {
         let dropped = usize::try_from(dropped).unwrap_or(usize::MAX);
         check_count("pages to drop", dropped, PAGES_PER_MESSAGE_MAX)?;
         let dropped = reader.list(dropped, PageId::BYTES, |reader| PageId::get("page to drop", reader))?;
-        Ok(Self { number, dropped, items: get_notices(reader)? })
+        Ok(Self { number, dropped, items: get_invalidations(reader)? })
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   requester             redirector             helper
 //!      | Fetch{number} ------> |                    |
-//!      | <-- Notices{through}  | Help{through} ---> |   all that was told before the help was asked for
+//!      | <-- Invalidations     | Help{through} ---> |   all that was told before the help was asked for
 //!      | <================= PeerPage{through} ===== |   on a connection of their own, or by way of the redirector
 //!      | Arrived ------------> |                    |   with the next message
 //!

@@ -9,7 +9,7 @@
 //!     | <---------------- Intent    |   these slots will change     |
 //!     | Promise ------------------> |   they are contested here     |
 //!     |                             |   log, number ...             |
-//!     | <--------------- Notices    |   CommitReply --------------> |   now it can be seen
+//!     | <--------- Invalidations    |   CommitReply --------------> |   now it can be seen
 //! ```
 
 use crate::bytes::{get_page_slots, put_page_slots};

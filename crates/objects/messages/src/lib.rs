@@ -3,18 +3,18 @@
 //!
 //! | conversation | asks | answers |
 //! |---|---|---|
-//! | [`session`] | `Hello`, `Rejoin`, `Ping` | `Welcome`, `Rejoined`, `Pong`, `Goodbye` |
+//! | [`session`] | `Hello`, `Resume`, `Ping` | `Welcome`, `Resumed`, `Pong`, `Goodbye` |
 //! | [`fetch`] | `Fetch`, `Released` | `Page`, `LeftOut` |
 //! | [`commit`] | `CommitRequest`, `AskOutcome` | `CommitReply` |
-//! | [`notice`] | `Notices` | `Ack` |
+//! | [`invalidation`] | `Invalidations` | `Ack` |
 //! | [`grant`] | `Grant` | `Granted` |
 //! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
 //! | [`lease`] | `Intent` | `Leased`, `Promise` |
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
-//! | [`watch`] | `Intent` | `Leased`, `Promise`, `Notices` |
+//! | [`watch`] | `Intent` | `Leased`, `Promise`, `Invalidations` |
 //!
 //! A link is a FIFO stream, but for what [`order`] lets pass. Every answer of a master is preceded on the stream by the
-//! batch of notices that it depends on; nothing else about order is promised, answers to different questions may
+//! batch of invalidations that it depends on; nothing else about order is promised, answers to different questions may
 //! overtake one another.
 //!
 //! The state of a session that an end has opened stands here too ([`upstream`]), and its keep-alive ([`heartbeat`]).
@@ -34,9 +34,9 @@ pub mod grant;
 pub mod group;
 pub mod heartbeat;
 pub mod help;
+pub mod invalidation;
 pub mod lease;
 pub mod lineage;
-pub mod notice;
 pub mod order;
 pub mod session;
 pub mod upstream;
@@ -51,9 +51,9 @@ pub use grant::{Grant, Granted};
 pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
 pub use heartbeat::Heartbeat;
 pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
+pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
-pub use notice::{Ack, Notice, Notices};
-pub use session::{Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use watch::WATCH;

@@ -2,7 +2,7 @@
 //!
 //! | pace | messages | passes |
 //! |---|---|---|
-//! | opening | `Hello`, `Welcome`, `Rejoin`, `Rejoined` | nothing, and nothing passes it |
+//! | opening | `Hello`, `Welcome`, `Resume`, `Resumed` | nothing, and nothing passes it |
 //! | urgent | `Ping`, `Pong` | everything |
 //! | yielding | `Commit` | commits, and what trails them |
 //! | trailing | `Ack`, `AskOutcome`, `Goodbye` | nothing |
@@ -23,11 +23,11 @@
 //!   without need. (It decides nothing, so it may be late.)
 //! - *`AskOutcome`* trails: a question that overtakes its request is told that nobody knows of it
 //!   (**AskBehindCommit**).
-//! - *`Hello` and `Rejoin`* are at the beginning of a stream, where there is nothing to pass, and nothing passes
+//! - *`Hello` and `Resume`* are at the beginning of a stream, where there is nothing to pass, and nothing passes
 //!   them.
 //! - *`Ping` and `Pong`* prove that somebody is there, and nothing else.
 //!
-//! From a store to a client nothing yields: every reply stays behind the notices that it depends on.
+//! From a store to a client nothing yields: every reply stays behind the invalidations that it depends on.
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,12 @@
 //! ```text
 //!   client                                store
 //!     | Hello{client, epoch}  ------------> |   an older epoch of the client is fenced off
-//!     | Rejoin{pages}, Rejoin{last} ------> |   lists each page, compares its version
+//!     | Resume{pages}, Resume{last} ------> |   lists each page, compares its version
 //!     | <------------ Welcome{incarnation}  |
-//!     | <---- Notices (what was missed)     |
-//!     | <---- Rejoined{through, dropped}    |   from here on the horizon moves again
+//!     | <-- Invalidations (what was missed) |
+//!     | <----- Resumed{through, dropped}    |   from here on the horizon moves again
 //! ```
-//! A client with an empty cache sends one `Rejoin{last}` without pages: there is one way in.
+//! A client with an empty cache sends one `Resume{last}` without pages: there is one way in.
 
 use crate::Lineage;
 use alloc::format;
@@ -133,7 +133,7 @@ fields! {
 
 /// Some of what a client still holds. Several may follow one another; the last one says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejoin {
+pub struct Resume {
     /// The client's horizon: it has learned of every change to what it holds through here.
     pub horizon: Version,
     /// Pages that it holds.
@@ -147,7 +147,7 @@ pub struct Rejoin {
     pub missed: u64,
 }
 
-impl Rejoin {
+impl Resume {
     /// Everything that a client holds, in as many messages as it takes.
     pub fn split(
         horizon: Version,
@@ -171,10 +171,10 @@ impl Rejoin {
 }
 
 messages! {
-    /// Everything named by the rejoin is listed; notices of what was missed have gone before.
+    /// Everything named by the resumption is listed; invalidations of what was missed have gone before.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Rejoined {
-        /// The client's horizon once it has applied those notices and dropped `dropped`.
+    pub struct Resumed {
+        /// The client's horizon once it has applied those invalidations and dropped `dropped`.
         pub through: Version,
         /// Pages that changed in ways the store no longer knows slot by slot: the client drops them.
         pub dropped: Vec<PageId> as Rest<TXN_PAGES_MAX>,
@@ -247,13 +247,13 @@ impl Layout for Welcome {
 }
 
 /// How many pages there are, and how many grants, stand before both.
-impl Layout for Rejoin {
+impl Layout for Resume {
     const LIMITS: Limits = Limits::bytes(2 * u64::BYTES + 3 * u32::BYTES)
         .and_up_to(PAGES_PER_MESSAGE_MAX * (Held::BYTES + PageRange::BYTES));
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        check_count("pages of a rejoin", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
-        check_count("grants of a rejoin", self.grants.len(), PAGES_PER_MESSAGE_MAX)?;
+        check_count("pages of a resumption", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
+        check_count("grants of a resumption", self.grants.len(), PAGES_PER_MESSAGE_MAX)?;
         (self.horizon, (self.pages.len() as u32, self.grants.len() as u32)).put(meta);
         (self.last, self.missed).put(meta);
         self.pages.iter().for_each(|held| held.put(meta));
@@ -262,10 +262,10 @@ impl Layout for Rejoin {
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let (horizon, (pages, grants)) = <(Version, (u32, u32))>::get("rejoin", reader)?;
+        let (horizon, (pages, grants)) = <(Version, (u32, u32))>::get("resume", reader)?;
         let (last, missed) = Field::get("last flag", reader)?;
-        check_count("pages of a rejoin", pages as usize, PAGES_PER_MESSAGE_MAX)?;
-        check_count("grants of a rejoin", grants as usize, PAGES_PER_MESSAGE_MAX)?;
+        check_count("pages of a resumption", pages as usize, PAGES_PER_MESSAGE_MAX)?;
+        check_count("grants of a resumption", grants as usize, PAGES_PER_MESSAGE_MAX)?;
         let pages = reader.list(pages as usize, Held::BYTES, |reader| Held::get("page", reader))?;
         let grants = reader.list(grants as usize, PageRange::BYTES, |reader| PageRange::get("grant", reader))?;
         Ok(Self { horizon, pages, grants, last, missed })
@@ -277,12 +277,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rejoin_takes_as_many_messages_as_it_needs() {
+    fn a_resume_takes_as_many_messages_as_it_needs() {
         let held = |number| Held { page: PageId::new(1, number), version: Version(1) };
         let pages: Vec<_> = (0..=PAGES_PER_MESSAGE_MAX as u32).map(held).collect();
         let grants = [PageRange { first: PageId::new(2, 0), count: 1 }];
         let all = |pages: &[Held]| {
-            let messages = Rejoin::split(Version(7), pages, &grants, 0, &types::Limits::SHIPPED);
+            let messages = Resume::split(Version(7), pages, &grants, 0, &types::Limits::SHIPPED);
             messages.iter().map(|one| (one.pages.len(), one.grants.len(), one.last)).collect::<Vec<_>>()
         };
         assert_eq!(all(&[]), [(0, 1, true)]);

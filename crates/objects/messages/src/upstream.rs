@@ -1,7 +1,7 @@
 //! A session that this end has opened: how far it is, what it is allowed, and what is due on it.
 //!
 //! ```text
-//!   Down --connected/Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined--> Live
+//!   Down --connected/Hello, Resume--> Greeting --Welcome--> Resuming --Resumed--> Live
 //!    ^                            |                            |                    |
 //!    +-------- the link is gone --+----------------------------+--------------------+
 //!                                 +---- nothing more is available of the store ----> Over
@@ -30,7 +30,7 @@ pub enum Phase<E> {
     /// This end has said who it is.
     Greeting,
     /// The other end has welcomed it, and compares what it holds.
-    Rejoining,
+    Resuming,
     /// It has learned of everything that it has missed.
     Live,
     /// There will be no session any more, and why.
@@ -148,7 +148,7 @@ impl<E> Upstream<E> {
     }
 
     /// The store that has answered was restored to an older state. Keeps the number of its missing commits for the
-    /// rejoin.
+    /// resume.
     pub fn has_parted(&mut self, welcome: &Welcome) {
         let parted = welcome.lineage.parted_from(&self.lineage);
         self.missed = self.missed.max(self.named().0.saturating_sub(parted.0));
@@ -185,7 +185,7 @@ impl<E> Upstream<E> {
     pub fn welcomed(&mut self, welcome: &Welcome) {
         self.learn(welcome);
         (self.cluster, self.limits) = (Some(welcome.cluster), welcome.limits);
-        self.phase = Phase::Rejoining;
+        self.phase = Phase::Resuming;
     }
 
     /// The store lives again behind the redirector that answers.
@@ -202,7 +202,7 @@ impl<E> Upstream<E> {
 
     /// A message names this count.
     pub fn hear_of(&mut self, count: Version) {
-        if matches!(self.phase, Phase::Rejoining | Phase::Live) {
+        if matches!(self.phase, Phase::Resuming | Phase::Live) {
             self.named = self.named.max(count);
         }
     }

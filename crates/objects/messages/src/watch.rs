@@ -4,17 +4,17 @@
 //! ```text
 //!   watcher                                store
 //!     | Hello{features: WATCH} ----------> |
-//!     | Rejoin{last}, Rejoined             |   it holds no page, and counts as holding each of the leased spaces
+//!     | Resume{last}, Resumed              |   it holds no page, and counts as holding each of the leased spaces
 //!     | Ping ----------------------------> |
 //!     | <--------- Intent{txn, pages}*     |   what is prepared already, and will wait for no word of the watcher's
 //!     | <------------ Leased, Pong         |   commits wait for the watcher from now on, for as long as its lease lasts
 //!     | <---------- Intent{txn, pages}     |   one is valid, and is not logged yet
 //!     | Promise{txn} --------------------> |   it may become visible
-//!     | <-------------- Notices{.. txn}    |   it is: whoever asks the store from now on sees it
+//!     | <------- Invalidations{.. txn}     |   it is: whoever asks the store from now on sees it
 //! ```
-//! The messages are those of leases ([`crate::lease`]) and of notices ([`crate::notice`]). A watcher is asked for each
-//! commit, also if it has promised for the same slots a moment ago (**PromiseOnce**): its promise says that nobody uses
-//! any more what was read before this change, and not that somebody asks before the next one.
+//! The messages are those of leases ([`crate::lease`]) and of invalidations ([`crate::invalidation`]). A watcher is
+//! asked for each commit, also if it has promised for the same slots a moment ago (**PromiseOnce**): its promise says
+//! that nobody uses any more what was read before this change, and not that somebody asks before the next one.
 
 /// In [`crate::Hello::features`]: the session is a watcher's. In [`crate::Welcome::features`]: a store answers that
 /// asks it.

@@ -45,7 +45,7 @@ fn lengths_that_the_kind_cannot_have_are_refused() {
 #[test]
 fn a_message_for_another_end_is_refused_whatever_its_lengths() {
     assert_eq!(refused(CLIENT, number("Commit"), 40, 0), "direction");
-    assert_eq!(refused(SERVER, number("Notices"), u32::MAX, 0), "direction");
+    assert_eq!(refused(SERVER, number("Invalidations"), u32::MAX, 0), "direction");
     assert_eq!(refused(PEER, number("Ping"), 8, 0), "direction");
 }
 

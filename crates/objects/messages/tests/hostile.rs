@@ -3,8 +3,8 @@
 mod common;
 
 use common::{
-    commit, encode, end_that_hears, help, in_pieces, members, notices, number, piece, reader_of, revalidated, samples,
-    status, to_server,
+    commit, encode, end_that_hears, help, in_pieces, invalidations, members, number, piece, reader_of, revalidated,
+    samples, status, to_server,
 };
 use framing::{Codec, HEADER_BYTES, Header, Inbox, WireError};
 use machine::Parcel;
@@ -132,7 +132,7 @@ fn pieces_are_put_together_with_care() {
     assert_eq!(refused(&[of(1, &of(1, b"x"))]), Some("nested"));
     // The message inside may not be for the other end, have impossible lengths, or lack a header.
     assert_eq!(
-        refused(&[of(1, &Header { kind: number("Notices"), meta_bytes: 8, body_bytes: 0 }.to_bytes())]),
+        refused(&[of(1, &Header { kind: number("Invalidations"), meta_bytes: 8, body_bytes: 0 }.to_bytes())]),
         Some("direction")
     );
     assert_eq!(refused(&[of(1, &start(number("Commit"), u32::MAX))]), Some("lengths"));
@@ -200,20 +200,20 @@ fn a_commit_is_taken_apart_with_care() {
 }
 
 #[test]
-fn a_batch_of_notices_is_taken_apart_with_care() {
-    let (meta, body) = parts(&notices());
-    assert_eq!(refusal(number("Notices"), &meta, &body), None);
-    assert_eq!(refusal(number("Notices"), &meta[..meta.len() - 1], &body), Some("short"));
-    assert_eq!(refusal(number("Notices"), &meta, b"xyz"), Some("long"));
+fn a_batch_of_invalidations_is_taken_apart_with_care() {
+    let (meta, body) = parts(&invalidations());
+    assert_eq!(refusal(number("Invalidations"), &meta, &body), None);
+    assert_eq!(refusal(number("Invalidations"), &meta[..meta.len() - 1], &body), Some("short"));
+    assert_eq!(refusal(number("Invalidations"), &meta, b"xyz"), Some("long"));
     // More changes in all than a message may have: each page alone keeps to what a page can have.
     let one = [&[0; 40][..], &0u16.to_le_bytes(), &1024u16.to_le_bytes()].concat();
     let changes: Vec<u8> =
         (0..1024u16).flat_map(|slot| [slot.to_le_bytes(), u16::MAX.to_le_bytes()].concat()).collect();
     let many = [&[0; 8][..], &[one, changes].concat().repeat(TXN_CHANGES_MAX / 1024 + 1)].concat();
-    assert_eq!(refusal(number("Notices"), &many, b""), Some("count"));
+    assert_eq!(refusal(number("Invalidations"), &many, b""), Some("count"));
     let empty = [[0; 40], [0; 40]].concat();
     let many = [&[0; 8][..], &[&empty[..40], &[0, 0, 0xFF, 0xFF]].concat().repeat(16 * 1024 + 1)].concat();
-    assert_eq!(refusal(number("Notices"), &many, b""), Some("count"));
+    assert_eq!(refusal(number("Invalidations"), &many, b""), Some("count"));
 }
 
 /// The refusals of a message's meta with some bytes of it replaced.
@@ -245,7 +245,7 @@ fn lists_of_changes_are_taken_apart_with_care() {
     assert_eq!(with(8, &u64::MAX.to_le_bytes()), Some("count"));
     assert_eq!(with(8, &4096u64.to_le_bytes()), Some("short"));
     assert_eq!(with(8, &2u64.to_le_bytes()), Some("short"));
-    // The words of the notice's slots, and the length of its value.
+    // The words of the invalidation's slots, and the length of its value.
     assert_eq!(with(64, &17u16.to_le_bytes()), Some("slot"));
     assert_eq!(with(78, &3u16.to_le_bytes()), Some("short"));
     assert_eq!(with(78, &1u16.to_le_bytes()), Some("long"));

@@ -67,9 +67,9 @@ fn writes() -> impl Strategy<Value = Vec<Delta>> {
         .prop_map(|map| map.into_iter().map(|(page, changes)| Delta { page, changes }).collect())
 }
 
-fn notice() -> impl Strategy<Value = Notice> {
+fn invalidation() -> impl Strategy<Value = Invalidation> {
     (page(), version(), version(), slots(), txn(), proptest::option::of(changes(0)))
-        .prop_map(|(page, prev, version, slots, txn, data)| Notice { page, prev, version, slots, txn, data })
+        .prop_map(|(page, prev, version, slots, txn, data)| Invalidation { page, prev, version, slots, txn, data })
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
@@ -112,8 +112,8 @@ fn session() -> impl Strategy<Value = Parcel> {
         ),
         ".{0,50}".prop_map(|text| to_client(Goodbye { reason: GoodbyeReason::Full, text })),
         (version(), vec(held, 0..20), ranges(), any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| to_server(Rejoin { horizon, pages, grants, last, missed: 0 })),
-        (version(), pages()).prop_map(|(through, dropped)| to_client(Rejoined { through, dropped })),
+            .prop_map(|(horizon, pages, grants, last)| to_server(Resume { horizon, pages, grants, last, missed: 0 })),
+        (version(), pages()).prop_map(|(through, dropped)| to_client(Resumed { through, dropped })),
     ]
 }
 
@@ -184,11 +184,8 @@ fn group_message() -> impl Strategy<Value = Parcel> {
             horizon,
             pages
         })),
-        (any::<u64>(), vec(notice(), 0..5), pages()).prop_map(|(number, items, dropped)| to_client(Revalidated {
-            number,
-            items,
-            dropped
-        })),
+        (any::<u64>(), vec(invalidation(), 0..5), pages())
+            .prop_map(|(number, items, dropped)| to_client(Revalidated { number, items, dropped })),
         client().prop_map(|client| to_server(Departed { client })),
         (group_name(), any::<u64>(), address()).prop_map(|(group, epoch, address)| to_server(Lead {
             group,
@@ -246,8 +243,8 @@ fn message() -> impl Strategy<Value = Parcel> {
             to_server(CommitRequest { txn, incarnation: Incarnation(incarnation), answered, reads, writes })
         }),
         2 => (txn(), outcome()).prop_map(|(txn, outcome)| to_client(CommitReply { txn, outcome })),
-        2 => (version(), vec(notice(), 0..5))
-            .prop_map(|(through, items)| to_client(Notices { through, items })),
+        2 => (version(), vec(invalidation(), 0..5))
+            .prop_map(|(through, items)| to_client(Invalidations { through, items })),
         1 => ranges().prop_map(|ranges| to_client(Granted { ranges })),
     ]
 }

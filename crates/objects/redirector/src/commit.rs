@@ -6,8 +6,8 @@
 //!      +------ the link is gone -------+
 //! ```
 //! 1. The writes of a commit are kept until its reply, and passed on only then. The reply stands for the group's
-//!    notices: in the store's stream it has the place that they would have. To the committer it stands for the notice
-//!    on the session that the request came on, and on no other.
+//!    invalidations: in the store's stream it has the place that they would have. To the committer it stands for the
+//!    invalidation on the session that the request came on, and on no other.
 //! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is
 //!    not sent again for it, when the link to the store was lost: a member that has left may have had its answer
 //!    elsewhere.
@@ -24,7 +24,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Advance, AskOutcome, CommitReply, CommitRequest, Notice, Outcome};
+use messages::{Advance, AskOutcome, CommitReply, CommitRequest, Invalidation, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Broken, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId};
 
@@ -366,8 +366,9 @@ impl Redirector {
         if let Some(first) = first.filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
             self.upstream.heard_through(first);
         }
-        // A member that has only asked is notified of the changes by notice, which comes in its time. The reply is the
-        // store's word: the request that it answers may have been another copy's than this one, or no copy at all.
+        // A member that has only asked is notified of the changes by invalidation, which comes in its time. The reply
+        // is the store's word: the request that it answers may have been another copy's than this one, or no copy at
+        // all.
         let is_ahead = first.is_none_or(|first| first > self.upstream.horizon());
         let counts = is_ahead || self.config.broken.is(Rule::ReplyAhead);
         let Some(mut pending) = pending.filter(|_| counts) else { return };
@@ -389,8 +390,8 @@ impl Redirector {
             let Ok(found) = pages.binary_search_by_key(page, |advance| advance.page) else { continue };
             let Advance { prev, version, .. } = pages[found];
             let data = deltas.map(|deltas| deltas[at].changes.clone());
-            let notice = Notice { page: *page, prev, version, slots: slots.clone(), txn, data };
-            self.tell(now, &notice, Some(pending.from));
+            let invalidation = Invalidation { page: *page, prev, version, slots: slots.clone(), txn, data };
+            self.tell(now, &invalidation, Some(pending.from));
         }
     }
 }

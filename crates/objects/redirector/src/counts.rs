@@ -23,10 +23,10 @@ impl StoreSession {
         Ok(())
     }
 
-    /// The same for a rejoin. The member need not have made that up: a store's directory may have been restored from
-    /// a copy, and the member may not have learned of that yet.
+    /// The same for a resumption. The member need not have made that up: a store's directory may have been restored
+    /// from a copy, and the member may not have learned of that yet.
     pub(crate) fn check_brought(&self, count: Version) -> Result<(), Goodbye> {
-        self.check_named(count, "a rejoin")
+        self.check_named(count, "a resumption")
             .map_err(|Goodbye { text, .. }| Goodbye { reason: GoodbyeReason::Done, text })
     }
 

@@ -10,12 +10,12 @@ impl Redirector {
     pub(crate) fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
             ToServer::Hello(hello) => self.hello(now, from, hello),
-            ToServer::Rejoin(rejoin) if self.members.is_waiting(from) => self.members.keep_rejoin(from, rejoin),
+            ToServer::Resume(resume) if self.members.is_waiting(from) => self.members.keep_resume(from, resume),
             ToServer::Fetch(fetch) if self.members.is_waiting(from) => self.members.keep_fetch(from, fetch),
             _ if self.members.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
-            ToServer::Rejoin(rejoin) => self.rejoin(now, from, rejoin),
+            ToServer::Resume(resume) => self.resume(now, from, resume),
             ToServer::Ping(ping) => {
                 self.ping(from, ping);
                 Ok(())
@@ -23,7 +23,7 @@ impl Redirector {
             ToServer::Pong(_) => Ok(()),
             ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the member is done".into() }),
             _ if !self.members.is_joined(from) => {
-                Err(Goodbye::malformed("expected a rejoin before anything is asked for".into()))
+                Err(Goodbye::malformed("expected a resumption before anything is asked for".into()))
             }
             ToServer::Fetch(fetch) => self.fetch(now, from, fetch),
             ToServer::Released(released) => self.released(now, from, &released),

@@ -46,8 +46,8 @@ pub(crate) struct Want {
 struct UnderWay {
     wants: SmallVec<[Want; 1]>,
     sent: bool,
-    /// The store was asked for all changes through here. The store's notices before its answer move no horizon unless
-    /// there is something to tell, but the answer means that all of them have been told.
+    /// The store was asked for all changes through here. The store's invalidations before its answer move no horizon
+    /// unless there is something to tell, but the answer means that all of them have been told.
     at_least: Version,
     /// It was asked for as one that may be left out.
     is_prefetch: bool,

@@ -19,7 +19,7 @@ use crate::holders::Holders;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Recent, stale_slots};
-use messages::{CommitRequest, Intent, Leased, Notice, Outcome, PageReads, Promise};
+use messages::{CommitRequest, Intent, Invalidation, Leased, Outcome, PageReads, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
@@ -122,9 +122,9 @@ impl Lease {
     }
 
     /// A change is told.
-    pub(crate) fn note(&mut self, notice: &Notice) {
-        self.recent.note(notice.page, notice.version, notice.slots.iter());
-        self.end_contest(notice.page, notice.txn);
+    pub(crate) fn note(&mut self, invalidation: &Invalidation) {
+        self.recent.note(invalidation.page, invalidation.version, invalidation.slots.iter());
+        self.end_contest(invalidation.page, invalidation.txn);
     }
 
     /// The group holds the page no longer: no change of it will be reported. Should somebody fetch it again, the store

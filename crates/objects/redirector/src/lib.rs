@@ -21,7 +21,7 @@
 //!    anybody is listed, or a fetch of the page is outstanding, the store lists the group.
 //! 2. The store's news is passed on in its order: everything that concerns a member is in its stream before the answers
 //!    and the requests for help that come after it.
-//! 3. A commit's reply stands for its notices: the members that hold its pages are given the new values, the
+//! 3. A commit's reply stands for its invalidations: the members that hold its pages are given the new values, the
 //!    committer the reply.
 //! 4. No member is waited for: a page that one needs of another is asked elsewhere when it does not come.
 //! 5. A message that the store would end a session for ends the session of the member that sends it, and is neither
@@ -33,7 +33,7 @@
 //! | `store_session`, `session` | the session with the store: sending on it; its course |
 //! | `dispatch` | which method hears a member's message |
 //! | `lead` | whether we are the group's redirector, or stand by |
-//! | `members`, `rejoin` | the sessions of the members; the caches that they bring |
+//! | `members`, `resume` | the sessions of the members; the caches that they bring |
 //! | `counts` | the counts that a member can have learned of |
 //! | `holders` | which members hold a page, and which have it whole |
 //! | `fetch`, `sources`, `absent` | pages that members want; where they come from; how many that do not exist are held |
@@ -66,7 +66,7 @@ mod members;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod outputs;
-mod rejoin;
+mod resume;
 mod session;
 mod sources;
 mod standby;
@@ -89,7 +89,7 @@ use members::Members;
 use messages::{Leader, ToClient, ToServer};
 pub use outputs::Output;
 use outputs::Outputs;
-use rejoin::Revalidations;
+use resume::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};
 use store_session::StoreSession;

@@ -1,7 +1,7 @@
 //! The sessions of the members: their identities, their states, and when they are dead.
 //!
 //! ```text
-//!   connected --> AwaitHello --hello--> AwaitUpstream --the store is reached--> AwaitRejoin --last rejoin--> Revalidating
+//!   connected --> AwaitHello --hello--> AwaitUpstream --the store is reached--> AwaitResume --last resume--> Revalidating
 //!                     |                     |                                     |                             |
 //!                     |                     |                                     |        all is compared --> Joined
 //!                     +------------ end, disconnected, silence -------------------+-----------------------------+--> gone
@@ -12,7 +12,7 @@
 
 use crate::Redirector;
 use crate::outputs::Outputs;
-use crate::rejoin::Brought;
+use crate::resume::Brought;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Acks, Streams};
 use machine::Goodbye;
-use messages::{Departed, Fetch, Hello, Leader, Reachable, Rejoin};
+use messages::{Departed, Fetch, Hello, Leader, Reachable, Resume};
 use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
@@ -49,7 +49,7 @@ enum Stage {
     AwaitHello,
     /// With the part of its cache that it has told of.
     AwaitUpstream(Hello, Brought),
-    AwaitRejoin(Resuming),
+    AwaitResume(Resuming),
     Revalidating(Resuming),
     Joined,
 }
@@ -168,7 +168,7 @@ impl Members {
     /// The member's state while it reports its cache.
     pub(crate) fn resuming(&mut self, id: SessionId) -> Option<&mut Resuming> {
         match &mut self.live.get_mut(&id)?.stage {
-            Stage::AwaitRejoin(resuming) => Some(resuming),
+            Stage::AwaitResume(resuming) => Some(resuming),
             _ => None,
         }
     }
@@ -176,7 +176,7 @@ impl Members {
     /// The member has told all; its pages are compared from here on.
     pub(crate) fn revalidate(&mut self, id: SessionId) -> Option<&mut Resuming> {
         let stage = &mut self.live.get_mut(&id)?.stage;
-        let Stage::AwaitRejoin(resuming) = stage else { return None };
+        let Stage::AwaitResume(resuming) = stage else { return None };
         *stage = Stage::Revalidating(core::mem::take(resuming));
         if let Stage::Revalidating(resuming) = stage { Some(resuming) } else { None }
     }
@@ -242,7 +242,7 @@ impl Members {
             return Err(Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         known.epoch = epoch;
-        (member.client, member.stage) = (Some(client), Stage::AwaitRejoin(Resuming::default()));
+        (member.client, member.stage) = (Some(client), Stage::AwaitResume(Resuming::default()));
         Ok(known.session.replace(id))
     }
 
@@ -276,8 +276,8 @@ impl Members {
     }
 
     /// A member that is not welcome yet has told of its cache: that is listed when the member is.
-    pub(crate) fn keep_rejoin(&mut self, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
-        self.brought(from).map_or(Ok(()), |brought| brought.add(rejoin))
+    pub(crate) fn keep_resume(&mut self, from: SessionId, resume: Resume) -> Result<(), Goodbye> {
+        self.brought(from).map_or(Ok(()), |brought| brought.add(resume))
     }
 
     /// A member that is not welcome yet asks for a page: it is answered when the member is.

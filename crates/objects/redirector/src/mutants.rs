@@ -1,7 +1,7 @@
 //! Rules that take code to break, and not only code that is left out: for tests of the checkers.
 
 use crate::Redirector;
-use messages::{CommitRequest, Notice};
+use messages::{CommitRequest, Invalidation};
 use types::{Rule, SessionId, Time, Version};
 
 impl Redirector {
@@ -14,7 +14,7 @@ impl Redirector {
         for delta in &request.writes {
             let data = Some(delta.changes.clone());
             let (page, slots, txn) = (delta.page, delta.slots(), request.txn);
-            self.tell(now, &Notice { page, prev: Version::ZERO, version, slots, txn, data }, Some(from));
+            self.tell(now, &Invalidation { page, prev: Version::ZERO, version, slots, txn, data }, Some(from));
         }
     }
 }

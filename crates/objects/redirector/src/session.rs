@@ -1,4 +1,4 @@
-//! The course of the session with the store: hello, rejoin, heartbeat, end. How far it is and what is due on it is
+//! The course of the session with the store: hello, resume, heartbeat, end. How far it is and what is due on it is
 //! decided in [`messages::upstream`], as for a client's.
 //!
 //! A redirector that cannot reach the store for too long sends its members away: they may reach it in another way.
@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
-use messages::{GROUP, Held, Overdue, Phase, Ping, Pong, Rejoin, Rejoined, ToClient, Welcome};
+use messages::{GROUP, Held, Overdue, Phase, Ping, Pong, Resume, Resumed, ToClient, Welcome};
 use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Version};
 
 impl Redirector {
@@ -21,19 +21,19 @@ impl Redirector {
         self.stats.upstream_sessions += 1;
         let hello = self.upstream.up.open(now, self.id, GROUP);
         self.send_to_store(now, hello);
-        self.rejoin_store(now);
+        self.resume_store(now);
     }
 
     pub(crate) fn hear_store(&mut self, now: Time, message: ToClient) {
         self.upstream.up.heard(now);
         self.upstream.up.hear_of(message.newest_named());
         match (self.upstream.up.phase(), message) {
-            (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, ToClient::Pong(_)) => {}
+            (Phase::Down | Phase::Over(_), _) | (Phase::Resuming | Phase::Live, ToClient::Pong(_)) => {}
             (_, ToClient::Goodbye(goodbye)) => self.goodbye(now, goodbye),
             (Phase::Greeting, ToClient::Welcome(welcome)) => self.welcomed(now, welcome),
-            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => self.upstream_rejoined(now, &rejoined),
-            (Phase::Rejoining, ToClient::Notices(notices)) => self.catch_up(now, &notices),
-            (Phase::Live, ToClient::Notices(notices)) => self.notices(now, &notices),
+            (Phase::Resuming, ToClient::Resumed(resumed)) => self.upstream_resumed(now, &resumed),
+            (Phase::Resuming, ToClient::Invalidations(invalidations)) => self.catch_up(now, &invalidations),
+            (Phase::Live, ToClient::Invalidations(invalidations)) => self.invalidations(now, &invalidations),
             (Phase::Live, ToClient::Page(page)) => self.page(now, &page),
             (Phase::Live, ToClient::LeftOut(left_out)) => self.left_out(now, &left_out),
             (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
@@ -42,7 +42,7 @@ impl Redirector {
             (Phase::Live, ToClient::Intent(intent)) => self.intent(now, &intent),
             (Phase::Live, ToClient::Leader(leader)) => self.leader(now, &leader),
             (Phase::Live, ToClient::Revalidated(revalidated)) => self.revalidated(now, revalidated),
-            (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => {
+            (Phase::Resuming | Phase::Live, ToClient::Ping(ping)) => {
                 self.send_to_store(now, Pong { nonce: ping.nonce });
             }
             (phase, _) => {
@@ -90,7 +90,7 @@ impl Redirector {
     /// Tells the store the pages that the group holds. Everything that was told through our horizon has been passed on,
     /// so that is how much is known of each page. Pages that members which have not joined say that they bring are no
     /// part of it: they are compared in this session, and may be made up.
-    fn rejoin_store(&mut self, now: Time) {
+    fn resume_store(&mut self, now: Time) {
         let horizon = self.upstream.horizon();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
         let held = joined.flat_map(|session| self.holders.pages(session));
@@ -99,16 +99,16 @@ impl Redirector {
         pages.dedup();
         let pages: Vec<_> = pages.into_iter().map(|page| Held { page, version: Version::ZERO }).collect();
         let grants = self.grants.all();
-        for rejoin in Rejoin::split(horizon, &pages, &grants, self.upstream.up.missed(), &self.config.limits) {
-            self.send_to_store(now, rejoin);
+        for resume in Resume::split(horizon, &pages, &grants, self.upstream.up.missed(), &self.config.limits) {
+            self.send_to_store(now, resume);
         }
     }
 
     /// The store knows again the pages that the group holds: messages that have waited for that go out.
-    fn upstream_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
+    fn upstream_resumed(&mut self, now: Time, resumed: &Resumed) {
         self.upstream.up.joined(now);
-        self.drop_pages(now, rejoined);
-        self.upstream.heard_through(rejoined.through);
+        self.drop_pages(now, resumed);
+        self.upstream.heard_through(resumed.through);
         self.resend_commits(now);
         self.resend_revalidations(now);
         self.serve_grants(now);
@@ -127,9 +127,9 @@ impl Redirector {
 
     /// Pages have changed in ways that nobody knows slot by slot: their holders drop them, and say so by a release.
     /// Only then may it hear that the horizon has moved.
-    fn drop_pages(&mut self, now: Time, rejoined: &Rejoined) {
+    fn drop_pages(&mut self, now: Time, resumed: &Resumed) {
         let mut by_member: BTreeMap<SessionId, Vec<PageId>> = BTreeMap::new();
-        for &page in &rejoined.dropped {
+        for &page in &resumed.dropped {
             self.standby.remove(page);
             self.grants.lose(page);
             self.holders.unlist_all_whole(page);
@@ -146,8 +146,8 @@ impl Redirector {
                 // Should it wait for the page, it asks again: the copy on its way may be as old.
                 self.forget_want(session, page);
             }
-            self.reply(session, Rejoined { through: rejoined.through, dropped });
-            self.members.streams.resume(session, rejoined.through);
+            self.reply(session, Resumed { through: resumed.through, dropped });
+            self.members.streams.resume(session, resumed.through);
         }
     }
 

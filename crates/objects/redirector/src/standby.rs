@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 use cache::Cache;
-use messages::{Notice, Page};
+use messages::{Invalidation, Page};
 use types::{Broken, ObjectPage, PageId, Rule};
 
 /// The standby cache.
@@ -28,9 +28,9 @@ impl Standby {
         }
     }
 
-    pub(crate) fn apply(&mut self, notice: &Notice) {
+    pub(crate) fn apply(&mut self, invalidation: &Invalidation) {
         if let Some(cache) = &mut self.cache {
-            cache.apply(notice);
+            cache.apply(invalidation);
         }
     }
 

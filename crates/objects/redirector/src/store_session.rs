@@ -1,7 +1,7 @@
 //! The session with the store: one for the whole group. How it begins, continues and ends is in `session`.
 //!
-//! 1. The horizon moves only in `Live`, and with everything that the store says: its answers come after the notices
-//!    that they depend on, so a page or a commit of version `v` shows that all before `v` has been told.
+//! 1. The horizon moves only in `Live`, and with everything that the store says: its answers come after the
+//!    invalidations that they depend on, so a page or a commit of version `v` shows that all before `v` has been told.
 //! 2. A request made while the session is not live waits for it, and goes out when it is.
 //! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
 

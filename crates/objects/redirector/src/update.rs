@@ -10,17 +10,17 @@ use crate::members::Members;
 use crate::outputs::Outputs;
 use alloc::vec::Vec;
 use directory::Urgency;
-use messages::{Notice, Notices, ToClient};
+use messages::{Invalidation, Invalidations, ToClient};
 use types::{Rule, SessionId, Time, Version};
 
 impl Members {
     /// A page that the member holds has changed. One that is not compared yet is told when it is.
-    fn tell(&mut self, now: Time, member: SessionId, notice: Notice) {
-        self.streams.push(now, member, notice);
+    fn tell(&mut self, now: Time, member: SessionId, invalidation: Invalidation) {
+        self.streams.push(now, member, invalidation);
     }
 
     /// Sends a member its news through `horizon`, as far as that is urgent enough. One that is not compared yet is told
-    /// of nothing: its notices are kept for it.
+    /// of nothing: its invalidations are kept for it.
     fn flush(&mut self, member: SessionId, horizon: Version, urgency: Urgency, out: &mut Outputs) {
         if !self.is_joined(member) {
             return;
@@ -30,39 +30,39 @@ impl Members {
         }
     }
 
-    /// The notices that were kept for a member while it was compared.
-    pub(crate) fn take_kept(&mut self, member: SessionId, horizon: Version) -> Vec<Notices> {
+    /// The invalidations that were kept for a member while it was compared.
+    pub(crate) fn take_kept(&mut self, member: SessionId, horizon: Version) -> Vec<Invalidations> {
         self.streams.take(member, horizon, Urgency::Worthwhile)
     }
 }
 
 impl Redirector {
     /// The store reports changes.
-    pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
-        for notice in notices.as_taken(self.upstream.horizon()) {
-            self.tell(now, &notice, None);
+    pub(crate) fn invalidations(&mut self, now: Time, invalidations: &Invalidations) {
+        for invalidation in invalidations.as_taken(self.upstream.horizon()) {
+            self.tell(now, &invalidation, None);
         }
-        self.upstream.heard_through(notices.through);
+        self.upstream.heard_through(invalidations.through);
     }
 
     /// The session with the store is being resumed: the changes since our horizon. They are news for those who know
     /// of all before it; those that are not compared yet are compared again.
-    pub(crate) fn catch_up(&mut self, now: Time, notices: &Notices) {
-        for notice in notices.as_taken(self.upstream.horizon()) {
-            self.change(&notice);
-            for &holder in self.holders.of(notice.page) {
+    pub(crate) fn catch_up(&mut self, now: Time, invalidations: &Invalidations) {
+        for invalidation in invalidations.as_taken(self.upstream.horizon()) {
+            self.change(&invalidation);
+            for &holder in self.holders.of(invalidation.page) {
                 if self.members.is_joined(holder) && !self.config.broken.is(Rule::TellMissed) {
-                    self.members.tell(now, holder, Notice::clone(&notice));
+                    self.members.tell(now, holder, Invalidation::clone(&invalidation));
                 }
             }
         }
     }
 
     /// A page has changed: every holder is told, but for the one that has it from the commit's reply.
-    pub(crate) fn tell(&mut self, now: Time, notice: &Notice, committer: Option<SessionId>) {
-        let page = notice.page;
+    pub(crate) fn tell(&mut self, now: Time, invalidation: &Invalidation, committer: Option<SessionId>) {
+        let page = invalidation.page;
         let was_granted = self.grants.has(page);
-        self.change(notice);
+        self.change(invalidation);
         if was_granted {
             // Its member may be gone.
             self.release_if_unheld(now, page);
@@ -70,15 +70,15 @@ impl Redirector {
         let only_whole = self.config.broken.is(Rule::TellMembers);
         for &holder in self.holders.of(page) {
             if Some(holder) != committer && (!only_whole || self.holders.has_whole(page, holder)) {
-                self.members.tell(now, holder, notice.clone());
+                self.members.tell(now, holder, invalidation.clone());
             }
         }
     }
 
     /// A change applied to the redirector's own knowledge of the page.
-    fn change(&mut self, notice: &Notice) {
-        let page = notice.page;
-        if notice.data.is_none() {
+    fn change(&mut self, invalidation: &Invalidation) {
+        let page = invalidation.page;
+        if invalidation.data.is_none() {
             self.holders.unlist_all_whole(page);
             if !self.config.broken.is(Rule::SpoilCopies) {
                 self.helps.spoil(page);
@@ -88,11 +88,11 @@ impl Redirector {
             self.stats.updates += 1;
         }
         self.grants.lose(page);
-        if notice.prev == Version::ZERO {
+        if invalidation.prev == Version::ZERO {
             self.absent.forget(page);
         }
-        self.standby.apply(notice);
-        self.lease.note(notice);
+        self.standby.apply(invalidation);
+        self.lease.note(invalidation);
     }
 
     /// Sends the news of this event.
@@ -102,7 +102,7 @@ impl Redirector {
         }
     }
 
-    /// Sends an answer, and before it the notices that it depends on.
+    /// Sends an answer, and before it the invalidations that it depends on.
     pub(crate) fn reply(&mut self, member: SessionId, message: impl Into<ToClient>) {
         self.members.flush(member, self.upstream.horizon(), Urgency::Worthwhile, &mut self.out);
         self.out.send(member, message);

@@ -37,7 +37,7 @@ const NOTICED_HERE: [(Rule, &str); 28] = [
     (Rule::ResendForPresent, include_str!("../../../../testdata/conversations/redirector-left-behind.txt")),
     (Rule::ContestAgain, include_str!("../../../../testdata/conversations/redirector-contested-again.txt")),
     (Rule::JudgeSinceHeld, include_str!("../../../../testdata/conversations/redirector-lease-since-held.txt")),
-    (Rule::KeepForComing, include_str!("../../../../testdata/conversations/redirector-rejoin.txt")),
+    (Rule::KeepForComing, include_str!("../../../../testdata/conversations/redirector-resume.txt")),
     (Rule::LeaseFromNow, include_str!("../../../../testdata/conversations/redirector-lease-from-now.txt")),
     (Rule::KeepPromise, include_str!("../../../../testdata/conversations/redirector-keep-promise.txt")),
     (Rule::KeepPromise, include_str!("../../../../testdata/conversations/redirector-promise-after-release.txt")),

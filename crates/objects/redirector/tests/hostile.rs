@@ -55,16 +55,10 @@ fn fetched() -> impl Strategy<Value = Page> {
     })
 }
 
-fn notice() -> impl Strategy<Value = Notice> {
+fn invalidation() -> impl Strategy<Value = Invalidation> {
     let data = proptest::option::of(Just(vec![SlotChange { slot: 0, value: Some(Bytes::from_static(b"x")) }]));
-    (page(), version(), version(), slots(), txn(), data).prop_map(|(page, prev, version, slots, txn, data)| Notice {
-        page,
-        prev,
-        version,
-        slots,
-        txn,
-        data,
-    })
+    (page(), version(), version(), slots(), txn(), data)
+        .prop_map(|(page, prev, version, slots, txn, data)| Invalidation { page, prev, version, slots, txn, data })
 }
 
 fn held() -> impl Strategy<Value = Vec<Held>> {
@@ -88,7 +82,7 @@ fn of_member() -> impl Strategy<Value = ToServer> {
     prop_oneof![
         3 => hello,
         3 => (version(), held(), ranges(), any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last, missed: 0 })),
+            .prop_map(|(horizon, pages, grants, last)| ToServer::Resume(Resume { horizon, pages, grants, last, missed: 0 })),
         4 => (pages(), version(), 0..3u64)
             .prop_map(|(pages, at_least, number)| ToServer::Fetch(Fetch { pages, at_least, number, follow: None })),
         2 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
@@ -123,18 +117,18 @@ fn of_store() -> impl Strategy<Value = ToClient> {
     let advance = (page(), version(), version()).prop_map(|(page, prev, version)| Advance { page, prev, version });
     prop_oneof![
         4 => welcome,
-        4 => (version(), pages()).prop_map(|(through, dropped)| ToClient::Rejoined(Rejoined { through, dropped })),
+        4 => (version(), pages()).prop_map(|(through, dropped)| ToClient::Resumed(Resumed { through, dropped })),
         4 => (prop_oneof![0..3u64, Just(u64::MAX)], "(site)?", "(here)?").prop_map(|(epoch, group, address)| {
             ToClient::Leader(Leader { group, epoch, address })
         }),
-        2 => (version(), vec(notice(), 0..3)).prop_map(|(through, items)| ToClient::Notices(Notices { through, items })),
+        2 => (version(), vec(invalidation(), 0..3)).prop_map(|(through, items)| ToClient::Invalidations(Invalidations { through, items })),
         3 => fetched().prop_map(ToClient::Page),
         1 => page().prop_map(|page| ToClient::LeftOut(LeftOut { page, number: 0, damage: None })),
         2 => (txn(), vec(advance, 0..2)).prop_map(|(txn, pages)| {
             ToClient::CommitReply(CommitReply { txn, outcome: Outcome::Committed { pages } })
         }),
         1 => ranges().prop_map(|ranges| ToClient::Granted(Granted { ranges })),
-        2 => (0..4u64, vec(notice(), 0..2), pages())
+        2 => (0..4u64, vec(invalidation(), 0..2), pages())
             .prop_map(|(number, items, dropped)| ToClient::Revalidated(Revalidated { number, items, dropped })),
         1 => (any::<u64>(), any::<u32>())
             .prop_map(|(nonce, lease_ms)| ToClient::Leased(Leased { nonce, lease_ms, spaces: vec![0] })),
@@ -157,11 +151,11 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// The highest count that a message of the store names.
 fn named_in(message: &ToClient) -> Version {
-    let of_notices = |items: &[Notice]| items.iter().map(|notice| notice.version).max();
+    let of_invalidations = |items: &[Invalidation]| items.iter().map(|invalidation| invalidation.version).max();
     let newest = match message {
-        ToClient::Notices(batch) => of_notices(&batch.items).max(Some(batch.through)),
-        ToClient::Revalidated(revalidated) => of_notices(&revalidated.items),
-        ToClient::Rejoined(rejoined) => Some(rejoined.through),
+        ToClient::Invalidations(batch) => of_invalidations(&batch.items).max(Some(batch.through)),
+        ToClient::Revalidated(revalidated) => of_invalidations(&revalidated.items),
+        ToClient::Resumed(resumed) => Some(resumed.through),
         ToClient::Page(page) => Some(page.version),
         ToClient::CommitReply(CommitReply { outcome: Outcome::Committed { pages }, .. }) => {
             pages.iter().map(|advance| advance.version).max()
@@ -180,7 +174,7 @@ fn is_punished(message: &ToServer, named: Version) -> bool {
             let newest = request.reads.iter().map(|reads| reads.evidence).chain(exceptions).max();
             request.check_form().is_err() || newest.is_some_and(|newest| newest > named)
         }
-        ToServer::Rejoin(rejoin) => rejoin.horizon > named,
+        ToServer::Resume(resume) => resume.horizon > named,
         ToServer::Ack(ack) => ack.through > named,
         _ => false,
     }
@@ -204,17 +198,17 @@ fn ready() -> Vec<Event> {
     let mut events = vec![
         Event::Upstream(true),
         Event::Store(ToClient::Welcome(welcome)),
-        Event::Store(ToClient::Rejoined(Rejoined { through: Version(2), dropped: Vec::new() })),
+        Event::Store(ToClient::Resumed(Resumed { through: Version(2), dropped: Vec::new() })),
         leader(0, ""),
         leader(1, "here"),
     ];
     for member in 0..3 {
         let hello = Hello { features: 0, cluster: None, client: ClientId(member), epoch: 0 };
-        let rejoin = Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 };
+        let resume = Resume { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 };
         events.extend([
             Event::Connect(member),
             Event::Says(member, ToServer::Hello(hello)),
-            Event::Says(member, ToServer::Rejoin(rejoin)),
+            Event::Says(member, ToServer::Resume(resume)),
         ]);
     }
     events

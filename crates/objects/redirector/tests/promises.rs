@@ -27,8 +27,8 @@ fn leading() -> Redirector {
     };
     let leader =
         |epoch, address: &str| ToClient::Leader(Leader { group: "site".into(), epoch, address: address.into() });
-    let rejoined = ToClient::Rejoined(Rejoined { through: Version(10), dropped: vec![] });
-    for message in [ToClient::Welcome(welcome), rejoined, leader(0, ""), leader(1, "here")] {
+    let resumed = ToClient::Resumed(Resumed { through: Version(10), dropped: vec![] });
+    for message in [ToClient::Welcome(welcome), resumed, leader(0, ""), leader(1, "here")] {
         redirector.from_store(NOW, message);
     }
     drain(&mut redirector);
@@ -47,8 +47,8 @@ fn greet(redirector: &mut Redirector, session: u64, client: u64) -> SessionId {
 /// A member that brings `count` pages at version 5.
 fn bring(redirector: &mut Redirector, session: SessionId, horizon: Version, count: u32) {
     let pages: Vec<_> = (0..count).map(|number| Held { page: PageId::new(0, number), version: Version(5) }).collect();
-    for rejoin in Rejoin::split(horizon, &pages, &[], 0, &Limits::SHIPPED) {
-        redirector.handle(NOW, session, ToServer::Rejoin(rejoin));
+    for resume in Resume::split(horizon, &pages, &[], 0, &Limits::SHIPPED) {
+        redirector.handle(NOW, session, ToServer::Resume(resume));
     }
 }
 
@@ -59,17 +59,17 @@ fn questions(outputs: Vec<Output>) -> Vec<Revalidate> {
 }
 
 #[test]
-fn a_member_with_more_changed_pages_than_a_message_has_notices_rejoins() {
+fn a_member_with_more_changed_pages_than_a_message_has_invalidations_resumes() {
     let mut redirector = leading();
     let member = greet(&mut redirector, 1, 7);
     let count = NOTICES_PER_MESSAGE_MAX + PAGES_PER_MESSAGE_MAX;
     bring(&mut redirector, member, Version(5), count as u32);
-    let changed = |held: &Held| Notice {
+    let changed = |held: &Held| Invalidation {
         page: held.page,
         prev: held.version,
         version: Version(9),
         slots: [0].into_iter().collect(),
-        txn: Notice::SEVERAL,
+        txn: Invalidation::SEVERAL,
         data: None,
     };
     for question in questions(drain(&mut redirector)) {
@@ -77,22 +77,26 @@ fn a_member_with_more_changed_pages_than_a_message_has_notices_rejoins() {
         let answer = Revalidated { number: question.number, items, dropped: vec![] };
         redirector.from_store(NOW, ToClient::Revalidated(answer));
     }
-    let (mut told, mut rejoined) = (0, false);
+    let (mut told, mut resumed) = (0, false);
     for output in drain(&mut redirector) {
         match output {
-            Output::Send { message: ToClient::Notices(batch), .. } => {
-                assert!(batch.items.len() <= NOTICES_PER_MESSAGE_MAX, "{} notices in a message", batch.items.len());
+            Output::Send { message: ToClient::Invalidations(batch), .. } => {
+                assert!(
+                    batch.items.len() <= NOTICES_PER_MESSAGE_MAX,
+                    "{} invalidations in a message",
+                    batch.items.len()
+                );
                 assert_eq!(batch.through, Version(5), "the horizon moves when all is told");
                 told += batch.items.len();
             }
-            Output::Send { message: ToClient::Rejoined(last), .. } => {
+            Output::Send { message: ToClient::Resumed(last), .. } => {
                 assert_eq!((told, last.through), (count, Version(10)));
-                rejoined = true;
+                resumed = true;
             }
             _ => {}
         }
     }
-    assert!(rejoined, "the member has joined");
+    assert!(resumed, "the member has joined");
 }
 
 /// The reasons for which members were sent away.
@@ -102,9 +106,9 @@ fn ended(redirector: &mut Redirector) -> Vec<GoodbyeReason> {
 }
 
 #[test]
-fn a_rejoin_is_bounded_over_all_its_messages() {
+fn a_resume_is_bounded_over_all_its_messages() {
     let unfinished =
-        |grants| ToServer::Rejoin(Rejoin { horizon: Version(5), pages: vec![], grants, last: false, missed: 0 });
+        |grants| ToServer::Resume(Resume { horizon: Version(5), pages: vec![], grants, last: false, missed: 0 });
     let empty = |space| move |number| PageRange { first: PageId::new(space, number), count: 0 };
     let claiming = |space| unfinished((0..PAGES_PER_MESSAGE_MAX as u32).map(empty(space)).collect());
     // While the store is not reached what a member brings is kept.

@@ -8,8 +8,8 @@
 //! 1. A prefetch takes a slow line seconds, and every message after it keeps its place behind it. So no more than about
 //!    a quantum of it is read or is in the line's queue at a time (`Limits::ahead_bytes`). The rest waits until the
 //!    driver says that the messages before it have left: messages until then go before it.
-//! 2. A page leaves as it is by then, behind the notices of what has changed. The session is listed for it from then
-//!    on; for one that follows another, from when it was announced.
+//! 2. A page leaves as it is by then, behind the invalidations of what has changed. The session is listed for it from
+//!    then on; for one that follows another, from when it was announced.
 
 use crate::images::Waiter;
 use crate::queue::{Ahead, Queue};

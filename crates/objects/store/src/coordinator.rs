@@ -9,8 +9,8 @@
 //!    judgement and the log, also when it waits for promises first (`leases`). A commit that meets it waits its turn
 //!    (`turns`).
 //! 2. A count is only given to what is durable, in the order of the log.
-//! 3. The reply is preceded by the notices of all earlier counts and stands for the notice of its own. To a redirector
-//!    that has only asked for the outcome it stands for nothing, and comes behind that notice too.
+//! 3. The reply is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To a
+//!    redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too.
 //! 4. One identity is under way at most once. A request that is sent again in the meantime gets the first copy's
 //!    outcome. Everyone who asked is answered: of a client that has moved between a group and the store the copy on the
 //!    old path may come last, and nobody listens there any more.
@@ -21,7 +21,7 @@ use crate::{CommitRecord, Position, Record, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use directory::Urgency;
-use messages::{Advance, CommitReply, CommitRequest, Notice, Outcome};
+use messages::{Advance, CommitReply, CommitRequest, Invalidation, Outcome};
 use smallvec::SmallVec;
 use types::{Delta, Map, Refusal, Rule, Time, TxnId, Version};
 
@@ -37,8 +37,8 @@ struct InFlight {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker {
     pub(crate) session: SessionId,
-    /// It knows what the commit writes, so that the reply can stand for the notice. A redirector that only asks for the
-    /// outcome does not: it is its member that has the writes.
+    /// It knows what the commit writes, so that the reply can stand for the invalidation. A redirector that only asks
+    /// for the outcome does not: it is its member that has the writes.
     pub(crate) knows_writes: bool,
 }
 
@@ -176,7 +176,7 @@ impl Store {
         self.master.advances(version, &record.deltas)
     }
 
-    /// Reply to those who have sent the request: says to whom that stands for the notice.
+    /// Reply to those who have sent the request: says to whom that stands for the invalidation.
     fn reply_committed(&mut self, askers: &Askers, txn: TxnId, advances: &[Advance]) -> SmallVec<[SessionId; 1]> {
         self.stats.commits += 1;
         let hears_first = !self.config.broken.is(Rule::HearBeforeAnswer);
@@ -217,14 +217,14 @@ impl Store {
                     // commit that they make stale, and will come again; others may never want them.
                     let wants_data = self.has_lease_on(holder, page) || self.turns.waits_for(holder, page, &slots);
                     let data = wants_data.then(|| delta.changes.clone());
-                    let notice = Notice { page, prev, version, slots: slots.clone(), txn, data };
-                    self.notices.push(now, holder, notice);
+                    let invalidation = Invalidation { page, prev, version, slots: slots.clone(), txn, data };
+                    self.invalidations.push(now, holder, invalidation);
                 }
             }
             let is_watched = self.is_leased(page);
             for &watcher in self.sessions.watchers().iter().filter(|_| is_watched) {
-                let notice = Notice { page, prev, version, slots: slots.clone(), txn, data: None };
-                self.notices.push(now, watcher, notice);
+                let invalidation = Invalidation { page, prev, version, slots: slots.clone(), txn, data: None };
+                self.invalidations.push(now, watcher, invalidation);
             }
         }
         for delta in &deltas {

@@ -16,7 +16,7 @@ impl Store {
     pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
         self.sessions.disconnect(now, session);
         self.leases.session_ended(session, self.config.broken);
-        self.notices.close(session);
+        self.invalidations.close(session);
         self.fetches.forget(session);
         self.master.directory().forget_holder(session);
         self.leaders.session_ended(now + self.config.grace, session);

@@ -1,4 +1,4 @@
-//! Fetches: a page leaves with the notices before it, and its receiver is listed as its holder, in one step.
+//! Fetches: a page leaves with the invalidations before it, and its receiver is listed as its holder, in one step.
 
 use crate::images::Waiter;
 use crate::queue::Ahead;

@@ -16,7 +16,7 @@
 //!
 //! A page whose objects were deleted before they were home is spare at once, another one when it has been written back.
 //!
-//! Owners are not logged. After a restart unused pages belong to the client that claims them at rejoin; when the grace
+//! Owners are not logged. After a restart unused pages belong to the client that claims them at resume; when the grace
 //! is over the rest is spare, and is come upon as grants look for pages. A client that comes back later than that is
 //! told to drop them, and should it write to one all the same, validation decides as for any page.
 

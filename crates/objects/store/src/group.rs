@@ -1,10 +1,10 @@
 //! A group's session: one for all members of a redirector, which asks on it for each client that it vouches for.
 //!
 //! 1. Only a session that said so in its hello is a group's. On any other one a group's messages are a fault.
-//! 2. Pages that a member has brought are listed first, then compared, and the answer comes after all notices: so the
-//!    redirector has learned of everything that the member could have learned of, and learns of what comes after.
+//! 2. Pages that a member has brought are listed first, then compared, and the answer comes after all invalidations: so
+//!    the redirector has learned of everything that the member could have learned of, and learns of what comes after.
 
-use crate::rejoin::Comparison;
+use crate::resume::Comparison;
 use crate::{SessionId, Store};
 use alloc::format;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ impl Store {
             let held_before = self.master.holds(held.page, from);
             match self.compare(from, held, horizon) {
                 Comparison::Current => {}
-                Comparison::Changed(notice) => items.push(notice),
+                Comparison::Changed(invalidation) => items.push(invalidation),
                 Comparison::Unknown => {
                     dropped.push(held.page);
                     // A page that the session holds for others it continues holding.
@@ -50,7 +50,7 @@ impl Store {
 
     fn check_revalidate(&self, from: SessionId, revalidate: &Revalidate) -> Result<(), Goodbye> {
         if !self.sessions.has_joined(from) {
-            return Err(Goodbye::malformed("expected the last rejoin before a member's pages".into()));
+            return Err(Goodbye::malformed("expected the last resume before a member's pages".into()));
         }
         let pages = revalidate.pages.len();
         if pages > PAGES_PER_MESSAGE_MAX {

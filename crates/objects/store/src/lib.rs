@@ -9,7 +9,7 @@
 //! # Files
 //! | file | what it knows or does |
 //! |---|---|
-//! | `sessions`, `rejoin`, `ending` | who is there; how a session begins, resumes and ends |
+//! | `sessions`, `resume`, `ending` | who is there; how a session begins, resumes and ends |
 //! | `clients` | which sessions speak for a client, and how long it is remembered when none does |
 //! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
 //! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
@@ -21,7 +21,7 @@
 //! | `validate` | is every slot that was read still the newest |
 //! | `sequencer`, `log` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
-//! | `notices` | what is said to a session, and what goes before it |
+//! | `invalidations` | what is said to a session, and what goes before it |
 //! | `outcomes` | what became of each transaction |
 //! | `leases`, `lives` | groups that may validate on their own; leases of before a restart |
 //! | `watch` | watchers, which learn of each change before it is visible |
@@ -48,6 +48,7 @@ mod grant;
 mod group;
 mod images;
 mod inspect;
+mod invalidations;
 mod leaders;
 mod leases;
 mod lives;
@@ -57,13 +58,12 @@ mod machine;
 mod master;
 mod mob;
 mod need;
-mod notices;
 mod outcomes;
 mod outputs;
 mod overlap;
 mod queue;
 mod recovery;
-mod rejoin;
+mod resume;
 mod room;
 mod sequencer;
 mod sessions;
@@ -123,8 +123,8 @@ pub struct Config {
     pub cache_bytes_limit: usize,
     /// Changes remembered slot by slot; beyond, laggards revalidate by page version.
     pub recent_limit: usize,
-    /// The longest that a notice waits for a reply to ride on.
-    pub notice_delay: Duration,
+    /// The longest that an invalidation waits for a reply to ride on.
+    pub invalidation_delay: Duration,
     /// A session that is silent for this long is dead.
     pub silence: Duration,
     /// The spaces on which groups have leases, so that their redirectors validate read-only transactions themselves.
@@ -148,7 +148,7 @@ impl Default for Config {
             mob_bytes_limit: 64 * 1024 * 1024,
             cache_bytes_limit: 64 * 1024 * 1024,
             recent_limit: 1_000_000,
-            notice_delay: Duration::from_millis(3),
+            invalidation_delay: Duration::from_millis(3),
             silence: Duration::from_secs(10),
             leased_spaces: Vec::new(),
             lease: Duration::from_secs(2),
@@ -191,7 +191,7 @@ pub enum Output {
 }
 
 /// The machine. Its parts meet here: each keeps its own state, and what runs through several of them is in the file
-/// that is named for it (`coordinator`, `fetch`, `rejoin`, `writeback`, `recovery`).
+/// that is named for it (`coordinator`, `fetch`, `resume`, `writeback`, `recovery`).
 #[derive(Debug)]
 pub struct Store {
     config: Config,
@@ -203,7 +203,7 @@ pub struct Store {
     leaders: Leaders,
     leases: Leases,
     lives: Lives,
-    notices: Streams<SessionId>,
+    invalidations: Streams<SessionId>,
     fetches: Fetches,
     parked: Parked,
     turns: Turns,
@@ -275,7 +275,7 @@ impl Store {
             leaders: Leaders::new(config.limits),
             leases: Leases::default(),
             lives: Lives::default(),
-            notices: Streams::new(config.notice_delay, config.limits),
+            invalidations: Streams::new(config.invalidation_delay, config.limits),
             fetches: Fetches::default(),
             parked: Parked::default(),
             turns: Turns::default(),
@@ -388,7 +388,7 @@ impl Store {
         let mob_is_empty = self.master.mob().is_empty();
         let write_back = self.writeback.next_due(mob_is_empty, self.coordinator.last_commit());
         let due = [
-            self.notices.next_due(),
+            self.invalidations.next_due(),
             self.sessions.next_forgotten(),
             self.sweep,
             self.unclaimed,
@@ -401,7 +401,7 @@ impl Store {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(session) = self.notices.pop_due(now) {
+        while let Some(session) = self.invalidations.pop_due(now) {
             self.flush(session, Urgency::Worthwhile);
         }
         self.end_silent(now);
@@ -436,7 +436,7 @@ impl Store {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
             message if self.sessions.is_watcher(from) => self.hear_watcher(now, from, message),
-            ToServer::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
+            ToServer::Resume(resume) => self.resume(now, from, &resume),
             ToServer::Ping(ping) => {
                 self.ping(now, from, ping);
                 Ok(())

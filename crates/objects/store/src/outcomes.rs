@@ -6,8 +6,8 @@
 //!    refusal is remembered, though not over a restart: after that the copies that were sent before have lapsed. The
 //!    writes of a copy are not compared with those that were committed, which are not kept. No client of ours sends
 //!    another request under the same identity, and one that does is told the outcome of the first. That deceives its
-//!    sender alone: the notices of the first leave before such an answer, so a redirector that has passed the request
-//!    on has learned of its count, and does not take it for what was written (**ReplyAhead**).
+//!    sender alone: the invalidations of the first leave before such an answer, so a redirector that has passed the
+//!    request on has learned of its count, and does not take it for what was written (**ReplyAhead**).
 //! 3. An outcome that is forgotten before its client had it raises `forgotten`. A transaction that could have committed
 //!    at or below that count, by its evidence, is answered *unknown* and never *refused*; and stays so answered like a
 //!    refused one. A copy that has lapsed is not told that: it says so of all copies, and the next one may commit.

@@ -1,7 +1,7 @@
 //! The sessions: their identities, their states, and when they are dead.
 //!
 //! ```text
-//!   connected --> AwaitHello --hello--> AwaitRejoin --last rejoin--> Joined
+//!   connected --> AwaitHello --hello--> AwaitResume --last resume--> Joined
 //!                     |                      |                         |
 //!                     +-------- end, disconnected, silence ------------+--> gone
 //! ```
@@ -33,7 +33,7 @@ pub(crate) struct Resuming {
 #[derive(Debug)]
 enum Stage {
     AwaitHello,
-    AwaitRejoin(Resuming),
+    AwaitResume(Resuming),
     Joined,
 }
 
@@ -159,7 +159,7 @@ impl Sessions {
         if kind == Kind::Watcher {
             self.watchers.push(id);
         }
-        session.stage = Stage::AwaitRejoin(Resuming::default());
+        session.stage = Stage::AwaitResume(Resuming::default());
         Ok(previous)
     }
 
@@ -186,7 +186,7 @@ impl Sessions {
     /// The session's state while it resumes.
     pub(crate) fn resuming(&mut self, id: SessionId) -> Option<&mut Resuming> {
         match &mut self.live.get_mut(&id)?.stage {
-            Stage::AwaitRejoin(resuming) => Some(resuming),
+            Stage::AwaitResume(resuming) => Some(resuming),
             Stage::AwaitHello | Stage::Joined => None,
         }
     }
@@ -195,7 +195,7 @@ impl Sessions {
     /// Its acknowledgements count from here on. Returns what it is to drop, and what it has claimed.
     pub(crate) fn join(&mut self, id: SessionId) -> Resuming {
         let Some(session) = self.live.get_mut(&id) else { return Resuming::default() };
-        let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Resuming::default() };
+        let Stage::AwaitResume(resuming) = &mut session.stage else { return Resuming::default() };
         let resumed = core::mem::take(resuming);
         session.stage = Stage::Joined;
         if session.kind != Kind::Watcher {
@@ -207,7 +207,7 @@ impl Sessions {
     /// The count through which batches may move the session's horizon, `applied` being what there is.
     pub(crate) fn horizon(&self, id: SessionId, applied: Version) -> Version {
         match self.live.get(&id).map(|session| &session.stage) {
-            Some(Stage::AwaitRejoin(resuming)) => resuming.horizon,
+            Some(Stage::AwaitResume(resuming)) => resuming.horizon,
             _ => applied,
         }
     }

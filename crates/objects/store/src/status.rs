@@ -57,7 +57,7 @@ pub struct SessionStatus {
     /// Commit requests whose outcome it waits for.
     pub commits: usize,
     /// Notices that wait for its next batch.
-    pub notices: usize,
+    pub invalidations: usize,
 }
 
 impl Store {
@@ -95,7 +95,7 @@ impl Store {
             pages: self.master.pages_held(session),
             fetches: state.fetches,
             commits: state.commits,
-            notices: self.notices.waiting(session),
+            invalidations: self.invalidations.waiting(session),
         })
     }
 }

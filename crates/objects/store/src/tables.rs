@@ -78,7 +78,7 @@ pub const SESSIONS: Metrics<13> = Metrics {
         Column::new("pages", "now", "pages that it is listed for"),
         Column::new("fetches", "now", "pages that it waits for"),
         Column::new("commits", "now", "commits whose outcome it waits for"),
-        Column::new("notices", "now", "notices that wait for its next batch"),
+        Column::new("invalidations", "now", "invalidations that wait for its next batch"),
         Column::new("watches", "flag", "`yes` if it is a watcher's: commits of leased spaces wait for it"),
     ],
 };
@@ -146,7 +146,7 @@ fn space_row(SpaceStatus { space, pages, is_leased }: SpaceStatus) -> [Cell; SPA
 }
 
 fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.columns.len()] {
-    let SessionStatus { session, client, leads, is_watcher, vouched, acked, pages, fetches, commits, notices } =
+    let SessionStatus { session, client, leads, is_watcher, vouched, acked, pages, fetches, commits, invalidations } =
         session;
     let (group, epoch, address) = match leads {
         Some(Leader { group, epoch, address }) => (group.into(), epoch.into(), address.into()),
@@ -164,7 +164,7 @@ fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.colu
         pages.into(),
         fetches.into(),
         commits.into(),
-        notices.into(),
+        invalidations.into(),
         if is_watcher { "yes".into() } else { Cell::Nothing },
     ]
 }

@@ -7,14 +7,14 @@
 
 use crate::{SessionId, Store};
 use machine::Goodbye;
-use messages::{Rejoin, ToServer};
+use messages::{Resume, ToServer};
 use types::{GoodbyeReason, Time};
 
 impl Store {
     /// One message of a watcher's session.
     pub(crate) fn hear_watcher(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
-            ToServer::Rejoin(rejoin) if holds_nothing(&rejoin) => self.rejoin(now, from, &rejoin),
+            ToServer::Resume(resume) if holds_nothing(&resume) => self.resume(now, from, &resume),
             ToServer::Ping(ping) => {
                 self.ping(now, from, ping);
                 Ok(())
@@ -30,6 +30,6 @@ impl Store {
     }
 }
 
-fn holds_nothing(rejoin: &Rejoin) -> bool {
-    rejoin.pages.is_empty() && rejoin.grants.is_empty()
+fn holds_nothing(resume: &Resume) -> bool {
+    resume.pages.is_empty() && resume.grants.is_empty()
 }

@@ -43,7 +43,8 @@
 //! | `effect` | the settings, and what it wants done |
 //! | `reading`, `holders` | the lists that are read, and the holders that are asked for them |
 //! | `way` | copies on their way home |
-//! | `crate::lists` | the copies of all lists, and which of them go home |
+//!
+//! The copies of all lists, and which of them go home, are in [`crate::lists`].
 
 mod effect;
 mod holders;

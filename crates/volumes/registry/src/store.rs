@@ -1,10 +1,11 @@
-//! The registry as objects in a store: changed by transactions, read from the cache, of whose changes a notice tells.
+//! The registry as objects in a store: changed by transactions, read from the cache, of whose changes an invalidation
+//! tells.
 //!
 //! 1. A change is a transaction that reads the entry and writes it: of two that expect one revision, the store refuses
 //!    one.
-//! 2. A read is answered from the cache, and may be behind by a notice that is under way, or by more while the store is
-//!    not to be had. A host is wrong by that about what it sees, and by nothing else: what it then asks for expects
-//!    what it saw.
+//! 2. A read is answered from the cache, and may be behind by an invalidation that is under way, or by more while the
+//!    store is not to be had. A host is wrong by that about what it sees, and by nothing else: what it then asks for
+//!    expects what it saw.
 //! 3. A call ends within the client's patience; a change whose outcome is not known by then may still be made.
 
 use super::entries::{Directory, Entry, Listed, MEMBERS, MemberEntry, PLACE_BYTES_MAX, VOLUMES, VolumeEntry};

@@ -126,7 +126,7 @@ fn changes_are_made_one_after_another() {
 }
 
 #[test]
-fn who_waits_hears_of_a_change_by_a_notice() {
+fn who_waits_hears_of_a_change_by_a_invalidation() {
     let store = Store::new("waits");
     let owner = store.registry("owner");
     owner.create("v", VOLUME, &entry()).unwrap();

@@ -5,7 +5,7 @@
 //!   writer ---- Commit ----> store ---- Intent -----> Watcher ---- update ----> hub ----> homes
 //!                              |                         |                       |
 //!               it waits       | <----- Promise -------- | <----- released ----- |
-//!               is applied     | ------ Notices -------> | ------ visible -----> |
+//!               is applied     | ---- Invalidations ---> | ------ visible -----> |
 //!                              | <- Ping ---- Leased --> | ------ lease -------> |
 //! ```
 //! A watcher's session with the store counts as a group that holds every page of the leased spaces: as long as its

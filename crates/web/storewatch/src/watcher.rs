@@ -1,7 +1,7 @@
 //! A watcher's session with its store, and the lease that it has there, decided.
 //!
 //! ```text
-//!   Down --Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined/Ping--> Live --Leased--> Live, leased
+//!   Down --Hello, Resume--> Greeting --Welcome--> Resuming --Resumed/Ping--> Live --Leased--> Live, leased
 //!    ^                                                                          |                |
 //!    +------------------- the link is gone: everything is marked ---------------+----------------+
 //! ```
@@ -17,7 +17,7 @@ use crate::rule::Rule;
 use crate::under_way::{Effect, UnderWay};
 use machine::{Cell, Goodbye, Machine, Output, Parcel, Port, Waiter};
 use messages::{
-    Intent, Leased, Overdue, Phase, Ping, Pong, Promise, Rejoin, ToClient, ToServer, Upstream, WATCH, Welcome,
+    Intent, Leased, Overdue, Phase, Ping, Pong, Promise, Resume, ToClient, ToServer, Upstream, WATCH, Welcome,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -236,18 +236,18 @@ impl Watcher {
         self.up.heard(now);
         match (self.up.phase(), message) {
             (Phase::Greeting, ToClient::Welcome(welcome)) => self.welcomed(&welcome),
-            (Phase::Rejoining, ToClient::Rejoined(_)) => {
+            (Phase::Resuming, ToClient::Resumed(_)) => {
                 self.up.joined(now);
                 self.ask_for_lease(now);
             }
-            (Phase::Rejoining | Phase::Live, ToClient::Notices(notices)) => {
-                self.applied += notices.items.len() as u64;
-                notices.items.iter().for_each(|notice| self.under_way.applied(notice.txn));
+            (Phase::Resuming | Phase::Live, ToClient::Invalidations(invalidations)) => {
+                self.applied += invalidations.items.len() as u64;
+                invalidations.items.iter().for_each(|invalidation| self.under_way.applied(invalidation.txn));
             }
             (Phase::Live, ToClient::Intent(intent)) => self.intent(&intent),
             (Phase::Live, ToClient::Leased(leased)) => self.leased(now, leased),
             (Phase::Live, ToClient::Pong(pong)) => self.answered(pong.nonce),
-            (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => self.say(Pong { nonce: ping.nonce }),
+            (Phase::Resuming | Phase::Live, ToClient::Ping(ping)) => self.say(Pong { nonce: ping.nonce }),
             (Phase::Down | Phase::Over(_), _) | (_, ToClient::Goodbye(_)) => {}
             (_, _) => {
                 self.hang_up(GoodbyeReason::Malformed, "expected what a store tells its watchers, got another message");
@@ -269,7 +269,7 @@ impl Machine for Watcher {
         self.up.forget_store();
         let hello = self.up.open(now, self.client, WATCH);
         self.say(hello);
-        self.say(Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 });
+        self.say(Resume { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 });
     }
 
     fn disconnected(&mut self, _: Time, _: Port) {
@@ -334,7 +334,7 @@ impl Machine for Watcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use messages::{Lineage, Rejoined, SessionLimits};
+    use messages::{Lineage, Resumed, SessionLimits};
     use types::{ClusterId, Incarnation, NodeId};
 
     fn ms(milliseconds: u64) -> Time {
@@ -355,7 +355,7 @@ mod tests {
             limits: SessionLimits { silence_ms: 10_000, ..SessionLimits::UNTOLD },
         };
         watcher.hear(now, welcome.into());
-        watcher.hear(now, Rejoined { through: Version::ZERO, dropped: Vec::new() }.into());
+        watcher.hear(now, Resumed { through: Version::ZERO, dropped: Vec::new() }.into());
         watcher
     }
 

@@ -159,7 +159,7 @@ fn cut_site(cluster: &mut Cluster, group: usize, cut: Cut, broken_for: Duration)
     cluster.lab.cut(group, cut)?;
     cluster.crew.wait_for(broken_for)?;
     go_on(cluster, &others)?;
-    cluster.lab.rejoin(group)?;
+    cluster.lab.resume(group)?;
     Ok(now())
 }
 

@@ -1,7 +1,7 @@
 //! A group whose redirector does what a test tells it to. Its members are real: hosts with clients, over real sockets.
 
 use super::*;
-use messages::{Fetch, GROUP, Help, Lineage, NoHelp, Page, PeerPage, Pong, Rejoined, SessionLimits, Welcome};
+use messages::{Fetch, GROUP, Help, Lineage, NoHelp, Page, PeerPage, Pong, Resumed, SessionLimits, Welcome};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::MutexGuard;
@@ -165,8 +165,8 @@ impl State {
 
     fn hear(&mut self, client: ClientId, message: ToServer) {
         match message {
-            ToServer::Rejoin(rejoin) if rejoin.last => {
-                self.tell(client, &ToClient::Rejoined(Rejoined { through: Version(1), dropped: vec![] }));
+            ToServer::Resume(resume) if resume.last => {
+                self.tell(client, &ToClient::Resumed(Resumed { through: Version(1), dropped: vec![] }));
             }
             ToServer::Reachable(reachable) => {
                 let seat = self.members.get_mut(&client).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::{Result, Sample};
 use cache::Frame;
-use messages::Notice;
+use messages::Invalidation;
 use std::hint::black_box;
 use std::time::Instant;
 use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotSet, TxnId, Version};
@@ -24,8 +24,8 @@ pub(crate) fn reordered_us() -> Result<f64> {
     let mut sample = Sample::default();
     for _ in 0..TURNS {
         let mut frames: Vec<Frame> = (0..PAGES).map(|_| Frame::new(Version(1), page.clone())).collect();
-        let missing = notice(1, 2, [0].into_iter().collect());
-        let reordered = notice(2, 3, (0..OBJECTS_PER_PAGE).collect());
+        let missing = invalidation(1, 2, [0].into_iter().collect());
+        let reordered = invalidation(2, 3, (0..OBJECTS_PER_PAGE).collect());
         let start = Instant::now();
         for frame in &mut frames {
             frame.apply(&reordered, Broken::NONE);
@@ -49,7 +49,7 @@ fn page() -> Result<ObjectPage> {
 }
 
 /// An invalidation: the cost of copying values is not the version cache's.
-fn notice(prev: u64, version: u64, slots: SlotSet) -> Notice {
+fn invalidation(prev: u64, version: u64, slots: SlotSet) -> Invalidation {
     let txn = TxnId { client: ClientId(1), number: version };
-    Notice { page: PageId::new(0, 1), prev: Version(prev), version: Version(version), slots, txn, data: None }
+    Invalidation { page: PageId::new(0, 1), prev: Version(prev), version: Version(version), slots, txn, data: None }
 }

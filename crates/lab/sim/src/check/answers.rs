@@ -6,19 +6,19 @@
 use crate::check::no_visible_abort;
 use crate::ledger::{self, Ledger, PageHistory};
 use crate::violation::{Check, Violation, ensure};
-use messages::{Advance, Notice, Outcome, Page, ToClient};
+use messages::{Advance, Invalidation, Outcome, Page, ToClient};
 use types::{ObjectId, ObjectPage, PageId, TxnId, Version};
 
 /// Checks a message that leaves a store.
 pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
     match message {
         ToClient::Page(m) => page(ledger, m),
-        ToClient::Notices(m) => {
-            m.items.iter().try_for_each(|item| notice(ledger, item))?;
+        ToClient::Invalidations(m) => {
+            m.items.iter().try_for_each(|item| invalidation(ledger, item))?;
             through(ledger, m.through)
         }
         ToClient::Welcome(m) => through(ledger, m.through),
-        ToClient::Rejoined(m) => through(ledger, m.through),
+        ToClient::Resumed(m) => through(ledger, m.through),
         ToClient::CommitReply(m) => match (&m.outcome, ledger.version_of(m.txn)) {
             (Outcome::Committed { pages }, Some(version)) => advances(ledger, m.txn, version, pages),
             (Outcome::Committed { pages }, None) => ensure(pages.is_empty(), "answers", || {
@@ -70,23 +70,31 @@ pub(crate) fn image_is(history: &PageHistory, page: PageId, image: &ObjectPage, 
 }
 
 /// A page moves as its history says.
-fn notice(ledger: &Ledger, notice: &Notice) -> Check {
-    if notice.txn == Notice::SEVERAL {
-        let version = ledger.page(notice.page).map(|page| page.version_at(ledger.count()));
-        return ensure(version >= Some(notice.version), "answers", || {
-            format!("{:?} is told to be at {:?}, and is at {version:?}", notice.page, notice.version)
+fn invalidation(ledger: &Ledger, invalidation: &Invalidation) -> Check {
+    if invalidation.txn == Invalidation::SEVERAL {
+        let version = ledger.page(invalidation.page).map(|page| page.version_at(ledger.count()));
+        return ensure(version >= Some(invalidation.version), "answers", || {
+            format!("{:?} is told to be at {:?}, and is at {version:?}", invalidation.page, invalidation.version)
         });
     }
-    ensure(ledger.txn_at(notice.version) == Some(notice.txn), "answers", || {
-        format!("{:?} is told to be {:?}, which is {:?}", notice.version, notice.txn, ledger.txn_at(notice.version))
+    ensure(ledger.txn_at(invalidation.version) == Some(invalidation.txn), "answers", || {
+        format!(
+            "{:?} is told to be {:?}, which is {:?}",
+            invalidation.version,
+            invalidation.txn,
+            ledger.txn_at(invalidation.version)
+        )
     })?;
-    let slots = ledger.page(notice.page).and_then(|page| page.slots_at(notice.version));
-    ensure(slots == Some(&notice.slots), "answers", || {
-        format!("{:?} at {:?} is told to change {:?}, and changed {slots:?}", notice.page, notice.version, notice.slots)
+    let slots = ledger.page(invalidation.page).and_then(|page| page.slots_at(invalidation.version));
+    ensure(slots == Some(&invalidation.slots), "answers", || {
+        format!(
+            "{:?} at {:?} is told to change {:?}, and changed {slots:?}",
+            invalidation.page, invalidation.version, invalidation.slots
+        )
     })?;
-    moved(ledger, notice.page, notice.prev, notice.version)?;
-    for change in notice.data.iter().flatten() {
-        no_visible_abort::bytes(ledger, ObjectId::new(notice.page, change.slot), change.value.as_deref())?;
+    moved(ledger, invalidation.page, invalidation.prev, invalidation.version)?;
+    for change in invalidation.data.iter().flatten() {
+        no_visible_abort::bytes(ledger, ObjectId::new(invalidation.page, change.slot), change.value.as_deref())?;
     }
     Ok(())
 }

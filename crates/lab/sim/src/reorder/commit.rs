@@ -5,7 +5,7 @@ use super::master::{member_of, parts};
 use super::run::World;
 use super::{MASTERS, MemberNo, check, master_of};
 use crate::violation::Check;
-use messages::{CommitReply, CommitRequest, Notice, Notices, Outcome, ToClient, ToServer};
+use messages::{CommitReply, CommitRequest, Invalidation, Invalidations, Outcome, ToClient, ToServer};
 use types::Refusal;
 
 impl World {
@@ -20,7 +20,7 @@ impl World {
         }
         check::committed(&self.masters, request.txn, &reads)?;
         self.commits += 1;
-        // Earlier notices go before.
+        // Earlier invalidations go before.
         (0..self.members.len()).for_each(|member| self.flush(coordinator, member));
         let mut advances = Vec::new();
         for (master, part) in self.masters.iter_mut().zip(parts(&request.writes)) {
@@ -29,9 +29,10 @@ impl World {
             }
         }
         let pairs = request.writes.iter().zip(&advances);
-        let notices: Vec<_> = pairs.map(|(delta, advance)| Notice::of(request.txn, delta, *advance)).collect();
+        let invalidations: Vec<_> =
+            pairs.map(|(delta, advance)| Invalidation::of(request.txn, delta, *advance)).collect();
         for member in 0..self.members.len() {
-            self.tell(coordinator, member, member == from, &notices);
+            self.tell(coordinator, member, member == from, &invalidations);
         }
         self.reply(coordinator, from, request, Outcome::Committed { pages: advances });
         Ok(())
@@ -44,35 +45,36 @@ impl World {
 
     /// Tells a member of the changes to what it holds: by the coordinator's stream with the new values, which for the
     /// committer is the reply; or by each page's own master's, without; or by both.
-    fn tell(&mut self, coordinator: usize, member: MemberNo, is_committer: bool, notices: &[Notice]) {
-        let held = |notice: &&Notice| self.masters[master_of(notice.page)].holds(notice.page, member);
-        let held: Vec<_> = notices.iter().filter(held).cloned().collect();
+    fn tell(&mut self, coordinator: usize, member: MemberNo, is_committer: bool, invalidations: &[Invalidation]) {
+        let held =
+            |invalidation: &&Invalidation| self.masters[master_of(invalidation.page)].holds(invalidation.page, member);
+        let held: Vec<_> = invalidations.iter().filter(held).cloned().collect();
         if held.is_empty() {
             return;
         }
         let by_coordinator = is_committer || self.rng.chance(self.scenario.update_permille);
-        for notice in &held {
-            let owner = master_of(notice.page);
+        for invalidation in &held {
+            let owner = master_of(invalidation.page);
             if by_coordinator && owner == coordinator {
                 continue;
             }
             if by_coordinator && self.rng.chance(self.scenario.leave_permille) {
-                self.masters[owner].leave(member, notice.version);
+                self.masters[owner].leave(member, invalidation.version);
             } else {
-                self.masters[owner].tell(self.now, member, notice);
+                self.masters[owner].tell(self.now, member, invalidation);
             }
         }
         if by_coordinator && !is_committer {
             let through = self.masters[coordinator].through(member);
-            let update = ToClient::Notices(Notices { through, items: held });
+            let update = ToClient::Invalidations(Invalidations { through, items: held });
             self.links.stream(coordinator, member).push(update);
         }
     }
 
     /// Sends what a master has for a member.
     pub(crate) fn flush(&mut self, master: usize, member: MemberNo) {
-        for notices in self.masters[master].flush(member) {
-            self.links.stream(master, member).push(ToClient::Notices(notices));
+        for invalidations in self.masters[master].flush(member) {
+            self.links.stream(master, member).push(ToClient::Invalidations(invalidations));
         }
     }
 
@@ -89,8 +91,8 @@ impl World {
                 let page = master.no_help(requester, m.pages[0], m.number);
                 self.send_page(requester, page);
             }
-            Request::Message(ToServer::Rejoin(rejoin)) => {
-                for message in master.rejoin(self.now, from, &rejoin) {
+            Request::Message(ToServer::Resume(resume)) => {
+                for message in master.resume(self.now, from, &resume) {
                     self.links.stream(number, from).push(message);
                 }
             }

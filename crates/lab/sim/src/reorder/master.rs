@@ -10,12 +10,12 @@ use crate::ledger::Ledger;
 use crate::violation::Violation;
 use core::time::Duration;
 use directory::{Acks, Directory, Recent, Streams, Urgency, stale_slots};
-use messages::{Advance, Fetch, Help, Notice, Notices, Page, PageReads, Rejoin, Rejoined, ToClient};
+use messages::{Advance, Fetch, Help, Invalidation, Invalidations, Page, PageReads, Resume, Resumed, ToClient};
 use std::collections::{BTreeMap, BTreeSet};
 use store::CommitRecord;
 use types::{Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, SlotSet, Time, TxnId, Version};
 
-/// Stands in a notice that sums up the changes of several transactions.
+/// Stands in an invalidation that sums up the changes of several transactions.
 const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
 
 /// A peer was asked for a page.
@@ -101,8 +101,8 @@ impl Master {
     }
 
     /// The member learns of the change with the next batch of this master's own stream.
-    pub(crate) fn tell(&mut self, now: Time, member: MemberNo, notice: &Notice) {
-        self.streams.push(now, member, Notice { data: None, ..notice.clone() });
+    pub(crate) fn tell(&mut self, now: Time, member: MemberNo, invalidation: &Invalidation) {
+        self.streams.push(now, member, Invalidation { data: None, ..invalidation.clone() });
     }
 
     /// The member learns of the change by another master's stream alone.
@@ -127,8 +127,8 @@ impl Master {
         }
     }
 
-    /// The notices that the member should be told before a reply.
-    pub(crate) fn flush(&mut self, member: MemberNo) -> Vec<Notices> {
+    /// The invalidations that the member should be told before a reply.
+    pub(crate) fn flush(&mut self, member: MemberNo) -> Vec<Invalidations> {
         self.streams.take(member, self.through(member), Urgency::All)
     }
 
@@ -203,13 +203,13 @@ impl Master {
 
     /// The member is back with what it held: all of it is listed, then compared as a store does. Nothing that was left
     /// to others to tell is of account any more.
-    pub(crate) fn rejoin(&mut self, now: Time, member: MemberNo, rejoin: &Rejoin) -> Vec<ToClient> {
+    pub(crate) fn resume(&mut self, now: Time, member: MemberNo, resume: &Resume) -> Vec<ToClient> {
         self.streams.open(member);
         self.left[member].clear();
         let mut dropped = Vec::new();
-        for held in &rejoin.pages {
+        for held in &resume.pages {
             self.directory.list(held.page, member);
-            let (version, known) = (self.version(held.page), held.version.max(rejoin.horizon));
+            let (version, known) = (self.version(held.page), held.version.max(resume.horizon));
             if version <= known {
                 continue;
             }
@@ -219,12 +219,13 @@ impl Master {
                 continue;
             }
             let slots = self.recent.changed_after(held.page, known);
-            let notice = Notice { page: held.page, prev: held.version, version, slots, txn: SEVERAL, data: None };
-            self.streams.push(now, member, notice);
+            let invalidation =
+                Invalidation { page: held.page, prev: held.version, version, slots, txn: SEVERAL, data: None };
+            self.streams.push(now, member, invalidation);
         }
-        let mut messages: Vec<_> = self.flush(member).into_iter().map(ToClient::Notices).collect();
-        self.acks.join(member, rejoin.horizon);
-        messages.push(ToClient::Rejoined(Rejoined { through: self.applied, dropped }));
+        let mut messages: Vec<_> = self.flush(member).into_iter().map(ToClient::Invalidations).collect();
+        self.acks.join(member, resume.horizon);
+        messages.push(ToClient::Resumed(Resumed { through: self.applied, dropped }));
         messages
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. It has a horizon for each master, which moves with that master's own stream and with nothing else (`OwnHorizon`):
 //!    what another's stream reports about a page does not cover the changes before it.
-//! 2. A fetch under way keeps the notices of its page, by whichever stream, and applies it when the page arrives.
+//! 2. A fetch under way keeps the invalidations of its page, by whichever stream, and applies it when the page arrives.
 //! 3. It helps with what is whole, in sequence, and known through the count that it is asked for.
 
 use super::links::Request;
@@ -12,8 +12,8 @@ use crate::check::never_back::NeverBack;
 use cache::{Cache, Frame};
 use core::mem;
 use messages::{
-    Ack, CommitReply, CommitRequest, Fetch, Held, Help, NoHelp, Notice, Outcome, Page, PageReads, PeerPage, Rejoin,
-    Rejoined, Released, ToClient, ToServer,
+    Ack, CommitReply, CommitRequest, Fetch, Held, Help, Invalidation, NoHelp, Outcome, Page, PageReads, PeerPage,
+    Released, Resume, Resumed, ToClient, ToServer,
 };
 use std::collections::BTreeMap;
 use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
@@ -28,7 +28,7 @@ pub(crate) enum Said {
 #[derive(Debug)]
 struct UnderWay {
     number: u64,
-    kept: Vec<Notice>,
+    kept: Vec<Invalidation>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Member {
     pub(crate) cache: Cache,
     pub(crate) horizons: [Version; MASTERS],
     /// Its session has been lost, and what it holds is not listed again yet.
-    rejoining: [bool; MASTERS],
+    resuming: [bool; MASTERS],
     under_way: BTreeMap<PageId, UnderWay>,
     pending: BTreeMap<u64, CommitRequest>,
     last_fetch: u64,
@@ -57,7 +57,7 @@ impl Member {
             number,
             cache: Cache::new(cache_bytes_limit, broken),
             horizons,
-            rejoining: [false; MASTERS],
+            resuming: [false; MASTERS],
             under_way: BTreeMap::new(),
             pending: BTreeMap::new(),
             last_fetch: 0,
@@ -74,7 +74,7 @@ impl Member {
 
     /// Whether it waits for nothing.
     pub(crate) fn rests(&self) -> bool {
-        self.under_way.is_empty() && self.pending.is_empty() && self.rejoining == [false; MASTERS]
+        self.under_way.is_empty() && self.pending.is_empty() && self.resuming == [false; MASTERS]
     }
 
     fn say(&mut self, master: usize, message: impl Into<ToServer>) {
@@ -84,35 +84,35 @@ impl Member {
     /// A message on the stream of `master`.
     pub(crate) fn handle(&mut self, master: usize, message: ToClient) {
         match message {
-            ToClient::Notices(notices) => {
-                notices.items.iter().for_each(|notice| self.changed(master, notice));
-                self.heard_through(master, notices.through);
+            ToClient::Invalidations(invalidations) => {
+                invalidations.items.iter().for_each(|invalidation| self.changed(master, invalidation));
+                self.heard_through(master, invalidations.through);
             }
             ToClient::CommitReply(reply) => self.commit_reply(master, reply),
             ToClient::Help(help) => self.help(master, &help),
-            ToClient::Rejoined(rejoined) => self.rejoined(master, rejoined),
+            ToClient::Resumed(resumed) => self.resumed(master, resumed),
             other => unreachable!("no master says {other:?} on its stream"),
         }
     }
 
     /// A page has changed, as the stream of `master` tells.
-    fn changed(&mut self, master: usize, notice: &Notice) {
-        if let Some(under_way) = self.under_way.get_mut(&notice.page) {
-            under_way.kept.push(notice.clone());
+    fn changed(&mut self, master: usize, invalidation: &Invalidation) {
+        if let Some(under_way) = self.under_way.get_mut(&invalidation.page) {
+            under_way.kept.push(invalidation.clone());
         }
-        self.cache.apply(notice);
-        let owner = master_of(notice.page);
+        self.cache.apply(invalidation);
+        let owner = master_of(invalidation.page);
         if owner != master {
-            self.said.push(Said::ToMaster(owner, Request::Heard(notice.version)));
+            self.said.push(Said::ToMaster(owner, Request::Heard(invalidation.version)));
             if self.broken.is(Rule::OwnHorizon) {
-                self.heard_through(owner, notice.version);
+                self.heard_through(owner, invalidation.version);
             }
         }
         self.make_room();
     }
 
     fn heard_through(&mut self, master: usize, through: Version) {
-        if through > self.horizons[master] && !self.rejoining[master] {
+        if through > self.horizons[master] && !self.resuming[master] {
             self.horizons[master] = through;
             self.say(master, Ack { through });
         }
@@ -201,7 +201,7 @@ impl Member {
         match reply.outcome {
             Outcome::Committed { pages } => {
                 for (delta, advance) in request.writes.iter().zip(pages) {
-                    self.changed(master, &Notice::of(request.txn, delta, advance));
+                    self.changed(master, &Invalidation::of(request.txn, delta, advance));
                 }
             }
             Outcome::Refused(Refusal::Stale(pages)) => {
@@ -227,21 +227,21 @@ impl Member {
             self.cache.pin(page, false);
         }
         self.pending.clear();
-        self.rejoining = [true; MASTERS];
+        self.resuming = [true; MASTERS];
         for master in 0..MASTERS {
             let held = self.cache.frames().filter(|(page, _)| master_of(*page) == master);
             let mut pages: Vec<_> = held.map(|(page, frame)| Held { page, version: frame.version() }).collect();
             pages.sort_unstable_by_key(|held| held.page);
             let horizon = self.horizons[master];
-            self.say(master, Rejoin { horizon, pages, grants: Vec::new(), last: true, missed: 0 });
+            self.say(master, Resume { horizon, pages, grants: Vec::new(), last: true, missed: 0 });
         }
     }
 
-    fn rejoined(&mut self, master: usize, rejoined: Rejoined) {
-        for page in rejoined.dropped {
+    fn resumed(&mut self, master: usize, resumed: Resumed) {
+        for page in resumed.dropped {
             self.cache.remove(page);
         }
-        self.rejoining[master] = false;
-        self.heard_through(master, rejoined.through);
+        self.resuming[master] = false;
+        self.heard_through(master, resumed.through);
     }
 }

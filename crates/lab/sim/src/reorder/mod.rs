@@ -1,9 +1,9 @@
 //! Reordering: two masters, and caches that learn of either one's pages on both streams.
 //!
-//! A simulated node has one store, whose notices come in sequence; the vcache has nothing to do there. With several
-//! store nodes a change of one master's page can come on the stream of another, which coordinated its transaction,
-//! before or after what the page's own master tells. Here are two masters' worth of that, around the real cache, the
-//! real *recent* and its validation, the real directory and streams, and the messages of the protocol.
+//! A simulated node has one store, whose invalidations come in sequence; the vcache has nothing to do there. With
+//! several store nodes a change of one master's page can come on the stream of another, which coordinated its
+//! transaction, before or after what the page's own master tells. Here are two masters' worth of that, around the real
+//! cache, the real *recent* and its validation, the real directory and streams, and the messages of the protocol.
 //!
 //! ```text
 //!   master 0 ==== stream ====> member       its own pages: every change, in order, and a `through`

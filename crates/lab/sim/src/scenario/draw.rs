@@ -102,7 +102,7 @@ pub(super) fn store_config(rng: &mut Rng, broken: Broken) -> store::Config {
         mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
         cache_bytes_limit: rng.pick(&[0, 1000, 1 << 20]),
         recent_limit: rng.pick(&[1, 2, 4, 16, 4096]),
-        notice_delay: rng.pick(&[us(0), ms(1), ms(5), ms(100)]),
+        invalidation_delay: rng.pick(&[us(0), ms(1), ms(5), ms(100)]),
         silence: ms(1500),
         leased_spaces: if rng.chance(400) { vec![0] } else { Vec::new() },
         lease: rng.pick(&[ms(50), ms(300), ms(2000)]),

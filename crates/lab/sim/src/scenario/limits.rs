@@ -23,8 +23,8 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
     let vouched_per_session = draw(shipped.vouched_per_session, &[4 * processes, 16 * processes]);
     Limits {
         pages_per_message: draw(shipped.pages_per_message, &[1, 2, 2, 5]),
-        notices_per_message: draw(shipped.notices_per_message, &[1, 2, 5]),
-        notice_bytes_per_message: draw(shipped.notice_bytes_per_message, &[0, 100, 2000]),
+        invalidations_per_message: draw(shipped.invalidations_per_message, &[1, 2, 5]),
+        invalidation_bytes_per_message: draw(shipped.invalidation_bytes_per_message, &[0, 100, 2000]),
         answer_bytes: draw(shipped.answer_bytes, &[0, 500]),
         ahead_bytes,
         write_back_bytes: draw(shipped.write_back_bytes, &[0, 500, 5000]),
@@ -46,7 +46,7 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
         groups: draw(shipped.groups, &[processes]),
         peers: draw(shipped.peers, &[1, 2]),
         leased_changes: draw(shipped.leased_changes, &[1, 2, 16]),
-        kept_notices: shipped.kept_notices,
+        kept_invalidations: shipped.kept_invalidations,
         grant_pages: draw(shipped.grant_pages as usize, &[1, 2, 8]) as u32,
     }
 }

@@ -11,8 +11,8 @@ use types::Limits;
 /// The coincidence that a scenario is steered towards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Race {
-    /// Pages of peers that come before the notices of what is in them.
-    OutrunNotices,
+    /// Pages of peers that come before the invalidations of what is in them.
+    OutrunInvalidations,
     /// Members that have learned of more than the redirector that they come to.
     Wander,
     /// Read-only transactions under leases while others write the same.
@@ -48,7 +48,7 @@ pub enum Race {
 impl Race {
     /// All of them.
     pub const ALL: [Self; 16] = [
-        Self::OutrunNotices,
+        Self::OutrunInvalidations,
         Self::Wander,
         Self::ContestReads,
         Self::LoseReplies,
@@ -69,7 +69,7 @@ impl Race {
     /// The race's name, as the command line has it.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::OutrunNotices => "outrun-notices",
+            Self::OutrunInvalidations => "outrun-invalidations",
             Self::Wander => "wander",
             Self::ContestReads => "contest-reads",
             Self::LoseReplies => "lose-replies",
@@ -105,7 +105,7 @@ impl Race {
 impl Scenario {
     pub(super) fn steer(&mut self, race: Race, rng: &mut Rng) {
         match race {
-            Race::OutrunNotices => self.outrun_notices(rng),
+            Race::OutrunInvalidations => self.outrun_invalidations(rng),
             Race::Wander => self.wander(rng),
             Race::ContestReads => self.contest_reads(rng),
             Race::LoseReplies => self.lose_replies(rng),
@@ -124,9 +124,9 @@ impl Scenario {
         }
     }
 
-    /// Steers towards pages of peers that come before the notices of what is in them: one member far from its
+    /// Steers towards pages of peers that come before the invalidations of what is in them: one member far from its
     /// redirector, near peers that write, and caches that let go of what transactions have just read.
-    fn outrun_notices(&mut self, rng: &mut Rng) {
+    fn outrun_invalidations(&mut self, rng: &mut Rng) {
         self.clients = self.clients.max(3);
         self.groups = vec![(1..=self.clients).collect()];
         (self.dedicated, self.eligible, self.peers, self.stray_permille) = (vec![true], Vec::new(), true, 0);
@@ -138,7 +138,7 @@ impl Scenario {
         self.habits = Habits { pages: 3, slots: 2, steps_max: 8, first_page_permille: 0, ..self.habits.clone() };
         (self.habits.think, self.habits.rest) = (us(200), us(200));
         self.client.cache_bytes_limit = rng.pick(&[400, 800, 1600]);
-        (self.client.prefetch_pages_max, self.store.notice_delay) = (0, us(0));
+        (self.client.prefetch_pages_max, self.store.invalidation_delay) = (0, us(0));
         (self.redirector.help_within, self.redirector.cache_bytes_limit) = (rng.pick(&[us(200), ms(2), ms(200)]), 0);
         self.rates = Rates::default();
     }
@@ -178,12 +178,12 @@ impl Scenario {
         (self.habits.think, self.habits.rest) = (us(200), us(200));
         self.client.cache_bytes_limit = rng.pick(&[400, 800, 1 << 20]);
         (self.store.leased_spaces, self.store.lease) = (vec![0], ms(2000));
-        (self.redirector.cache_bytes_limit, self.store.notice_delay) = (0, ms(100));
+        (self.redirector.cache_bytes_limit, self.store.invalidation_delay) = (0, ms(100));
         self.disk.flush.least = ms(2);
         (self.drift, self.rates) = (Vec::new(), Rates::default());
         if rng.chance(500) {
             // The changes of one commit are told in several messages.
-            self.keep_to(Limits { notices_per_message: 1, ..Limits::SHIPPED });
+            self.keep_to(Limits { invalidations_per_message: 1, ..Limits::SHIPPED });
         }
         if rng.chance(500) {
             // A member that is cut off continues for as long as it only reads what it has.

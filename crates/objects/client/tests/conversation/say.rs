@@ -78,11 +78,11 @@ pub(crate) fn to_server(message: &ToServer) -> String {
         ToServer::Hello(hello) => {
             format!("Hello epoch={} cluster={:?}", hello.epoch, hello.cluster.map(|cluster| cluster.0))
         }
-        ToServer::Rejoin(rejoin) => {
-            let pages = join(rejoin.pages.iter().map(|held| format!(" {}@{}", held.page, held.version)), "");
-            let grants = join(rejoin.grants.iter().map(|range| format!(" {}+{}", range.first, range.count)), "");
-            let missed = if rejoin.missed > 0 { format!(" missed={}", rejoin.missed) } else { String::new() };
-            format!("Rejoin horizon={} pages{pages} grants{grants} last={}{missed}", rejoin.horizon, rejoin.last)
+        ToServer::Resume(resume) => {
+            let pages = join(resume.pages.iter().map(|held| format!(" {}@{}", held.page, held.version)), "");
+            let grants = join(resume.grants.iter().map(|range| format!(" {}+{}", range.first, range.count)), "");
+            let missed = if resume.missed > 0 { format!(" missed={}", resume.missed) } else { String::new() };
+            format!("Resume horizon={} pages{pages} grants{grants} last={}{missed}", resume.horizon, resume.last)
         }
         ToServer::Fetch(fetch) => {
             let follow = fetch.follow.map(|follow| format!(" follow=.{}+{}", follow.slot, follow.bytes));

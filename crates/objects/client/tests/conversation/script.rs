@@ -4,8 +4,8 @@ use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use machine::Goodbye;
 use messages::{
-    Advance, CommitReply, GROUP, Granted, Help, Leader, LeftOut, Lineage, Member, Members, Notice, Notices, Outcome,
-    Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, ToClient, ToPeer, Welcome,
+    Advance, CommitReply, GROUP, Granted, Help, Invalidation, Invalidations, Leader, LeftOut, Lineage, Member, Members,
+    Outcome, Page, PeerPage, Ping, Pong, Resumed, SessionLimits, ToClient, ToPeer, Welcome,
 };
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
@@ -56,7 +56,7 @@ fn number(words: &[&str], name: &str, default: u32) -> Option<u32> {
 }
 
 /// `1/3:4->6{0,2}` or, with data, `1/3:4->6{0=x,2=}`
-fn notice(word: &str) -> Option<Notice> {
+fn invalidation(word: &str) -> Option<Invalidation> {
     let (moved, slots) = word.strip_suffix('}')?.split_once('{')?;
     let Advance { page, prev, version } = advance(moved)?;
     let change = |entry: &str| {
@@ -69,7 +69,7 @@ fn notice(word: &str) -> Option<Notice> {
         Some(data) => Some(data?),
         None => None,
     };
-    Some(Notice { page, prev, version, slots, txn: TxnId { client: ClientId(0xd), number: version.0 }, data })
+    Some(Invalidation { page, prev, version, slots, txn: TxnId { client: ClientId(0xd), number: version.0 }, data })
 }
 
 fn image(values: &[&str]) -> Option<Bytes> {
@@ -140,7 +140,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
                 silence_ms: number(rest, "silence", 1500)?,
             },
         }),
-        ("rejoined", rest) => ToClient::Rejoined(Rejoined {
+        ("resumed", rest) => ToClient::Resumed(Resumed {
             through: version(named(rest, "through")?)?,
             dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
         }),
@@ -164,9 +164,9 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             epoch: named(&[epoch], "epoch")?.parse().ok()?,
             address: named(&[address], "address")?.into(),
         }),
-        ("notices", [through, items @ ..]) => ToClient::Notices(Notices {
+        ("invalidations", [through, items @ ..]) => ToClient::Invalidations(Invalidations {
             through: version(named(&[through], "through")?)?,
-            items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
+            items: items.iter().map(|word| invalidation(word)).collect::<Option<_>>()?,
         }),
         // A redirector says of a page that was on its way for others that it is not fresh.
         ("page" | "joined", [of, at, rest @ ..]) => {

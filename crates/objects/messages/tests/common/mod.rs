@@ -126,14 +126,14 @@ pub fn commit() -> Parcel {
     })
 }
 
-pub fn notice(number: u32, data: Option<Vec<SlotChange>>) -> Notice {
+pub fn invalidation(number: u32, data: Option<Vec<SlotChange>>) -> Invalidation {
     let slots = [1].into_iter().collect();
-    Notice { page: page(number), prev: Version(3), version: Version(5), slots, txn: txn(), data }
+    Invalidation { page: page(number), prev: Version(3), version: Version(5), slots, txn: txn(), data }
 }
 
-pub fn notices() -> Parcel {
-    let items = vec![notice(1, None), notice(2, Some(vec![change(1, b"xy")]))];
-    to_client(Notices { through: Version(6), items })
+pub fn invalidations() -> Parcel {
+    let items = vec![invalidation(1, None), invalidation(2, Some(vec![change(1, b"xy")]))];
+    to_client(Invalidations { through: Version(6), items })
 }
 
 pub fn key() -> PeerKey {
@@ -146,7 +146,7 @@ pub fn help() -> Parcel {
 }
 
 pub fn revalidated() -> Parcel {
-    let items = vec![notice(1, Some(vec![change(1, b"xy")]))];
+    let items = vec![invalidation(1, Some(vec![change(1, b"xy")]))];
     to_client(Revalidated { number: 4, items, dropped: vec![page(2)] })
 }
 
@@ -218,14 +218,14 @@ pub fn samples() -> Vec<Parcel> {
             limits,
         }),
         to_client(Goodbye { reason: GoodbyeReason::Malformed, text: "größe".into() }),
-        to_server(Rejoin {
+        to_server(Resume {
             horizon: Version(77),
             pages: vec![Held { page: page(1), version: Version(5) }],
             grants: vec![range],
             last: true,
             missed: 9,
         }),
-        to_client(Rejoined { through: Version(78), dropped: vec![page(1), page(2)] }),
+        to_client(Resumed { through: Version(78), dropped: vec![page(1), page(2)] }),
         to_server(Ping { nonce: 1 }),
         to_client(Pong { nonce: 1 }),
         to_server(Fetch {
@@ -257,7 +257,7 @@ pub fn samples() -> Vec<Parcel> {
         reply(Outcome::Refused(Refusal::TooMany)),
         reply(Outcome::Refused(Refusal::Closing)),
         reply(Outcome::Refused(Refusal::Lapsed(Incarnation(5)))),
-        notices(),
+        invalidations(),
         to_server(Ack { through: Version(77) }),
         to_server(Grant { space: 2, count: 8 }),
         to_client(Granted { ranges: vec![range] }),

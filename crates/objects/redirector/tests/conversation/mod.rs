@@ -14,7 +14,7 @@ mod say;
 mod script;
 
 use crate::play::Player;
-use messages::{Hello, Leader, Rejoin, ToServer};
+use messages::{Hello, Leader, Resume, ToServer};
 use redirector::{Config, Duty, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -129,14 +129,14 @@ impl Conversation {
 
     /// The beginning of every conversation, without its words.
     fn ready(&mut self, members: &[&str]) -> Option<()> {
-        for event in ["upstream connected", "store welcome", "store rejoined through=0"] {
+        for event in ["upstream connected", "store welcome", "store resumed through=0"] {
             self.event(event)?;
         }
         self.event("store leader epoch=0 address=")?;
         self.event("store leader epoch=1 address=here:1")?;
         for member in members {
             self.connect(member);
-            self.event(&format!("{member} rejoin"))?;
+            self.event(&format!("{member} resume"))?;
         }
         self.event("wait 60")?;
         while self.redirector.poll_output().is_some() {}
@@ -162,6 +162,6 @@ pub(crate) fn client(name: &str) -> Option<ClientId> {
 }
 
 /// A member with nothing, or with what it says.
-pub(crate) fn rejoin(horizon: Version, pages: Vec<messages::Held>) -> ToServer {
-    ToServer::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true, missed: 0 })
+pub(crate) fn resume(horizon: Version, pages: Vec<messages::Held>) -> ToServer {
+    ToServer::Resume(Resume { horizon, pages, grants: Vec::new(), last: true, missed: 0 })
 }

@@ -1,6 +1,6 @@
 //! Writes down what a redirector says.
 
-use messages::{Notice, Outcome, ToClient, ToServer};
+use messages::{Invalidation, Outcome, ToClient, ToServer};
 use std::fmt::Display;
 use types::{Incarnation, Refusal, SlotSet};
 
@@ -12,14 +12,14 @@ fn slots(slots: &SlotSet) -> String {
     slots.iter().map(|slot| slot.to_string()).collect::<Vec<_>>().join(",")
 }
 
-fn notice(notice: &Notice) -> String {
-    let Notice { page, prev, version, .. } = notice;
-    let changes = notice.data.as_ref().map(|data| {
+fn invalidation(invalidation: &Invalidation) -> String {
+    let Invalidation { page, prev, version, .. } = invalidation;
+    let changes = invalidation.data.as_ref().map(|data| {
         let change =
             |bytes: &Option<bytes::Bytes>| String::from_utf8_lossy(bytes.as_deref().unwrap_or(b"")).into_owned();
         data.iter().map(|c| format!("{}={}", c.slot, change(&c.value))).collect::<Vec<_>>().join(",")
     });
-    format!("{page}:{prev}->{version}{{{}}}", changes.unwrap_or_else(|| slots(&notice.slots)))
+    format!("{page}:{prev}->{version}{{{}}}", changes.unwrap_or_else(|| slots(&invalidation.slots)))
 }
 
 fn outcome(outcome: &Outcome) -> String {
@@ -46,7 +46,7 @@ pub(crate) fn to_member(message: &ToClient) -> String {
             format!("Welcome features={} through={}{}", m.features, m.through, incarnation(m.incarnation))
         }
         ToClient::Goodbye(m) => format!("Goodbye {}: {}", m.reason.name(), m.text),
-        ToClient::Rejoined(m) => format!("Rejoined through={} dropped{}", m.through, join(&m.dropped)),
+        ToClient::Resumed(m) => format!("Resumed through={} dropped{}", m.through, join(&m.dropped)),
         ToClient::Ping(_) => "Ping".into(),
         ToClient::Pong(_) => "Pong".into(),
         ToClient::Page(m) => {
@@ -57,7 +57,9 @@ pub(crate) fn to_member(message: &ToClient) -> String {
             format!("LeftOut {} number={}{damage}", m.page, m.number)
         }
         ToClient::CommitReply(m) => format!("CommitReply {:?} {}", m.txn, outcome(&m.outcome)),
-        ToClient::Notices(m) => format!("Notices through={}{}", m.through, join(m.items.iter().map(notice))),
+        ToClient::Invalidations(m) => {
+            format!("Invalidations through={}{}", m.through, join(m.items.iter().map(invalidation)))
+        }
         ToClient::Granted(m) => {
             format!("Granted{}", join(m.ranges.iter().map(|range| format!("{}+{}", range.first, range.count))))
         }
@@ -81,11 +83,11 @@ pub(crate) fn to_member(message: &ToClient) -> String {
 pub(crate) fn to_store(message: &ToServer) -> String {
     match message {
         ToServer::Hello(m) => format!("Hello features={} epoch={}", m.features, m.epoch),
-        ToServer::Rejoin(m) => {
+        ToServer::Resume(m) => {
             let pages = join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version)));
             let grants = join(m.grants.iter().map(|range| format!("{}+{}", range.first, range.count)));
             let missed = if m.missed > 0 { format!(" missed={}", m.missed) } else { String::new() };
-            format!("Rejoin horizon={}{pages}{grants}{missed}", m.horizon)
+            format!("Resume horizon={}{pages}{grants}{missed}", m.horizon)
         }
         ToServer::Ping(_) => "Ping".into(),
         ToServer::Pong(_) => "Pong".into(),

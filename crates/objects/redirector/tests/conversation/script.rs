@@ -1,13 +1,13 @@
 //! Reads a script's words.
 
-use super::{client, rejoin};
+use super::{client, resume};
 use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use machine::Goodbye;
 use messages::{
-    Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Grant, Granted, Held, Intent, Leader,
-    Leased, LeftOut, Lineage, NoHelp, Notice, Notices, Outcome, Page, PageReads, PeerPage, Reachable, Rejoined,
-    Released, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
+    Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Grant, Granted, Held, Intent,
+    Invalidation, Invalidations, Leader, Leased, LeftOut, Lineage, NoHelp, Outcome, Page, PageReads, PeerPage,
+    Reachable, Released, Resumed, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
 };
 use types::{
     ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange, PeerKey,
@@ -46,11 +46,11 @@ fn some_slots(word: &str) -> Option<(PageId, SlotSet)> {
 }
 
 /// `1/3:4->6{0,2}`, a change by somebody outside of the group.
-fn notice(word: &str) -> Option<Notice> {
+fn invalidation(word: &str) -> Option<Invalidation> {
     let (moved, of_it) = word.strip_suffix('}')?.split_once('{')?;
     let Advance { page, prev, version } = advance(moved)?;
     let txn = TxnId { client: ClientId(0xD), number: version.0 };
-    Some(Notice { page, prev, version, slots: slots(of_it)?, txn, data: None })
+    Some(Invalidation { page, prev, version, slots: slots(of_it)?, txn, data: None })
 }
 
 /// `1/3{0=x,2=}`
@@ -103,8 +103,8 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
                 silence_ms: 30_000,
             },
         }),
-        ("rejoined", [through, dropped @ ..]) => {
-            ToClient::Rejoined(Rejoined { through: version(named(&[through], "through")?)?, dropped: pages(dropped)? })
+        ("resumed", [through, dropped @ ..]) => {
+            ToClient::Resumed(Resumed { through: version(named(&[through], "through")?)?, dropped: pages(dropped)? })
         }
         ("goodbye", ["superseded"]) => {
             ToClient::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "another leads".into() })
@@ -114,9 +114,9 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
             epoch: number(rest, "epoch")?,
             address: named(rest, "address")?.into(),
         }),
-        ("notices", [through, items @ ..]) => ToClient::Notices(Notices {
+        ("invalidations", [through, items @ ..]) => ToClient::Invalidations(Invalidations {
             through: version(named(&[through], "through")?)?,
-            items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
+            items: items.iter().map(|word| invalidation(word)).collect::<Option<_>>()?,
         }),
         ("page", [of, at, values @ ..]) => ToClient::Page(Page {
             page: page(of)?,
@@ -145,7 +145,11 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
         }),
         ("revalidated", [question, rest @ ..]) => ToClient::Revalidated(Revalidated {
             number: question.parse().ok()?,
-            items: rest.iter().filter(|word| word.contains(':')).map(|word| notice(word)).collect::<Option<_>>()?,
+            items: rest
+                .iter()
+                .filter(|word| word.contains(':'))
+                .map(|word| invalidation(word))
+                .collect::<Option<_>>()?,
             dropped: rest.iter().filter(|word| !word.contains(':')).map(|word| page(word)).collect::<Option<_>>()?,
         }),
         ("leased", [sent]) => {
@@ -163,10 +167,10 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
 /// A message of a member.
 pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToServer> {
     Some(match (kind, rest) {
-        ("rejoin", []) => rejoin(Version::ZERO, Vec::new()),
-        ("rejoin", [horizon, pages @ ..]) => {
+        ("resume", []) => resume(Version::ZERO, Vec::new()),
+        ("resume", [horizon, pages @ ..]) => {
             let pages = pages.iter().map(|word| held(word)).collect::<Option<_>>()?;
-            rejoin(version(named(&[horizon], "horizon")?)?, pages)
+            resume(version(named(&[horizon], "horizon")?)?, pages)
         }
         ("reachable", [address, key]) => ToServer::Reachable(Reachable {
             address: (*address).into(),

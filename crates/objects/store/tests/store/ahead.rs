@@ -1,6 +1,6 @@
 //! Pages that no request waits for yet, and a line that is full.
 
-use crate::driver::{Driver, notices, txn};
+use crate::driver::{Driver, invalidations, txn};
 use messages::{Fetch, ToClient};
 use store::Config;
 use types::{Limits, PageId, SessionId, Version};
@@ -49,7 +49,7 @@ fn a_page_that_waits_for_the_line_leaves_as_it_is_by_then() {
     driver.commit(writer, &txn(1, 6).write(PageId::new(0, 3), 0, 5, b"y"));
     driver.empty_lines();
     let messages = driver.take(reader);
-    assert!(notices(&messages).is_empty(), "{messages:?}");
+    assert!(invalidations(&messages).is_empty(), "{messages:?}");
     let [ToClient::Page(page)] = &messages[..] else { panic!("expected a page, got {messages:?}") };
     assert_eq!((page.page, page.version), (PageId::new(0, 3), Version(6)));
     assert!(driver.store.lists(reader, page.page));

@@ -1,6 +1,6 @@
-//! Commits against notices, acknowledgements, copies of themselves and each other.
+//! Commits against invalidations, acknowledgements, copies of themselves and each other.
 
-use crate::driver::{Driver, ROOT, count, notices, txn};
+use crate::driver::{Driver, ROOT, count, invalidations, txn};
 use messages::{Ack, AskOutcome, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, DiskWork};
@@ -55,7 +55,7 @@ fn every_holder_is_told_but_the_committer_whose_reply_stands_for_it() {
     driver.fetch(b, ROOT);
     driver.commit(a, &txn(1, 1).write(ROOT, 4, 0, b"x"));
     driver.pass(Duration::from_millis(3));
-    let told = notices(&driver.take(b));
+    let told = invalidations(&driver.take(b));
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].prev, told[0].version), (Version(0), Version(1)));
     assert_eq!(told[0].slots, [4].into_iter().collect());
@@ -63,9 +63,9 @@ fn every_holder_is_told_but_the_committer_whose_reply_stands_for_it() {
     assert_eq!(driver.take(c), []);
 }
 
-/// Load reply against invalidation: the notices that a page depends on go before it.
+/// Load reply against invalidation: the invalidations that a page depends on go before it.
 #[test]
-fn a_reply_never_overtakes_its_notices() {
+fn a_reply_never_overtakes_its_invalidations() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     let other = driver.grant(a, 1)[0];
@@ -73,28 +73,31 @@ fn a_reply_never_overtakes_its_notices() {
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x").write(other, 0, 0, b"y"));
     let (before, page) = driver.fetch(b, other);
     assert_eq!(page.version, Version(1));
-    assert_eq!(before.iter().map(|notice| notice.page).collect::<Vec<_>>(), [ROOT]);
+    assert_eq!(before.iter().map(|invalidation| invalidation.page).collect::<Vec<_>>(), [ROOT]);
     // The reply to a commit is preceded by everything before its own count, and by nothing of its own.
     driver.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"z"));
     driver.say(b, txn(2, 1).write(other, 1, 1, b"w").message());
     driver.run();
     let messages = driver.take(b);
-    assert_eq!(notices(&messages).iter().map(|notice| notice.version).collect::<Vec<_>>(), [Version(2)]);
+    assert_eq!(
+        invalidations(&messages).iter().map(|invalidation| invalidation.version).collect::<Vec<_>>(),
+        [Version(2)]
+    );
     assert!(
-        matches!(&messages[..], [ToClient::Notices(batch), ToClient::CommitReply(_)] if batch.through == Version(2))
+        matches!(&messages[..], [ToClient::Invalidations(batch), ToClient::CommitReply(_)] if batch.through == Version(2))
     );
 }
 
 #[test]
 fn a_batch_waits_no_longer_than_the_delay() {
-    let mut driver = Driver::with(Config { notice_delay: Duration::from_millis(5), ..Config::default() });
+    let mut driver = Driver::with(Config { invalidation_delay: Duration::from_millis(5), ..Config::default() });
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     driver.fetch(b, ROOT);
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     driver.pass(Duration::from_millis(4));
     assert_eq!(driver.take(b), []);
     driver.pass(Duration::from_millis(1));
-    assert_eq!(notices(&driver.take(b)).len(), 1);
+    assert_eq!(invalidations(&driver.take(b)).len(), 1);
 }
 
 /// Acknowledgement against commit request: the acknowledgement overtakes nothing, since evidence travels with the

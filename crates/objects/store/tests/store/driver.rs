@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use messages::{
-    CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Notice, Outcome, Page, PageReads, Ping, Rejoin, Rejoined,
-    ToClient, ToServer,
+    CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Invalidation, Outcome, Page, PageReads, Ping, Resume,
+    Resumed, ToClient, ToServer,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -294,7 +294,7 @@ impl Driver {
         self.disk.log.len()
     }
 
-    /// A session past hello, with nothing rejoined yet.
+    /// A session past hello, with nothing resumed yet.
     pub(crate) fn greet(&mut self, session: u64, client: u64, epoch: u64) -> SessionId {
         let id = SessionId(session);
         self.store.connected(self.now, id);
@@ -306,27 +306,27 @@ impl Driver {
     /// A session of a client with an empty cache.
     pub(crate) fn join(&mut self, session: u64, client: u64) -> SessionId {
         let id = self.greet(session, client, session);
-        self.rejoin(id, Version::ZERO, &[], &[]);
+        self.resume(id, Version::ZERO, &[], &[]);
         self.take(id);
         id
     }
 
-    /// Resumes a session; gives the notices that come before the answer, and the answer.
-    pub(crate) fn rejoin(
+    /// Resumes a session; gives the invalidations that come before the answer, and the answer.
+    pub(crate) fn resume(
         &mut self,
         session: SessionId,
         horizon: Version,
         pages: &[(PageId, u64)],
         grants: &[PageRange],
-    ) -> (Vec<Notice>, Rejoined) {
+    ) -> (Vec<Invalidation>, Resumed) {
         self.take(session);
         let pages = pages.iter().map(|&(page, version)| Held { page, version: Version(version) }).collect();
-        self.say(session, Rejoin { horizon, pages, grants: grants.to_vec(), last: true, missed: 0 });
+        self.say(session, Resume { horizon, pages, grants: grants.to_vec(), last: true, missed: 0 });
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {
-            Some(ToClient::Rejoined(rejoined)) => (notices(&messages), rejoined),
-            other => panic!("expected to be rejoined, got {other:?}"),
+            Some(ToClient::Resumed(resumed)) => (invalidations(&messages), resumed),
+            other => panic!("expected to be resumed, got {other:?}"),
         }
     }
 
@@ -341,14 +341,14 @@ impl Driver {
         granted.expect("an answer").into_iter().flat_map(PageRange::pages).collect()
     }
 
-    /// Fetches a page; gives the notices that come before it, and it.
-    pub(crate) fn fetch(&mut self, session: SessionId, page: PageId) -> (Vec<Notice>, Page) {
+    /// Fetches a page; gives the invalidations that come before it, and it.
+    pub(crate) fn fetch(&mut self, session: SessionId, page: PageId) -> (Vec<Invalidation>, Page) {
         self.take(session);
         self.say(session, Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {
-            Some(ToClient::Page(page)) => (notices(&messages), page),
+            Some(ToClient::Page(page)) => (invalidations(&messages), page),
             other => panic!("expected page {page}, got {other:?}"),
         }
     }
@@ -374,7 +374,7 @@ impl Driver {
         })
     }
 
-    /// Pings; gives the notices that come before the answer.
+    /// Pings; gives the invalidations that come before the answer.
     pub(crate) fn ping(&mut self, session: SessionId) -> Vec<ToClient> {
         self.take(session);
         self.say(session, Ping { nonce: 1 });
@@ -404,10 +404,10 @@ pub(crate) fn hello(client: u64, epoch: u64) -> ToServer {
     ToServer::Hello(Hello { features: 0, cluster: None, client: ClientId(client), epoch })
 }
 
-/// The notices in what was received.
-pub(crate) fn notices(messages: &[ToClient]) -> Vec<Notice> {
+/// The invalidations in what was received.
+pub(crate) fn invalidations(messages: &[ToClient]) -> Vec<Invalidation> {
     let items = messages.iter().filter_map(|message| match message {
-        ToClient::Notices(batch) => Some(batch.items.clone()),
+        ToClient::Invalidations(batch) => Some(batch.items.clone()),
         _ => None,
     });
     items.flatten().collect()

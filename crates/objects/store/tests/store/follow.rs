@@ -1,7 +1,7 @@
 //! Pages that follow the one that was fetched.
 
 use crate::driver::{Driver, hello, txn};
-use messages::{Fetch, Follow, GROUP, Hello, Rejoin, Released, ToClient, ToServer};
+use messages::{Fetch, Follow, GROUP, Hello, Released, Resume, ToClient, ToServer};
 use store::{Config, DiskWork};
 use types::{ObjectId, PageId, SessionId, Version};
 
@@ -105,7 +105,7 @@ fn nothing_follows_before_all_is_listed_nor_to_a_group() {
     driver.store.connected(driver.now, group);
     let ToServer::Hello(member) = hello(3, 1) else { unreachable!("it is one") };
     driver.say(group, Hello { features: GROUP, ..member });
-    driver.say(group, Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
+    driver.say(group, Resume { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
     fetch(&mut driver, group, 1, 10_000);
     assert_eq!(pages(&driver.take(group)), [(1, vec![])]);
 }

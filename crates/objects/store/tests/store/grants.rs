@@ -1,6 +1,6 @@
 //! Pages to create objects in.
 
-use crate::driver::{Driver, ROOT, notices, txn};
+use crate::driver::{Driver, ROOT, invalidations, txn};
 use messages::{Fetch, Grant, LeftOut, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, Record, SpaceStatus};
@@ -72,7 +72,10 @@ fn a_page_that_does_not_exist_is_empty_and_its_creation_is_told() {
     driver.grant(b, 2);
     driver.commit(b, &txn(2, 1).write(wanted, 3, 0, b"x").write(guessed, 3, 0, b"y"));
     assert_eq!(
-        notices(&driver.ping(a)).iter().map(|notice| (notice.page, notice.prev)).collect::<Vec<_>>(),
+        invalidations(&driver.ping(a))
+            .iter()
+            .map(|invalidation| (invalidation.page, invalidation.prev))
+            .collect::<Vec<_>>(),
         [(wanted, Version::ZERO)]
     );
     let stale = vec![(wanted, [3].into_iter().collect())];
@@ -94,8 +97,8 @@ fn unused_grants_of_a_client_that_is_gone_come_back_after_the_grace() {
     assert_eq!(driver.grant(b, 9)[..3], [pages[0], pages[2], pages[3]]);
     // The first client comes back late: the pages are another's now.
     let again = driver.greet(3, 1, 3);
-    let (_, rejoined) = driver.rejoin(again, Version::ZERO, &[], &[range(&pages)]);
-    assert_eq!(rejoined.dropped, pages, "three are another's, one is no grant any more");
+    let (_, resumed) = driver.resume(again, Version::ZERO, &[], &[range(&pages)]);
+    assert_eq!(resumed.dropped, pages, "three are another's, one is no grant any more");
 }
 
 #[test]
@@ -105,8 +108,8 @@ fn a_client_that_returns_in_time_keeps_its_grants() {
     let pages = driver.grant(a, 4);
     driver.hang_up(a);
     let again = driver.greet(3, 1, 3);
-    let (notices, rejoined) = driver.rejoin(again, Version::ZERO, &[], &[range(&pages)]);
-    assert_eq!((notices, rejoined.dropped), (vec![], vec![]));
+    let (invalidations, resumed) = driver.resume(again, Version::ZERO, &[], &[range(&pages)]);
+    assert_eq!((invalidations, resumed.dropped), (vec![], vec![]));
     for _ in 0..60 {
         driver.pass(grace() / 30);
         driver.ping(b);
@@ -122,8 +125,8 @@ fn after_a_restart_grants_are_claimed_or_come_back() {
     let (of_a, of_b) = (driver.grant(a, 2), driver.grant(b, 2));
     driver.crash();
     let b = driver.greet(4, 2, 4);
-    let (_, rejoined) = driver.rejoin(b, Version::ZERO, &[], &[range(&of_b)]);
-    assert_eq!(rejoined.dropped, []);
+    let (_, resumed) = driver.resume(b, Version::ZERO, &[], &[range(&of_b)]);
+    assert_eq!(resumed.dropped, []);
     let first_new = PageId::new(0, 5);
     assert_eq!(driver.grant(b, 1), [first_new], "the unclaimed may still be claimed");
     for _ in 0..60 {
@@ -203,7 +206,7 @@ pub(crate) fn an_emptied_page_is_granted_again_with_its_version() {
     let emptied = driver.store.status().applied;
     driver.say(b, Grant { space: 0, count: 1 });
     driver.sync();
-    let [ToClient::Notices(told), ToClient::Granted(granted)] = &driver.take(b)[..] else {
+    let [ToClient::Invalidations(told), ToClient::Granted(granted)] = &driver.take(b)[..] else {
         panic!("expected two messages")
     };
     assert_eq!((told.through, &granted.ranges[..]), (emptied, &[range(&pages[..1])][..]));
@@ -246,8 +249,8 @@ fn emptied_pages_are_found_after_a_restart() {
     let horizon = driver.store.status().applied;
     driver.crash();
     let a = driver.greet(2, 1, 2);
-    let (_, rejoined) = driver.rejoin(a, horizon, &[], &[range(&pages[..1])]);
-    assert_eq!(rejoined.dropped, []);
+    let (_, resumed) = driver.resume(a, horizon, &[], &[range(&pages[..1])]);
+    assert_eq!(resumed.dropped, []);
     for _ in 0..60 {
         driver.pass(grace() / 30);
         driver.ping(a);

@@ -1,8 +1,8 @@
 //! Redirectors: vouching, the worth of a member's pages, and leadership.
 
-use crate::driver::{Driver, ROOT, count, notices, txn};
+use crate::driver::{Driver, ROOT, count, invalidations, txn};
 use messages::{
-    AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Outcome, Rejoin, Revalidate,
+    AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Outcome, Resume, Revalidate,
     Revalidated, ToClient, ToServer, WATCH,
 };
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn greet_group(driver: &mut Driver, session: u64, redirector: u64) -> SessionId 
 pub(crate) fn join_group(driver: &mut Driver, session: u64, redirector: u64, pages: &[PageId]) -> SessionId {
     let id = greet_group(driver, session, redirector);
     let pages = pages.iter().map(|&page| Held { page, version: Version::ZERO }).collect();
-    driver.say(id, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true, missed: 0 });
+    driver.say(id, Resume { horizon: Version::ZERO, pages, grants: vec![], last: true, missed: 0 });
     driver.take(id);
     id
 }
@@ -115,7 +115,7 @@ fn a_group_asks_for_its_members() {
     assert_eq!(count(&driver.commit(g, &second)), 2);
     assert_eq!(driver.commit(g, &txn(2, 2).read(ROOT, 0, 1)), Outcome::Committed { pages: vec![] });
     assert_eq!(count(&outcomes(&answers(&mut driver, g, ask(1, 1)))[0]), 1);
-    assert_eq!(notices(&driver.ping(g)), [], "the replies stand for the notices");
+    assert_eq!(invalidations(&driver.ping(g)), [], "the replies stand for the invalidations");
 }
 
 #[test]
@@ -309,9 +309,13 @@ fn a_copy_on_the_old_path_takes_no_answer_away() {
             let told = driver.take(session);
             assert_eq!(outcomes(&told).len(), 1);
             assert_eq!(count(&outcomes(&told)[0]), 1);
-            assert_eq!(notices(&driver.ping(session)), [], "it has sent the request: the reply stands for the notice");
+            assert_eq!(
+                invalidations(&driver.ping(session)),
+                [],
+                "it has sent the request: the reply stands for the invalidation"
+            );
         }
-        assert_eq!(notices(&driver.ping(h)).len(), 1);
+        assert_eq!(invalidations(&driver.ping(h)).len(), 1);
         assert_eq!(driver.store.stats().commits, 1);
         assert!(driver.store.status().sessions.iter().all(|session| session.commits == 0));
     }
@@ -363,7 +367,7 @@ pub(crate) fn a_copy_that_was_sent_before_a_restart_has_lapsed() {
 }
 
 /// The group's session ends while a commit of it is under way, and the group comes back before the commit is durable,
-/// with the same redirector or another: it is told by notice, as it has no reply.
+/// with the same redirector or another: it is told by an invalidation, as it has no reply.
 #[test]
 fn a_commit_that_outlives_its_groups_session_is_told_to_the_next_one() {
     for redirector in [100, 101] {
@@ -375,16 +379,16 @@ fn a_commit_that_outlives_its_groups_session_is_told_to_the_next_one() {
         driver.hang_up(g);
         let again = join_group(&mut driver, 2, redirector, &[ROOT]);
         driver.run();
-        let told = notices(&driver.ping(again));
-        assert_eq!(told.iter().map(|notice| notice.txn).collect::<Vec<_>>(), [request.0.txn]);
+        let told = invalidations(&driver.ping(again));
+        assert_eq!(told.iter().map(|invalidation| invalidation.txn).collect::<Vec<_>>(), [request.0.txn]);
         assert_eq!(count(&driver.commit(again, &request)), 1, "and the copy has its outcome");
     }
 }
 
-/// The next session sends the request again before the first copy is durable: the reply stands for the notice. If it
-/// only asks for the outcome, it does not know what its member has written, and its other members must hear that.
+/// The next session sends the request again before the first copy is durable: the reply stands for the invalidation. If
+/// it only asks for the outcome, it does not know what its member has written, and its other members must hear that.
 #[test]
-pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
+pub(crate) fn a_reply_stands_for_the_invalidation_to_whom_has_the_request() {
     let request = txn(1, 1).write(ROOT, 3, 0, b"x");
     for (message, told) in [(request.message(), 0), (ask(1, 1), 1)] {
         let mut driver = Driver::new();
@@ -395,13 +399,13 @@ pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
         let again = join_group(&mut driver, 2, 101, &[ROOT]);
         driver.say(again, message);
         driver.run();
-        // A session that is told by notice is told before the answer.
+        // A session that is told by an invalidation is told before the answer.
         let received = driver.take(again);
         let answer = received.iter().position(|message| matches!(message, ToClient::CommitReply(_))).unwrap();
         assert_eq!(count(&outcomes(&received)[0]), 1);
-        assert_eq!(notices(&received[..answer]).len(), told);
-        assert!(notices(&received).iter().all(|notice| notice.slots.contains(3)));
-        assert_eq!(notices(&[&received[answer..], &driver.ping(again)].concat()), []);
+        assert_eq!(invalidations(&received[..answer]).len(), told);
+        assert!(invalidations(&received).iter().all(|invalidation| invalidation.slots.contains(3)));
+        assert_eq!(invalidations(&[&received[answer..], &driver.ping(again)].concat()), []);
     }
     // A session that has the request and asks for the outcome too has it all the same.
     let mut driver = Driver::new();
@@ -410,11 +414,12 @@ pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
     driver.say(g, ask(1, 1));
     driver.run();
     assert_eq!(outcomes(&driver.take(g)).len(), 1);
-    assert_eq!(notices(&driver.ping(g)), []);
+    assert_eq!(invalidations(&driver.ping(g)), []);
 }
 
 /// A request that writes something else comes under the identity of one under way: by another redirector, which would
-/// tell its members of that as of what was committed. It is told that nobody knows, and learns of the commit by notice.
+/// tell its members of that as of what was committed. It is told that nobody knows, and learns of the commit by
+/// invalidation.
 #[test]
 pub(crate) fn another_request_under_the_same_identity_is_no_copy() {
     let mut driver = Driver::new();
@@ -427,7 +432,7 @@ pub(crate) fn another_request_under_the_same_identity_is_no_copy() {
     let mut received = driver.take(other);
     assert_eq!(outcomes(&received), [Outcome::Unknown]);
     received.extend(driver.ping(other));
-    assert!(notices(&received).iter().any(|notice| notice.slots.contains(3)));
+    assert!(invalidations(&received).iter().any(|invalidation| invalidation.slots.contains(3)));
 }
 
 /// Sessions that ask for one commit are bounded, and the last to ask is answered.
@@ -464,7 +469,7 @@ fn a_members_pages_are_compared_and_held() {
     driver.commit(a, &txn(1, 3).write(new, 1, 0, b"z"));
     let beyond = PageId::new(0, 77);
     let messages = answers(&mut driver, g, revalidate(0, &[(ROOT, 1), (old, 0), (new, 3), (beyond, 0)]));
-    assert!(matches!(&messages[0], ToClient::Notices(batch) if batch.through == Version(3)), "{messages:?}");
+    assert!(matches!(&messages[0], ToClient::Invalidations(batch) if batch.through == Version(3)), "{messages:?}");
     let answer = revalidated(&messages);
     assert_eq!((answer.number, &answer.dropped[..]), (7, &[beyond][..]));
     assert_eq!(answer.items.len(), 1);
@@ -474,7 +479,7 @@ fn a_members_pages_are_compared_and_held() {
     assert_eq!((missed.txn.number, &missed.data), (0, &None));
     // From here on the group is notified of them like any holder.
     driver.commit(a, &txn(1, 4).write(old, 0, 0, b"x").write(ROOT, 1, 2, b"w"));
-    assert_eq!(notices(&driver.ping(g)).len(), 2);
+    assert_eq!(invalidations(&driver.ping(g)).len(), 2);
     assert!(!driver.store.lists(g, beyond));
 }
 
@@ -509,13 +514,13 @@ fn a_members_horizon_proves_as_much_as_its_pages() {
 
 /// Notices that wait for the group leave before the answer, as they say what its other members must hear first.
 #[test]
-fn an_answer_to_a_member_comes_after_all_notices() {
+fn an_answer_to_a_member_comes_after_all_invalidations() {
     let mut driver = Driver::new();
     let (a, g) = (driver.join(1, 1), join_group(&mut driver, 2, 100, &[ROOT]));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     let messages = answers(&mut driver, g, revalidate(0, &[(ROOT, 0)]));
     assert!(
-        matches!(&messages[..], [ToClient::Notices(batch), ToClient::Revalidated(answer)]
+        matches!(&messages[..], [ToClient::Invalidations(batch), ToClient::Revalidated(answer)]
             if batch.through == Version(1) && batch.items.len() == 1 && answer.items.len() == 1),
         "{messages:?}"
     );
@@ -674,11 +679,11 @@ fn the_status_says_how_each_session_stands() {
     assert_eq!(status.refusals.into_iter().collect::<Vec<_>>(), [("stale", 1)]);
     let [of_a, of_g, of_greeted] = &status.sessions[..] else { panic!("expected three: {:?}", status.sessions) };
     assert_eq!((of_a.session, of_a.client, &of_a.leads), (a, ClientId(1), &None));
-    assert_eq!((of_a.pages, of_a.fetches, of_a.commits, of_a.notices), (3, 1, 0, 0));
+    assert_eq!((of_a.pages, of_a.fetches, of_a.commits, of_a.invalidations), (3, 1, 0, 0));
     assert_eq!((of_a.acked, of_a.vouched), (Some(Version(1)), 0));
     let leads = Leader { group: "x".into(), epoch: 5, address: "here".into() };
     assert_eq!((of_g.session, of_g.client, &of_g.leads), (g, ClientId(100), &Some(leads)));
-    assert_eq!((of_g.pages, of_g.fetches, of_g.commits, of_g.notices), (1, 0, 1, 1));
+    assert_eq!((of_g.pages, of_g.fetches, of_g.commits, of_g.invalidations), (1, 0, 1, 1));
     assert_eq!((of_g.acked, of_g.vouched), (Some(Version::ZERO), 1));
     assert_eq!((of_greeted.session, of_greeted.acked), (greeted, None));
     // A redirector that leads no longer is not named.

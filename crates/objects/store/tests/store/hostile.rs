@@ -1,11 +1,11 @@
-//! Peers that do not keep to the protocol: each loses its session, by name, and nobody else notices.
+//! Peers that do not keep to the protocol: each loses its session, by name, and nobody else invalidations.
 
 use crate::driver::{Driver, ROOT, hello, txn};
 use crate::groups::{group_hello, join_group};
 use bytes::Bytes;
 use messages::{
     Ack, Arrived, AskOutcome, CommitRequest, Departed, Fetch, FindLeader, Grant, Held, Lead, LeftOut, NoHelp, Outcome,
-    PageReads, Ping, Reachable, Rejoin, Released, Revalidate, ToClient, ToServer,
+    PageReads, Ping, Reachable, Released, Resume, Revalidate, ToClient, ToServer,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -44,8 +44,8 @@ fn malformed_messages_end_their_session() {
         ("a second hello", hello(1, 9)),
         ("an answer", ToServer::Ack(Ack { through: Version(1) })),
         (
-            "a rejoin after the last",
-            ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }),
+            "a resumption after the last",
+            ToServer::Resume(Resume { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }),
         ),
         ("an empty fetch", ToServer::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None })),
         (
@@ -89,10 +89,10 @@ fn malformed_messages_end_their_session() {
 }
 
 #[test]
-fn a_rejoin_cannot_claim_the_future_or_too_much() {
+fn a_resume_cannot_claim_the_future_or_too_much() {
     let [empty, held] = [vec![], vec![Held { page: ROOT, version: Version(1) }]];
     let grants = vec![PageRange { first: ROOT, count: u32::MAX }; 3];
-    let claim = |horizon, pages, grants| Rejoin { horizon: Version(horizon), pages, grants, last: true, missed: 0 };
+    let claim = |horizon, pages, grants| Resume { horizon: Version(horizon), pages, grants, last: true, missed: 0 };
     let claims = [
         (claim(1, empty.clone(), vec![]), GoodbyeReason::Done),
         (claim(0, held, vec![]), GoodbyeReason::Done),
@@ -160,8 +160,8 @@ fn pages_that_are_made_up_are_held_within_a_bound() {
     driver.say(a, fetch(PageId::new(0, 9)));
     assert_eq!(driver.ended(a), Some(GoodbyeReason::TooMuch));
     let a = driver.greet(2, 1, 2);
-    let (_, rejoined) = driver.rejoin(a, Version::ZERO, &[(PageId::new(0, 9), 0)], &[]);
-    assert_eq!(rejoined.dropped, [PageId::new(0, 9)]);
+    let (_, resumed) = driver.resume(a, Version::ZERO, &[(PageId::new(0, 9), 0)], &[]);
+    assert_eq!(resumed.dropped, [PageId::new(0, 9)]);
     driver.say(a, fetch(PageId::new(0, 9)));
     assert_eq!(driver.ended(a), None);
 }
@@ -281,7 +281,7 @@ fn message() -> impl Strategy<Value = ToServer> {
         12 => request().prop_map(ToServer::Commit),
         2 => (pages(), version()).prop_map(|(pages, at_least)| ToServer::Fetch(Fetch { pages, at_least, number: 0 , follow: None})),
         2 => (version(), held(), ranges, any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last, missed: 0 })),
+            .prop_map(|(horizon, pages, grants, last)| ToServer::Resume(Resume { horizon, pages, grants, last, missed: 0 })),
         1 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
         1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(space, count)| ToServer::Grant(Grant { space, count })),
         1 => version().prop_map(|through| ToServer::Ack(Ack { through })),

@@ -1,6 +1,6 @@
 //! A client that has lost several times in a row keeps its place in line until it comes again.
 
-use crate::driver::{Driver, ROOT, Txn, count, notices, txn};
+use crate::driver::{Driver, ROOT, Txn, count, invalidations, txn};
 use messages::{Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -96,7 +96,7 @@ fn places_are_taken_in_order() {
     driver.say(winner, increment(1, 4, 3).message());
     assert_eq!(count(&driver.commit(first, &increment(2, 4, 3))), 4);
     let heard = driver.take(second);
-    assert!(notices(&heard).iter().all(|notice| notice.data.is_some()), "{heard:?}");
+    assert!(invalidations(&heard).iter().all(|invalidation| invalidation.data.is_some()), "{heard:?}");
     assert!(heard.iter().any(|message| matches!(message, ToClient::CommitReply(_))), "{heard:?}");
     assert_eq!(count(&driver.commit(second, &increment(3, 5, 4))), 5);
 }

@@ -1,7 +1,7 @@
 //! Sessions that begin, resume, fall silent and are fenced off.
 
-use crate::driver::{CLUSTER, Driver, ROOT, count, hello, notices, txn};
-use messages::{Ack, Held, Hello, Rejoin, Released, ToClient, ToServer};
+use crate::driver::{CLUSTER, Driver, ROOT, count, hello, invalidations, txn};
+use messages::{Ack, Held, Hello, Released, Resume, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::SESSIONS_MAX;
@@ -75,7 +75,7 @@ fn a_released_page_is_told_about_no_more() {
     driver.fetch(b, ROOT);
     driver.say(b, Released { pages: vec![ROOT] });
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
-    assert_eq!(notices(&driver.ping(b)), []);
+    assert_eq!(invalidations(&driver.ping(b)), []);
 }
 
 /// Unchanged pages stay, changed ones are made known slot by slot, pages that never were are dropped.
@@ -91,15 +91,15 @@ fn a_resumed_session_learns_what_it_has_missed() {
     driver.commit(a, &txn(1, 2).write(ROOT, 7, 0, b"y"));
     let again = driver.greet(3, 2, 3);
     let beyond = PageId::new(0, 77);
-    let (missed, rejoined) = driver.rejoin(again, Version::ZERO, &[(ROOT, 0), (page, 0), (beyond, 0)], &[]);
-    assert_eq!(rejoined.through, Version(2));
-    assert_eq!(rejoined.dropped, [beyond]);
+    let (missed, resumed) = driver.resume(again, Version::ZERO, &[(ROOT, 0), (page, 0), (beyond, 0)], &[]);
+    assert_eq!(resumed.through, Version(2));
+    assert_eq!(resumed.dropped, [beyond]);
     assert_eq!(missed.len(), 1);
     assert_eq!((missed[0].page, missed[0].prev, missed[0].version), (ROOT, Version(0), Version(2)));
     assert_eq!(missed[0].slots, [0, 7].into_iter().collect());
     // From here on it is told like anyone else.
     driver.commit(a, &txn(1, 3).write(page, 0, 0, b"z"));
-    assert_eq!(notices(&driver.ping(again)).len(), 1);
+    assert_eq!(invalidations(&driver.ping(again)).len(), 1);
 }
 
 /// A horizon beyond a page's version proves as much: only what came after it is news.
@@ -111,7 +111,7 @@ fn a_resumed_session_is_not_told_what_it_has_heard() {
     driver.hang_up(b);
     driver.commit(a, &txn(1, 2).write(ROOT, 7, 0, b"y"));
     let again = driver.greet(3, 2, 3);
-    let (missed, _) = driver.rejoin(again, Version(1), &[(ROOT, 0)], &[]);
+    let (missed, _) = driver.resume(again, Version(1), &[(ROOT, 0)], &[]);
     assert_eq!((missed[0].prev, missed[0].version), (Version(0), Version(2)));
     assert_eq!(missed[0].slots, [7].into_iter().collect());
 }
@@ -127,37 +127,37 @@ fn beyond_pruned_pages_are_compared_by_version() {
     driver.commit(a, &txn(1, 3).write(ROOT, 0, 2, b"y"));
     driver.crash();
     let again = driver.greet(2, 1, 2);
-    let (missed, rejoined) = driver.rejoin(again, Version(1), &[(ROOT, 2), (page, 1)], &[]);
-    assert_eq!((missed, rejoined.dropped), (vec![], vec![ROOT]));
+    let (missed, resumed) = driver.resume(again, Version(1), &[(ROOT, 2), (page, 1)], &[]);
+    assert_eq!((missed, resumed.dropped), (vec![], vec![ROOT]));
     assert!(driver.store.lists(again, page) && !driver.store.lists(again, ROOT));
 }
 
 /// The horizon of a session that resumes does not move before everything that it holds is listed, whatever it asks in
 /// the meantime.
 #[test]
-fn a_horizon_waits_for_the_last_of_the_rejoin() {
+fn a_horizon_waits_for_the_last_of_the_resume() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
     let page = driver.grant(a, 1)[0];
     let b = driver.greet(2, 2, 1);
     let held = |page, last| {
         let pages = vec![Held { page, version: Version::ZERO }];
-        ToServer::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last, missed: 0 })
+        ToServer::Resume(Resume { horizon: Version::ZERO, pages, grants: vec![], last, missed: 0 })
     };
     driver.say(b, held(ROOT, false));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x").write(page, 0, 0, b"y"));
     let meanwhile = driver.ping(b);
-    assert_eq!(notices(&meanwhile).len(), 1, "listed pages are told about");
-    assert!(matches!(&meanwhile[0], ToClient::Notices(batch) if batch.through == Version::ZERO));
+    assert_eq!(invalidations(&meanwhile).len(), 1, "listed pages are told about");
+    assert!(matches!(&meanwhile[0], ToClient::Invalidations(batch) if batch.through == Version::ZERO));
     driver.say(b, held(page, true));
     let messages = driver.take(b);
-    assert_eq!(notices(&messages).iter().map(|notice| notice.page).collect::<Vec<_>>(), [page]);
-    assert!(matches!(messages.last(), Some(ToClient::Rejoined(rejoined)) if rejoined.through == Version(1)));
+    assert_eq!(invalidations(&messages).iter().map(|invalidation| invalidation.page).collect::<Vec<_>>(), [page]);
+    assert!(matches!(messages.last(), Some(ToClient::Resumed(resumed)) if resumed.through == Version(1)));
 }
 
 /// A member that re-joins with an old session's acknowledgement: it says nothing about what the new one has heard.
 #[test]
-fn an_acknowledgement_before_the_rejoin_does_not_prune() {
+fn an_acknowledgement_before_the_resume_does_not_prune() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
@@ -165,8 +165,8 @@ fn an_acknowledgement_before_the_rejoin_does_not_prune() {
     driver.hang_up(b);
     let again = driver.greet(3, 2, 3);
     driver.say(again, Ack { through: Version(1) });
-    let (missed, rejoined) = driver.rejoin(again, Version::ZERO, &[(ROOT, 0)], &[]);
-    assert_eq!((missed.len(), rejoined.dropped), (1, vec![]));
+    let (missed, resumed) = driver.resume(again, Version::ZERO, &[(ROOT, 0)], &[]);
+    assert_eq!((missed.len(), resumed.dropped), (1, vec![]));
 }
 
 /// Duplicate after resume: the committer's reply is lost with the connection. It is notified of its own commit like of
@@ -180,13 +180,13 @@ fn a_lost_reply_is_made_good_by_the_resume() {
     driver.hang_up(a);
     driver.sync();
     let again = driver.greet(2, 1, 2);
-    let (missed, _) = driver.rejoin(again, Version::ZERO, &[(ROOT, 0)], &[]);
+    let (missed, _) = driver.resume(again, Version::ZERO, &[(ROOT, 0)], &[]);
     assert_eq!((missed[0].prev, missed[0].version), (Version(0), Version(1)));
     assert_eq!(count(&driver.commit(again, &request)), 1);
-    assert_eq!(notices(&driver.ping(again)), []);
+    assert_eq!(invalidations(&driver.ping(again)), []);
 }
 
-/// The commit becomes durable when the new session is there already: it is told by notice, as it has no reply.
+/// The commit becomes durable when the new session is there already: it is told by an invalidation, as it has no reply.
 #[test]
 fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
     let mut driver = Driver::new();
@@ -197,10 +197,10 @@ fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
     driver.store.connected(driver.now, again);
     driver.say(again, hello(1, 2));
     let pages = vec![Held { page: ROOT, version: Version::ZERO }];
-    driver.say(again, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true, missed: 0 });
-    assert_eq!(notices(&driver.take(again)), []);
+    driver.say(again, Resume { horizon: Version::ZERO, pages, grants: vec![], last: true, missed: 0 });
+    assert_eq!(invalidations(&driver.take(again)), []);
     driver.run();
-    assert_eq!(notices(&driver.ping(again)).len(), 1);
+    assert_eq!(invalidations(&driver.ping(again)).len(), 1);
 }
 
 #[test]
@@ -221,5 +221,5 @@ fn a_ping_moves_the_horizon_of_a_quiet_session() {
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     let answers = driver.ping(b);
-    assert!(matches!(&answers[..], [ToClient::Notices(batch), ToClient::Pong(_)] if batch.through == Version(1)));
+    assert!(matches!(&answers[..], [ToClient::Invalidations(batch), ToClient::Pong(_)] if batch.through == Version(1)));
 }

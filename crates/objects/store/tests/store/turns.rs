@@ -1,6 +1,6 @@
 //! A commit that meets a prepared one waits its turn.
 
-use crate::driver::{Driver, ROOT, Txn, count, notices, txn};
+use crate::driver::{Driver, ROOT, Txn, count, invalidations, txn};
 use crate::groups::join_group;
 use crate::losses::increment;
 use messages::{Outcome, Ping, Promise, ToClient};
@@ -221,8 +221,8 @@ fn a_commit_that_has_waited_in_vain_is_told_the_new_values() {
     driver.say(first, writer(1).message());
     driver.say(second, writer(2).message());
     driver.run();
-    let told = notices(&driver.take(second));
-    assert!(matches!(&told[..], [notice] if notice.data.is_some()), "{told:?}");
+    let told = invalidations(&driver.take(second));
+    assert!(matches!(&told[..], [invalidation] if invalidation.data.is_some()), "{told:?}");
     // A holder that does not wait may never want them.
-    assert!(notices(&driver.ping(third)).iter().all(|notice| notice.data.is_none()));
+    assert!(invalidations(&driver.ping(third)).iter().all(|invalidation| invalidation.data.is_none()));
 }

@@ -1,7 +1,7 @@
 //! Watchers: they learn of each change before anybody can see it, and when everybody can.
 
-use crate::driver::{Driver, ROOT, count, notices, txn};
-use messages::{Fetch, Hello, Intent, Ping, Promise, Rejoin, ToClient, ToServer, WATCH};
+use crate::driver::{Driver, ROOT, count, invalidations, txn};
+use messages::{Fetch, Hello, Intent, Ping, Promise, Resume, ToClient, ToServer, WATCH};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::WATCHERS_MAX;
@@ -22,10 +22,10 @@ fn join_watcher(driver: &mut Driver, session: u64) -> SessionId {
     let id = SessionId(session);
     driver.store.connected(driver.now, id);
     driver.say(id, hello(session, WATCH));
-    driver.say(id, Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
+    driver.say(id, Resume { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
     driver.run();
     let told = driver.take(id);
-    let [ToClient::Welcome(welcome), ToClient::Rejoined(_)] = &told[..] else { panic!("{told:?}") };
+    let [ToClient::Welcome(welcome), ToClient::Resumed(_)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(welcome.features, WATCH);
     id
 }
@@ -73,7 +73,7 @@ fn a_watcher_that_holds_nothing_hears_of_a_change_before_it_is_made_and_after() 
     promise(&mut driver, watcher, 1);
     assert_eq!(count(&driver.outcome(own).expect("an outcome")), 1);
     driver.pass(Duration::from_millis(3));
-    let told = notices(&driver.take(watcher));
+    let told = invalidations(&driver.take(watcher));
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].txn, told[0].page, &told[0].data), (txn(1, 1).0.txn, ROOT, &None));
 }
@@ -153,7 +153,7 @@ fn a_space_that_is_not_leased_is_not_watched() {
     assert_eq!(count(&driver.commit(own, &txn(1, 1).write(page, 0, 0, b"a"))), 1);
     driver.pass(Duration::from_millis(3));
     let told = driver.take(watcher);
-    assert!(intents(&told).is_empty() && notices(&told).is_empty(), "{told:?}");
+    assert!(intents(&told).is_empty() && invalidations(&told).is_empty(), "{told:?}");
     // Where none is leased, there is no lease.
     let mut driver = Driver::new();
     let watcher = join_watcher(&mut driver, 2);
@@ -215,8 +215,8 @@ fn a_watcher_holds_up_no_pruning() {
 fn a_watcher_asks_for_nothing_else() {
     let fetch = ToServer::Fetch(Fetch { pages: vec![ROOT], at_least: Version::ZERO, number: 0, follow: None });
     let held = messages::Held { page: ROOT, version: Version::ZERO };
-    let rejoin = Rejoin { horizon: Version::ZERO, pages: vec![held], grants: vec![], last: true, missed: 0 };
-    for message in [fetch, txn(2, 1).write(ROOT, 0, 0, b"x").message(), ToServer::Rejoin(rejoin), hello(2, WATCH)] {
+    let resume = Resume { horizon: Version::ZERO, pages: vec![held], grants: vec![], last: true, missed: 0 };
+    for message in [fetch, txn(2, 1).write(ROOT, 0, 0, b"x").message(), ToServer::Resume(resume), hello(2, WATCH)] {
         let mut driver = leased();
         let watcher = join_watcher(&mut driver, 2);
         driver.say(watcher, message);

@@ -1,10 +1,10 @@
 //! A member comes with a cache: all of it is listed first, then the store compares it.
 //!
 //! ```text
-//!   Rejoin{pages} ... Rejoin{last}      every page is listed: from here on its changes are kept for the member
+//!   Resume{pages} ... Resume{last}      every page is listed: from here on its changes are kept for the member
 //!        |  Revalidate{pages} ... -----------> store
-//!        |  <-- Notices, Revalidated ... ----
-//!   missed changes, kept notices, Rejoined{horizon}
+//!        |  <-- Invalidations, Revalidated ... ----
+//!   missed changes, kept invalidations, Resumed{horizon}
 //! ```
 //! 1. The answers to all questions of a member are of one session with the store. A change between two sessions is told
 //!    to joined members only, so an answer of an earlier session says nothing about what came after it: when the
@@ -21,21 +21,21 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
-use messages::{Fetch, Held, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated, ToServer};
+use messages::{Fetch, Held, Invalidation, Invalidations, Resume, Resumed, Revalidate, Revalidated, ToServer};
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
 use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Version};
 
 /// The cache that a member which is not welcome yet has told of so far, in however many messages.
 #[derive(Debug, Default)]
 pub(crate) struct Brought {
-    all: Option<Rejoin>,
+    all: Option<Resume>,
     granted: u64,
     /// The fetch of one that brings nothing, behind that: one, before it is told how many it may have.
     fetch: Option<Fetch>,
 }
 
 impl Brought {
-    pub(crate) fn add(&mut self, more: Rejoin) -> Result<(), Goodbye> {
+    pub(crate) fn add(&mut self, more: Resume) -> Result<(), Goodbye> {
         self.granted += granted_in(&more);
         let all = match &mut self.all {
             None => self.all.insert(more),
@@ -52,7 +52,7 @@ impl Brought {
 
     pub(crate) fn ask(&mut self, fetch: Fetch) -> Result<(), Goodbye> {
         if !self.all.as_ref().is_some_and(|all| all.last) || self.fetch.is_some() {
-            return Err(Goodbye::malformed("expected one fetch before the welcome, behind the last rejoin".into()));
+            return Err(Goodbye::malformed("expected one fetch before the welcome, behind the last resume".into()));
         }
         self.fetch = Some(fetch);
         Ok(())
@@ -60,24 +60,24 @@ impl Brought {
 
     /// All of it, as one message, which is larger than one on the wire may be; and the fetch behind it.
     pub(crate) fn messages(self) -> impl Iterator<Item = ToServer> {
-        self.all.map(ToServer::Rejoin).into_iter().chain(self.fetch.map(ToServer::Fetch))
+        self.all.map(ToServer::Resume).into_iter().chain(self.fetch.map(ToServer::Fetch))
     }
 }
 
 fn is_over() -> Goodbye {
-    Goodbye::malformed("expected no rejoin after the last one".into())
+    Goodbye::malformed("expected no resumption after the last one".into())
 }
 
 /// How many pages a member says that it was granted. A range counts, empty or not.
-fn granted_in(rejoin: &Rejoin) -> u64 {
-    rejoin.grants.iter().map(|range| u64::from(range.count).max(1)).sum()
+fn granted_in(resume: &Resume) -> u64 {
+    resume.grants.iter().map(|range| u64::from(range.count).max(1)).sum()
 }
 
-/// No cache holds more than this many pages, and nobody was granted more, over all messages of a rejoin.
+/// No cache holds more than this many pages, and nobody was granted more, over all messages of a resumption.
 fn check_amount(pages: usize, granted: u64) -> Result<(), Goodbye> {
     if pages > TXN_PAGES_MAX || granted > GRANTED_PAGES_MAX as u64 {
         return Err(Goodbye::too_much(format!(
-            "expected at most {TXN_PAGES_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a rejoin, got {pages} and \
+            "expected at most {TXN_PAGES_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a resumption, got {pages} and \
              {granted}"
         )));
     }
@@ -201,7 +201,7 @@ impl Holders {
         &mut self,
         member: SessionId,
         brought: Vec<PageId>,
-        changes: impl Iterator<Item = &'a Notice>,
+        changes: impl Iterator<Item = &'a Invalidation>,
     ) {
         let spoiled: Set<_> = changes.filter(|change| change.data.is_none()).map(|change| change.page).collect();
         for page in brought.into_iter().filter(|page| !spoiled.contains(page)) {
@@ -212,17 +212,17 @@ impl Holders {
 
 impl Redirector {
     /// A member reports its cache.
-    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
+    pub(crate) fn resume(&mut self, now: Time, from: SessionId, resume: Resume) -> Result<(), Goodbye> {
         let (Some(client), Some(resuming)) = (self.members.client(from), self.members.resuming(from)) else {
             return Err(is_over());
         };
-        resuming.granted += granted_in(&rejoin);
-        check_amount(resuming.pages.len() + rejoin.pages.len(), resuming.granted)?;
-        resuming.horizon = rejoin.horizon;
-        for held in &rejoin.pages {
+        resuming.granted += granted_in(&resume);
+        check_amount(resuming.pages.len() + resume.pages.len(), resuming.granted)?;
+        resuming.horizon = resume.horizon;
+        for held in &resume.pages {
             self.holders.list(held.page, from);
         }
-        for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
+        for page in resume.grants.iter().copied().flat_map(PageRange::pages) {
             if self.grants.is_of(client, page) {
                 self.holders.list(page, from);
                 resuming.pages.push(Held { page, version: Version::ZERO });
@@ -231,8 +231,8 @@ impl Redirector {
                 resuming.dropped.push(page);
             }
         }
-        resuming.pages.extend(rejoin.pages);
-        if rejoin.last {
+        resuming.pages.extend(resume.pages);
+        if resume.last {
             resuming.claimed.sort_unstable();
             if !self.config.broken.is(Rule::KeepClaimed) {
                 self.grants.keep(client, &resuming.claimed);
@@ -248,7 +248,7 @@ impl Redirector {
         let (pages, horizon) = (mem::take(&mut resuming.pages), resuming.horizon);
         let is_new = pages.is_empty() && (horizon == Version::ZERO || self.config.broken.is(Rule::CompareAhead));
         if is_new || self.config.broken.is(Rule::RevalidateMember) {
-            return self.finish_rejoin(now, session, Vec::new());
+            return self.finish_resume(now, session, Vec::new());
         }
         for held in &pages {
             if !self.is_known_to_others(held.page, session) {
@@ -295,14 +295,14 @@ impl Redirector {
         }
         if let Some(compared) = self.revalidations.finish(session) {
             match self.upstream.check_brought(compared.known()) {
-                Ok(()) => self.finish_rejoin(now, session, compared.questions),
+                Ok(()) => self.finish_resume(now, session, compared.questions),
                 Err(why) => self.end(now, session, why),
             }
         }
     }
 
     /// All is compared: the member hears the changes that it has missed, and its horizon moves again.
-    fn finish_rejoin(&mut self, now: Time, session: SessionId, compared: Vec<Question>) {
+    fn finish_resume(&mut self, now: Time, session: SessionId, compared: Vec<Question>) {
         let client = self.members.client(session);
         let Some(mut resumed) = self.members.join(session) else { return };
         // While it was compared a grant may have been lost, with the session that the store had given it to.
@@ -326,12 +326,12 @@ impl Redirector {
             self.holders.release(page, session);
             self.release_if_unheld(now, page);
         }
-        let missed = Notices::split(missed, horizon, horizon, &self.config.limits);
+        let missed = Invalidations::split(missed, horizon, horizon, &self.config.limits);
         for batch in missed.into_iter().chain(kept).filter(|batch| !batch.items.is_empty()) {
             self.out.send(session, batch);
         }
         self.members.streams.resume(session, through);
-        self.out.send(session, Rejoined { through, dropped: resumed.dropped });
+        self.out.send(session, Resumed { through, dropped: resumed.dropped });
         self.tell_new_member(session);
     }
 

@@ -5,11 +5,11 @@ use crate::{SessionId, Store};
 use alloc::format;
 use directory::Urgency;
 use machine::Goodbye;
-use messages::{GROUP, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, WATCH, Welcome};
+use messages::{GROUP, Held, Hello, Invalidation, Resume, Resumed, SessionLimits, WATCH, Welcome};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX, WATCHERS_MAX};
 use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 
-/// Pages that one rejoin may find useless: no cache holds more.
+/// Pages that one resume may find useless: no cache holds more.
 const DROPPED_MAX: usize = TXN_PAGES_MAX;
 
 /// The changes of a page since a cache got it.
@@ -17,7 +17,7 @@ pub(crate) enum Comparison {
     /// It is as the cache has it.
     Current,
     /// These slots have changed.
-    Changed(Notice),
+    Changed(Invalidation),
     /// The page does not exist, or nobody knows any more which of its slots have changed.
     Unknown,
 }
@@ -47,7 +47,7 @@ impl Store {
             let text = format!("{:?} has a newer session, of epoch {}", hello.client, hello.epoch);
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
-        self.notices.open(from);
+        self.invalidations.open(from);
         let welcome = self.welcome(features);
         self.out.send_after(from, welcome, Some(self.lives.first_record()));
         Ok(())
@@ -70,18 +70,18 @@ impl Store {
     }
 
     /// A client tells what it still holds.
-    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: &Rejoin) -> Result<(), Goodbye> {
-        self.check_rejoin(from, rejoin)?;
-        self.stats.commits_gone = self.stats.commits_gone.max(rejoin.missed);
+    pub(crate) fn resume(&mut self, now: Time, from: SessionId, resume: &Resume) -> Result<(), Goodbye> {
+        self.check_resume(from, resume)?;
+        self.stats.commits_gone = self.stats.commits_gone.max(resume.missed);
         if let Some(resuming) = self.sessions.resuming(from) {
-            resuming.horizon = rejoin.horizon;
-            resuming.claimed.extend(&rejoin.grants);
+            resuming.horizon = resume.horizon;
+            resuming.claimed.extend(&resume.grants);
         }
-        for held in &rejoin.pages {
-            self.resume_page(now, from, *held, rejoin.horizon);
+        for held in &resume.pages {
+            self.resume_page(now, from, *held, resume.horizon);
         }
-        for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
-            self.resume_grant(from, page, rejoin.horizon);
+        for page in resume.grants.iter().copied().flat_map(PageRange::pages) {
+            self.resume_grant(from, page, resume.horizon);
         }
         let Some(resuming) = self.sessions.resuming(from) else { return Ok(()) };
         let (dropped, claimed) = (resuming.dropped.len(), resuming.claimed.len());
@@ -91,26 +91,26 @@ impl Store {
         if claimed > GRANTED_PAGES_MAX {
             return Err(Goodbye::too_much(format!("expected at most {GRANTED_PAGES_MAX} ranges, got {claimed}")));
         }
-        if rejoin.last {
+        if resume.last {
             self.join(from);
         }
         Ok(())
     }
 
-    fn check_rejoin(&mut self, from: SessionId, rejoin: &Rejoin) -> Result<(), Goodbye> {
-        let pages = rejoin.pages.len();
-        let grants: u64 = rejoin.grants.iter().map(|range| u64::from(range.count)).sum();
+    fn check_resume(&mut self, from: SessionId, resume: &Resume) -> Result<(), Goodbye> {
+        let pages = resume.pages.len();
+        let grants: u64 = resume.grants.iter().map(|range| u64::from(range.count)).sum();
         if self.sessions.resuming(from).is_none() {
-            return Err(Goodbye::malformed("expected no rejoin after the last one".into()));
+            return Err(Goodbye::malformed("expected no resumption after the last one".into()));
         }
         if pages > PAGES_PER_MESSAGE_MAX || grants > GRANTED_PAGES_MAX as u64 {
             let text = format!(
-                "expected at most {PAGES_PER_MESSAGE_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a rejoin, got \
+                "expected at most {PAGES_PER_MESSAGE_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a resumption, got \
                  {pages} and {grants}"
             );
             return Err(Goodbye::malformed(text));
         }
-        self.check_versions(rejoin.horizon, &rejoin.pages)
+        self.check_versions(resume.horizon, &resume.pages)
     }
 
     /// Nobody holds what this store has not given; but for a client that knows it from before it was restored from a
@@ -129,7 +129,7 @@ impl Store {
     fn resume_page(&mut self, now: Time, from: SessionId, held: Held, horizon: Version) {
         match self.compare(from, held, horizon) {
             Comparison::Current => {}
-            Comparison::Changed(notice) => self.notices.push(now, from, notice),
+            Comparison::Changed(invalidation) => self.invalidations.push(now, from, invalidation),
             Comparison::Unknown => self.drop_page(from, held.page),
         }
     }
@@ -149,13 +149,13 @@ impl Store {
             return Comparison::Unknown;
         }
         let version = self.master.version(page);
-        if version <= known || self.config.broken.is(Rule::RevalidateOnRejoin) {
+        if version <= known || self.config.broken.is(Rule::RevalidateOnResume) {
             return Comparison::Current;
         }
         match self.master.changed_after(page, known) {
             Some(slots) => {
-                let txn = Notice::SEVERAL;
-                Comparison::Changed(Notice { page, prev, version, slots, txn, data: None })
+                let txn = Invalidation::SEVERAL;
+                Comparison::Changed(Invalidation { page, prev, version, slots, txn, data: None })
             }
             None => Comparison::Unknown,
         }
@@ -193,7 +193,7 @@ impl Store {
             self.grants.keep_claimed(client, claimed, &|page| master.is_in_use(page));
         }
         let through = self.master.applied();
-        self.notices.resume(from, through);
-        self.out.send(from, Rejoined { through, dropped });
+        self.invalidations.resume(from, through);
+        self.out.send(from, Resumed { through, dropped });
     }
 }

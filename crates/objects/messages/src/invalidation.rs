@@ -13,20 +13,20 @@ use types::{ClientId, Delta, PageId, SlotChange, SlotSet, TxnId, Version};
 
 /// A batch: all changes through `through` to pages that the receiver holds are in this batch or an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notices {
+pub struct Invalidations {
     /// The count through which the receiver has heard everything once it has applied the batch.
     pub through: Version,
     /// The changes, in count order.
-    pub items: Vec<Notice>,
+    pub items: Vec<Invalidation>,
 }
 
-impl Notices {
+impl Invalidations {
     /// Changes in as many batches as they take. Of a receiver that has learned of everything through `before` only the
     /// last one moves the horizon.
-    pub fn split(items: Vec<Notice>, before: Version, through: Version, limits: &types::Limits) -> Vec<Self> {
+    pub fn split(items: Vec<Invalidation>, before: Version, through: Version, limits: &types::Limits) -> Vec<Self> {
         let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
         for item in items {
-            if batch.len() == limits.notices_per_message || bytes > limits.notice_bytes_per_message {
+            if batch.len() == limits.invalidations_per_message || bytes > limits.invalidation_bytes_per_message {
                 batches.push(Self { through: before, items: mem::take(&mut batch) });
                 bytes = 0;
             }
@@ -40,11 +40,11 @@ impl Notices {
     /// The changes as a receiver with this horizon takes them. A change that is ahead of the horizon and of this
     /// batch's `through` is part of more that is still to come: its new values beside older ones of the rest would be
     /// two moments at once, so it only invalidates.
-    pub fn as_taken(&self, horizon: Version) -> impl Iterator<Item = Cow<'_, Notice>> {
+    pub fn as_taken(&self, horizon: Version) -> impl Iterator<Item = Cow<'_, Invalidation>> {
         let shown = self.through.max(horizon);
         self.items.iter().map(move |item| {
             if item.version > shown && item.data.is_some() {
-                Cow::Owned(Notice { data: None, slots: item.slots.clone(), ..*item })
+                Cow::Owned(Invalidation { data: None, slots: item.slots.clone(), ..*item })
             } else {
                 Cow::Borrowed(item)
             }
@@ -54,7 +54,7 @@ impl Notices {
 
 /// A page went from version `prev` to `version` in these slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct Invalidation {
     /// The page.
     pub page: PageId,
     /// Its version before.
@@ -63,14 +63,14 @@ pub struct Notice {
     pub version: Version,
     /// The slots that changed.
     pub slots: SlotSet,
-    /// The transaction that changed them, or [`Notice::SEVERAL`].
+    /// The transaction that changed them, or [`Invalidation::SEVERAL`].
     pub txn: TxnId,
-    /// Their new values, in slot order; without them the notice invalidates.
+    /// Their new values, in slot order; without them the invalidation invalidates.
     pub data: Option<Vec<SlotChange>>,
 }
 
-impl Notice {
-    /// Stands in a notice that sums up the changes of several transactions. No transaction is called that: their
+impl Invalidation {
+    /// Stands in an invalidation that sums up the changes of several transactions. No transaction is called that: their
     /// numbers begin at 1.
     pub const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
 
@@ -97,18 +97,18 @@ messages! {
     }
 }
 
-/// In place of a notice's count of changes: it invalidates. No page has that many slots.
+/// In place of an invalidation's count of changes: it invalidates. No page has that many slots.
 const NO_DATA: u16 = u16::MAX;
 const _: () = assert!(SLOTS_MAX < NO_DATA as usize);
 
 /// The values of the changes are the body.
-impl Layout for Notices {
+impl Layout for Invalidations {
     const LIMITS: Limits = Limits::bytes(Version::BYTES).and_more().with_body(MESSAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        check_count("notices of a batch", self.items.len(), NOTICES_PER_MESSAGE_MAX)?;
+        check_count("invalidations of a batch", self.items.len(), NOTICES_PER_MESSAGE_MAX)?;
         self.through.put(meta);
-        self.items.iter().try_for_each(|item| put_notice(meta, item))
+        self.items.iter().try_for_each(|item| put_invalidation(meta, item))
     }
 
     fn body(&self) -> impl Iterator<Item = &Bytes> {
@@ -117,13 +117,13 @@ impl Layout for Notices {
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let through = Version::get("through", reader)?;
-        Ok(Self { through, items: get_notices(reader)? })
+        Ok(Self { through, items: get_invalidations(reader)? })
     }
 }
 
 /// Its fields, how many words its slots have and how many changes there are; then the words, and the changes.
-pub(crate) fn put_notice(meta: &mut Meta<'_>, notice: &Notice) -> Result<(), WireError> {
-    let Notice { page, prev, version, txn, slots, data } = notice;
+pub(crate) fn put_invalidation(meta: &mut Meta<'_>, invalidation: &Invalidation) -> Result<(), WireError> {
+    let Invalidation { page, prev, version, txn, slots, data } = invalidation;
     (*page, (*prev, *version)).put(meta);
     let changes = data.as_ref().map_or(NO_DATA, |changes| changes.len() as u16);
     (*txn, (slots.as_words().len() as u16, changes)).put(meta);
@@ -132,24 +132,24 @@ pub(crate) fn put_notice(meta: &mut Meta<'_>, notice: &Notice) -> Result<(), Wir
 }
 
 /// Notices to the end of the meta.
-pub(crate) fn get_notices(reader: &mut Reader<'_>) -> Result<Vec<Notice>, WireError> {
+pub(crate) fn get_invalidations(reader: &mut Reader<'_>) -> Result<Vec<Invalidation>, WireError> {
     let (mut items, mut changes_left) = (Vec::new(), TXN_CHANGES_MAX);
     while !reader.is_at_end() {
-        check_count("notices of a batch", items.len() + 1, NOTICES_PER_MESSAGE_MAX)?;
-        items.push(get_notice(reader, &mut changes_left)?);
+        check_count("invalidations of a batch", items.len() + 1, NOTICES_PER_MESSAGE_MAX)?;
+        items.push(get_invalidation(reader, &mut changes_left)?);
     }
     Ok(items)
 }
 
-fn get_notice(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Notice, WireError> {
+fn get_invalidation(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Invalidation, WireError> {
     let (page, (prev, version)) = Field::get("page", reader)?;
-    let (txn, (words, changes)) = <(TxnId, (u16, u16))>::get("notice", reader)?;
+    let (txn, (words, changes)) = <(TxnId, (u16, u16))>::get("invalidation", reader)?;
     let slots = get_slots(reader, words.into())?;
     let data = match changes {
         NO_DATA => None,
         count => Some(get_changes(reader, count.into(), changes_left)?),
     };
-    Ok(Notice { page, prev, version, slots, txn, data })
+    Ok(Invalidation { page, prev, version, slots, txn, data })
 }
 
 #[cfg(test)]
@@ -158,20 +158,20 @@ mod tests {
     use alloc::vec;
     use types::limits::{NOTICES_PER_MESSAGE_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
 
-    fn notice(number: u32, data: Option<Vec<SlotChange>>) -> Notice {
+    fn invalidation(number: u32, data: Option<Vec<SlotChange>>) -> Invalidation {
         let slots = [0].into_iter().collect();
         let page = PageId::new(1, number);
-        Notice { page, prev: Version(1), version: Version(2), slots, txn: Notice::SEVERAL, data }
+        Invalidation { page, prev: Version(1), version: Version(2), slots, txn: Invalidation::SEVERAL, data }
     }
 
-    fn batches(items: Vec<Notice>) -> Vec<(usize, u64)> {
-        let batches = Notices::split(items, Version(5), Version(9), &types::Limits::SHIPPED);
+    fn batches(items: Vec<Invalidation>) -> Vec<(usize, u64)> {
+        let batches = Invalidations::split(items, Version(5), Version(9), &types::Limits::SHIPPED);
         batches.iter().map(|batch| (batch.items.len(), batch.through.0)).collect()
     }
 
     #[test]
     fn batches_are_cut_by_count_and_the_last_moves_the_horizon() {
-        let many = (0..=NOTICES_PER_MESSAGE_MAX as u32).map(|number| notice(number, None)).collect();
+        let many = (0..=NOTICES_PER_MESSAGE_MAX as u32).map(|number| invalidation(number, None)).collect();
         assert_eq!(batches(many), [(NOTICES_PER_MESSAGE_MAX, 5), (1, 9)]);
         assert_eq!(batches(Vec::new()), [(0, 9)]);
     }
@@ -180,11 +180,12 @@ mod tests {
     fn batches_are_cut_by_bytes_also_where_objects_are_deleted() {
         let values = vec![SlotChange {
             slot: 0,
-            value: Some(Bytes::from(vec![0; types::Limits::SHIPPED.notice_bytes_per_message])),
+            value: Some(Bytes::from(vec![0; types::Limits::SHIPPED.invalidation_bytes_per_message])),
         }];
-        assert_eq!(batches(vec![notice(0, Some(values)), notice(1, None)]), [(1, 5), (1, 9)]);
+        assert_eq!(batches(vec![invalidation(0, Some(values)), invalidation(1, None)]), [(1, 5), (1, 9)]);
         let deletes: Vec<_> = (0..SLOTS_MAX as u16).map(|slot| SlotChange { slot, value: None }).collect();
-        let many = (0..NOTICES_PER_MESSAGE_MAX as u32).map(|number| notice(number, Some(deletes.clone()))).collect();
+        let many =
+            (0..NOTICES_PER_MESSAGE_MAX as u32).map(|number| invalidation(number, Some(deletes.clone()))).collect();
         let most = batches(many).iter().map(|(items, _)| items * SLOTS_MAX).max();
         assert!(most.is_some_and(|changes| changes < TXN_CHANGES_MAX), "{most:?} changes");
     }

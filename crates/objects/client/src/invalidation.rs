@@ -1,0 +1,54 @@
+//! Changes by others: they go to the cache, to pages under way, and to the transactions that have read them.
+//!
+//! Every reply is preceded by its invalidations, so whatever a transaction sees is as of one moment: had anything that
+//! it has read been changed before what it reads now, it would have been doomed before it could read that.
+
+use crate::Client;
+use alloc::format;
+use machine::Goodbye;
+use messages::{Invalidation, Invalidations};
+use types::{PageId, Rule, Time, Version};
+
+impl Client {
+    /// A batch has come.
+    pub(crate) fn invalidations(&mut self, now: Time, invalidations: &Invalidations) -> Result<(), Goodbye> {
+        let broken = self.config.broken.is(Rule::ShowWhole);
+        for invalidation in invalidations.as_taken(if broken { Version(u64::MAX) } else { self.session.horizon() }) {
+            if invalidation.prev >= invalidation.version {
+                let text =
+                    format!("page {} went from {} to {}", invalidation.page, invalidation.prev, invalidation.version);
+                return Err(Goodbye::malformed(text));
+            }
+            self.changed(&invalidation);
+            self.session.told = self.session.told.max(invalidation.version);
+        }
+        self.fetches.check_kept()?;
+        self.heard_through(now, invalidations.through)?;
+        self.make_room(now);
+        Ok(())
+    }
+
+    /// The horizon moves, unless there may be changes before it that we have not learned of.
+    pub(crate) fn heard_through(&mut self, now: Time, through: Version) -> Result<(), Goodbye> {
+        let may_move = self.session.is_live() || self.config.broken.is(Rule::ResumeBeforeHorizon);
+        if may_move && self.session.heard_through(now, through) {
+            self.install_early(now)?;
+        }
+        Ok(())
+    }
+
+    /// A page has changed.
+    pub(crate) fn changed(&mut self, invalidation: &Invalidation) {
+        self.txns.doom_by_invalidation(invalidation, self.cache.get(invalidation.page), &mut self.out);
+        self.fetches.keep(invalidation);
+        self.cache.apply(invalidation);
+        self.granted_page_changed(invalidation.page);
+    }
+
+    /// Drops a page whose changes are not known, and dooms every transaction that has read of it.
+    pub(crate) fn drop_page(&mut self, page: PageId) {
+        self.cache.remove(page);
+        self.session.is_unlisted(page);
+        self.txns.doom_by_drop(page, &mut self.out);
+    }
+}
