@@ -85,9 +85,9 @@ pub(crate) struct Writer<'a> {
     at: usize,
     memory: Aligned,
     memory_bytes: usize,
-    /// Of the segment, as is its lap.
+    /// Of the segment, as is its generation.
     format: u8,
-    lap: u32,
+    generation: u32,
     last: u64,
     last_header: (usize, Frame),
     frames: usize,
@@ -113,7 +113,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(stamp: Stamp, start: Start, supply: &'a mut dyn FnMut() -> Result<Segment, Refused>) -> Self {
         let Start { active: segment, at, mut memory, memory_bytes } = start;
         memory.clear();
-        let (format, lap) = segment.header.map_or((FORMAT, 0), |header| (header.format, header.lap));
+        let (format, generation) = segment.header.map_or((FORMAT, 0), |header| (header.format, header.generation));
         let last_header = (0, frame(MARK, 0, stamp));
         let (last, frames) = (stamp.last, 0);
         Self {
@@ -123,7 +123,7 @@ impl<'a> Writer<'a> {
             memory,
             memory_bytes,
             format,
-            lap,
+            generation,
             last,
             last_header,
             frames,
@@ -146,8 +146,8 @@ impl<'a> Writer<'a> {
         let frame = Frame { record_bytes: bytes as u32, ..frame(kind, self.last, self.stamp) };
         let mut putting = self.begin_frame(frame, bytes)?;
         if R::READ_BACK {
-            let Frame { lap, offset, .. } = putting.frame;
-            self.places.push(RecordPlace { lap, offset, part_bytes: putting.room as u32 });
+            let Frame { generation, offset, .. } = putting.frame;
+            self.places.push(RecordPlace { generation, offset, part_bytes: putting.room as u32 });
         }
         let mut put = Ok(());
         R::encode(record, &mut |part: &[u8]| {
@@ -192,8 +192,8 @@ impl<'a> Writer<'a> {
         self.memory.reserve(HEADER_BYTES + room);
         self.memory.put(&[0; HEADER_BYTES]);
         let record_begins = missing == frame.record_bytes as usize;
-        let (format, lap, offset) = (self.format, self.lap, (self.at + at) as u32);
-        let frame = Frame { format, record_begins, lap, offset, ..frame };
+        let (format, generation, offset) = (self.format, self.generation, (self.at + at) as u32);
+        let frame = Frame { format, record_begins, generation, offset, ..frame };
         Ok(Putting { frame, at, room, missing })
     }
 
@@ -231,7 +231,7 @@ impl<'a> Writer<'a> {
     }
 
     fn begin_segment(&mut self) -> Result<(), Stopped> {
-        (self.format, self.lap) = (FORMAT, self.lap + 1);
+        (self.format, self.generation) = (FORMAT, self.generation + 1);
         let refused = |refused| Stopped { doing: "make a segment in", file: String::new(), refused };
         self.segment = (self.supply)().map_err(refused)?;
         self.at = BLOCK;
@@ -239,7 +239,7 @@ impl<'a> Writer<'a> {
             format: self.format,
             segment_bytes: self.segment.bytes as u32,
             log: self.stamp.log,
-            lap: self.lap,
+            generation: self.generation,
             needed: self.stamp.needed,
             // Completed when the flush is: only a flush that begins here begins right behind the header.
             first_flush: 0,
@@ -311,7 +311,7 @@ fn frame(kind: u8, position: u64, stamp: Stamp) -> Frame {
         flush_begins: false,
         flush_ends: false,
         position,
-        lap: 0,
+        generation: 0,
         flush: stamp.flush,
         needed: stamp.needed,
         witness: stamp.witness,
@@ -340,7 +340,7 @@ mod tests {
             format: FORMAT,
             segment_bytes: SEGMENT_BYTES as u32,
             log: LogId(1),
-            lap: 1,
+            generation: 1,
             first_flush: 1,
             first_position: 1,
             needed: 1,

@@ -3,7 +3,7 @@
 //! ```text
 //!    0  magic "THRC"           4  format u8 | kind u8 | part u8 | flush bits u8
 //!    8  position u64          the record's
-//!   16  lap u32               the number of the segment among all that were ever begun
+//!   16  generation u32               the number of the segment among all that were ever begun
 //!   20  witness u32           a number of whoever writes the log, the highest so far
 //!   24  flush u64             the number of the flush among all that became durable, and one more
 //!   32  needed u64            no record before this position is needed any more
@@ -14,9 +14,9 @@
 //!   56  checksum u32          of the part of the body
 //!   60  CRC32C u32            of bytes 0..60
 //! ```
-//! `lap` and `offset` make a header true in one place and for one lap only; `incarnation` and `flush` make it part of
-//! one write only. The checksum of a body is `vfs::checksum`. In format 1 it is a CRC32C, which cannot tell some bodies
-//! from older ones that lay in their place.
+//! `generation` and `offset` make a header true in one place and for one generation only; `incarnation` and `flush`
+//! make it part of one write only. The checksum of a body is `vfs::checksum`. In format 1 it is a CRC32C, which cannot
+//! tell some bodies from older ones that lay in their place.
 
 /// The length of a frame's header, in bytes: what every record takes beside its body, if it lies in one frame.
 pub const HEADER_BYTES: usize = 64;
@@ -55,8 +55,8 @@ pub(crate) struct Frame {
     pub(crate) flush_ends: bool,
     /// The record's position; of a mark, that of the last record before it.
     pub(crate) position: u64,
-    /// The segment's lap.
-    pub(crate) lap: u32,
+    /// The segment's generation.
+    pub(crate) generation: u32,
     /// See [`crate::Log::flush`].
     pub(crate) witness: u32,
     /// The flush's number.
@@ -87,7 +87,7 @@ impl Frame {
             bits(self.flush_begins, self.flush_ends),
         ]);
         bytes[8..16].copy_from_slice(&self.position.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.lap.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.generation.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.witness.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.flush.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.needed.to_le_bytes());
@@ -118,7 +118,7 @@ impl Frame {
             flush_begins: bytes[7] & BEGINS != 0,
             flush_ends: bytes[7] & ENDS != 0,
             position: u64_at(8),
-            lap: u32_at(16),
+            generation: u32_at(16),
             witness: u32_at(20),
             flush: u64_at(24),
             needed: u64_at(32),

@@ -15,35 +15,37 @@
 //! | what is read while the log is written | `places.rs` |
 //!
 //! ```text
-//!   segment of lap 7            segment of lap 8                       segment of lap 6 (free)
+//!   generation 7                generation 8                           generation 6 (free)
 //!   +------+-------+-----+--+   +------+-----------+------+-----~      +------+-----~
-//!   |header| flush |flush|fl|   |header|ush | flush| old lap ...       |header| old ...
+//!   |header| flush |flush|fl|   |header|ush | flush| old ...          |header| old ...
 //!   +------+-------+-----+--+   +------+-----------+------+-----~      +------+-----~
 //!   block 0  frames ... padding to a block
 //! ```
 //! A flush is everything that was made durable together: the frames of one or more records, one behind the other,
-//! padded to a block. It begins at a block's boundary, so no block is ever written twice in a lap, and a torn write can
-//! hurt only what was not acknowledged. It is written at once, or, when it is large, part by part; nothing of it counts
-//! before it is whole. A record that does not fit into what is left of a part or of a segment continues in the next
-//! one.
+//! padded to a block. It begins at a block's boundary, so no block is ever written twice in a generation, and a torn
+//! write can hurt only what was not acknowledged. It is written at once, or, when it is large, part by part; nothing of
+//! it counts before it is whole. A record that does not fit into what is left of a part or of a segment continues in
+//! the next one.
 //!
 //! # Invariants
 //! 1. One flush is in flight at a time, and a flush is acknowledged only when all of its blocks are durable. So a valid
 //!    frame of flush `n + 1`, in whatever state that flush is, proves that flush `n` was durable.
-//! 2. Flush numbers and positions are consecutive over all laps and incarnations. An incarnation is the number of a
-//!    start of the process; it is durable before the first flush of that one, so `(incarnation, flush)` names one flush
-//!    for ever.
-//! 3. A segment is begun again only when a durable frame, or the header of the newest lap, says that nothing in it is
-//!    needed. So the newest segment with a valid header tells where recovery begins: by its header or by its frames.
+//! 2. Flush numbers and positions are consecutive over all generations and incarnations. An incarnation is the number
+//!    of a start of the process; it is durable before the first flush of that one, so `(incarnation, flush)` names one
+//!    flush for ever.
+//! 3. A segment is begun again only when a durable frame, or the header of the newest generation, says that nothing in
+//!    it is needed. So the newest segment with a valid header tells where recovery begins: by its header or by its
+//!    frames.
 //! 4. A segment's header is written with the first flush in the segment, so it may be there without that flush, or that
-//!    flush without it. Before recovery writes anything else it blanks the headers behind the tail: of one lap there is
-//!    one segment.
-//! 5. A flush that is torn over an older lap's bytes is not completed by them: the checksum of a body is no CRC, as the
-//!    bodies of two records may have the same one whatever is in them (`vfs::checksum`). Frames of format 1 have one.
+//!    flush without it. Before recovery writes anything else it blanks the headers behind the tail: of one generation
+//!    there is one segment.
+//! 5. A flush that is torn over an older generation's bytes is not completed by them: the checksum of a body is no CRC,
+//!    as the bodies of two records may have the same one whatever is in them (`vfs::checksum`). Frames of format 1 have
+//!    one.
 //!
 //! # Torn tail or corruption
 //! Recovery takes flushes one after another, each as a whole or not at all, until one is not exactly what it must be:
-//! every frame's checksums, lap, offset, flush number, incarnation and position. Call the first bad one `n + 1`.
+//! every frame's checksums, generation, offset, flush number, incarnation and position. Call the first bad one `n + 1`.
 //!
 //! - If anywhere behind it stands a valid frame of a flush above `n + 1`, then `n + 1` was durable once (1) and may
 //!   have been acknowledged: it is corruption, and the log refuses to open.
@@ -56,7 +58,8 @@
 //! The one thing that this cannot tell from a torn tail is damage to the very last flush before a crash. A clean close
 //! writes a mark, a flush without records, whose only use should be behind the last record.
 //!
-//! An old lap is never taken for the new one, because its laps and flush numbers are lower than those that are due.
+//! An old generation is never taken for the new one, because its generations and flush numbers are lower than those
+//! that are due.
 
 mod flush;
 mod frame;

@@ -1,7 +1,7 @@
 //! The places of durable records, so that they can be read back while the log is written.
 //!
 //! ```text
-//!   position --> lap, offset of its first frame --> the segment's file --> bytes
+//!   position --> generation, offset of its first frame --> the segment's file --> bytes
 //!                                                         |
 //!        begun again since? then they were another record's <--
 //! ```
@@ -23,7 +23,7 @@ type ReadAt = dyn Fn(&dyn File, u64, &mut [u8]) -> io::Result<bool>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPlace {
     /// Of its segment.
-    pub(crate) lap: u32,
+    pub(crate) generation: u32,
     /// Where the frame begins in the segment.
     pub(crate) offset: u32,
     /// The bytes of the record's body in it.
@@ -33,7 +33,7 @@ pub(crate) struct RecordPlace {
 /// A segment, to be read.
 #[derive(Debug)]
 struct Source {
-    lap: u32,
+    generation: u32,
     name: String,
     bytes: usize,
     /// It reads through the system's page cache: what was written a moment ago is often read again.
@@ -45,7 +45,7 @@ struct Table {
     /// The position of the first place.
     first: u64,
     places: VecDeque<RecordPlace>,
-    /// The segments that are needed, in lap order.
+    /// The segments that are needed, in generation order.
     sources: VecDeque<Arc<Source>>,
 }
 
@@ -87,13 +87,13 @@ impl Places {
         Ok(())
     }
 
-    /// Forgets records before `needed`, and segments before that of this lap.
-    pub(crate) fn release(&self, lap: u32, needed: u64) {
+    /// Forgets records before `needed`, and segments before that of this generation.
+    pub(crate) fn release(&self, generation: u32, needed: u64) {
         let mut table = self.table_mut();
         let count = needed.saturating_sub(table.first).min(table.places.len() as u64);
         table.places.drain(..count as usize);
         table.first += count;
-        while table.sources.front().is_some_and(|source| source.lap < lap) {
+        while table.sources.front().is_some_and(|source| source.generation < generation) {
             table.sources.pop_front();
         }
     }
@@ -110,10 +110,10 @@ impl Places {
 
     fn read_by(&self, position: u64, from: usize, into: &mut [u8], read: &ReadAt) -> Result<bool, FileError> {
         let Some(mut place) = self.table().place(position) else { return Ok(false) };
-        let first_lap = place.lap;
+        let first_generation = place.generation;
         let (mut skip, mut filled) = (from, 0);
         loop {
-            let Some(source) = self.table().source(place.lap) else { return Ok(false) };
+            let Some(source) = self.table().source(place.generation) else { return Ok(false) };
             let part = place.part_bytes as usize;
             if skip < part {
                 let count = (part - skip).min(into.len() - filled);
@@ -125,7 +125,7 @@ impl Places {
                 filled += count;
             }
             if filled == into.len() {
-                return Ok(self.table().source(first_lap).is_some());
+                return Ok(self.table().source(first_generation).is_some());
             }
             skip = skip.saturating_sub(part);
             let Some(next) = self.next_part(&source, place, position, read)? else { return Ok(false) };
@@ -143,17 +143,18 @@ impl Places {
     ) -> Result<Option<RecordPlace>, FileError> {
         let end = place.offset as usize + HEADER_BYTES + place.part_bytes as usize;
         let is_there = source.bytes.saturating_sub(end) >= FRAME_BYTES_MIN;
-        let (lap, offset) = if is_there { (place.lap, end) } else { (place.lap + 1, BLOCK) };
-        let Some(source) = self.table().source(lap) else { return Ok(None) };
+        let (generation, offset) = if is_there { (place.generation, end) } else { (place.generation + 1, BLOCK) };
+        let Some(source) = self.table().source(generation) else { return Ok(None) };
         let mut header = [0; HEADER_BYTES];
         if !read(&*source.file, offset as u64, &mut header).doing("read", || self.files.path(&source.name))? {
             return Ok(None);
         }
-        let goes_on = |frame: &Frame| frame.lap == lap && frame.position == position && !frame.record_begins;
+        let goes_on =
+            |frame: &Frame| frame.generation == generation && frame.position == position && !frame.record_begins;
         if let Some(frame) = Frame::decode(&header).filter(goes_on) {
-            return Ok(Some(RecordPlace { lap, offset: offset as u32, part_bytes: frame.part_bytes }));
+            return Ok(Some(RecordPlace { generation, offset: offset as u32, part_bytes: frame.part_bytes }));
         }
-        if self.table().source(place.lap).is_none() {
+        if self.table().source(place.generation).is_none() {
             return Ok(None);
         }
         let what = format!("expected record {position} to go on, found no frame of it");
@@ -163,8 +164,8 @@ impl Places {
     fn source(&self, segment: &Segment) -> Result<Arc<Source>, FileError> {
         let name = segment.name.clone();
         let file = self.files.open(&name, How::Read).doing("open", || self.files.path(&name))?;
-        let lap = segment.header.map_or(0, |header| header.lap);
-        Ok(Arc::new(Source { lap, name, bytes: segment.bytes, file }))
+        let generation = segment.header.map_or(0, |header| header.generation);
+        Ok(Arc::new(Source { generation, name, bytes: segment.bytes, file }))
     }
 
     fn table(&self) -> RwLockReadGuard<'_, Table> {
@@ -182,8 +183,8 @@ impl Table {
         self.places.get(usize::try_from(index).ok()?).copied()
     }
 
-    fn source(&self, lap: u32) -> Option<Arc<Source>> {
-        let index = self.sources.binary_search_by_key(&lap, |source| source.lap).ok()?;
+    fn source(&self, generation: u32) -> Option<Arc<Source>> {
+        let index = self.sources.binary_search_by_key(&generation, |source| source.generation).ok()?;
         Some(self.sources[index].clone())
     }
 }

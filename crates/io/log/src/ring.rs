@@ -52,7 +52,7 @@ pub(crate) struct Ring<R: Records> {
     limits: Limits,
     incarnation: u32,
     due: Due,
-    /// The segments that are needed, in lap order; the last one is being written.
+    /// The segments that are needed, in generation order; the last one is being written.
     live: VecDeque<Segment>,
     /// Segments that nothing is needed of.
     free: Vec<Segment>,
@@ -82,7 +82,7 @@ impl<R: Records> Ring<R> {
                     format: FORMAT,
                     segment_bytes: limits.segment_bytes as u32,
                     log,
-                    lap: 1,
+                    generation: 1,
                     first_flush: 1,
                     first_position: 1,
                     needed: 1,
@@ -146,8 +146,8 @@ impl<R: Records> Ring<R> {
         Ok(Segment { file: self.files.open(&segment.name, How::Direct).doing("open", path)?, ..segment.clone() })
     }
 
-    /// Takes away the header of a segment that the torn tail began. Its lap will be begun again, and no two segments
-    /// may say the same; and what it says of the first record in it is no longer true.
+    /// Takes away the header of a segment that the torn tail began. Its generation will be begun again, and no two
+    /// segments may say the same; and what it says of the first record in it is no longer true.
     fn blank(&self, segment: &Segment) -> Result<(), FileError> {
         if segment.header.is_none() {
             return Ok(());
@@ -290,7 +290,7 @@ impl<R: Records> Ring<R> {
             self.growing = false;
         }
         if let Some(places) = &self.places {
-            places.release(self.live[0].header.map_or(0, |header| header.lap), self.due.needed);
+            places.release(self.live[0].header.map_or(0, |header| header.generation), self.due.needed);
         }
     }
 

@@ -94,7 +94,7 @@ impl<R: Records> Scan<R> {
         let names = files.list().doing("read", || files.path(""))?;
         let open = |name: &String| Segment::open(&*files, name, How::ReadDirect, log);
         let mut segments = names.iter().filter(|name| is_segment(name)).map(open).collect::<Result<Vec<_>, _>>()?;
-        segments.sort_by_key(|segment| segment.header.map_or(0, |h| h.lap));
+        segments.sort_by_key(|segment| segment.header.map_or(0, |h| h.generation));
         let headers = || segments.iter().enumerate().filter_map(|(i, s)| Some((i, s.header?)));
         let Some((newest, _)) = headers().next_back() else {
             let what = "no segment of the log has a valid header".to_owned();
@@ -174,7 +174,7 @@ impl<R: Records> Scan<R> {
             let (needed, witness) = (due.needed.max(frame.needed), due.witness.max(frame.witness));
             due = Due { incarnation: frame.incarnation, needed, witness, ..due };
             let at = begun.as_ref().map_or(&frame, |(begun, _)| begun);
-            let record_place = RecordPlace { lap: at.lap, offset: at.offset, part_bytes: at.part_bytes };
+            let record_place = RecordPlace { generation: at.generation, offset: at.offset, part_bytes: at.part_bytes };
             let whole = if frame.record_begins && frame.record_ends {
                 Some(body)
             } else {
@@ -204,13 +204,14 @@ impl<R: Records> Scan<R> {
         if self.segments[place.segment].bytes.saturating_sub(place.offset) >= FRAME_BYTES_MIN {
             return Ok(place);
         }
-        let lap = self.lap(place) + 1;
+        let generation = self.generation(place) + 1;
         let segment = place.segment + 1;
         match self.segments.get(segment).and_then(|s| s.header) {
-            Some(header) if header.lap == lap => Ok(Place { segment, offset: BLOCK }),
-            _ => {
-                Err(Stop::Bad(Bad { place, what: format!("expected to go on in a segment of lap {lap}, found none") }))
-            }
+            Some(header) if header.generation == generation => Ok(Place { segment, offset: BLOCK }),
+            _ => Err(Stop::Bad(Bad {
+                place,
+                what: format!("expected to go on in a segment of generation {generation}, found none"),
+            })),
         }
     }
 
@@ -227,7 +228,7 @@ impl<R: Records> Scan<R> {
         let Some(frame) = Frame::decode(&header) else {
             return Err(bad("expected a frame's header, found none that is valid".to_owned()));
         };
-        if let Some(what) = mismatch(&frame, self.lap(place), place.offset, due, first.as_ref(), begun) {
+        if let Some(what) = mismatch(&frame, self.generation(place), place.offset, due, first.as_ref(), begun) {
             return Err(bad(what));
         }
         if frame.record_bytes > R::BODY_BYTES_MAX {
@@ -248,8 +249,8 @@ impl<R: Records> Scan<R> {
         Ok((frame, body))
     }
 
-    fn lap(&self, place: Place) -> u32 {
-        self.segments[place.segment].header.map_or(0, |header| header.lap)
+    fn generation(&self, place: Place) -> u32 {
+        self.segments[place.segment].header.map_or(0, |header| header.generation)
     }
 
     /// The bytes at a place: a slice of the window, or a copy if they continue in windows that follow.
@@ -331,10 +332,10 @@ impl<R: Records> Scan<R> {
 
     /// The place of a valid frame of a flush above the one that is due, if there is one behind it.
     fn find_later_flush(&mut self) -> Result<Option<Place>, FileError> {
-        let lap = self.lap(self.place);
+        let generation = self.generation(self.place);
         for segment in 0..self.segments.len() {
             let is_due = segment == self.place.segment;
-            let later = self.segments[segment].header.is_none_or(|header| header.lap > lap);
+            let later = self.segments[segment].header.is_none_or(|header| header.generation > generation);
             let from = if is_due { self.place.offset } else { BLOCK };
             if !is_due && !later {
                 continue;
@@ -342,7 +343,9 @@ impl<R: Records> Scan<R> {
             for offset in (from..self.segments[segment].bytes).step_by(BLOCK) {
                 let place = Place { segment, offset };
                 let frame = Frame::decode(&self.read(place, HEADER_BYTES)?);
-                if frame.is_some_and(|f| f.flush > self.due.flush && f.offset as usize == offset && f.lap >= lap) {
+                if frame.is_some_and(|f| {
+                    f.flush > self.due.flush && f.offset as usize == offset && f.generation >= generation
+                }) {
                     return Ok(Some(place));
                 }
             }
@@ -372,7 +375,8 @@ fn newest_needed(files: &Arc<dyn Files>, segment: &Segment) -> Result<u64, FileE
     for window in Windows::begin(files, std::slice::from_ref(segment), Place { segment: 0, offset: 0 })? {
         let window = window?;
         let frames = window.bytes().chunks(BLOCK).filter_map(Frame::decode);
-        needed = frames.filter(|f| f.lap == header.lap).fold(needed, |needed, frame| needed.max(frame.needed));
+        needed =
+            frames.filter(|f| f.generation == header.generation).fold(needed, |needed, frame| needed.max(frame.needed));
     }
     Ok(needed)
 }
@@ -380,7 +384,7 @@ fn newest_needed(files: &Arc<dyn Files>, segment: &Segment) -> Result<u64, FileE
 /// The mismatch of a frame whose header is valid in itself.
 fn mismatch(
     frame: &Frame,
-    lap: u32,
+    generation: u32,
     offset: usize,
     due: &Due,
     first: Option<&Frame>,
@@ -393,7 +397,7 @@ fn mismatch(
     let incarnation = first.map_or(frame.incarnation.max(due.incarnation), |first| first.incarnation);
     let parts = begun.map_or(0, |(_, parts)| parts.len()) + frame.part_bytes as usize;
     let (whole, begun) = (frame.record_bytes as usize, begun.map(|(begun, _)| begun));
-    expected("lap", u64::from(lap), u64::from(frame.lap))
+    expected("generation", u64::from(generation), u64::from(frame.generation))
         .or_else(|| expected("offset", offset as u64, u64::from(frame.offset)))
         .or_else(|| expected("flush", due.flush, frame.flush))
         .or_else(|| expected("incarnation", u64::from(incarnation), u64::from(frame.incarnation)))

@@ -1,9 +1,9 @@
-//! Segments: the preallocated files of the ring, and the header block that says which lap a file is of.
+//! Segments: the preallocated files of the ring, and the header block that says which generation a file is of.
 //!
 //! ```text
 //!    0  magic "THORPSEG"       8  format u32, that of its frames | segment bytes u32
 //!   16  log u64               whose it is
-//!   24  lap u32, 0 u32        the number of the segment among all that were ever begun
+//!   24  generation u32, 0 u32        the number of the segment among all that were ever begun
 //!   32  first flush u64       the first flush that begins in this segment
 //!   40  first position u64    the first record of that flush
 //!   48  needed u64            no record before this position is needed any more
@@ -32,7 +32,7 @@ pub(crate) struct SegmentHeader {
     /// The log that it belongs to.
     pub(crate) log: LogId,
     /// The segment's number among all that were ever begun, from 1.
-    pub(crate) lap: u32,
+    pub(crate) generation: u32,
     /// The first flush that begins in the segment (or in a later one, if none does).
     pub(crate) first_flush: u64,
     /// The first record of that flush.
@@ -51,7 +51,7 @@ impl SegmentHeader {
         bytes[8..12].copy_from_slice(&u32::from(self.format).to_le_bytes());
         bytes[12..16].copy_from_slice(&self.segment_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.log.0.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.lap.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.generation.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_flush.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.first_position.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.needed.to_le_bytes());
@@ -73,7 +73,7 @@ impl SegmentHeader {
             format: format.ok_or(u32_at(8))?,
             segment_bytes: u32_at(12),
             log: LogId(u64_at(16)),
-            lap: u32_at(24),
+            generation: u32_at(24),
             first_flush: u64_at(32),
             first_position: u64_at(40),
             needed: u64_at(48),

@@ -101,18 +101,18 @@ impl Area {
         Ok(read.into())
     }
 
-    /// A record's header, if it is one of this epoch and lap.
-    pub(crate) fn header(&self, at: u64, lap: u64) -> Option<RecordHeader> {
+    /// A record's header, if it is one of this epoch and generation.
+    pub(crate) fn header(&self, at: u64, generation: u64) -> Option<RecordHeader> {
         let bytes = self.read(at, HEADER_BYTES).ok()?;
         let header = RecordHeader::decode(bytes.first_chunk()?, at)?;
-        (header.epoch == self.epoch && header.lap == lap).then_some(header)
+        (header.epoch == self.epoch && header.generation == generation).then_some(header)
     }
 
-    /// Reads a record of this lap, but for a large content.
-    pub(crate) fn front(&self, place: Place, lap: u64) -> Result<Front, ReadError> {
+    /// Reads a record of this generation, but for a large content.
+    pub(crate) fn front(&self, place: Place, generation: u64) -> Result<Front, ReadError> {
         let mut bytes = self.read(place.at, place.size.min(FIRST_BYTES))?;
         let header = bytes.first_chunk().and_then(|first| RecordHeader::decode(first, place.at));
-        let header = header.filter(|header| header.epoch == self.epoch && header.lap == lap);
+        let header = header.filter(|header| header.epoch == self.epoch && header.generation == generation);
         let header = header.filter(|header| header.size() == Some(place.size)).ok_or(ReadError::Damaged)?;
         let content_offset = header.content_offset().ok_or(ReadError::Damaged)?;
         if bytes.len() < content_offset as usize {

@@ -140,7 +140,7 @@ struct State<C> {
     /// The end of everything that was ever written.
     position: Position,
     /// The next one.
-    lap: u64,
+    generation: u64,
     /// Whether segments are begun again: for a record that comes others leave.
     is_full: bool,
     is_off: bool,
@@ -248,11 +248,11 @@ impl<C> DiskCache<C> {
             Removals::shorten(&*files, &removed, oldest, &*area.file).map_err(failed(directory::REMOVED))?;
         }
         let removals = Removals::open(&*files).map_err(failed(directory::REMOVED))?;
-        let is_full = index.segments.iter().all(|segment| segment.lap > 0);
+        let is_full = index.segments.iter().all(|segment| segment.generation > 0);
         let life = marker.life;
         let position = last.as_ref().map_or(Position { life, ..Position::default() }, |last| Position {
             life,
-            lap: last.lap,
+            generation: last.generation,
             at: last.number as u64 * segment_bytes + last.offset,
         });
         // The first segment to be begun is the one behind the last, or the first of all.
@@ -264,7 +264,7 @@ impl<C> DiskCache<C> {
             unwritten_bytes: 0,
             queue: VecDeque::new(),
             position,
-            lap: first_lap(life),
+            generation: first_generation(life),
             is_full,
             is_off: false,
             is_stopping: false,
@@ -379,7 +379,7 @@ impl<C> DiskCache<C> {
 
     /// Reads a record, but for a large content. It waits for the disk.
     pub fn open_record(&self, held: &Arc<Held<C>>) -> Result<Opened, Missing> {
-        let (area, pin, lap, place) = {
+        let (area, pin, generation, place) = {
             let state = lock(&self.state);
             if !held.is_listed() {
                 return Err(Missing::Gone);
@@ -390,9 +390,9 @@ impl<C> DiskCache<C> {
             }
             let place = held.place().ok_or(Missing::Gone)?;
             let segment = &state.index.segments[(place.at / state.area.segment_bytes) as usize];
-            (state.area.clone(), segment.pin.clone(), segment.lap, place)
+            (state.area.clone(), segment.pin.clone(), segment.generation, place)
         };
-        read(&area, pin, lap, place, held).map_err(|error| {
+        read(&area, pin, generation, place, held).map_err(|error| {
             self.lose(held, error);
             Missing::Unreadable
         })
@@ -459,7 +459,7 @@ impl<C> DiskCache<C> {
         let gone = state.index.clear();
         state.forget(&gone);
         for segment in &mut state.index.segments {
-            (segment.lap, segment.held) = (0, Vec::new());
+            (segment.generation, segment.held) = (0, Vec::new());
         }
         writer.open = None;
         match begun {
@@ -467,7 +467,7 @@ impl<C> DiskCache<C> {
                 *removals = new;
                 let Marker { epoch, life, .. } = marker;
                 state.area = Arc::new(Area { file: area.file.clone(), epoch, life, ..*area });
-                (state.is_full, state.lap) = (false, first_lap(life));
+                (state.is_full, state.generation) = (false, first_generation(life));
                 state.position = Position { life, ..Position::default() };
             }
             Err(error) => {
@@ -493,8 +493,8 @@ impl<C> DiskCache<C> {
     }
 }
 
-/// The laps of a life are behind all of those before, also those that a power failure has left no trace of.
-fn first_lap(life: u32) -> u64 {
+/// The generations of a life are behind all of those before, also those that a power failure has left no trace of.
+fn first_generation(life: u32) -> u64 {
     u64::from(life) << 32
 }
 
@@ -513,8 +513,8 @@ fn begin_anew(files: &dyn Files, of: &str, segment_bytes: u64) -> io::Result<Mar
     Ok(marker)
 }
 
-fn read<C>(area: &Arc<Area>, pin: Pin, lap: u64, place: Place, held: &Held<C>) -> Result<Opened, ReadError> {
-    let mut front = area.front(place, lap)?;
+fn read<C>(area: &Arc<Area>, pin: Pin, generation: u64, place: Place, held: &Held<C>) -> Result<Opened, ReadError> {
+    let mut front = area.front(place, generation)?;
     if front.header.label != held.label {
         return Err(ReadError::Damaged);
     }

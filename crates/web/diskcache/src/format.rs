@@ -58,21 +58,21 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The header of a segment.
-pub(crate) fn segment_header(epoch: u64, lap: u64) -> [u8; HEADER_BYTES as usize] {
+pub(crate) fn segment_header(epoch: u64, generation: u64) -> [u8; HEADER_BYTES as usize] {
     let mut bytes = [0; HEADER_BYTES as usize];
     bytes[..4].copy_from_slice(&SEGMENT_MAGIC.to_le_bytes());
     bytes[4..8].copy_from_slice(&FORMAT.to_le_bytes());
     bytes[8..16].copy_from_slice(&epoch.to_le_bytes());
-    bytes[16..24].copy_from_slice(&lap.to_le_bytes());
+    bytes[16..24].copy_from_slice(&generation.to_le_bytes());
     let crc = crc32c(&bytes[..60]);
     bytes[60..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The lap of a segment of this epoch.
+/// The generation of a segment of this epoch.
 pub(crate) fn read_segment_header(bytes: &[u8; HEADER_BYTES as usize], epoch: u64) -> Option<u64> {
-    let lap = u64_at(bytes, 16);
-    (segment_header(epoch, lap) == *bytes).then_some(lap)
+    let generation = u64_at(bytes, 16);
+    (segment_header(epoch, generation) == *bytes).then_some(generation)
 }
 
 /// The header of a record.
@@ -80,7 +80,7 @@ pub(crate) fn read_segment_header(bytes: &[u8; HEADER_BYTES as usize], epoch: u6
 pub(crate) struct RecordHeader {
     pub(crate) epoch: u64,
     /// Of the segment, in which those of an earlier one may stand behind this.
-    pub(crate) lap: u64,
+    pub(crate) generation: u64,
     /// Of the process that wrote it.
     pub(crate) life: u32,
     pub(crate) label: Label,
@@ -100,7 +100,7 @@ impl RecordHeader {
         put(0, &RECORD_MAGIC.to_le_bytes());
         put(4, &u32::from(self.is_lasting).to_le_bytes());
         put(8, &self.epoch.to_le_bytes());
-        put(16, &self.lap.to_le_bytes());
+        put(16, &self.generation.to_le_bytes());
         put(24, &self.label.variant.to_le_bytes());
         put(28, &self.label.kind.to_le_bytes());
         put(32, &self.content_bytes.to_le_bytes());
@@ -117,7 +117,7 @@ impl RecordHeader {
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES as usize], at: u64) -> Option<Self> {
         let header = Self {
             epoch: u64_at(bytes, 8),
-            lap: u64_at(bytes, 16),
+            generation: u64_at(bytes, 16),
             label: Label { variant: u32_at(bytes, 24), kind: u32_at(bytes, 28) },
             is_lasting: u32_at(bytes, 4) & IS_LASTING != 0,
             key_bytes: u16_at(bytes, 44),
@@ -192,24 +192,24 @@ pub(crate) fn read_table(mut table: &[u8]) -> impl Iterator<Item = Listed<'_>> {
 }
 
 /// The footer behind the table of a segment.
-pub(crate) fn footer(epoch: u64, lap: u64, table: &[u8]) -> [u8; FOOTER_BYTES as usize] {
-    footer_of(epoch, lap, table.len() as u32, crc32c(table))
+pub(crate) fn footer(epoch: u64, generation: u64, table: &[u8]) -> [u8; FOOTER_BYTES as usize] {
+    footer_of(epoch, generation, table.len() as u32, crc32c(table))
 }
 
-fn footer_of(epoch: u64, lap: u64, table_bytes: u32, table_crc: u32) -> [u8; FOOTER_BYTES as usize] {
+fn footer_of(epoch: u64, generation: u64, table_bytes: u32, table_crc: u32) -> [u8; FOOTER_BYTES as usize] {
     let mut bytes = [0; FOOTER_BYTES as usize];
     bytes[..4].copy_from_slice(&TABLE_MAGIC.to_le_bytes());
     bytes[4..8].copy_from_slice(&table_bytes.to_le_bytes());
     bytes[8..16].copy_from_slice(&epoch.to_le_bytes());
-    bytes[16..24].copy_from_slice(&lap.to_le_bytes());
+    bytes[16..24].copy_from_slice(&generation.to_le_bytes());
     bytes[24..28].copy_from_slice(&table_crc.to_le_bytes());
     let crc = crc32c(&bytes[..28]);
     bytes[28..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The bytes and the checksum of the table that a footer is of, if it is that of a segment in this lap.
-pub(crate) fn read_footer(bytes: &[u8; FOOTER_BYTES as usize], epoch: u64, lap: u64) -> Option<(u64, u32)> {
+/// The bytes and the checksum of the table that a footer is of, if it is that of a segment in this generation.
+pub(crate) fn read_footer(bytes: &[u8; FOOTER_BYTES as usize], epoch: u64, generation: u64) -> Option<(u64, u32)> {
     let (table_bytes, table_crc) = (u32_at(bytes, 4), u32_at(bytes, 24));
-    (footer_of(epoch, lap, table_bytes, table_crc) == *bytes).then_some((table_bytes.into(), table_crc))
+    (footer_of(epoch, generation, table_bytes, table_crc) == *bytes).then_some((table_bytes.into(), table_crc))
 }

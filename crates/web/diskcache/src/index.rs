@@ -84,7 +84,7 @@ impl<C> Held<C> {
 #[derive(Debug)]
 pub(crate) struct Segment<C> {
     /// Zero if it has never been begun.
-    pub(crate) lap: u64,
+    pub(crate) generation: u64,
     pub(crate) pin: Pin,
     /// The records that were written to it; many may have left since.
     pub(crate) held: Vec<Weak<Held<C>>>,
@@ -101,7 +101,8 @@ pub(crate) struct Index<C> {
 
 impl<C> Index<C> {
     pub(crate) fn new(segments: usize) -> Self {
-        let segments = (0..segments).map(|_| Segment { lap: 0, pin: Pin::default(), held: Vec::new() }).collect();
+        let segments =
+            (0..segments).map(|_| Segment { generation: 0, pin: Pin::default(), held: Vec::new() }).collect();
         Self { table: HashTable::new(), segments, bytes: 0 }
     }
 

@@ -10,8 +10,8 @@
 //! leave. It is FIFO with reinsertion, whose writes are sequential.
 //!
 //! 1. **Nothing is synced** but the marker and the removals: a crash may lose records. Each has checksums over all of
-//!    it, which are compared before any of its bytes leave here, and they name the place, the lap of the segment and
-//!    the epoch of the cache: a record that was cut, mixed or moved is none.
+//!    it, which are compared before any of its bytes leave here, and they name the place, the generation of the segment
+//!    and the epoch of the cache: a record that was cut, mixed or moved is none.
 //! 2. **A segment that is read is not begun again**: each reader holds a pin, and the writer takes the next one.
 //! 3. **An index in memory** finds a record by the hash of its key, which its reader compares with the key itself. It
 //!    is made again at a start, by the table at the end of each segment, or record by record where there is none.

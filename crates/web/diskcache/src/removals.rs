@@ -17,12 +17,12 @@ const BYTES_MAX: u64 = 4 << 20;
 /// The bytes of a note beside its key: position, size of the key, checksum.
 const NOTE_BYTES: usize = 4 + 8 + 8 + 2 + 4;
 
-/// A place in the order of everything that is ever written: the process, the lap of the segment, and the place in the
-/// file.
+/// A place in the order of everything that is ever written: the process, the generation of the segment, and the place
+/// in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) life: u32,
-    pub(crate) lap: u64,
+    pub(crate) generation: u64,
     pub(crate) at: u64,
 }
 
@@ -73,17 +73,17 @@ impl Removals {
         Ok(removed)
     }
 
-    /// Keeps those notes alone that can still be about a record: none is in a lap before the oldest. That has to be
-    /// durable first: after a power failure the file of records may be what it was before.
+    /// Keeps those notes alone that can still be about a record: none is in a generation before the oldest. That has to
+    /// be durable first: after a power failure the file of records may be what it was before.
     pub(crate) fn shorten(files: &dyn Files, removed: &Removed, oldest: u64, records: &dyn File) -> io::Result<()> {
         if removed.keys.is_empty() && removed.all == Position::default() {
             return Ok(());
         }
         let mut bytes = Vec::new();
-        if removed.all.lap >= oldest {
+        if removed.all.generation >= oldest {
             write_note(&mut bytes, &[], removed.all);
         }
-        for (key, position) in removed.keys.iter().filter(|(_, position)| position.lap >= oldest) {
+        for (key, position) in removed.keys.iter().filter(|(_, position)| position.generation >= oldest) {
             write_note(&mut bytes, key, *position);
         }
         records.sync()?;
@@ -122,7 +122,7 @@ impl Removals {
 fn write_note(out: &mut Vec<u8>, key: &[u8], position: Position) {
     let begin = out.len();
     out.extend_from_slice(&position.life.to_le_bytes());
-    out.extend_from_slice(&position.lap.to_le_bytes());
+    out.extend_from_slice(&position.generation.to_le_bytes());
     out.extend_from_slice(&position.at.to_le_bytes());
     out.extend_from_slice(&(key.len() as u16).to_le_bytes());
     out.extend_from_slice(key);
@@ -133,7 +133,7 @@ fn write_note(out: &mut Vec<u8>, key: &[u8], position: Position) {
 fn read_note(bytes: &[u8]) -> Option<(&[u8], Position)> {
     let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let life = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
-    let position = Position { life, lap: number(4)?, at: number(12)? };
+    let position = Position { life, generation: number(4)?, at: number(12)? };
     let key_bytes: usize = u16::from_le_bytes(bytes.get(20..22)?.try_into().ok()?).into();
     let (noted, rest) = bytes.split_at_checked(22 + key_bytes)?;
     let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);

@@ -399,7 +399,7 @@ fn the_format_is_that_of_the_document() {
     );
     let header = RecordHeader {
         epoch: 1,
-        lap: 2,
+        generation: 2,
         life: 7,
         label: LABEL,
         is_lasting: true,

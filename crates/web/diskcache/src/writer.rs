@@ -23,10 +23,10 @@ pub(crate) struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    fn header(&self, area: &Area, lap: u64, crc: u32) -> RecordHeader {
+    fn header(&self, area: &Area, generation: u64, crc: u32) -> RecordHeader {
         RecordHeader {
             epoch: area.epoch,
-            lap,
+            generation,
             life: area.life,
             label: self.label,
             is_lasting: self.is_lasting,
@@ -70,9 +70,9 @@ pub(crate) struct OpenSegment(Last);
 
 impl OpenSegment {
     /// Begins a segment.
-    pub(crate) fn begin(area: &Area, number: usize, lap: u64) -> io::Result<Self> {
-        area.file.write_at(number as u64 * area.segment_bytes, &segment_header(area.epoch, lap))?;
-        Ok(Self(Last { number, lap, offset: HEADER_BYTES, table: Vec::new() }))
+    pub(crate) fn begin(area: &Area, number: usize, generation: u64) -> io::Result<Self> {
+        area.file.write_at(number as u64 * area.segment_bytes, &segment_header(area.epoch, generation))?;
+        Ok(Self(Last { number, generation, offset: HEADER_BYTES, table: Vec::new() }))
     }
 
     /// Goes on with the one that an earlier process has begun.
@@ -98,8 +98,8 @@ impl OpenSegment {
         (needed <= area.segment_bytes).then_some(Place { at, size })
     }
 
-    pub(crate) fn lap(&self) -> u64 {
-        self.0.lap
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.generation
     }
 
     /// Writes a record at the place that it was given. The content is there before the header is: a process that is
@@ -130,7 +130,7 @@ impl OpenSegment {
         for part in [writing.key, writing.head, &crcs.finish()] {
             front.extend_from_slice(part);
         }
-        let header = writing.header(area, self.0.lap, crc32c(&front[HEADER_BYTES as usize..]));
+        let header = writing.header(area, self.0.generation, crc32c(&front[HEADER_BYTES as usize..]));
         front[..HEADER_BYTES as usize].copy_from_slice(&header.encode(place.at));
         front.extend_from_slice(&kept);
         if is_small {
@@ -147,9 +147,9 @@ impl OpenSegment {
 
     /// Writes its table: a start then needs not look at each record.
     pub(crate) fn end(&self, area: &Area) -> io::Result<()> {
-        let Last { number, lap, table, .. } = &self.0;
+        let Last { number, generation, table, .. } = &self.0;
         let end = (*number as u64 + 1) * area.segment_bytes - FOOTER_BYTES;
-        let bytes = [table, &footer(area.epoch, *lap, table)[..]].concat();
+        let bytes = [table, &footer(area.epoch, *generation, table)[..]].concat();
         area.file.write_at(end - table.len() as u64, &bytes)
     }
 }

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::request::body::Answer;
 use crate::request::exchange::Answering;
-use crate::shared::Editions;
+use crate::shared::Snapshots;
 use crate::worker::Worker;
 use coherence::ThreadTables;
 use http::Request;
@@ -16,26 +16,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A thread that serves clients.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    editions: Arc<Editions>,
-    /// The number of the newest edition that a request here has met. Nobody else takes this lock.
+    snapshots: Arc<Snapshots>,
+    /// The number of the newest snapshot that a request here has used. No other thread takes this lock.
     worker: Mutex<(u64, Arc<Worker>)>,
     end: ThreadEnd,
 }
 
 impl Thread {
-    fn new(editions: Arc<Editions>, end: ThreadEnd) -> Self {
+    fn new(snapshots: Arc<Snapshots>, end: ThreadEnd) -> Self {
         // In this order: settings that come in between are seen at the first request.
-        let number = editions.number();
-        let worker = Arc::new(Worker::new(editions.now(), end.clone()));
-        Self { editions, worker: Mutex::new((number, worker)), end }
+        let number = snapshots.number();
+        let worker = Arc::new(Worker::new(snapshots.now(), end.clone()));
+        Self { snapshots, worker: Mutex::new((number, worker)), end }
     }
 
     /// The worker under the settings of now, for one request.
     fn worker(&self) -> Arc<Worker> {
-        let number = self.editions.number();
+        let number = self.snapshots.number();
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.0 != number {
-            *worker = (number, Arc::new(Worker::new(self.editions.now(), self.end.clone())));
+            *worker = (number, Arc::new(Worker::new(self.snapshots.now(), self.end.clone())));
         }
         worker.1.clone()
     }
@@ -53,7 +53,7 @@ impl serving::Answer for Thread {
 }
 
 /// The proxy behind its listener: settings that change, and a part for each thread.
-pub(crate) struct Front(pub(crate) Arc<Editions>);
+pub(crate) struct Front(pub(crate) Arc<Snapshots>);
 
 impl Service for Front {
     type Answer = Thread;

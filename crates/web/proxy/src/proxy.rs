@@ -8,7 +8,7 @@ use crate::operate::notes::{Note, Notes};
 use crate::operate::observer::observe;
 use crate::origin::url::OriginUrl;
 use crate::settings::{self, StartError};
-use crate::shared::{Editions, Shared};
+use crate::shared::{Shared, Snapshots};
 use crate::stored::coherence::Coherence;
 use crate::stored::disk_content::Disk;
 use crate::stored::entries::Entries;
@@ -26,7 +26,7 @@ use vfs::Directory;
 /// A running proxy. Dropping it stops it and waits for its threads.
 #[derive(Debug)]
 pub struct Proxy {
-    editions: Arc<Editions>,
+    snapshots: Arc<Snapshots>,
     address: SocketAddr,
     admin: Option<SocketAddr>,
     operators: Option<ops::Server>,
@@ -63,7 +63,7 @@ impl Proxy {
         let shared = Shared::new(settings, coherence, entries);
         let shared = shared.map_err(|why| StartError::new("cannot write the access log", why))?;
         let mut proxy = Self {
-            editions: Arc::new(Editions::new(shared)),
+            snapshots: Arc::new(Snapshots::new(shared)),
             address,
             admin: admin.as_ref().and_then(ops::Listener::address),
             operators: None,
@@ -73,22 +73,22 @@ impl Proxy {
             threads: Vec::new(),
             writer: None,
         };
-        if let Some(disk) = proxy.editions.now().entries.disk().cloned() {
+        if let Some(disk) = proxy.snapshots.now().entries.disk().cloned() {
             let writer = thread::Builder::new().name("proxy-disk".to_owned()).spawn(move || disk.run());
             proxy.writer = Some(writer.map_err(cannot_start)?);
         }
         if let Some(listener) = admin {
-            let service = Arc::new(Operated { editions: proxy.editions.clone(), reload });
+            let service = Arc::new(Operated { snapshots: proxy.snapshots.clone(), reload });
             let operators = ops::Server::start("proxy-admin", vec![listener], ops::Limits::OPERATORS, service);
             proxy.operators = Some(operators.map_err(cannot_start)?);
         }
-        let (shared, stopped_too) = (proxy.editions.now(), stopped.clone());
+        let (shared, stopped_too) = (proxy.snapshots.now(), stopped.clone());
         proxy.spawn("proxy-observer".to_owned(), move || look_around(&shared, stopped_too))?;
         if let Some(certificates) = proxy.certificates.clone() {
-            let (shared, stopped) = (proxy.editions.now(), stopped.clone());
+            let (shared, stopped) = (proxy.snapshots.now(), stopped.clone());
             proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
         }
-        let front = Arc::new(Front(proxy.editions.clone()));
+        let front = Arc::new(Front(proxy.snapshots.clone()));
         proxy.server = Some(Server::start(listener, serving, &front, &stopped).map_err(cannot_start)?);
         Ok(proxy)
     }
@@ -108,7 +108,7 @@ impl Proxy {
 
     /// Where its requests go now.
     pub fn origin(&self) -> OriginUrl {
-        self.editions.now().config.origin.clone()
+        self.snapshots.now().config.origin.clone()
     }
 
     /// Where it listens for operators.
@@ -118,27 +118,27 @@ impl Proxy {
 
     /// Where its hub listens for the homes of other proxies.
     pub fn hub_address(&self) -> Option<SocketAddr> {
-        self.editions.now().coherence.hub_address()
+        self.snapshots.now().coherence.hub_address()
     }
 
     /// Its counts since its start.
     pub fn tally(&self) -> Tally {
-        self.editions.now().counters.read()
+        self.snapshots.now().counters.read()
     }
 
     /// How many responses are stored, and the bytes that they take.
     pub fn stored(&self) -> (usize, usize) {
-        self.editions.now().entries.size()
+        self.snapshots.now().entries.size()
     }
 
     /// The bytes of request bodies that are being collected or sent, in memory and in files.
     pub fn uploads(&self) -> (u64, u64) {
-        self.editions.now().uploads.read()
+        self.snapshots.now().uploads.read()
     }
 
     /// How many responses are on disk, and the bytes that they take there.
     pub fn on_disk(&self) -> (usize, u64) {
-        self.editions.now().entries.disk().map_or((0, 0), |disk| (disk.size().records, disk.size().bytes))
+        self.snapshots.now().entries.disk().map_or((0, 0), |disk| (disk.size().records, disk.size().bytes))
     }
 
     /// Looks whether a proxy could start with these settings, as far as that shows without starting it: the files that
@@ -159,13 +159,13 @@ impl Proxy {
     /// # Errors
     /// Why the new settings cannot be used. Everything is as it was then.
     pub fn reload(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
-        let (config, left) = config.in_place_of(&self.editions.now().config);
+        let (config, left) = config.in_place_of(&self.snapshots.now().config);
         let (settings, loaded) = settings::check(config)?;
         if let (Some(certificates), Some(loaded)) = (&self.certificates, loaded) {
             certificates.set(loaded);
         }
-        self.editions.advance(settings);
-        let shared = self.editions.now();
+        self.snapshots.advance(settings);
+        let shared = self.snapshots.now();
         self.operators.iter().for_each(|it| it.set_token(shared.config.admin_token.as_deref()));
         shared.notes.origin_tls_again();
         shared.access_log.iter().for_each(|log| log.reopen());
@@ -192,9 +192,9 @@ impl Proxy {
         }
         drop(self.operators.take());
         // Before the disk is waited for: a database's commits would wait, too.
-        self.editions.now().coherence.leave();
+        self.snapshots.now().coherence.leave();
         if let Some(writer) = self.writer.take() {
-            let shared = self.editions.now();
+            let shared = self.snapshots.now();
             shared.entries.save(Instant::now() + shared.config.limits.stop);
             shared.entries.disk().into_iter().for_each(|disk| disk.stop());
             let ended = writer.join();

@@ -1,7 +1,7 @@
 //! The settings and the state that the threads of a proxy share.
 //!
-//! New settings are a new edition, all at once: a request goes by one edition from its begin to its end. The state
-//! is the same for all of them.
+//! New settings take effect all at once, as a new snapshot: a request goes by one snapshot from beginning to end. All
+//! snapshots share one state.
 
 use crate::config::{BrowserCache, Config};
 use crate::fill::fills::Fills;
@@ -28,7 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The number of these settings.
-    pub(crate) edition: u64,
+    pub(crate) snapshot: u64,
     pub(crate) config: Config,
     pub(crate) counters: Arc<Counters>,
     pub(crate) coherence: Arc<Coherence>,
@@ -53,13 +53,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The first edition.
+    /// The first snapshot.
     pub(crate) fn new(settings: Settings, coherence: Coherence, entries: Entries) -> io::Result<Self> {
         let Settings { config, via, origin_tls } = settings;
         let notes = Arc::new(Notes::to(config.notes.clone()));
         let access_log = config.access_log.as_ref().map(|log| AccessLog::open(log, notes.clone())).transpose()?;
         Ok(Self {
-            edition: 0,
+            snapshot: 0,
             counters: Arc::default(),
             coherence: Arc::new(coherence),
             entries: Arc::new(entries),
@@ -78,11 +78,11 @@ impl Shared {
         })
     }
 
-    /// The next edition: other settings, the same state.
+    /// The next snapshot: other settings, the same state.
     fn next(&self, settings: Settings) -> Self {
         let Settings { config, via, origin_tls } = settings;
         Self {
-            edition: self.edition + 1,
+            snapshot: self.snapshot + 1,
             counters: self.counters.clone(),
             coherence: self.coherence.clone(),
             entries: self.entries.clone(),
@@ -145,19 +145,19 @@ impl Shared {
     }
 }
 
-/// The editions of a proxy, of which there is one at a time.
+/// The current snapshot of a proxy's settings.
 #[derive(Debug)]
-pub(crate) struct Editions {
+pub(crate) struct Snapshots {
     now: RwLock<Arc<Shared>>,
     number: AtomicU64,
 }
 
-impl Editions {
+impl Snapshots {
     pub(crate) fn new(first: Shared) -> Self {
         Self { now: RwLock::new(Arc::new(first)), number: AtomicU64::new(0) }
     }
 
-    /// The number of the edition of now, which is looked at for every request.
+    /// The number of the current snapshot, which every request checks.
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Acquire)
     }
@@ -174,7 +174,7 @@ impl Editions {
         let is_elsewhere = settings.config.origin != now.config.origin;
         let is_asked_alike = settings.config.keep_underscores == now.config.keep_underscores;
         if is_elsewhere || !is_asked_alike || settings.config.policy != now.config.policy {
-            // First: of all editions so far, nothing that comes is stored any more.
+            // First: responses that were asked for under earlier snapshots are no longer stored.
             now.lapses.fetch_add(1, SeqCst);
             now.coherence.lapse_all();
         }
@@ -182,7 +182,7 @@ impl Editions {
             now.entries.remove_all(&settings.config.origin.to_string());
         }
         *now = Arc::new(now.next(settings));
-        self.number.store(now.edition, Release);
+        self.number.store(now.snapshot, Release);
     }
 }
 

@@ -1,11 +1,11 @@
-//! The state that the requests of one thread share under the settings of one edition.
+//! The state that the requests of one thread share under one snapshot of the settings.
 
 use crate::origin::Origin;
 use crate::shared::Shared;
 use serving::{Delay, ThreadEnd};
 use std::sync::Arc;
 
-/// A thread with connections to the origin of its own, under the settings of one edition.
+/// A thread with connections to the origin of its own, under one snapshot of the settings.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,

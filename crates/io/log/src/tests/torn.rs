@@ -1,4 +1,4 @@
-//! Flushes that are torn over what an older lap has left in their place.
+//! Flushes that are torn over what an older generation has left in their place.
 
 use crate::frame::{FORMAT, FORMAT_OF_BEFORE, Frame};
 use crate::segment::SegmentHeader;
@@ -71,10 +71,10 @@ fn write(log: &Log<Raw>, position: u64) {
     log.free_with_next(position);
 }
 
-/// The power fails at every moment of some laps. A flush that was not answered is there as it was written, or not at
-/// all: the bytes of an older one must not complete it.
+/// The power fails at every moment of some generations. A flush that was not answered is there as it was written, or
+/// not at all: the bytes of an older one must not complete it.
 #[test]
-fn a_flush_is_never_completed_by_an_older_lap() {
+fn a_flush_is_never_completed_by_an_older_generation() {
     let (files, mut dice) = (created(), Dice(1));
     let moments = Arc::<Mutex<Vec<Memory>>>::default();
     let (log, _) = open(&files, 1);

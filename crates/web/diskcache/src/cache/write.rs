@@ -113,7 +113,8 @@ impl<C> DiskCache<C> {
                 }
                 continue;
             };
-            lock(&self.state).position = Position { life: area.life, lap: open.lap(), at: place.at + place.size };
+            lock(&self.state).position =
+                Position { life: area.life, generation: open.generation(), at: place.at + place.size };
             match open.write(&area, place, &writing, record.content.read_all()) {
                 Ok(()) => {
                     writer.paused_until = None;
@@ -149,9 +150,9 @@ impl<C> DiskCache<C> {
         }
         let count = self.segments();
         for number in (1..=count).map(|step| (writer.last + step) % count) {
-            if let Some(lap) = self.vacate(number) {
+            if let Some(generation) = self.vacate(number) {
                 writer.last = number;
-                writer.open = Some(OpenSegment::begin(&area, number, lap)?);
+                writer.open = Some(OpenSegment::begin(&area, number, generation)?);
                 writer.begun_since_refusal += 1;
                 if writer.begun_since_refusal > count {
                     self.told.write.store(false, Relaxed);
@@ -162,8 +163,8 @@ impl<C> DiskCache<C> {
         Err(io::Error::from(io::ErrorKind::ResourceBusy).into())
     }
 
-    /// Takes all records out of a segment, and has those written again that were used; gives its next lap. `None` if it
-    /// is being read.
+    /// Takes all records out of a segment, and has those written again that were used; gives its next generation.
+    /// `None` if it is being read.
     fn vacate(&self, number: usize) -> Option<u64> {
         let is_pinned = |state: &State<C>| Arc::strong_count(&state.index.segments[number].pin) > 1;
         let mut used = {
@@ -201,16 +202,16 @@ impl<C> DiskCache<C> {
         for held in &gone {
             state.index.unlist(held);
         }
-        let lap = state.lap;
-        state.lap += 1;
+        let generation = state.generation;
+        state.generation += 1;
         let segment = &mut state.index.segments[number];
-        let before = mem::replace(&mut segment.lap, lap);
+        let before = mem::replace(&mut segment.generation, generation);
         segment.held = Vec::new();
         state.is_full |= before > 0;
         drop(state);
         // Behind the lock.
         drop(gone);
-        Some(lap)
+        Some(generation)
     }
 
     /// A record with its content in memory.

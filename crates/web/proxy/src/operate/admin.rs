@@ -14,7 +14,7 @@ use crate::operate::explain;
 use crate::operate::tables::{TABLES, tables};
 use crate::request::ignored::without_ignored;
 use crate::request::target::{Head, Target};
-use crate::shared::{Editions, Shared};
+use crate::shared::{Shared, Snapshots};
 use crate::stored::coherence::HubAway;
 use ::coherence::Dependency;
 use bytes::Bytes;
@@ -60,18 +60,18 @@ const SOFT_PURGE: [&str; 2] = ["soft-purge", "fastly-soft-purge"];
 /// A proxy, as its operators see it.
 #[derive(Debug)]
 pub(crate) struct Operated {
-    pub(crate) editions: Arc<Editions>,
+    pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) reload: Option<Reload>,
 }
 
 impl Service for Operated {
     fn tables(&self) -> Tables {
-        (TABLES.to_vec(), tables(&self.editions.now()))
+        (TABLES.to_vec(), tables(&self.snapshots.now()))
     }
 
     /// Why stored responses cannot answer: requests go to the application.
     fn troubles(&self) -> Vec<String> {
-        self.editions.now().coherence.troubles()
+        self.snapshots.now().coherence.troubles()
     }
 
     fn reload(&self) -> Option<Reload> {
@@ -89,7 +89,7 @@ impl Service for Operated {
 
 impl Operated {
     async fn route(&self, request: Request<Incoming>) -> Result<Answer, Refused> {
-        let shared = &*self.editions.now();
+        let shared = &*self.snapshots.now();
         match (request.method().as_str(), request.uri().path()) {
             ("POST", "/invalidate") => invalidate(shared, &body(request).await?).await,
             ("POST", "/why") => why(shared, &body(request).await?).await,

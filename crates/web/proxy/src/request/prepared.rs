@@ -25,8 +25,8 @@ const WAYS: usize = 4;
 struct Prepared {
     /// The weak reference keeps its address from being given to another.
     of: Weak<Entry>,
-    /// The edition of the settings that they were made under.
-    edition: u64,
+    /// The snapshot of the settings that they were made under.
+    snapshot: u64,
     age_s: u64,
     status: CacheStatus,
     fields: HeaderMap,
@@ -69,11 +69,11 @@ impl Prepared {
         fields.insert(AGE, age_s.into());
         fields.append(VIA, shared.via.clone());
         fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
-        Self { of: Arc::downgrade(entry), edition: shared.edition, age_s, status: *status, fields }
+        Self { of: Arc::downgrade(entry), snapshot: shared.snapshot, age_s, status: *status, fields }
     }
 
     fn is_of(&self, entry: &Arc<Entry>, shared: &Shared) -> bool {
-        self.of.as_ptr() == Arc::as_ptr(entry) && self.edition == shared.edition
+        self.of.as_ptr() == Arc::as_ptr(entry) && self.snapshot == shared.snapshot
     }
 
     /// Exchanges what is different in each second.
