@@ -2,6 +2,7 @@
 //! here.
 
 mod condition;
+mod files;
 mod operators;
 mod store;
 #[cfg(feature = "lab")]
@@ -14,6 +15,10 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+pub(crate) use files::{
+    FilesTarget, PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs,
+    SiteRollbackArgs, SiteServeArgs, SiteSetArgs,
+};
 pub(crate) use operators::OperatorArgs;
 pub(crate) use store::{
     DanglingArg, DoctorArgs, DumpArgs, FindArgs, GetArgs, GroupArgs, LoadArgs, LsArgs, PutArgs, RmArgs, ScanArgs,
@@ -64,6 +69,8 @@ Examples:
   thorp load house.ifc --into house             a design: every entity an object
   thorp get 'house/#123' --depth 2              an entity and what it refers to
   thorp find house --kind IfcWall --where Name~oak  the entities that match
+  thorp publish www shop --dir shed             a directory as the new revision of a site
+  thorp site rollback shop --dir shed           the revision before it again
 
 Where the store is: at --server or in --dir; else where THORP_SERVER or THORP_DIR in the environment says, of which only
 one may be set; else at 127.0.0.1:7411. Reading never makes a store: `put` and `load` make a directory that is not there,
@@ -106,6 +113,11 @@ pub(crate) enum Command {
     /// Gives room on a disk of this host to volumes that are attached elsewhere: it keeps copies of what is not written
     /// back of them yet, until SIGTERM or Ctrl-C.
     Holder(HolderArgs),
+    /// Publishes a directory as a site's new revision, all at once: only content that the store does not have is written.
+    Publish(PublishArgs),
+    /// Published sites: their revisions, what is in them, and rolling back.
+    #[command(subcommand)]
+    Site(SiteCommand),
     /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
     Invalidate(InvalidateArgs),
     /// Explains how a proxy answers a URL: what it has stored, what that depends on, and what was decided when the
@@ -188,7 +200,8 @@ impl Command {
             | Self::Home(_)
             | Self::Verify(_)
             | Self::Holder(_)
-            | Self::Volume(VolumeCommand::Attach(_)) => true,
+            | Self::Volume(VolumeCommand::Attach(_))
+            | Self::Site(SiteCommand::Serve(_)) => true,
             #[cfg(feature = "lab")]
             Self::Shop(_) => true,
             Self::Watch(watch) => watch.task().is_none(),

@@ -25,6 +25,7 @@ mod removal;
 mod serve;
 #[cfg(feature = "lab")]
 mod shop;
+mod site;
 mod spaces;
 mod status;
 #[cfg(feature = "lab")]
@@ -58,6 +59,8 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Watch(args) => watch::run(&args, output),
         #[cfg(feature = "lab")]
         Command::Shop(args) => shop::run(&args, output),
+        Command::Publish(args) => site::publish(&args, output),
+        Command::Site(command) => site::run(&command, output),
         Command::Invalidate(args) => invalidate::run(&args, output),
         Command::Why(args) => why::why(&args, output),
         Command::Who(args) => why::who(&args, output),

@@ -40,6 +40,7 @@ mod scrapes;
 mod scrub;
 mod shop;
 mod single;
+mod sites;
 mod snapshots;
 mod spaces;
 mod stopped_store;

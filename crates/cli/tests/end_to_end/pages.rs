@@ -47,6 +47,7 @@ fn tables() -> Vec<Described<'static>> {
         &[WATCH_DATABASE.described(), WATCH_STORE.described()],
         proxy::tables::TABLES,
         verify::tables::TABLES,
+        files::tables::TABLES,
         attach::control::tables::TABLES,
         &[VOLUME_HOMES.described()],
     ]

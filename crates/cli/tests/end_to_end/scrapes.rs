@@ -61,6 +61,9 @@ impl Programs {
         let volume = ["volume", "attach", "v", "--store", &address, "--cache", &file("cache"), "--listen", &nbd];
         let group = ["group", "--name", "site", "--store", &address];
         let holder = ["holder", "--store", &address, "--dir", &file("copies"), "--room", "64M", "--domain", "rack"];
+        std::fs::create_dir(file("www")).unwrap();
+        folder.write("www/index.html", "<p>");
+        thorp(["publish", &file("www"), "shop", "--dir", &file("site")]).ok();
         let others = vec![
             start("group", &[&group[..], &any].concat(), "thorp_redirector_members{group=\"site\"}"),
             start("home", &["home", "--socket", &file("home")], "thorp_hub_updates_released_total"),
@@ -77,6 +80,11 @@ impl Programs {
                 &[&["proxy", "--origin", "http://127.0.0.1:1"][..], &any].concat(),
                 "thorp_proxy_requests_total",
             ),
+            start(
+                "site",
+                &[&["site", "serve", "shop", "--dir", &file("site")][..], &any].concat(),
+                "thorp_site_requests_total{site=\"shop\"}",
+            ),
         ];
         Self { folder, store, others }
     }
@@ -90,7 +98,7 @@ impl Programs {
 fn every_program_answers_its_operators_alike() {
     let mut programs = Programs::start();
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")).unwrap();
-    assert_eq!(programs.all().count(), 8);
+    assert_eq!(programs.all().count(), 9);
     for Program { name: program, process, metric } in programs.all() {
         eventually(&format!("{program} is healthy"), || health(process).0 == 200);
         let (status, body) = health(process);

@@ -1,0 +1,285 @@
+//! `publish` and `site`: directories as revisions of a site, in a store that this command opens.
+
+mod serve;
+
+use crate::cli::{
+    FilesTarget, PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs,
+    SiteRollbackArgs, SiteSetArgs,
+};
+use crate::error::usage;
+use crate::output::{self, Output, visible};
+use crate::stopper::Interrupt;
+use crate::{Error, Result};
+use files::{Change, Entry, FilesError, Kind, Publish, Revision, Sites, export};
+use responses::Time;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use thorp::Db;
+use vfs::make_directory;
+
+/// The environment's word for `--dir`.
+const DIR_VARIABLE: &str = "THORP_DIR";
+
+impl FilesTarget {
+    fn dir(&self) -> Result<PathBuf> {
+        let variable = || std::env::var_os(DIR_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        self.dir.clone().or_else(variable).ok_or_else(|| {
+            usage(format!("name the store's directory with --dir, or {DIR_VARIABLE} in the environment"))
+        })
+    }
+
+    /// Opens the sites of a store, which is made if there is none.
+    fn open_or_create(&self) -> Result<Sites> {
+        make_directory(&self.dir()?)?;
+        self.open_with(true)
+    }
+
+    /// Opens the sites of a store that is there.
+    fn open(&self) -> Result<Sites> {
+        self.open_with(false)
+    }
+
+    fn open_with(&self, create: bool) -> Result<Sites> {
+        let dir = self.dir()?;
+        let builder = self.space.iter().fold(Db::builder(), thorp::Builder::space);
+        let db = builder.create(create).open(&dir)?;
+        Ok(Sites::open(db, &dir)?)
+    }
+}
+
+/// `thorp publish`.
+pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
+    if !args.from.is_dir() {
+        return Err(format!("{} is not a directory: name the directory to publish", args.from.display()).into());
+    }
+    let sites = args.target.open_or_create()?;
+    let (note, exclude) = (args.note.clone(), args.exclude.clone());
+    let settings = Publish { base: args.base, note, exclude, repair: args.repair };
+    let interrupt = Interrupt::watch()?;
+    let bar = output::spinner("publish (files)");
+    let mut on = |progress: files::Progress| {
+        bar.set_position(progress.files);
+        if interrupt.has_come() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    if args.dry_run {
+        let mut changes = Vec::new();
+        let report = &mut |path: &files::Path, change| changes.push((path.to_string(), change));
+        sites.compare(&args.site, &args.from, &settings, &mut on, report)?;
+        bar.finish_and_clear();
+        return changes.iter().try_for_each(|(path, change)| print_change(path, change, output));
+    }
+    let published = sites.publish(&args.site, &args.from, &settings, &mut on)?;
+    bar.finish_and_clear();
+    let (site, revision) = (&args.site, &published.revision);
+    let mut json = of_revision(revision);
+    json["site"] = json!(site.as_str());
+    json["is_new"] = json!(published.is_new);
+    json["chunks_written"] = json!(published.chunks_written);
+    json["bytes_written"] = json!(published.bytes_written);
+    let Revision { number, files, bytes, .. } = revision;
+    let text = if published.is_new {
+        format!("{site}@{number}: {files} files, {bytes} bytes; {} bytes written", published.bytes_written)
+    } else {
+        format!("{site}@{number}: nothing has changed")
+    };
+    output.line(&json, text)
+}
+
+/// `thorp site`.
+pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
+    match command {
+        SiteCommand::Create(args) => create(args, output),
+        SiteCommand::Set(args) => set(args, output),
+        SiteCommand::List(args) => list(&args.target, output),
+        SiteCommand::Log(args) => log(args, output),
+        SiteCommand::Diff(args) => diff(args, output),
+        SiteCommand::Rollback(args) => rollback(args, output),
+        SiteCommand::Ls(args) => ls(args, output),
+        SiteCommand::Cat(args) => cat(args, output),
+        SiteCommand::Get(args) => get(args, output),
+        SiteCommand::Serve(args) => serve::serve(args, output),
+        SiteCommand::Verify(args) => verify(args, output),
+        SiteCommand::Rm(args) => {
+            args.target.open()?.remove(&args.site)?;
+            if output.is_json() { output.raw(json!({"removed": args.site.as_str()})) } else { Ok(()) }
+        }
+        SiteCommand::Collect(args) => {
+            let collected = args.target.open()?.collect()?;
+            let json = json!({"chunks": collected.chunks, "bytes": collected.bytes});
+            output.line(&json, format!("{} chunks of {} bytes removed", collected.chunks, collected.bytes))
+        }
+    }
+}
+
+fn create(args: &SiteSetArgs, output: &mut Output) -> Result {
+    args.target.open_or_create()?.create(&args.site, args.keep)?;
+    print_settings(args, output)
+}
+
+fn set(args: &SiteSetArgs, output: &mut Output) -> Result {
+    args.target.open()?.set_keep(&args.site, args.keep)?;
+    print_settings(args, output)
+}
+
+fn print_settings(args: &SiteSetArgs, output: &mut Output) -> Result {
+    let json = json!({"site": args.site.as_str(), "keep": args.keep});
+    output.line(&json, format!("{}: keeps {} revisions", args.site, args.keep))
+}
+
+fn list(target: &FilesTarget, output: &mut Output) -> Result {
+    for site in target.open()?.list()? {
+        let head = site.head.as_ref();
+        let json = json!({
+            "site": site.name, "head": head.map(of_revision), "revisions": site.revisions, "keep": site.keep,
+            "created_s": site.created_s,
+        });
+        let text = match head {
+            Some(head) => format!("{}@{}  {} files, {} bytes", site.name, head.number, head.files, head.bytes),
+            None => format!("{}  no revision yet", site.name),
+        };
+        output.line(&json, text)?;
+    }
+    Ok(())
+}
+
+fn log(args: &SiteArgs, output: &mut Output) -> Result {
+    for revision in args.target.open()?.log(&args.site)? {
+        let again = revision.of.map_or_else(String::new, |of| format!("  ({of} again)"));
+        let note = visible(&revision.note);
+        let (number, at) = (revision.number, Time::from_unix_s(revision.published_s).to_rfc3339());
+        let text = format!("{number}  {at}  {} files, {} bytes{again}  {note}", revision.files, revision.bytes);
+        output.line(&of_revision(&revision), text.trim_end())?;
+    }
+    Ok(())
+}
+
+fn diff(args: &SiteDiffArgs, output: &mut Output) -> Result {
+    let sites = args.target.open()?;
+    let newer = match args.newer {
+        Some(newer) => newer,
+        None => sites.view(&args.site, None)?.revision().number,
+    };
+    let mut printed = Ok(());
+    sites.diff(&args.site, args.older, newer, &mut |path, change| {
+        if printed.is_ok() {
+            printed = print_change(&path.to_string(), &change, output);
+        }
+    })?;
+    printed
+}
+
+fn print_change(path: &str, change: &Change, output: &mut Output) -> Result {
+    let (sign, name) = match change {
+        Change::Added(_) => ('+', "added"),
+        Change::Removed(_) => ('-', "removed"),
+        Change::Changed(..) => ('~', "changed"),
+    };
+    output.line(&json!({"path": path, "change": name}), format_args!("{sign} {path}"))
+}
+
+fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
+    let sites = args.target.open()?;
+    let to = match (args.to, &sites.log(&args.site)?[..]) {
+        (Some(to), _) => to,
+        (None, [_, before, ..]) => before.number,
+        (None, _) => return Err(format!("'{}' has no revision before the newest", args.site).into()),
+    };
+    let revision = sites.rollback(&args.site, to, &args.note)?;
+    let mut json = of_revision(&revision);
+    json["site"] = json!(args.site.as_str());
+    output.line(&json, format!("{}@{}: {to} again", args.site, revision.number))
+}
+
+fn ls(args: &SitePathArgs, output: &mut Output) -> Result {
+    let sites = args.target.open()?;
+    let SitePath { site, revision, path } = &args.at;
+    for (name, entry) in sites.view(site, *revision)?.list(path)? {
+        let (kind, text) = match &entry.kind {
+            Kind::Directory(_) => ("directory", format!("{name}/")),
+            Kind::File { size, .. } => ("file", format!("{name}  {size} bytes")),
+            Kind::Symlink(target) => ("symlink", format!("{name} -> {}", visible(&String::from_utf8_lossy(target)))),
+        };
+        let json =
+            json!({"name": name.to_string(), "kind": kind, "size": size_of(&entry), "mode": entry.attributes.mode});
+        output.line(&json, text)?;
+    }
+    Ok(())
+}
+
+fn size_of(entry: &Entry) -> Option<u64> {
+    match entry.kind {
+        Kind::File { size, .. } => Some(size),
+        Kind::Directory(_) | Kind::Symlink(_) => None,
+    }
+}
+
+fn cat(args: &SitePathArgs, output: &mut Output) -> Result {
+    let sites = args.target.open()?;
+    let SitePath { site, revision, path } = &args.at;
+    let view = sites.view(site, *revision)?;
+    let not_a_file = || Error::from(FilesError::WrongKind(path.to_string(), "a file"));
+    if path.names().is_empty() {
+        return Err(not_a_file());
+    }
+    let entry = view.find(path)?;
+    let size = size_of(&entry).ok_or_else(not_a_file)?;
+    let mut written = Ok(());
+    view.read(&entry, 0..size, &mut |bytes| {
+        if written.is_ok() {
+            written = output.writer().write_all(&bytes);
+        }
+        // A reader that has hung up has enough of it.
+        if written.is_ok() { Ok(()) } else { Err(FilesError::Interrupted) }
+    })
+    .or_else(|error| if written.is_err() { Ok(()) } else { Err(error) })?;
+    written.map_err(output::cannot_write)
+}
+
+fn get(args: &SiteGetArgs, output: &mut Output) -> Result {
+    let sites = args.target.open()?;
+    let SitePath { site, revision, path } = &args.at;
+    let view = sites.view(site, *revision)?;
+    let interrupt = Interrupt::watch()?;
+    let bar = output::spinner("get (files)");
+    let exported = export(&view, path, &args.to, &mut |exported| {
+        bar.set_position(exported.files);
+        if interrupt.has_come() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish_and_clear();
+    let exported = match exported {
+        Err(FilesError::Interrupted) => {
+            return Err(format!("interrupted: a part of it is in {}", args.to.display()).into());
+        }
+        exported => exported?,
+    };
+    let number = view.revision().number;
+    let json = json!({"site": site.as_str(), "revision": number, "files": exported.files, "bytes": exported.bytes});
+    output.line(&json, format!("{site}@{number}: {} files, {} bytes", exported.files, exported.bytes))
+}
+
+fn verify(args: &SiteArgs, output: &mut Output) -> Result {
+    let sites = args.target.open()?;
+    let mut found = Vec::new();
+    let whole = sites.verify(&args.site, &mut |revision, error| found.push((revision, error.to_string())))?;
+    for (revision, why) in &found {
+        output.line(&json!({"revision": revision, "damage": why}), format!("{}@{revision}: {why}", args.site))?;
+    }
+    output.line(&json!({"whole": whole, "damaged": found.len()}), format!("{whole} chunks are whole"))?;
+    match found.len() {
+        0 => Ok(()),
+        count => Err(format!(
+            "{count} chunks of '{}' are missing or damaged: `thorp publish --repair` of the directory writes them again",
+            args.site
+        )
+        .into()),
+    }
+}
+
+fn of_revision(revision: &Revision) -> Value {
+    json!({
+        "revision": revision.number, "root": revision.root().to_string(), "published_s": revision.published_s,
+        "note": revision.note, "files": revision.files, "bytes": revision.bytes, "of": revision.of,
+    })
+}

@@ -1,0 +1,112 @@
+//! `site serve`: a site over HTTP from a store that this command opens, and publishes of a directory beside it.
+
+use crate::cli::SiteServeArgs;
+use crate::error::usage;
+use crate::operators::{Operators, and_operators};
+use crate::output::Output;
+use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
+use crate::{Error, Result, descriptors};
+use files::{CertificateFiles, LoadedCertificates, Publish, Published, SiteConfig, SiteServer, Sites};
+use ops::{Reload, Tables};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Sockets and files of one connection: its own, and a chunk that is read.
+const DESCRIPTORS_PER_CONNECTION: usize = 2;
+
+pub(super) fn serve(args: &SiteServeArgs, output: &mut Output) -> Result {
+    if args.tls_cert.len() != args.tls_key.len() {
+        let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
+        return Err(usage(format!("each --tls-cert has a --tls-key: got {certificates} and {keys}")));
+    }
+    let files = args.tls_cert.iter().zip(&args.tls_key);
+    let files: Vec<_> = files.map(|(chain, key)| CertificateFiles { chain: chain.clone(), key: key.clone() }).collect();
+    let certificates = if files.is_empty() { None } else { Some(LoadedCertificates::read(&files)?) };
+    let operators = Operators::listen(&args.operators)?;
+    let sites = if args.from.is_some() { args.target.open_or_create()? } else { args.target.open()? };
+    let publisher = Publisher { sites: Arc::new(sites), args: args.clone(), running: Mutex::new(()) };
+    let published = publisher.publish()?;
+    let config = SiteConfig {
+        listen: args.listen,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        connections: descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?,
+        certificates,
+    };
+    let mut server = SiteServer::start(publisher.sites.clone(), args.site.clone(), config)?;
+    let stopper = server.stopper();
+    let stop = move || stopper.stop();
+    when_told(stop.clone())?;
+    if args.until_stdin_closes {
+        when_stdin_closes(stop);
+    }
+    let publisher = Arc::new(publisher);
+    let (again, admin) = (publisher.clone(), operators.address());
+    when_hung_up(move || match again.publish() {
+        Ok(published) => published.iter().for_each(|published| eprintln!("{}", line(&again.args, published))),
+        Err(why) => eprintln!("thorp: the site stays as it is: {why}"),
+    })?;
+    let observed = Arc::new(Operated { observed: server.observed(), publisher });
+    let _operators = operators.serve(observed)?;
+    let address = server.address();
+    let revision = published.as_ref().map(|published| published.revision.number);
+    let json = json!({"listen": address, "site": args.site.as_str(), "published": revision, "admin": admin});
+    let site = published.map_or_else(|| args.site.to_string(), |published| line(args, &published));
+    output.line(&json, format_args!("ready: {site} on {address}{}", and_operators(admin)))?;
+    output.flush()?;
+    server.wait()?;
+    let tally = server.tally();
+    let json = json!({"stopped": "site", "requests": tally.requests, "refused": tally.refused});
+    output.line(&json, format_args!("stopped (requests: {}, refused: {})", tally.requests, tally.refused))
+}
+
+fn line(args: &SiteServeArgs, published: &Published) -> String {
+    let (site, revision) = (&args.site, &published.revision);
+    let change = if published.is_new { "published" } else { "nothing has changed" };
+    format!("{site}@{} ({change})", revision.number)
+}
+
+/// Publishes the directory of `--from`, one publish at a time.
+struct Publisher {
+    sites: Arc<Sites>,
+    args: SiteServeArgs,
+    running: Mutex<()>,
+}
+
+impl Publisher {
+    fn publish(&self) -> Result<Option<Published>> {
+        let Some(from) = &self.args.from else { return Ok(None) };
+        let _running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = Publish { exclude: self.args.exclude.clone(), ..Publish::default() };
+        let published = self.sites.publish(&self.args.site, from, &settings, &mut |_| ControlFlow::Continue(()));
+        Ok(Some(published?))
+    }
+
+    fn reload(&self) -> std::result::Result<Value, String> {
+        match self.publish().map_err(|why: Error| format!("the site stays as it is: {why}"))? {
+            Some(published) => Ok(json!({"published": published.revision.number, "is_new": published.is_new})),
+            None => Err("no directory to publish: start with --from".to_owned()),
+        }
+    }
+}
+
+/// The server as its operators see it: they can have the directory published again.
+struct Operated {
+    observed: Arc<dyn ops::Service>,
+    publisher: Arc<Publisher>,
+}
+
+impl ops::Service for Operated {
+    fn tables(&self) -> Tables {
+        self.observed.tables()
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        self.observed.troubles()
+    }
+
+    fn reload(&self) -> Option<Reload> {
+        let publisher = self.publisher.clone();
+        self.publisher.args.from.as_ref().map(|_| Reload(Arc::new(move || publisher.reload())))
+    }
+}

@@ -1,0 +1,218 @@
+//! Published files: directories become revisions of a site, whatever is killed, and visitors never see two at a time.
+
+use crate::program::{Folder, Ran, command, ran, start, thorp};
+use fixtures::{Process, until};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A directory to publish, and a store.
+struct Place(Folder);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(Folder::new());
+        fs::create_dir(place.www()).unwrap();
+        place
+    }
+
+    fn www(&self) -> PathBuf {
+        self.0.path().join("www")
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.www().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        thorp([words, &["--dir", &self.0.file("store")]].concat())
+    }
+
+    fn publish(&self, more: &[&str]) -> Ran {
+        let from = self.0.file("www");
+        self.run(&[&["publish", &from, "shop"], more].concat())
+    }
+
+    /// The numbers of the revisions that are kept, the newest first.
+    fn revisions(&self) -> Vec<u64> {
+        let log = self.run(&["site", "log", "shop", "--json"]).ok();
+        log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["revision"].as_u64().unwrap()).collect()
+    }
+
+    fn serve(&self, more: &[&str]) -> Process {
+        let (store, from) = (self.0.file("store"), self.0.file("www"));
+        let words = ["site", "serve", "shop", "--dir", &store, "--from", &from, "--listen", "127.0.0.1:0"];
+        start(&[&words[..], more].concat())
+    }
+}
+
+/// The head and the body of an answer, whole or not.
+fn ask(address: SocketAddr, line: &str, fields: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{fields}\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_directory_is_published_read_and_rolled_back() {
+    let place = Place::new();
+    place.write("index.html", "<p>one\n");
+    place.write("img/logo.bin", vec![7; 100_000]);
+    assert_eq!(place.publish(&["--dry-run"]).ok(), "+ img\n+ img/logo.bin\n+ index.html\n");
+    assert!(place.run(&["site", "log", "shop"]).error().starts_with("there is no site 'shop'"));
+    let line = place.publish(&["--note", "first"]).ok();
+    assert!(line.starts_with("shop@1: 2 files, 100007 bytes; "), "{line}");
+    assert_eq!(place.publish(&[]).ok(), "shop@1: nothing has changed\n");
+    place.write("index.html", "<p>two\n");
+    assert_eq!(place.publish(&["--dry-run"]).ok(), "~ index.html\n");
+    let refused = place.publish(&["--base", "7"]).error();
+    assert!(refused.contains("made from revision 7, and 1 is the newest"), "{refused}");
+    let told: Value = serde_json::from_str(&place.publish(&["--base", "1", "--json"]).ok()).unwrap();
+    assert_eq!((&told["revision"], &told["is_new"]), (&2.into(), &true.into()), "{told}");
+    assert_eq!(place.run(&["site", "diff", "shop", "1"]).ok(), "~ index.html\n");
+    assert_eq!(place.run(&["site", "cat", "shop@1/index.html"]).ok(), "<p>one\n");
+    assert_eq!(place.run(&["site", "ls", "shop"]).ok(), "img/\nindex.html  7 bytes\n");
+    assert_eq!(place.run(&["site", "rollback", "shop", "--note", "back"]).ok(), "shop@3: 1 again\n");
+    assert_eq!(place.run(&["site", "cat", "shop/index.html"]).ok(), "<p>one\n");
+    assert_eq!(place.revisions(), [3, 2, 1]);
+    let copy = place.0.file("copy");
+    assert_eq!(place.run(&["site", "get", "shop@2", &copy]).ok(), "shop@2: 2 files, 100007 bytes\n");
+    assert_eq!(fs::read_to_string(format!("{copy}/index.html")).unwrap(), "<p>two\n");
+    assert!(place.run(&["site", "get", "shop", &copy]).error().contains("is not empty"));
+    assert!(place.run(&["site", "verify", "shop"]).ok().ends_with("chunks are whole\n"));
+    place.run(&["site", "set", "shop", "--keep", "1"]).ok();
+    place.write("index.html", "<p>four\n");
+    place.publish(&[]).ok();
+    assert_eq!(place.revisions(), [4]);
+    assert!(place.run(&["site", "cat", "shop@1/index.html"]).error().contains("has no revision 1, or no longer"));
+    place.run(&["site", "rm", "shop"]).ok();
+    let collected = place.run(&["site", "collect", "--json"]).ok();
+    assert!(serde_json::from_str::<Value>(&collected).unwrap()["bytes"].as_u64() > Some(100_000), "{collected}");
+}
+
+#[test]
+fn wrong_words_are_refused_with_the_remedy() {
+    let place = Place::new();
+    assert!(thorp(["site", "list"]).usage().contains("name the store's directory with --dir"));
+    assert!(place.run(&["site", "list"]).error().contains("there is no store in"));
+    assert!(place.run(&["publish", &place.0.file("none"), "shop"]).error().contains("is not a directory"));
+    for name in ["-shop", "a/b", "shop@1", ""] {
+        assert_eq!(place.run(&["publish", &place.0.file("www"), "--", name]).code, Some(2), "{name}");
+    }
+    place.write("a", "a");
+    place.publish(&[]).ok();
+    assert!(place.run(&["site", "cat", "shop/../x"]).stderr.contains("cannot be in a path of a site"));
+    assert!(place.run(&["site", "rollback", "shop"]).error().contains("no revision before the newest"));
+    // A bit that flips on the disk is found, and never given out.
+    place.write("large", vec![1; 200_000]);
+    place.publish(&[]).ok();
+    let chunks = place.0.path().join("store/chunks");
+    let large = fs::read_dir(&chunks).unwrap().map(|it| it.unwrap().path()).filter(|path| path.is_dir());
+    let large = large.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&large).unwrap();
+    bytes[100_000] ^= 1;
+    fs::write(&large, bytes).unwrap();
+    let damaged = place.run(&["site", "verify", "shop"]);
+    assert!(damaged.code == Some(1) && damaged.stderr.contains("1 chunks of 'shop' are missing or damaged"));
+    assert!(!place.run(&["site", "get", "shop", &place.0.file("copy")]).error().is_empty());
+    let server = place.serve(&[]);
+    assert!(ask(server.address(), "GET /large", "").1.len() < 200_000);
+    drop(server);
+    let repaired: Value = serde_json::from_str(&place.publish(&["--repair", "--json"]).ok()).unwrap();
+    assert_eq!((&repaired["is_new"], &repaired["bytes_written"]), (&false.into(), &200_000.into()), "{repaired}");
+    place.run(&["site", "verify", "shop"]).ok();
+}
+
+/// Killed at any time, a publish has happened or not; what is published is whole, and the next publish goes on.
+#[test]
+fn a_publish_that_is_killed_leaves_one_revision_or_the_other() {
+    let place = Place::new();
+    let mut newest = 0;
+    for round in 0..8_u64 {
+        for file in 0..40 {
+            place.write(&format!("{file}"), format!("{round} of {file} ").repeat(3000 * (file % 4 + 1)));
+        }
+        let (from, store) = (place.0.file("www"), place.0.file("store"));
+        let mut publish = command();
+        publish.args(["publish", &from, "shop", "--dir", &store, "--json"]);
+        let mut publish = publish.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(40 * round));
+        publish.kill().unwrap();
+        let told = ran(publish.wait_with_output().unwrap()).stdout;
+        let log = place.run(&["site", "log", "shop", "--json"]);
+        let head = if log.code == Some(0) { place.revisions()[0] } else { 0 };
+        assert!(head == newest || head == newest + 1, "revision {head} after {newest}");
+        assert!(told.is_empty() || head == newest + 1, "an acknowledged publish is lost: {told}");
+        if head > 0 {
+            place.run(&["site", "verify", "shop"]).ok();
+        }
+        place.publish(&[]).ok();
+        newest = place.revisions()[0];
+        let copy = place.0.file(&format!("copy-{round}"));
+        place.run(&["site", "get", "shop", &copy]).ok();
+        assert_eq!(fs::read(format!("{copy}/3")).unwrap(), fs::read(place.www().join("3")).unwrap());
+    }
+}
+
+/// Visitors follow pages to their parts while the site is published again and again: no page mixes two revisions, and
+/// nobody goes back.
+#[test]
+fn no_page_mixes_two_revisions() {
+    let place = Place::new();
+    let write = |version: u64| {
+        place.write("index.html", format!("page {version}"));
+        (0..30).for_each(|part| place.write(&format!("parts/{part}"), format!("part {version}")));
+    };
+    write(1);
+    let server = place.serve(&["--admin", "127.0.0.1:0"]);
+    let (address, admin) = (server.address(), server.address_of("admin"));
+    let (is_over, pages) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for visitor in 0..3 {
+            let (is_over, pages) = (&is_over, &pages);
+            scope.spawn(move || {
+                let (mut cookie, mut newest) = (String::new(), 0);
+                while !is_over.load(Relaxed) {
+                    let navigation = format!("Sec-Fetch-Mode: navigate\r\nCookie: {cookie}\r\n");
+                    let (head, page) = ask(address, "GET /", &navigation);
+                    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+                    if let Some(set) = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")) {
+                        cookie = set.split(';').next().unwrap().to_owned();
+                    }
+                    let version: u64 = page.strip_prefix("page ").unwrap().parse().unwrap();
+                    assert!(version >= newest, "visitor {visitor} goes back from {newest} to {version}");
+                    newest = version;
+                    for part in 0..10 {
+                        let fields = format!("Sec-Fetch-Mode: no-cors\r\nCookie: {cookie}\r\n");
+                        let (head, content) = ask(address, &format!("GET /parts/{part}"), &fields);
+                        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+                        assert_eq!(content, format!("part {version}"), "a page of two revisions");
+                    }
+                    pages.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        // Fewer than are kept, so no visitor's revision goes meanwhile.
+        for version in 2..=9 {
+            let seen = pages.load(Relaxed);
+            write(version);
+            let (head, told) = ask(admin, "POST /reload", "Content-Length: 0\r\n");
+            assert!(head.starts_with("HTTP/1.1 200 "), "{head} {told}");
+            until("visitors see pages", || pages.load(Relaxed) > seen + 3);
+        }
+        is_over.store(true, Relaxed);
+    });
+    assert!(place.run(&["site", "log", "shop"]).error().contains("is in use by process"));
+    assert!(server.end().unwrap().status.success());
+    assert_eq!(place.revisions()[0], 9);
+}

@@ -1,0 +1,97 @@
+//! The directory of a store of chunks: its lock and its marker.
+//!
+//! | name | content |
+//! |---|---|
+//! | `thorp-chunks` | the marker, two lines of text |
+//! | `lock` | held by the process that has the store open; its number |
+//! | `small.redb` | the table |
+//! | `00` to `ff` | the folders of large chunks: a file for each, named by the other 62 digits of its hash |
+//! | `reserve` | room for a start or a sweep on a full disk (`vfs::reserve`) |
+//! | `*.tmp` | leftovers of an interrupted write |
+//!
+//! The table of a new store gets its name when it is complete, and the marker follows. So a directory with a table and
+//! no marker is one whose creation was interrupted, and its table is used as it is.
+
+use crate::error::{ChunkError, Doing};
+use crate::limits::MARKER_BYTES_MAX;
+use std::io;
+use vfs::{Call, Files, Lock, Locking, lock_holder, read_small, replace_small};
+
+const MARKER: &str = "thorp-chunks";
+const LOCK: &str = "lock";
+/// The table's file.
+pub(crate) const TABLE: &str = "small.redb";
+/// The end of the name of a file that is being written.
+pub(crate) const TEMPORARY: &str = ".tmp";
+
+const FORMAT: u32 = 1;
+const KIND: &str = "thorp chunks";
+
+/// Locks a directory, and returns whether it has a marker.
+pub(crate) fn claim(files: &dyn Files) -> Result<(Lock, bool), ChunkError> {
+    // Looked at first, as the lock would be made in a directory of another program.
+    check(files)?;
+    let lock = files.lock(LOCK, Locking::Signed).doing("lock", Call::Open, || files.path(LOCK))?;
+    let lock = lock.ok_or_else(|| ChunkError::InUse { dir: files.path(""), pid: lock_holder(&files.path(LOCK)) })?;
+    Ok((lock, check(files)?))
+}
+
+/// Writes the marker, durably.
+pub(crate) fn mark(files: &dyn Files) -> Result<(), ChunkError> {
+    replace_small(files, MARKER, text().as_bytes()).doing("write", Call::Write, || files.path(MARKER))
+}
+
+/// Removes the files that an interrupted write left in a directory.
+pub(crate) fn remove_leftovers(files: &dyn Files) -> Result<(), ChunkError> {
+    for name in files.list().doing("read", Call::Read, || files.path(""))? {
+        if name.ends_with(TEMPORARY) {
+            files.remove(&name).doing("remove", Call::Name, || files.path(&name))?;
+        }
+    }
+    Ok(())
+}
+
+fn text() -> String {
+    format!("{KIND}\nformat {FORMAT}\n")
+}
+
+/// Returns whether a directory has a marker; an error if it cannot be a directory of chunks.
+fn check(files: &dyn Files) -> Result<bool, ChunkError> {
+    let bytes = match read_small(files, MARKER, MARKER_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return check_unmarked(files),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(not_a_store(files, MARKER)),
+        Err(error) => return Err(error).doing("read", Call::Read, || files.path(MARKER)),
+    };
+    if bytes == text().as_bytes() {
+        return Ok(true);
+    }
+    let found = String::from_utf8_lossy(&bytes);
+    let mut lines = found.lines();
+    if lines.next() != Some(KIND) {
+        return Err(not_a_store(files, MARKER));
+    }
+    let got = lines.next().and_then(|line| line.strip_prefix("format ")?.parse::<u32>().ok());
+    if let Some(got) = got.filter(|got| *got > FORMAT) {
+        return Err(ChunkError::NewerFormat { file: files.path(MARKER), expected: FORMAT, got });
+    }
+    let what = format!("expected the marker of a directory of chunks, '{}'", text().escape_debug());
+    Err(ChunkError::corrupt(files.path(MARKER), what))
+}
+
+/// A directory without a marker may have what an interrupted creation left, and the folder of a file system of its own.
+fn check_unmarked(files: &dyn Files) -> Result<bool, ChunkError> {
+    let names = files.list().doing("read", Call::Read, || files.path(""))?;
+    let is_own = |name: &String| {
+        let name = name.strip_suffix(TEMPORARY).unwrap_or(name);
+        [MARKER, LOCK, TABLE, "lost+found"].contains(&name)
+    };
+    match names.iter().find(|name| !is_own(name)) {
+        Some(found) => Err(not_a_store(files, found)),
+        None => Ok(false),
+    }
+}
+
+fn not_a_store(files: &dyn Files, found: &str) -> ChunkError {
+    ChunkError::NotAChunkStore { dir: files.path(""), found: found.to_owned() }
+}

@@ -1,0 +1,51 @@
+//! The chunks of published files on a disk: immutable bytes under the hash of their content.
+//!
+//! ```text
+//!   put --> verify --> large: file.tmp, sync, rename, sync the folders --> commit the table: small ones, and the
+//!                                                                          names of the large ones
+//!   get --> table --> small: the value     --> verify --> bytes, or `Damaged`
+//!                 +-> large: the file      -->
+//! ```
+//! A chunk of at most [`SMALL_BYTES_MAX`] bytes is a value in one redb table, a larger one is a file.
+//!
+//! 1. **The table decides which chunks there are.** A large chunk enters it after its file and the file's name are
+//!    durable, in the same transaction as the small chunks of its batch. So [`Chunks::missing`] never calls a chunk
+//!    present that a power failure could take, and a file that is not in the table is a leftover.
+//! 2. **Each chunk is compared with its name** when it is put and whenever it is read.
+//! 3. **Damage is repaired by another `put`.** A chunk that [`Chunks::get`] or [`Chunks::verify`] found damaged is
+//!    missing from then on: `missing` lists it, and `put` replaces it. This is remembered in memory only; after a
+//!    restart the next read finds the damage again.
+//! 4. **One writer at a time**, and any number of readers, which wait for it only if they find damage.
+//! 5. **A full disk** refuses a `put` and nothing else. A sweep on a full disk uses the room that was kept aside.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `limits` | sizes and counts |
+//! | `error` | the errors, with their names |
+//! | `directory` | the lock and the marker of a directory |
+//! | `backend` | the file under redb |
+//! | `database` | redb, opened again after an error |
+//! | `table` | which chunks there are, and the small ones |
+//! | `folders` | the files of large chunks |
+//! | `store` | open, missing, put, get, size |
+//! | `walk` | all chunks in turn: for_each, verify |
+//! | `sweep` | removal of unused chunks |
+
+mod backend;
+mod database;
+mod directory;
+mod error;
+mod folders;
+mod limits;
+mod store;
+mod sweep;
+mod table;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use error::ChunkError;
+pub use limits::{CHUNK_BYTES_MAX, SMALL_BYTES_MAX};
+pub use store::Chunks;
+pub use sweep::Swept;
+pub use walk::Condition;

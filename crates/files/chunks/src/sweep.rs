@@ -1,0 +1,106 @@
+//! Removal of unused chunks.
+//!
+//! The table forgets chunks before their files are removed, so a kill in between leaves files that are not in the
+//! table, which the next sweep removes.
+
+use crate::error::ChunkError;
+use crate::limits::PAGE_CHUNKS;
+use crate::store::Chunks;
+use crate::table::{Entry, Kind};
+use tree::ChunkHash;
+use vfs::reserve;
+
+/// The chunks that a sweep has removed so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Their number.
+    pub chunks: u64,
+    /// The sum of their lengths.
+    pub bytes: u64,
+    /// Files of an interrupted `put` or sweep that were removed, too.
+    pub leftovers: u64,
+}
+
+impl Chunks {
+    /// Removes the chunks for which `is_used` returns false, a batch at a time, and calls `progress` after each batch.
+    ///
+    /// No `put` runs while `is_used` is asked about a batch and the batch is removed, so `is_used` must not call
+    /// the store. It must
+    /// return true for every chunk that a caller of [`Chunks::missing`] or [`Chunks::put`] relies on, from before that
+    /// call on.
+    ///
+    /// # Errors
+    /// A file cannot be written. The batches before are removed; the sweep can be repeated.
+    pub fn sweep(
+        &self,
+        is_used: impl Fn(&ChunkHash) -> bool,
+        mut progress: impl FnMut(Swept),
+    ) -> Result<Swept, ChunkError> {
+        let mut swept = Swept::default();
+        // Their files make room for the table's changes, should the disk be full.
+        for kind in [Kind::Large, Kind::Small] {
+            let mut after = None;
+            loop {
+                let (last, is_last) = self.sweep_batch(kind, after, &is_used, &mut swept)?;
+                progress(swept);
+                after = last.or(after);
+                if is_last {
+                    break;
+                }
+            }
+        }
+        for first in 0..=u8::MAX {
+            swept.leftovers += self.sweep_leftovers(first)?;
+        }
+        reserve::keep(&*self.files)?;
+        progress(swept);
+        Ok(swept)
+    }
+
+    /// Sweeps the next chunks of a kind. Returns the last of them, and whether it was the last of all.
+    fn sweep_batch(
+        &self,
+        kind: Kind,
+        after: Option<ChunkHash>,
+        is_used: &dyn Fn(&ChunkHash) -> bool,
+        swept: &mut Swept,
+    ) -> Result<(Option<ChunkHash>, bool), ChunkError> {
+        let _writing = self.lock_to_write();
+        let (entries, is_last) = self.table.page(kind, after, PAGE_CHUNKS, false)?;
+        let last = entries.last().map(|entry| entry.hash);
+        let unused: Vec<_> = entries.into_iter().filter(|entry| !is_used(&entry.hash)).collect();
+        if unused.is_empty() {
+            return Ok((last, is_last));
+        }
+        self.forget(&unused)?;
+        self.forget_damage(unused.iter().map(|entry| entry.hash));
+        for entry in unused {
+            if entry.kind == Kind::Large {
+                self.folders.remove(&entry.hash)?;
+            }
+            swept.chunks += 1;
+            swept.bytes += entry.bytes;
+        }
+        Ok((last, is_last))
+    }
+
+    /// Removes chunks from the table. On a full disk even that needs room: the reserve makes some.
+    fn forget(&self, unused: &[Entry]) -> Result<(), ChunkError> {
+        match self.table.remove(unused) {
+            Err(ChunkError::NoRoom { .. }) if reserve::give_up(&*self.files) => self.table.remove(unused),
+            removed => removed,
+        }
+    }
+
+    fn sweep_leftovers(&self, first: u8) -> Result<u64, ChunkError> {
+        let _writing = self.lock_to_write();
+        let files = self.folders.list(first)?;
+        let has = self.table.has(&files)?;
+        let mut removed = 0;
+        for (hash, _) in files.iter().zip(has).filter(|(_, has)| !has) {
+            self.folders.remove(hash)?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,185 @@
+//! The errors of published files, each with a name and the remedy.
+
+use chunks::ChunkError;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tree::{ChunkHash, PathError, ReadError};
+
+/// The reason why something was not published or cannot be read.
+#[derive(Debug)]
+pub enum FilesError {
+    /// A name that no site can have.
+    SiteName(String),
+    /// The store has no site of this name.
+    NoSite(String),
+    /// The store has a site of this name already.
+    IsThere(String),
+    /// The site does not have this revision, or no longer.
+    NoRevision(String, u64),
+    /// The site has no such path in this revision.
+    NoPath(String),
+    /// The path leads to an entry of another kind.
+    WrongKind(String, &'static str),
+    /// Another publish came first.
+    Overtaken {
+        /// The site.
+        site: String,
+        /// The revision that this publish was made from.
+        base: u64,
+        /// The head by now.
+        head: u64,
+    },
+    /// The revision is the head, or the only one.
+    IsHead(String, u64),
+    /// A pattern of `--exclude` that cannot be read.
+    Pattern(String),
+    /// A file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// A file that is neither a regular file, a directory nor a symbolic link.
+    Special(PathBuf, &'static str),
+    /// A file that was written each time that it was read.
+    Changing(PathBuf),
+    /// A file, name, target or attribute that is larger than a site holds.
+    TooLarge(PathBuf, &'static str),
+    /// A file cannot be written.
+    Unwritable(PathBuf, io::Error),
+    /// The directory to write to is not empty.
+    NotEmpty(PathBuf),
+    /// A path with a part that cannot be a name.
+    Path(PathError),
+    /// The store of chunks failed.
+    Chunks(ChunkError),
+    /// The store lacks a chunk of a tree.
+    MissingChunk(ChunkHash),
+    /// A chunk that cannot be a node of a tree.
+    Malformed(String),
+    /// The store failed.
+    Store(objects::Error),
+    /// The system gives no random numbers.
+    NoRandom(String),
+    /// The address to serve at cannot be listened on.
+    Listen(SocketAddr, io::Error),
+    /// The work was interrupted.
+    Interrupted,
+}
+
+impl FilesError {
+    /// The name of the reason.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::SiteName(_) => "site-name",
+            Self::NoSite(_) => "no-site",
+            Self::IsThere(_) => "is-there",
+            Self::NoRevision(..) => "no-revision",
+            Self::NoPath(_) => "no-path",
+            Self::WrongKind(..) => "wrong-kind",
+            Self::Overtaken { .. } => "overtaken",
+            Self::IsHead(..) => "is-head",
+            Self::Pattern(_) => "pattern",
+            Self::Unreadable(..) => "unreadable",
+            Self::Special(..) => "special-file",
+            Self::Changing(_) => "changing",
+            Self::TooLarge(..) => "too-large",
+            Self::Unwritable(..) => "unwritable",
+            Self::NotEmpty(_) => "not-empty",
+            Self::Path(_) => "path",
+            Self::Chunks(_) => "chunks",
+            Self::MissingChunk(_) => "missing-chunk",
+            Self::Malformed(_) => "malformed",
+            Self::Store(_) => "store",
+            Self::NoRandom(_) => "no-random",
+            Self::Listen(..) => "listen",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for FilesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SiteName(name) => write!(
+                f,
+                "'{name}' cannot be a site's name: it has 1 to 64 letters, digits, '-', '_' and '.', and begins with a \
+                 letter or digit"
+            ),
+            Self::NoSite(site) => write!(f, "there is no site '{site}': `thorp site list` lists those there are"),
+            Self::IsThere(site) => write!(f, "there is a site '{site}' already: `thorp site set` changes its settings"),
+            Self::NoRevision(site, number) => {
+                write!(f, "'{site}' has no revision {number}, or no longer: `thorp site log {site}` lists those it has")
+            }
+            Self::NoPath(path) => write!(f, "'{path}' is not in this revision of the site"),
+            Self::WrongKind(path, expected) => write!(f, "'{path}' is not {expected}"),
+            Self::Overtaken { site, base, head } => write!(
+                f,
+                "another publish of '{site}' came first: this one was made from revision {base}, and {head} is the \
+                 newest. Nothing was changed; publish again to replace it"
+            ),
+            Self::IsHead(site, number) => write!(f, "revision {number} is the newest of '{site}' already"),
+            Self::Pattern(why) => write!(f, "a pattern to exclude cannot be read: {why}"),
+            Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
+            Self::Special(path, kind) => write!(
+                f,
+                "{} is {kind}, which a site cannot hold: remove it or exclude it with --exclude",
+                path.display()
+            ),
+            Self::Changing(path) => write!(
+                f,
+                "{} was written each time that it was read: publish again when its writer has finished",
+                path.display()
+            ),
+            Self::TooLarge(path, what) => write!(f, "{}: {what} than a site holds", path.display()),
+            Self::Unwritable(path, error) => write!(f, "cannot write {}: {error}", path.display()),
+            Self::NotEmpty(path) => write!(f, "{} is not empty: name a new or an empty directory", path.display()),
+            Self::Path(error) => write!(f, "{error}"),
+            Self::Chunks(error) => write!(f, "{error}"),
+            Self::MissingChunk(hash) => {
+                write!(f, "chunk {hash} is missing from the store: publish the directory again, or restore a backup")
+            }
+            Self::Malformed(why) => write!(f, "the site's tree cannot be read: {why}"),
+            Self::Store(error) => write!(f, "{error}"),
+            Self::NoRandom(why) => write!(f, "the system gives no random numbers: {why}"),
+            Self::Listen(address, error) => write!(f, "cannot serve at {address}: {error}"),
+            Self::Interrupted => f.write_str("interrupted: nothing was published; what was uploaded is kept"),
+        }
+    }
+}
+
+impl std::error::Error for FilesError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(_, error) | Self::Unwritable(_, error) | Self::Listen(_, error) => Some(error),
+            Self::Chunks(error) => Some(error),
+            Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ChunkError> for FilesError {
+    fn from(error: ChunkError) -> Self {
+        Self::Chunks(error)
+    }
+}
+
+impl From<objects::Error> for FilesError {
+    fn from(error: objects::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<PathError> for FilesError {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}
+
+impl From<ReadError<Self>> for FilesError {
+    fn from(error: ReadError<Self>) -> Self {
+        match error {
+            ReadError::Source(error) => error,
+            ReadError::Malformed(..) => Self::Malformed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A request for a file of a site, from its head to its answer.
+
+use crate::error::FilesError;
+use crate::http::body::FileBody;
+use crate::http::refusal::Refusal;
+use crate::http::reply::Reply;
+use crate::http::resolve::{Resource, resolve};
+use crate::http::served::Served;
+use crate::http::visitor::Reads;
+use bytes::Bytes;
+use http::header::SET_COOKIE;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use serving::{Answer, Answered, UnderWay};
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::task::spawn_blocking;
+use tree::{Content, Kind, Piece};
+
+/// The part of a site's server that each thread has.
+pub(crate) struct Answers(pub(crate) Arc<Served>);
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Answered<FileBody>>, Infallible>> + Send>>;
+
+impl Answer for Answers {
+    type Body = FileBody;
+    type Answering = Answering;
+
+    fn answer(&self, _peer: SocketAddr, under_way: UnderWay, request: Request<Incoming>) -> Answering {
+        let served = self.0.clone();
+        let (head, _) = request.into_parts();
+        Box::pin(async move {
+            served.requests.fetch_add(1, Relaxed);
+            // The tree is on disk.
+            let (with, is_head) = (served.clone(), head.method == Method::HEAD);
+            let found = spawn_blocking(move || found(&with, &head)).await;
+            let found = found.unwrap_or(Err(Refusal::Failed(FilesError::Interrupted)));
+            let answer = match found {
+                Ok(found) if is_head => found.head.map(|()| FileBody::empty()),
+                Ok(Found { head, source: Source::Bytes(bytes) }) => head.map(|()| FileBody::Whole(bytes)),
+                Ok(Found { head, source: Source::Pieces(pieces, range) }) => {
+                    head.map(|()| FileBody::chunks(served.sites.clone(), pieces, range))
+                }
+                Err(refusal) => {
+                    served.refused(&refusal);
+                    let text = if is_head { "" } else { refusal.text() };
+                    Reply::refused(&refusal).map(|()| FileBody::Whole(Bytes::from_static(text.as_bytes())))
+                }
+            };
+            Ok(answer.map(|body| Answered::new(body, under_way)))
+        })
+    }
+}
+
+/// The head of an answer, and the source of its body.
+struct Found {
+    head: Response<()>,
+    source: Source,
+}
+
+enum Source {
+    Bytes(Bytes),
+    Pieces(Vec<Piece>, Range<u64>),
+}
+
+/// Finds the answer to a request.
+fn found(served: &Served, request: &Parts) -> Result<Found, Refusal> {
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return Err(Refusal::Method);
+    }
+    let newest = served.sites.head(&served.site)?.ok_or(Refusal::Empty)?;
+    let Reads { revision, moves } = served.visitors.reads(&request.headers, newest.number)?;
+    let view = match served.sites.view(&served.site, Some(revision)) {
+        Err(FilesError::NoRevision(..)) => return Err(Refusal::RevisionGone),
+        view => view?,
+    };
+    let path = request.uri.path();
+    let (reply, source) = match resolve(&view, path)? {
+        Resource::Slash => (Reply::slash(path, request.uri.query())?, Source::Bytes(Bytes::new())),
+        Resource::File(entry, name) => {
+            let Kind::File { size, content, .. } = &entry.kind else { return Err(Refusal::NotFound) };
+            let reply = Reply::file(&request.headers, &name, *size, content)?;
+            let Range { start, end } = reply.range;
+            let source = match content {
+                Content::Inline(bytes) => Source::Bytes(bytes.slice(start as usize..end as usize)),
+                _ if start == end => Source::Bytes(Bytes::new()),
+                content => Source::Pieces(view.pieces(*size, content)?, start..end),
+            };
+            (reply, source)
+        }
+    };
+    let mut head = reply.head;
+    if moves && let Some(cookie) = served.visitors.cookie(revision) {
+        head.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    Ok(Found { head, source })
+}

@@ -1,0 +1,62 @@
+//! The requests that a site refuses, each by name.
+
+use crate::error::FilesError;
+use http::StatusCode;
+
+/// A refused request.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// A method other than GET and HEAD.
+    Method,
+    /// A path that is badly encoded, or has a part that climbs.
+    Path,
+    /// There is no such file in the revision.
+    NotFound,
+    /// A range that the file does not have; its size.
+    Range(u64),
+    /// The revision of the visitor's page is no longer kept.
+    RevisionGone,
+    /// The visitor has seen a newer revision than the newest here.
+    Behind,
+    /// The site has no revision yet.
+    Empty,
+    /// The store failed.
+    Failed(FilesError),
+}
+
+impl Refusal {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Path => StatusCode::BAD_REQUEST,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
+            Self::RevisionGone => StatusCode::GONE,
+            Self::Behind | Self::Empty => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The name, and what the client can do. Details of the store are for its operators.
+    pub(crate) fn text(&self) -> &'static str {
+        match self {
+            Self::Method => "method: a published file can be read with GET and HEAD\n",
+            Self::Path => "path: a path consists of names between slashes, none of them '..'\n",
+            Self::NotFound => "not-found: there is no such file\n",
+            Self::Range(_) => "range: the file does not have these bytes\n",
+            Self::RevisionGone => "revision-gone: the page's revision is no longer kept; load the page again\n",
+            Self::Behind => "behind: you have seen a newer revision elsewhere; try again\n",
+            Self::Empty => "no-revision: nothing has been published yet\n",
+            Self::Failed(_) => "failed: the file cannot be read; the operators can see why\n",
+        }
+    }
+}
+
+impl From<FilesError> for Refusal {
+    fn from(error: FilesError) -> Self {
+        match error {
+            FilesError::NoPath(_) | FilesError::WrongKind(..) => Self::NotFound,
+            error => Self::Failed(error),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The state that the threads of a site's server share, and its figures.
+
+use crate::http::refusal::Refusal;
+use crate::http::visitor::Visitors;
+use crate::record::SiteName;
+use crate::sites::Sites;
+use crate::tables::SITE;
+use machine::{Cell, Table};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The counts of a site's server since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Connections of clients.
+    pub connections: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// The last error of the store, if there was one.
+    pub last_error: Option<String>,
+}
+
+/// The state that the threads of a server share.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) sites: Arc<Sites>,
+    pub(crate) site: SiteName,
+    pub(crate) visitors: Visitors,
+    pub(crate) connections: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    refused: AtomicU64,
+    last_error: Mutex<Option<String>>,
+}
+
+impl Served {
+    pub(crate) fn new(sites: Arc<Sites>, site: SiteName, visitors: Visitors) -> Self {
+        let (connections, requests, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { sites, site, visitors, connections, requests, refused, last_error: Mutex::default() }
+    }
+
+    pub(crate) fn refused(&self, refusal: &Refusal) {
+        self.refused.fetch_add(1, Relaxed);
+        if let Refusal::Failed(error) = refusal {
+            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        }
+    }
+}
+
+impl Served {
+    pub(crate) fn tally(&self) -> Tally {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        Tally {
+            connections: count(&self.connections),
+            requests: count(&self.requests),
+            refused: count(&self.refused),
+            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        let head = self.sites.head(&self.site).ok().flatten().map_or(0, |head| head.number);
+        let (tally, (chunks, bytes)) = (self.tally(), self.sites.chunk_counts().unwrap_or_default());
+        vec![SITE.one([
+            ("site", Cell::Text(self.site.to_string())),
+            ("revision", Cell::Count(head)),
+            ("connections", Cell::Count(tally.connections)),
+            ("requests", Cell::Count(tally.requests)),
+            ("refused", Cell::Count(tally.refused)),
+            ("chunks", Cell::Count(chunks)),
+            ("chunk_bytes", Cell::Count(bytes)),
+        ])]
+    }
+
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        let store = self.sites.head(&self.site).err().map(|error| error.to_string());
+        let chunks = self.tally().last_error.map(|error| format!("a file could not be served: {error}"));
+        store.into_iter().chain(chunks).collect()
+    }
+}

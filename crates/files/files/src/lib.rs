@@ -1,0 +1,44 @@
+//! Published files: a directory becomes a revision of a site all at once, and any revision that is kept can come back.
+//!
+//! ```text
+//!   directory -- scan: files, links, attributes --> chunks, durable, then one transaction: revision 17 is the head
+//!   revision  -- view: lists, content ------------> programs, another directory, visitors by HTTP
+//! ```
+//! A site is a tree of chunks under a name. Its record is in the store, as ordinary objects; its chunks are in a folder
+//! of the store's directory. A publish writes only the chunks that are missing, and is seen whole or not at all.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `sites` | the sites of a store: publish, roll back, log, remove, collect |
+//! | `record` | a site's record, as objects |
+//! | `scan` | a directory as a tree: what is read, refused and excluded |
+//! | `content` | the content of a file in chunks |
+//! | `upload` | chunks on their way into the store |
+//! | `view` | a revision: lists and content |
+//! | `export` | a revision as a directory |
+//! | `http` | a site over HTTP |
+//! | `tables` | the figures of a site's server |
+//! | `stored` | the store's chunks as the source of trees |
+//! | `error` | the errors of all of them |
+
+mod content;
+mod error;
+mod export;
+mod http;
+mod record;
+mod scan;
+mod sites;
+mod stored;
+pub mod tables;
+mod upload;
+mod view;
+
+pub use error::FilesError;
+pub use export::{Exported, export};
+pub use http::{SiteConfig, SiteServer, SiteStopper, Tally};
+pub use record::{Revision, SiteName};
+pub use scan::{Progress, Scanned};
+pub use serving::{CertificateFiles, LoadedCertificates};
+pub use sites::{Collected, Publish, Published, Sites, Summary};
+pub use tree::{Change, Entry, Kind, Path};
+pub use view::View;

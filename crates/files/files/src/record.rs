@@ -1,0 +1,137 @@
+//! The record of a site, as ordinary objects of a store: its settings, its head, and its revisions.
+//!
+//! ```text
+//!   "sites" -> map: name -> SiteRecord{head, count, keep, revisions} -> map: number -> Revision{root, time, note}
+//! ```
+
+use crate::error::FilesError;
+use objects::{Anywhere, Map, Result, Tx};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tree::ChunkHash;
+
+/// The name of the map in its space.
+pub(crate) const ROOT: &str = "sites";
+
+/// The characters of a site's name.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Revisions that a site keeps if nothing else was said.
+pub(crate) const KEEP: u32 = 10;
+
+/// The sites of a space.
+pub(crate) type SiteMap = Map<String, SiteRecord>;
+
+/// The name of a site: 1 to 64 letters, digits, `-`, `_` and `.`, the first a letter or digit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SiteName(String);
+
+impl SiteName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`FilesError::SiteName`].
+    pub fn parse(text: &str) -> Result<Self, FilesError> {
+        let is_char = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
+        let is_first = text.starts_with(|char: char| char.is_ascii_alphanumeric());
+        let is_name = is_first && text.len() <= NAME_CHARS_MAX && text.chars().all(is_char);
+        if is_name { Ok(Self(text.to_owned())) } else { Err(FilesError::SiteName(text.to_owned())) }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SiteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The record of a site.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SiteRecord {
+    /// The number of the newest revision; 0 before the first.
+    pub(crate) head: u64,
+    /// How many of the newest revisions are kept.
+    pub(crate) keep: u32,
+    /// When the site was created, in seconds since 1970.
+    pub(crate) created_s: u64,
+    pub(crate) revisions: Map<u64, Revision>,
+    /// The key that signs the cookies of visitors, drawn when the site was created.
+    pub(crate) visitor_key: [u8; 32],
+}
+
+/// A revision of a site: an immutable tree under a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// The number: 1, 2, 3 …
+    pub number: u64,
+    root: [u8; ChunkHash::BYTES],
+    /// The time of its publish, in seconds since 1970.
+    pub published_s: u64,
+    /// The note of its publisher.
+    pub note: String,
+    /// Files and links in it.
+    pub files: u64,
+    /// The bytes of all files.
+    pub bytes: u64,
+    /// The revision that a rollback brought back.
+    pub of: Option<u64>,
+}
+
+impl Revision {
+    pub(crate) fn new(number: u64, root: ChunkHash, note: String, (files, bytes): (u64, u64)) -> Self {
+        Self { number, root: *root.as_bytes(), published_s: now_s(), note, files, bytes, of: None }
+    }
+
+    /// The revision's tree under a new number.
+    pub(crate) fn again(&self, number: u64, note: String) -> Self {
+        Self { number, note, published_s: now_s(), of: Some(self.number), ..self.clone() }
+    }
+
+    /// The topmost node of its tree.
+    pub fn root(&self) -> ChunkHash {
+        self.root.into()
+    }
+}
+
+impl SiteRecord {
+    /// A site without a revision.
+    pub(crate) fn create(tx: &mut Tx, keep: u32, visitor_key: [u8; 32]) -> Result<Self> {
+        let revisions = Map::create(tx, Anywhere)?;
+        Ok(Self { head: 0, keep, created_s: now_s(), revisions, visitor_key })
+    }
+
+    /// Makes a revision the head, and drops those that are no longer kept.
+    pub(crate) fn switch(&mut self, tx: &mut Tx, revision: &Revision) -> Result<()> {
+        self.revisions.insert(tx, &revision.number, revision)?;
+        self.head = revision.number;
+        let least = revision.number.saturating_sub(u64::from(self.keep.max(1)) - 1);
+        self.revisions.remove_range(tx, ..least)?;
+        Ok(())
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_a_path_and_a_host_can_hold() {
+        for name in ["shop", "docs.example.org", "v2_1-beta", "0"] {
+            assert_eq!(SiteName::parse(name).unwrap().as_str(), name);
+        }
+        for name in ["", "-shop", ".hidden", "a/b", "a@1", "ä", &"a".repeat(65)] {
+            assert!(SiteName::parse(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Directories published, read, rolled back, exported and collected, on a real disk.
+
+use files::{Change, FilesError, Publish, Published, SiteName, Sites, export};
+use fixtures::Folder;
+use objects::Db;
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow::{Break, Continue};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A directory to publish, and a store beside it.
+struct Place(Folder);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(Folder::new());
+        fs::create_dir(place.www()).unwrap();
+        place
+    }
+
+    fn www(&self) -> PathBuf {
+        self.0.path().join("www")
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.www().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn sites(&self) -> Sites {
+        let store = self.0.path().join("store");
+        Sites::open(Db::open(&store).unwrap(), &store).unwrap()
+    }
+
+    fn publish(&self, sites: &Sites) -> Published {
+        sites.publish(&shop(), &self.www(), &Publish::default(), &mut |_| Continue(())).unwrap()
+    }
+}
+
+fn shop() -> SiteName {
+    SiteName::parse("shop").unwrap()
+}
+
+/// Bytes that no compression or repetition makes small.
+fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+fn content(sites: &Sites, number: Option<u64>, path: &str) -> Vec<u8> {
+    let view = sites.view(&shop(), number).unwrap();
+    let entry = view.find(&files::Path::parse(path.as_bytes()).unwrap()).unwrap();
+    let files::Kind::File { size, .. } = entry.kind else { panic!("{path} is a file") };
+    let mut content = Vec::new();
+    view.read(&entry, 0..size, &mut |bytes| {
+        content.extend_from_slice(&bytes);
+        Ok(())
+    })
+    .unwrap();
+    content
+}
+
+/// Everything that a directory has, by path: kind, mode, time, inode's names and content.
+fn look(dir: &Path) -> BTreeMap<PathBuf, (u32, i64, u64, Vec<u8>)> {
+    let (mut all, mut left) = (BTreeMap::new(), vec![dir.to_owned()]);
+    while let Some(at) = left.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let content = if metadata.is_dir() {
+                left.push(path.clone());
+                Vec::new()
+            } else if metadata.is_symlink() {
+                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            let names = if metadata.is_dir() { 0 } else { metadata.nlink() };
+            let inside = path.strip_prefix(dir).unwrap().to_owned();
+            all.insert(inside, (metadata.mode(), metadata.mtime(), names, content));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_directory_comes_back_as_it_was() {
+    let place = Place::new();
+    place.write("index.html", "<p>");
+    place.write("empty", "");
+    place.write("img/logo.png", noise(700, 1));
+    place.write("img/large.bin", noise(9 << 20, 2));
+    place.write("bin/run", "#!/bin/sh\n");
+    fs::create_dir(place.www().join("nothing")).unwrap();
+    fs::set_permissions(place.www().join("bin/run"), fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::hard_link(place.www().join("img/logo.png"), place.www().join("again.png")).unwrap();
+    symlink("../index.html", place.www().join("img/home")).unwrap();
+    let sites = place.sites();
+    let published = place.publish(&sites);
+    assert_eq!((published.revision.number, published.revision.files, published.is_new), (1, 7, true));
+    let to = place.0.path().join("copy");
+    let view = sites.view(&shop(), None).unwrap();
+    let exported = export(&view, &files::Path::ROOT, &to, &mut |_| Continue(())).unwrap();
+    assert_eq!(exported.files, 7);
+    assert_eq!(look(&to), look(&place.www()));
+    assert!(matches!(export(&view, &files::Path::ROOT, &to, &mut |_| Continue(())), Err(FilesError::NotEmpty(_))));
+}
+
+#[test]
+fn a_publish_writes_what_is_new_and_nothing_else() {
+    let place = Place::new();
+    let large = noise(12 << 20, 3);
+    place.write("large.bin", &large);
+    for number in 0..300 {
+        place.write(&format!("pages/{number}.html"), format!("page {number}"));
+    }
+    let sites = place.sites();
+    let first = place.publish(&sites);
+    assert!(first.bytes_written > 12 << 20, "{first:?}");
+    let same = place.publish(&sites);
+    assert_eq!((same.is_new, same.revision.number, same.chunks_written), (false, 1, 0));
+    // A fresh checkout has new times, which change nothing.
+    for number in 0..300 {
+        place.write(&format!("pages/{number}.html"), format!("page {number}"));
+    }
+    assert!(!place.publish(&sites).is_new);
+    // A byte in the middle changes a chunk or two.
+    let mut changed = large.clone();
+    changed.insert(6 << 20, 7);
+    place.write("large.bin", &changed);
+    let second = place.publish(&sites);
+    assert!(second.is_new && second.bytes_written < 9 << 20, "{second:?}");
+    assert_eq!(content(&sites, None, "large.bin"), changed);
+    assert_eq!(content(&sites, Some(1), "large.bin"), large);
+    place.write("pages/7.html", "another");
+    let third = place.publish(&sites);
+    assert!(third.chunks_written <= 3 && third.bytes_written < 64 << 10, "{third:?}");
+    let mut changes = Vec::new();
+    sites.diff(&shop(), 2, 3, &mut |path, change| changes.push((path.to_string(), change))).unwrap();
+    assert!(matches!(&changes[..], [(path, Change::Changed(..))] if path == "pages/7.html"), "{changes:?}");
+}
+
+#[test]
+fn sites_survive_their_process_and_roll_back() {
+    let place = Place::new();
+    for number in 1..=3 {
+        place.write("index.html", format!("version {number}"));
+        let sites = place.sites();
+        assert_eq!(place.publish(&sites).revision.number, number);
+    }
+    let sites = place.sites();
+    let back = sites.rollback(&shop(), 1, "the colours").unwrap();
+    assert_eq!((back.number, back.of, back.note.as_str()), (4, Some(1), "the colours"));
+    assert_eq!(content(&sites, None, "index.html"), b"version 1");
+    assert_eq!(content(&sites, Some(3), "index.html"), b"version 3");
+    assert!(matches!(sites.rollback(&shop(), 4, ""), Err(FilesError::IsHead(..))));
+    assert!(matches!(sites.rollback(&shop(), 9, ""), Err(FilesError::NoRevision(_, 9))));
+    let numbers: Vec<u64> = sites.log(&shop()).unwrap().iter().map(|revision| revision.number).collect();
+    assert_eq!(numbers, [4, 3, 2, 1]);
+}
+
+/// Rule CompareBase: the second of two publishes from one base is refused, and changes nothing.
+#[test]
+fn a_publish_that_was_overtaken_is_refused() {
+    let place = Place::new();
+    place.write("index.html", "one");
+    let sites = place.sites();
+    place.publish(&sites);
+    place.write("index.html", "two");
+    // Another publish comes while this one reads its files.
+    let mut is_first = true;
+    let overtaken = sites.publish(&shop(), &place.www(), &Publish::default(), &mut |_| {
+        if std::mem::take(&mut is_first) {
+            place.write("other.html", "three");
+            let other = sites.publish(&shop(), &place.www(), &Publish::default(), &mut |_| Continue(()));
+            assert_eq!(other.unwrap().revision.number, 2);
+            fs::remove_file(place.www().join("other.html")).unwrap();
+        }
+        Continue(())
+    });
+    assert!(matches!(overtaken, Err(FilesError::Overtaken { base: 1, head: 2, .. })), "{overtaken:?}");
+    assert_eq!(sites.head(&shop()).unwrap().unwrap().number, 2);
+    let settings = Publish { base: Some(1), ..Publish::default() };
+    let refused = sites.publish(&shop(), &place.www(), &settings, &mut |_| Continue(()));
+    assert!(matches!(refused, Err(FilesError::Overtaken { base: 1, head: 2, .. })), "{refused:?}");
+}
+
+#[test]
+fn an_interrupted_publish_changes_nothing_and_goes_on() {
+    let place = Place::new();
+    for number in 0..20 {
+        place.write(&format!("{number}.bin"), noise(100_000, number));
+    }
+    let sites = place.sites();
+    let mut left = 10;
+    let ended = sites.publish(&shop(), &place.www(), &Publish::default(), &mut |_| {
+        left -= 1;
+        if left == 0 { Break(()) } else { Continue(()) }
+    });
+    assert!(matches!(ended, Err(FilesError::Interrupted)));
+    assert!(matches!(sites.head(&shop()), Err(FilesError::NoSite(_))));
+    assert_eq!(place.publish(&sites).revision.files, 20);
+}
+
+#[test]
+fn what_a_site_cannot_hold_is_refused_by_name_or_left_out() {
+    let place = Place::new();
+    place.write("index.html", "one");
+    place.write("deep/a/cache/x.tmp", "x");
+    place.write("deep/keep.txt", "y");
+    let fifo = place.www().join("deep/pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    let sites = place.sites();
+    let publish = |exclude: &[&str]| {
+        let exclude = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
+        sites.publish(&shop(), &place.www(), &Publish { exclude, ..Publish::default() }, &mut |_| Continue(()))
+    };
+    let refused = publish(&[]).unwrap_err();
+    assert!(matches!(&refused, FilesError::Special(path, "a FIFO") if *path == fifo), "{refused}");
+    assert!(matches!(publish(&["[a"]).unwrap_err(), FilesError::Pattern(_)));
+    publish(&["pipe", "*.tmp"]).unwrap();
+    let names = |path: &str| {
+        let view = sites.view(&shop(), None).unwrap();
+        let list = view.list(&files::Path::parse(path.as_bytes()).unwrap()).unwrap();
+        list.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(""), names("deep"), names("deep/a/cache")),
+        (vec!["deep".into(), "index.html".into()], vec!["a".into(), "keep.txt".into()], Vec::<String>::new())
+    );
+    publish(&["deep/pipe", "/deep/a"]).unwrap();
+    assert_eq!(names("deep"), ["keep.txt"]);
+    // A slash makes a pattern one from the top.
+    assert!(matches!(publish(&["/pipe"]).unwrap_err(), FilesError::Special(..)));
+}
+
+#[test]
+fn collection_frees_what_no_revision_needs() {
+    let place = Place::new();
+    let sites = place.sites();
+    sites.create(&shop(), 2).unwrap();
+    assert!(matches!(sites.create(&shop(), 2), Err(FilesError::IsThere(_))));
+    for number in 1..=5 {
+        place.write("data.bin", noise(300_000, number));
+        place.publish(&sites);
+    }
+    assert_eq!(sites.log(&shop()).unwrap().len(), 2);
+    let collected = sites.collect().unwrap();
+    assert!(collected.bytes >= 3 * 300_000, "{collected:?}");
+    assert_eq!(sites.collect().unwrap().chunks, 0);
+    assert_eq!(content(&sites, Some(4), "data.bin"), noise(300_000, 4));
+    assert_eq!(sites.verify(&shop(), &mut |_, error| panic!("{error}")).unwrap(), 4);
+    sites.remove(&shop()).unwrap();
+    assert!(sites.collect().unwrap().bytes >= 2 * 300_000);
+    assert!(sites.list().unwrap().is_empty());
+}

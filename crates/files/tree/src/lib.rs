@@ -1,0 +1,47 @@
+//! Trees of files as chunks named by their hashes: one hash names, and verifies, a whole site.
+//!
+//! ```text
+//!   root hash --> directory: entries sorted by name
+//!                   file, at most 512 bytes: the content
+//!                   file: hashes of chunks of content, or of lists of them
+//!                   directory: the hash of its node ---> directory ...
+//! ```
+//! A directory of more than [`limits::NODE_BYTES`] is cut into leaves under index nodes. The cuts depend on the entries
+//! alone, so equal directories have equal hashes, and a small change changes one leaf for each level above it. Nothing
+//! here reads a disk or a clock: chunks come from a [`Source`], and new ones leave by a [`Sink`].
+//!
+//! | module | duty |
+//! |---|---|
+//! | `hash` | names of chunks |
+//! | `name` | names in a directory, and paths of them |
+//! | `entry` | files, directories and symbolic links, with their attributes |
+//! | `fields` | entries as bytes |
+//! | `node` | directories as nodes, and their cuts |
+//! | `source` | where chunks come from and go to, and errors |
+//! | `read` | lists, lookups, and the pieces of a file |
+//! | `diff` | the differences between two trees |
+//! | `mark` | the chunks of a tree |
+//! | `limits` | the bounds of all of them |
+#![no_std]
+
+extern crate alloc;
+
+mod diff;
+mod entry;
+mod fields;
+mod hash;
+pub mod limits;
+mod mark;
+mod name;
+mod node;
+mod read;
+mod source;
+
+pub use diff::{Change, diff};
+pub use entry::{Attributes, Content, Entry, Kind, Piece, Time};
+pub use hash::ChunkHash;
+pub use mark::mark;
+pub use name::{BadName, Name, Path, PathError};
+pub use node::{write_directory, write_pieces};
+pub use read::{Tree, pieces};
+pub use source::{Malformed, ReadError, Sink, Source};

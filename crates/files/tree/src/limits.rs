@@ -1,0 +1,31 @@
+//! The bounds of trees: what a writer may make, and what a reader accepts.
+
+/// The bytes of a name in a directory, as file systems have it.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// The bytes of a symbolic link's target.
+pub const TARGET_BYTES_MAX: usize = 4095;
+
+/// The bytes of an entry's extended attributes together, names and values.
+pub const XATTRS_BYTES_MAX: usize = 16 * 1024;
+
+/// The bytes of content in an entry itself.
+pub const INLINE_BYTES_MAX: usize = 512;
+
+/// The bytes of a chunk: of content, or of a node.
+pub const CHUNK_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The bytes of a node up to which a directory is not cut.
+pub const NODE_BYTES: usize = 64 * 1024;
+
+/// The bytes at which a leaf is cut whatever its names are.
+pub const LEAF_BYTES_MAX: usize = 256 * 1024;
+
+/// Pieces of a file in its entry. The pieces of larger files are in lists.
+pub const PIECES_MAX: usize = 64;
+
+/// Pieces in a list, and lists in an entry.
+pub const LIST_PIECES_MAX: usize = 4096;
+
+/// Directories below each other, and levels of index nodes of one directory.
+pub const DEPTH_MAX: usize = 256;

@@ -1,0 +1,196 @@
+//! Directories as nodes: leaves of entries, and index nodes above them where a directory is large.
+//!
+//! ```text
+//!   leaf   'D' 0     count u32   entry *                  sorted by name
+//!   index  'D' level count u32   (name bytes u8, first name, hash) *
+//!   list   'L' 0     count u32   piece *                  of a large file
+//! ```
+//! A node ends behind a name whose hash says so, one in 128 on average, or when it is large. So a directory is a
+//! function of its entries, whatever its history was, and a changed entry changes one node of each level.
+
+use crate::entry::{Content, Entry, Piece};
+use crate::fields::{get, get_entry, get_hash, get_pieces, put_entry, put_piece};
+use crate::hash::ChunkHash;
+use crate::limits::{LEAF_BYTES_MAX, LIST_PIECES_MAX, NODE_BYTES, PIECES_MAX};
+use crate::name::Name;
+use crate::source::{Malformed, Sink};
+use alloc::vec::Vec;
+use bytes::{Buf, BufMut, Bytes};
+
+const DIRECTORY: u8 = b'D';
+const LIST: u8 = b'L';
+const HEAD_BYTES: usize = 6;
+
+/// The bits of a name's hash that are zero where a node ends.
+const CUT_BITS: u32 = 7;
+
+/// A node of a directory, as it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    Leaf(Vec<(Name, Entry)>),
+    /// The first name in each node below, and the node. The level of each is one less.
+    Index {
+        level: u8,
+        below: Vec<(Name, ChunkHash)>,
+    },
+}
+
+/// An item of a node that is being written.
+struct Item {
+    bytes: Vec<u8>,
+    name: Name,
+    /// The first bytes of the name's hash, which decide where nodes end.
+    hash: u64,
+}
+
+impl Item {
+    fn new(name: &Name, bytes: Vec<u8>) -> Self {
+        let hash = ChunkHash::of(name.as_bytes());
+        let hash = hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+        Self { bytes, name: name.clone(), hash }
+    }
+
+    /// Whether a node of this level ends behind the item. Each level looks at bits of its own.
+    fn is_end(&self, level: u8) -> bool {
+        let shift = (u32::from(level) * CUT_BITS).min(u64::BITS - CUT_BITS);
+        (self.hash >> shift).trailing_zeros() >= CUT_BITS
+    }
+}
+
+/// Writes a directory, and returns the name of its topmost node.
+///
+/// `entries` must be sorted by name, each name once.
+///
+/// # Errors
+/// Errors of the sink.
+pub fn write_directory<S: Sink>(entries: &[(Name, Entry)], sink: &mut S) -> Result<ChunkHash, S::Error> {
+    debug_assert!(entries.is_sorted_by(|(a, _), (b, _)| a < b), "a directory's names are sorted");
+    let item = |(name, entry): &(Name, Entry)| {
+        let mut bytes = Vec::new();
+        put_entry(&mut bytes, name, entry);
+        Item::new(name, bytes)
+    };
+    let mut items: Vec<Item> = entries.iter().map(item).collect();
+    let mut level = 0;
+    loop {
+        let total: usize = items.iter().map(|item| item.bytes.len()).sum();
+        if total <= NODE_BYTES || items.len() == 1 {
+            return add_node(level, &items, sink);
+        }
+        let mut above = Vec::new();
+        for node in cut(&items, level) {
+            let hash = add_node(level, node, sink)?;
+            let first = &node[0].name;
+            let mut bytes = Vec::with_capacity(1 + first.as_bytes().len() + ChunkHash::BYTES);
+            bytes.put_u8(first.as_bytes().len() as u8);
+            bytes.put_slice(first.as_bytes());
+            bytes.put_slice(hash.as_bytes());
+            above.push(Item::new(first, bytes));
+        }
+        items = above;
+        level += 1;
+    }
+}
+
+/// Cuts the items of a level into nodes.
+fn cut(items: &[Item], level: u8) -> Vec<&[Item]> {
+    let (mut nodes, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (at, item) in items.iter().enumerate() {
+        bytes += item.bytes.len();
+        // Two items at least: names that were chosen to end every node would have no end of levels.
+        let is_end = at > start && (item.is_end(level) || bytes >= LEAF_BYTES_MAX);
+        if is_end && at + 1 < items.len() {
+            nodes.push(&items[start..=at]);
+            (start, bytes) = (at + 1, 0);
+        }
+    }
+    nodes.push(&items[start..]);
+    nodes
+}
+
+fn add_node<S: Sink>(level: u8, items: &[Item], sink: &mut S) -> Result<ChunkHash, S::Error> {
+    let total: usize = items.iter().map(|item| item.bytes.len()).sum();
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + total);
+    bytes.put_slice(&[DIRECTORY, level]);
+    bytes.put_u32_le(items.len() as u32);
+    for item in items {
+        bytes.put_slice(&item.bytes);
+    }
+    add(bytes, sink)
+}
+
+fn add<S: Sink>(bytes: Vec<u8>, sink: &mut S) -> Result<ChunkHash, S::Error> {
+    let hash = ChunkHash::of(&bytes);
+    sink.add(hash, bytes.into())?;
+    Ok(hash)
+}
+
+/// The content of a file of these pieces, whose lists are written if there are many.
+///
+/// # Errors
+/// Errors of the sink.
+pub fn write_pieces<S: Sink>(pieces: Vec<Piece>, sink: &mut S) -> Result<Content, S::Error> {
+    if pieces.len() <= PIECES_MAX {
+        return Ok(Content::Pieces(pieces));
+    }
+    let list = |pieces: &[Piece]| {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + pieces.len() * (ChunkHash::BYTES + 4));
+        bytes.put_slice(&[LIST, 0]);
+        bytes.put_u32_le(pieces.len() as u32);
+        for piece in pieces {
+            put_piece(&mut bytes, piece);
+        }
+        add(bytes, sink)
+    };
+    pieces.chunks(LIST_PIECES_MAX).map(list).collect::<Result<_, _>>().map(Content::Lists)
+}
+
+/// Reads a node of a directory.
+pub(crate) fn read_node(mut bytes: Bytes) -> Result<Node, Malformed> {
+    let (level, count) = read_head(&mut bytes, DIRECTORY)?;
+    let node = if level == 0 {
+        let mut entries: Vec<(Name, Entry)> = Vec::new();
+        for _ in 0..count {
+            let (name, entry) = get_entry(&mut bytes)?;
+            if entries.last().is_some_and(|(last, _)| *last >= name) {
+                return Err(Malformed("names out of order"));
+            }
+            entries.push((name, entry));
+        }
+        Node::Leaf(entries)
+    } else {
+        if count == 0 {
+            return Err(Malformed("an index of no nodes"));
+        }
+        let mut below: Vec<(Name, ChunkHash)> = Vec::new();
+        for _ in 0..count {
+            let length = get(&mut bytes, 1)?.get_u8().into();
+            let name =
+                Name::new(&get(&mut bytes, length)?).map_err(|_| Malformed("a name that no directory can hold"))?;
+            if below.last().is_some_and(|(last, _)| *last >= name) {
+                return Err(Malformed("names out of order"));
+            }
+            below.push((name, get_hash(&mut bytes)?));
+        }
+        Node::Index { level, below }
+    };
+    if bytes.is_empty() { Ok(node) } else { Err(Malformed("bytes behind its end")) }
+}
+
+/// Reads a list of pieces.
+pub(crate) fn read_list(mut bytes: Bytes) -> Result<Vec<Piece>, Malformed> {
+    let (_, count) = read_head(&mut bytes, LIST)?;
+    if count == 0 || count > LIST_PIECES_MAX {
+        return Err(Malformed("a list of no pieces, or of too many"));
+    }
+    let pieces = get_pieces(&mut bytes, count)?;
+    if bytes.is_empty() { Ok(pieces) } else { Err(Malformed("bytes behind its end")) }
+}
+
+fn read_head(bytes: &mut Bytes, kind: u8) -> Result<(u8, usize), Malformed> {
+    let mut head = get(bytes, HEAD_BYTES)?;
+    if head.get_u8() != kind {
+        return Err(Malformed("another kind of chunk"));
+    }
+    Ok((head.get_u8(), head.get_u32_le() as usize))
+}

@@ -1,0 +1,237 @@
+//! Trees in memory: what is written is read again, whatever the history was, and damage is refused.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use tree::{
+    Attributes, Change, ChunkHash, Content, Entry, Kind, Name, Path, Piece, ReadError, Sink, Source, Time, Tree, diff,
+    limits, mark, pieces, write_directory, write_pieces,
+};
+
+/// Chunks in memory, which counts what is read.
+#[derive(Default)]
+struct Memory {
+    chunks: BTreeMap<ChunkHash, Bytes>,
+    reads: Cell<usize>,
+}
+
+impl Sink for Memory {
+    type Error = Infallible;
+
+    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), Infallible> {
+        assert_eq!(hash, ChunkHash::of(&bytes));
+        self.chunks.insert(hash, bytes);
+        Ok(())
+    }
+}
+
+impl Source for Memory {
+    type Error = ChunkHash;
+
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, ChunkHash> {
+        self.reads.set(self.reads.get() + 1);
+        self.chunks.get(hash).cloned().ok_or(*hash)
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+fn file(content: &str) -> Entry {
+    let content = Bytes::copy_from_slice(content.as_bytes());
+    let kind = Kind::File { size: content.len() as u64, content: Content::Inline(content), link: 0 };
+    Entry { kind, attributes: Attributes { mode: 0o644, ..Attributes::default() } }
+}
+
+fn directory(hash: ChunkHash) -> Entry {
+    Entry { kind: Kind::Directory(hash), attributes: Attributes { mode: 0o755, ..Attributes::default() } }
+}
+
+/// A directory of `count` small files; the `changed` one has other content.
+fn many(count: usize, changed: Option<usize>) -> Vec<(Name, Entry)> {
+    let content = |at: usize| if changed == Some(at) { "changed".to_owned() } else { format!("content of {at}") };
+    let all = (0..count).map(|at| (name(&format!("image-{at:06}.png")), file(&content(at))));
+    all.collect()
+}
+
+fn write(entries: &[(Name, Entry)], into: &mut Memory) -> ChunkHash {
+    write_directory(entries, into).unwrap()
+}
+
+fn attributes() -> impl Strategy<Value = Attributes> {
+    let times = (any::<i64>(), 0..1_000_000_000_u32);
+    let xattrs = prop::collection::btree_map("[a-z.]{1,20}", prop::collection::vec(any::<u8>(), 0..50), 0..3);
+    (0..0o10000_u16, any::<u32>(), any::<u32>(), times, xattrs).prop_map(|(mode, uid, gid, time, xattrs)| Attributes {
+        mode,
+        uid,
+        gid,
+        modified: Time { seconds: time.0, nanoseconds: time.1 },
+        xattrs: xattrs.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+    })
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    let inline = prop::collection::vec(any::<u8>(), 0..=limits::INLINE_BYTES_MAX);
+    let piece = (any::<[u8; 32]>(), 1024..=limits::CHUNK_BYTES_MAX as u32);
+    prop_oneof![
+        (inline, any::<u64>()).prop_map(|(content, link)| Kind::File {
+            size: content.len() as u64,
+            content: Content::Inline(content.into()),
+            link
+        }),
+        prop::collection::vec(piece, 1..5).prop_map(|pieces| {
+            let pieces: Vec<_> = pieces.into_iter().map(|(hash, bytes)| Piece { hash: hash.into(), bytes }).collect();
+            let size = pieces.iter().map(|piece| u64::from(piece.bytes)).sum();
+            Kind::File { size, content: Content::Pieces(pieces), link: 0 }
+        }),
+        (any::<u64>(), prop::collection::vec(any::<[u8; 32]>(), 1..4)).prop_map(|(size, lists)| {
+            Kind::File { size, content: Content::Lists(lists.into_iter().map(ChunkHash::from).collect()), link: 0 }
+        }),
+        any::<[u8; 32]>().prop_map(|hash| Kind::Directory(hash.into())),
+        "[^\0]{1,100}".prop_map(|target| Kind::Symlink(target.into())),
+    ]
+}
+
+fn listing() -> impl Strategy<Value = Vec<(Name, Entry)>> {
+    let entry = (kind(), attributes()).prop_map(|(kind, attributes)| Entry { kind, attributes });
+    let names = "[^/\0]{1,60}".prop_filter_map("a name", |text| Name::new(text.as_bytes()).ok());
+    prop::collection::btree_map(names, entry, 0..40).prop_map(|entries| entries.into_iter().collect())
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(entries in listing()) {
+        let mut memory = Memory::default();
+        let root = write(&entries, &mut memory);
+        let tree = Tree::new(&memory, root);
+        prop_assert_eq!(&tree.entries(root).unwrap(), &entries);
+        for (name, entry) in &entries {
+            let mut path = Path::ROOT;
+            path.push(name.clone());
+            prop_assert_eq!(tree.find(&path).unwrap(), Some(entry.clone()));
+        }
+    }
+
+    /// Every node is the only encoding of its entries, so other bytes are refused or another directory.
+    #[test]
+    fn damage_is_refused_or_another_directory(entries in listing(), at in any::<prop::sample::Index>(), bit in 0..8) {
+        let mut memory = Memory::default();
+        let root = write(&entries, &mut memory);
+        let bytes = memory.chunks[&root].clone();
+        let at = at.index(bytes.len());
+        let mut flipped = bytes.to_vec();
+        flipped[at] ^= 1_u8 << bit;
+        let (mut cut, flipped) = (Memory::default(), Bytes::from(flipped));
+        cut.chunks.insert(root, bytes.slice(..at));
+        prop_assert!(matches!(Tree::new(&cut, root).entries(root), Err(ReadError::Malformed(..))));
+        let mut other = Memory::default();
+        other.chunks.insert(root, flipped.clone());
+        if let Ok(read) = Tree::new(&other, root).entries(root) {
+            prop_assert!(read != entries);
+            let again = write(&read, &mut other);
+            prop_assert_eq!(&other.chunks[&again], &flipped);
+        }
+    }
+}
+
+#[test]
+fn a_large_directory_is_cut_and_a_change_is_small() {
+    let (mut memory, count) = (Memory::default(), 100_000);
+    let root = write(&many(count, None), &mut memory);
+    let before: BTreeSet<ChunkHash> = memory.chunks.keys().copied().collect();
+    assert!(before.len() > 400, "{} nodes", before.len());
+    assert!(memory.chunks.values().all(|node| node.len() < limits::LEAF_BYTES_MAX + limits::NODE_BYTES));
+    let changed = write(&many(count, Some(51_234)), &mut memory);
+    let new: usize = memory.chunks.iter().filter(|(hash, _)| !before.contains(hash)).map(|(_, node)| node.len()).sum();
+    assert!(changed != root && new < 400_000, "{new} bytes for one file of {count}");
+    // An entry that is gone changes no other node either, wherever it stood.
+    let mut fewer = many(count, None);
+    fewer.remove(777);
+    let before: BTreeSet<ChunkHash> = memory.chunks.keys().copied().collect();
+    write(&fewer, &mut memory);
+    assert!(memory.chunks.len() - before.len() <= 4, "{} new nodes", memory.chunks.len() - before.len());
+
+    memory.reads.set(0);
+    let tree = Tree::new(&memory, root);
+    let found = tree.find(&Path::parse(b"image-099999.png").unwrap()).unwrap();
+    assert_eq!(found, Some(file("content of 99999")));
+    assert!(memory.reads.get() <= 3, "{} reads for a lookup", memory.reads.get());
+    for missing in ["image-100000.png", "a", "zebra"] {
+        assert_eq!(tree.find(&Path::parse(missing.as_bytes()).unwrap()).unwrap(), None);
+    }
+}
+
+#[test]
+fn differences_are_those_of_the_entries() {
+    let mut memory = Memory::default();
+    let shared = write(&many(3000, None), &mut memory);
+    let inner = [(name("x"), file("1")), (name("y"), file("2"))];
+    let inner_after = [(name("x"), file("1")), (name("y"), file("3")), (name("z"), file("4"))];
+    let (inner, inner_after) = (write(&inner, &mut memory), write(&inner_after, &mut memory));
+    let older = [
+        (name("gone"), directory(inner)),
+        (name("images"), directory(shared)),
+        (name("was-file"), file("text")),
+        (name("work"), directory(inner)),
+    ];
+    let newer = [
+        (name("images"), directory(shared)),
+        (name("was-file"), directory(inner)),
+        (name("work"), directory(inner_after)),
+    ];
+    let (older, newer) = (write(&older, &mut memory), write(&newer, &mut memory));
+    memory.reads.set(0);
+    let mut found = Vec::new();
+    diff(&memory, older, newer, &mut |path, change| found.push((path.to_string(), change))).unwrap();
+    let expected = [
+        ("gone", Change::Removed(directory(inner))),
+        ("gone/x", Change::Removed(file("1"))),
+        ("gone/y", Change::Removed(file("2"))),
+        ("was-file", Change::Changed(file("text"), directory(inner))),
+        ("was-file/x", Change::Added(file("1"))),
+        ("was-file/y", Change::Added(file("2"))),
+        ("work/y", Change::Changed(file("2"), file("3"))),
+        ("work/z", Change::Added(file("4"))),
+    ];
+    assert_eq!(found, expected.map(|(path, change)| (path.to_owned(), change)));
+    assert!(memory.reads.get() <= 6, "the shared directory is not read: {} reads", memory.reads.get());
+}
+
+#[test]
+fn large_files_have_lists_and_all_chunks_are_marked() {
+    let mut memory = Memory::default();
+    let all: Vec<Piece> =
+        (0..10_000_u32).map(|at| Piece { hash: ChunkHash::of(&at.to_le_bytes()), bytes: 1 << 20 }).collect();
+    let size = 10_000 << 20;
+    let content = write_pieces(all.clone(), &mut memory).unwrap();
+    assert!(matches!(&content, Content::Lists(lists) if lists.len() == 3));
+    assert_eq!(pieces(&memory, size, &content).unwrap(), all);
+    assert!(matches!(pieces(&memory, size - 1, &content), Err(ReadError::Malformed(..))));
+    assert!(matches!(pieces(&memory, size + 1, &content), Err(ReadError::Malformed(..))));
+
+    let kind = Kind::File { size, content, link: 0 };
+    let large = Entry { kind, attributes: Attributes::default() };
+    let inner = write(&[(name("large"), large.clone())], &mut memory);
+    let root = write(&[(name("a"), directory(inner)), (name("b"), large)], &mut memory);
+    let mut marked = BTreeSet::new();
+    mark(&memory, root, |hash| marked.insert(*hash)).unwrap();
+    let mut expected: BTreeSet<ChunkHash> = memory.chunks.keys().copied().collect();
+    expected.extend(all.iter().map(|piece| piece.hash));
+    assert_eq!(marked, expected);
+
+    memory.chunks.remove(&inner);
+    assert_eq!(mark(&memory, root, |_| true), Err(ReadError::Source(inner)), "a chunk that is missing is no end");
+}
+
+/// A tree keeps its hashes, or every site would be uploaded again.
+#[test]
+fn hashes_are_golden() {
+    let mut memory = Memory::default();
+    let small = write(&[(name("index.html"), file("<p>"))], &mut memory);
+    assert_eq!(small.to_string(), "4fa1970ead5addad9f1928825f0724960332f70e6f8c7b5a9e2b8f702d849368");
+    let large = write(&many(5000, None), &mut memory);
+    assert_eq!(large.to_string(), "LARGE");
+}
