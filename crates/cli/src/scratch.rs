@@ -42,6 +42,7 @@ impl Scratch {
 
     /// The same, with a way through it for processes of other users, to what is theirs below it: a server that refuses
     /// to be root's. They still cannot list it.
+    #[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "for the commands of the lab"))]
     pub(crate) fn with_way_through(named: Option<PathBuf>, parent: &Path, what: &str) -> Result<Self> {
         let scratch = Self::new(named, parent, what)?;
         if scratch.is_ours {
@@ -57,12 +58,14 @@ impl Scratch {
 
     /// Makes SIGTERM, SIGHUP and Ctrl-C end the process, and remove the folder unless the user named it. Processes that
     /// this one has started end with it.
+    #[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "for the commands of the lab"))]
     pub(crate) fn remove_on_signal(&self) -> Result {
         let path = self.is_ours.then(|| self.path.clone());
         end_on_signal(move || path.iter().for_each(|path| remove(path)))
     }
 
     /// Leaves it where it is, for someone to look at.
+    #[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "for the commands of the lab"))]
     pub(crate) fn keep(&mut self) {
         self.is_ours = false;
     }

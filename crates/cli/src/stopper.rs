@@ -117,6 +117,7 @@ impl Interrupt {
     }
 
     /// The same for a command that has much to undo: further signals do not end it.
+    #[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "for the commands of the lab"))]
     pub(crate) fn watch_patiently() -> Result<Self> {
         let come = Arc::new(AtomicBool::new(false));
         for signal in Self::signals() {

@@ -58,6 +58,7 @@ fn missing(numbers: &BTreeSet<u64>) -> String {
 }
 
 /// Loads a file, for callers that want the design itself.
+#[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "for the commands of the lab"))]
 pub(crate) fn load_file(db: &Db, file: &Path, name: &str) -> Result<Design> {
     let loaded = load_with_bar(db, step::open(file)?, name, How::New.into());
     Ok(loaded.map_err(|error| format!("{}: {error}", file.display()))?.design)
