@@ -78,6 +78,7 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     json["is_new"] = json!(published.is_new);
     json["chunks_written"] = json!(published.chunks_written);
     json["bytes_written"] = json!(published.bytes_written);
+    json["files_read"] = json!(published.files_read);
     let Revision { number, files, bytes, .. } = revision;
     let text = if published.is_new {
         format!("{site}@{number}: {files} files, {bytes} bytes; {} bytes written", published.bytes_written)

@@ -13,6 +13,7 @@
 //! | `record` | a site's record, as objects |
 //! | `scan` | a directory as a tree: what is read, refused and excluded |
 //! | `content` | the content of a file in chunks |
+//! | `index` | the files of a directory that was published, so that unchanged ones need not be read |
 //! | `upload` | chunks on their way into the store |
 //! | `view` | a revision: lists and content |
 //! | `export` | a revision as a directory |
@@ -25,6 +26,7 @@ mod content;
 mod error;
 mod export;
 mod http;
+mod index;
 mod record;
 mod scan;
 mod sites;

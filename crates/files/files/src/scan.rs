@@ -7,6 +7,7 @@
 
 use crate::content::read_content;
 use crate::error::FilesError;
+use crate::index::{Known, NewIndex};
 use crate::stored::Stored;
 use bytes::Bytes;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -39,6 +40,8 @@ pub struct Progress {
     pub files: u64,
     /// Bytes of files so far.
     pub bytes: u64,
+    /// Files whose content was read. The others were known from the index.
+    pub files_read: u64,
 }
 
 /// A directory that was scanned.
@@ -85,6 +88,10 @@ pub(crate) struct Scan<'a, S> {
     pub(crate) progress: Progress,
     /// Files with several names, by device and inode.
     pub(crate) linked: HashMap<(u64, u64), Kind>,
+    /// The index of the scan before.
+    pub(crate) known: Known,
+    /// The index of this scan.
+    pub(crate) index: NewIndex,
 }
 
 /// A sink that forgets.
@@ -127,9 +134,12 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
             }
             let too_long = |_| FilesError::TooLarge(path.clone(), "a longer name");
             let name = Name::new(name.as_bytes()).map_err(too_long)?;
-            let known = before.get(&name);
-            let entry = self.entry(&path, &inside, known.and_then(Entry::directory), depth)?;
-            let entry = known.filter(|known| known.is_same_but_for_time(&entry)).cloned().unwrap_or(entry);
+            let older = before.get(&name);
+            let (metadata, entry) = self.entry(&path, &inside, older.and_then(Entry::directory), depth)?;
+            let entry = older.filter(|older| older.is_same_but_for_time(&entry)).cloned().unwrap_or(entry);
+            if metadata.is_file() {
+                self.index.add(&inside, &metadata, &name, &entry);
+            }
             entries.push((name, entry));
         }
         write_directory(&entries, &mut self.sink)
@@ -141,9 +151,15 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         inside: &Path,
         older: Option<ChunkHash>,
         depth: usize,
-    ) -> Result<Entry, FilesError> {
+    ) -> Result<(Metadata, Entry), FilesError> {
         let unreadable = |error| FilesError::Unreadable(path.to_owned(), error);
         let metadata = symlink_metadata(path).map_err(unreadable)?;
+        if metadata.is_file()
+            && let Some(entry) = self.known.entry(inside, &metadata)
+        {
+            self.count(&entry.kind)?;
+            return Ok((metadata, entry));
+        }
         let kind = metadata.file_type();
         let (metadata, kind) = if kind.is_dir() {
             (metadata, Kind::Directory(self.directory(path, inside, older, depth + 1)?))
@@ -164,15 +180,19 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
             return Err(FilesError::Special(path.to_owned(), what));
         };
         if !metadata.is_dir() {
-            self.progress.files += 1;
-            if let Kind::File { size, .. } = kind {
-                self.progress.bytes += size;
-            }
-            if (self.on)(self.progress).is_break() {
-                return Err(FilesError::Interrupted);
-            }
+            self.count(&kind)?;
         }
-        Ok(Entry { kind, attributes: attributes(path, &metadata)? })
+        let attributes = attributes(path, &metadata)?;
+        Ok((metadata, Entry { kind, attributes }))
+    }
+
+    /// Counts a file or link.
+    fn count(&mut self, kind: &Kind) -> Result<(), FilesError> {
+        self.progress.files += 1;
+        if let Kind::File { size, .. } = kind {
+            self.progress.bytes += size;
+        }
+        if (self.on)(self.progress).is_break() { Err(FilesError::Interrupted) } else { Ok(()) }
     }
 
     /// Reads a regular file, again if it was written during the read.
@@ -186,6 +206,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
             if let Some(kind) = self.linked.get(&id).filter(|_| is_linked) {
                 return Ok((before, kind.clone()));
             }
+            self.progress.files_read += 1;
             let (size, content) = self.content(path, &mut file)?;
             let after = file.metadata().map_err(unreadable)?;
             if size == after.len() && version(&before) == version(&after) {

@@ -1,7 +1,8 @@
 //! The sites of a store: publish, roll back, log, remove, collect, verify.
 
 use crate::error::FilesError;
-use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord};
+use crate::index::{self, Known, NewIndex};
+use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord, now_s};
 use crate::scan::{Exclude, Progress, Scan, Scanned};
 use crate::stored::Stored;
 use crate::upload::Upload;
@@ -12,19 +13,21 @@ use objects::{Db, Map, Tx};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use tree::{Change, ChunkHash, Piece, Sink, Source, diff, mark};
 use vfs::{make_directory, random};
 
-/// The folder of the chunks in a store's directory.
+/// The folder of the chunks in a store's directory, and that of the indexes of published directories.
 const CHUNKS: &str = "chunks";
+const INDEXES: &str = "indexes";
 
 /// The sites of a store, opened by this process.
 #[derive(Debug)]
 pub struct Sites {
     db: Db,
     chunks: Chunks,
+    indexes: PathBuf,
     /// Held for reading by publishes and for writing by a collection: the chunks of a publish are in no revision yet.
     publishing: RwLock<()>,
 }
@@ -53,6 +56,8 @@ pub struct Published {
     pub chunks_written: u64,
     /// The bytes of those.
     pub bytes_written: u64,
+    /// Files whose content was read. The others have not changed since they were published.
+    pub files_read: u64,
 }
 
 /// A site in a list.
@@ -88,7 +93,8 @@ impl Sites {
     pub fn open(db: Db, dir: &Path) -> Result<Self, FilesError> {
         let folder = dir.join(CHUNKS);
         make_directory(&folder).map_err(|error| FilesError::Unwritable(folder.clone(), io::Error::other(error)))?;
-        Ok(Self { db, chunks: Chunks::open(&folder)?, publishing: RwLock::default() })
+        let indexes = dir.join(INDEXES);
+        Ok(Self { db, chunks: Chunks::open(&folder)?, indexes, publishing: RwLock::default() })
     }
 
     /// Publishes a directory: the site is created with its first revision. All or nothing of it becomes visible (rule
@@ -108,23 +114,33 @@ impl Sites {
         let _publishing = self.publishing.read().unwrap_or_else(PoisonError::into_inner);
         let base = self.base(site, settings.base)?;
         let older = base.as_ref().map(Revision::root);
+        let place = self.index_place(site, dir);
         let mut scan = self.scan(&exclude, Upload::new(&self.chunks, settings.repair), true, on);
+        if let Some(place) = place.as_ref().filter(|_| !settings.repair) {
+            let kept = self.kept_roots(site)?;
+            scan.known = Known::read(place, |root| kept.contains(&root));
+        }
         let root = scan.run(dir, older)?;
-        let (progress, upload) = (scan.progress, scan.sink);
+        let (progress, upload, index) = (scan.progress, scan.sink, scan.index);
         let written = upload.end()?;
         let published = |revision, is_new| Published {
             revision,
             is_new,
             chunks_written: written.chunks,
             bytes_written: written.bytes,
+            files_read: progress.files_read,
         };
+        // Without an index, the next publish reads all files.
+        let write_index = || place.map(|place| index.write(&place, root));
         if let Some(head) = base.as_ref().filter(|head| head.root() == root) {
+            write_index();
             return Ok(published(head.clone(), false));
         }
         let counts = (progress.files, progress.bytes);
         let number = base.as_ref().map_or(0, |base| base.number);
         let revision =
             self.switch(site, number, |number| Revision::new(number, root, settings.note.clone(), counts))?;
+        write_index();
         Ok(published(revision, true))
     }
 
@@ -163,7 +179,23 @@ impl Sites {
         on: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Scan<'a, S> {
         let (progress, linked) = (Progress::default(), HashMap::new());
-        Scan { older: Stored(&self.chunks), exclude, sink, keeps_content, on, progress, linked }
+        let (known, index) = (Known::default(), NewIndex::begin(now_s()));
+        Scan { older: Stored(&self.chunks), exclude, sink, keeps_content, on, progress, linked, known, index }
+    }
+
+    /// The place of the index of a directory, if there can be one.
+    fn index_place(&self, site: &SiteName, dir: &Path) -> Option<PathBuf> {
+        make_directory(&self.indexes).ok()?;
+        index::place(&self.indexes, site.as_str(), dir).ok()
+    }
+
+    /// The roots of the revisions of a site that are kept.
+    fn kept_roots(&self, site: &SiteName) -> Result<HashSet<ChunkHash>, FilesError> {
+        match self.log(site) {
+            Ok(log) => Ok(log.iter().map(Revision::root).collect()),
+            Err(FilesError::NoSite(_)) => Ok(HashSet::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The revision that a publish is made from: none for a site that is not there.

@@ -1,13 +1,14 @@
 //! Directories published, read, rolled back, exported and collected, on a real disk.
 
 use files::{Change, FilesError, Publish, Published, SiteName, Sites, export};
-use fixtures::Folder;
+use fixtures::{Folder, until};
 use objects::Db;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow::{Break, Continue};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// A directory to publish, and a store beside it.
 struct Place(Folder);
@@ -259,4 +260,53 @@ fn collection_frees_what_no_revision_needs() {
     sites.remove(&shop()).unwrap();
     assert!(sites.collect().unwrap().bytes >= 2 * 300_000);
     assert!(sites.list().unwrap().is_empty());
+}
+
+/// Unchanged files are not read, files as new as the index are, and an index never stands in for a chunk.
+#[test]
+fn files_that_have_not_changed_are_not_read() {
+    let place = Place::new();
+    for number in 0..20 {
+        place.write(&format!("{}/{number}.bin", number % 3), noise(1000, number));
+    }
+    let sites = place.sites();
+    let read = || place.publish(&sites).files_read;
+    assert_eq!((read(), read()), (20, 20), "files as new as the index are read");
+    // Times of files have a grain, behind which they are old.
+    let begun = SystemTime::now();
+    until("the files are old", || begun.elapsed().is_ok_and(|elapsed| elapsed > Duration::from_secs(3)));
+    assert_eq!((read(), read()), (20, 0));
+
+    // The size and the time of the content stay.
+    let changed = place.www().join("1/4.bin");
+    let modified = fs::metadata(&changed).unwrap().modified().unwrap();
+    fs::write(&changed, noise(1000, 99)).unwrap();
+    fs::File::options().write(true).open(&changed).unwrap().set_modified(modified).unwrap();
+    let published = place.publish(&sites);
+    assert_eq!((published.files_read, published.is_new), (1, true));
+    assert_eq!(content(&sites, None, "1/4.bin"), noise(1000, 99));
+    fs::remove_file(place.www().join("2/2.bin")).unwrap();
+    fs::rename(place.www().join("0/0.bin"), place.www().join("0/new.bin")).unwrap();
+    let published = place.publish(&sites);
+    assert!(published.is_new && published.files_read <= 2, "{published:?}");
+    assert_eq!(content(&sites, None, "0/new.bin"), noise(1000, 0));
+
+    // The revisions of the index are gone, and their chunks.
+    sites.set_keep(&shop(), 1).unwrap();
+    let other = Place::new();
+    other.write("other", "other");
+    other.publish(&sites);
+    sites.collect().unwrap();
+    let again = place.publish(&sites);
+    assert_eq!((again.files_read, again.chunks_written > 19), (19, true), "{again:?}");
+    assert!(sites.verify(&shop(), &mut |_, error| panic!("{error}")).unwrap() > 19);
+
+    let index = fs::read_dir(place.0.path().join("store/indexes")).unwrap().map(|entry| entry.unwrap().path());
+    for index in index {
+        let mut bytes = fs::read(&index).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&index, bytes).unwrap();
+    }
+    assert_eq!(place.publish(&sites).files_read, 19, "a damaged index is none");
 }

@@ -20,8 +20,8 @@ const SYMLINK: u8 = 4;
 const MODE_MAX: u16 = 0o7777;
 const NANOSECONDS: u32 = 1_000_000_000;
 
-/// Writes an entry and its name.
-pub(crate) fn put_entry(out: &mut Vec<u8>, name: &Name, entry: &Entry) {
+/// Writes an entry and its name, as they are in a node.
+pub fn encode_entry(out: &mut Vec<u8>, name: &Name, entry: &Entry) {
     out.put_u8(name.as_bytes().len() as u8);
     out.put_slice(name.as_bytes());
     let Attributes { mode, uid, gid, modified, xattrs } = &entry.attributes;
@@ -86,7 +86,10 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Reads an entry and its name.
-pub(crate) fn get_entry(from: &mut Bytes) -> Result<(Name, Entry), Malformed> {
+///
+/// # Errors
+/// Bytes that [`encode_entry`] does not write.
+pub fn decode_entry(from: &mut Bytes) -> Result<(Name, Entry), Malformed> {
     let length = get(from, 1)?.get_u8().into();
     let name = Name::new(&get(from, length)?).map_err(|_| Malformed("a name that no directory can hold"))?;
     let mut fixed = get(from, 2 + 4 + 4 + 8 + 4 + 2)?;

@@ -39,6 +39,7 @@ mod source;
 
 pub use diff::{Change, diff};
 pub use entry::{Attributes, Content, Entry, Kind, Piece, Time};
+pub use fields::{decode_entry, encode_entry};
 pub use hash::ChunkHash;
 pub use mark::mark;
 pub use name::{BadName, Name, Path, PathError};

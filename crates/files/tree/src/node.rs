@@ -9,7 +9,7 @@
 //! function of its entries, whatever its history was, and a changed entry changes one node of each level.
 
 use crate::entry::{Content, Entry, Piece};
-use crate::fields::{get, get_entry, get_hash, get_pieces, put_entry, put_piece};
+use crate::fields::{decode_entry, encode_entry, get, get_hash, get_pieces, put_piece};
 use crate::hash::ChunkHash;
 use crate::limits::{LEAF_BYTES_MAX, LIST_PIECES_MAX, NODE_BYTES, PIECES_MAX};
 use crate::name::Name;
@@ -67,7 +67,7 @@ pub fn write_directory<S: Sink>(entries: &[(Name, Entry)], sink: &mut S) -> Resu
     debug_assert!(entries.is_sorted_by(|(a, _), (b, _)| a < b), "a directory's names are sorted");
     let item = |(name, entry): &(Name, Entry)| {
         let mut bytes = Vec::new();
-        put_entry(&mut bytes, name, entry);
+        encode_entry(&mut bytes, name, entry);
         Item::new(name, bytes)
     };
     let mut items: Vec<Item> = entries.iter().map(item).collect();
@@ -151,7 +151,7 @@ pub(crate) fn read_node(mut bytes: Bytes) -> Result<Node, Malformed> {
     let node = if level == 0 {
         let mut entries: Vec<(Name, Entry)> = Vec::new();
         for _ in 0..count {
-            let (name, entry) = get_entry(&mut bytes)?;
+            let (name, entry) = decode_entry(&mut bytes)?;
             if entries.last().is_some_and(|(last, _)| *last >= name) {
                 return Err(Malformed("names out of order"));
             }
