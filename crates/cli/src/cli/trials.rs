@@ -161,8 +161,8 @@ pub(crate) struct ExperimentArgs {
     pub(crate) all: bool,
     /// How long it may take, in minutes: it repeats less, or with fewer transactions, where it would take longer, and
     /// says so; with more than usual it repeats more.
-    #[arg(long, value_name = "MINUTES", default_value_t = (bench::USUAL.as_secs() / 60) as u32, value_parser = clap::value_parser!(u32).range(1..=1440))]
-    pub(crate) minutes: u32,
+    #[arg(long, value_name = "MINUTES", default_value_t = bench::USUAL.as_secs_f64() / 60.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
     /// How long each case is measured, in seconds, if there is time. Of ActiveCache.
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) case_s: u32,

@@ -54,7 +54,7 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
             program,
             fabric: None,
         },
-        time: Duration::from_secs(60 * u64::from(args.minutes)),
+        time: Duration::from_secs_f64(60.0 * args.minutes),
         case_length: Duration::from_secs(args.case_s.into()),
         cycles: args.cycles,
         volume_mib: args.volume_mib,

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 fn a_table_of_the_paper_beside_ours() {
     let folder = Folder::new();
     let (dir, out) = (folder.file(""), folder.file("out"));
-    let words = ["experiment", "buddycache", "--table", "2", "--json", "--dir", &dir, "--out", &out];
+    let words =
+        ["experiment", "buddycache", "--table", "2", "--minutes", "0.3", "--json", "--dir", &dir, "--out", &out];
     let printed = thorp(words).ok();
     let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for row in &rows {
@@ -38,7 +39,7 @@ fn two_figures_of_volumes_in_one_command() {
     let folder = Folder::new();
     let (dir, out) = (folder.file(""), folder.file("out"));
     let which = ["experiment", "coopreplica", "--figure", "2", "--takeover", "--json"];
-    let small = ["--volume-mib", "64", "--minutes", "1", "--dir", &dir, "--out", &out];
+    let small = ["--volume-mib", "64", "--minutes", "0.3", "--dir", &dir, "--out", &out];
     let printed = thorp([&which[..], &small].concat()).ok();
     let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}: {printed}"));
