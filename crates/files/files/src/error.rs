@@ -39,6 +39,8 @@ pub enum FilesError {
     Unreadable(PathBuf, io::Error),
     /// A file that is neither a regular file, a directory nor a symbolic link.
     Special(PathBuf, &'static str),
+    /// The store's own directory is in the directory to publish.
+    StoreInside(PathBuf),
     /// A file that was written each time that it was read.
     Changing(PathBuf),
     /// A file, name, target or attribute that is larger than a site holds.
@@ -80,6 +82,7 @@ impl FilesError {
             Self::Pattern(_) => "pattern",
             Self::Unreadable(..) => "unreadable",
             Self::Special(..) => "special-file",
+            Self::StoreInside(_) => "store-inside",
             Self::Changing(_) => "changing",
             Self::TooLarge(..) => "too-large",
             Self::Unwritable(..) => "unwritable",
@@ -124,6 +127,9 @@ impl fmt::Display for FilesError {
                 "{} is {kind}, which a site cannot hold: remove it or exclude it with --exclude",
                 path.display()
             ),
+            Self::StoreInside(path) => {
+                write!(f, "{} is the store itself: keep it elsewhere, or leave it out with --exclude", path.display())
+            }
             Self::Changing(path) => write!(
                 f,
                 "{} was written each time that it was read: publish again when its writer has finished",
@@ -133,6 +139,9 @@ impl fmt::Display for FilesError {
             Self::Unwritable(path, error) => write!(f, "cannot write {}: {error}", path.display()),
             Self::NotEmpty(path) => write!(f, "{} is not empty: name a new or an empty directory", path.display()),
             Self::Path(error) => write!(f, "{error}"),
+            Self::Chunks(error @ ChunkError::Damaged { .. }) => {
+                write!(f, "{error}: `thorp publish --repair` of its directory does so")
+            }
             Self::Chunks(error) => write!(f, "{error}"),
             Self::MissingChunk(hash) => {
                 write!(f, "chunk {hash} is missing from the store: publish the directory again, or restore a backup")

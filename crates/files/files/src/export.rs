@@ -78,24 +78,24 @@ impl Export<'_> {
             Kind::Symlink(target) => symlink(OsStr::from_bytes(target), to).map_err(unwritable)?,
             Kind::File { size, link, .. } => {
                 if let Some(first) = self.linked.get(link) {
+                    // Its attributes are set.
                     std::fs::hard_link(first, to).map_err(unwritable)?;
-                } else {
-                    self.file(entry, *size, to)?;
+                    return self.count();
                 }
+                self.file(entry, *size, to)?;
                 if *link != 0 {
-                    self.linked.entry(*link).or_insert_with(|| to.to_owned());
+                    self.linked.insert(*link, to.to_owned());
                 }
             }
         }
         // A directory's entries are there by now: they change its time.
         set_attributes(to, entry).map_err(|errno| unwritable(errno.into()))?;
-        if entry.directory().is_none() {
-            self.exported.files += 1;
-            if (self.on)(self.exported).is_break() {
-                return Err(FilesError::Interrupted);
-            }
-        }
-        Ok(())
+        if entry.directory().is_none() { self.count() } else { Ok(()) }
+    }
+
+    fn count(&mut self) -> Result<(), FilesError> {
+        self.exported.files += 1;
+        if (self.on)(self.exported).is_break() { Err(FilesError::Interrupted) } else { Ok(()) }
     }
 
     fn file(&mut self, entry: &Entry, size: u64, to: &Path) -> Result<(), FilesError> {

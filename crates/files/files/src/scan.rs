@@ -10,6 +10,7 @@ use crate::error::FilesError;
 use crate::index::{Known, NewIndex};
 use crate::stored::Stored;
 use bytes::Bytes;
+use chunks::ChunkError;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fs::{Mode, OFlags, lgetxattr, llistxattr, open};
 use rustix::io::Errno;
@@ -21,11 +22,15 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::time::Duration;
 use tree::limits::{DEPTH_MAX, TARGET_BYTES_MAX, XATTRS_BYTES_MAX};
 use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Sink, Time, Tree, write_directory};
 
 /// How often a file is read that is written during the read.
 const READS_MAX: u32 = 3;
+
+/// The time in which a write of a file ends, but for one that moves megabytes.
+const FRESH: Duration = Duration::from_millis(20);
 
 /// The extended attributes that are published: those of users. Others belong to one system.
 const XATTR_PREFIX: &[u8] = b"user.";
@@ -63,6 +68,9 @@ impl Exclude {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
             let trimmed = pattern.trim_matches('/');
+            if trimmed.is_empty() || trimmed == "**" {
+                return Err(FilesError::Pattern(format!("'{pattern}' leaves out everything")));
+            }
             let anywhere = format!("**/{trimmed}");
             let glob = if pattern.trim_end_matches('/').contains('/') { trimmed } else { &anywhere };
             set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(refused)?);
@@ -88,6 +96,8 @@ pub(crate) struct Scan<'a, S> {
     pub(crate) progress: Progress,
     /// Files with several names, by device and inode.
     pub(crate) linked: HashMap<(u64, u64), Kind>,
+    /// The device and inode of the store's directory, which must not be published.
+    pub(crate) store: Option<(u64, u64)>,
     /// The index of the scan before.
     pub(crate) known: Known,
     /// The index of this scan.
@@ -122,10 +132,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         if depth > DEPTH_MAX {
             return Err(FilesError::TooLarge(dir.to_owned(), "directories below more others"));
         }
-        let before: HashMap<Name, Entry> = match older {
-            Some(hash) => Tree::new(self.older, hash).entries(hash)?.into_iter().collect(),
-            None => HashMap::new(),
-        };
+        let before = older.map_or(Ok(HashMap::new()), |hash| self.entries(hash))?;
         let mut entries = Vec::new();
         for name in names(dir)? {
             let (path, inside) = (dir.join(&name), inside.join(&name));
@@ -145,6 +152,17 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         write_directory(&entries, &mut self.sink)
     }
 
+    /// The entries of a directory in the older tree. A damaged one only tells no times, and is written again.
+    fn entries(&self, directory: ChunkHash) -> Result<HashMap<Name, Entry>, FilesError> {
+        match Tree::new(self.older, directory).entries(directory).map_err(FilesError::from) {
+            Ok(entries) => Ok(entries.into_iter().collect()),
+            Err(
+                FilesError::MissingChunk(_) | FilesError::Malformed(_) | FilesError::Chunks(ChunkError::Damaged { .. }),
+            ) => Ok(HashMap::new()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn entry(
         &mut self,
         path: &Path,
@@ -162,6 +180,9 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         }
         let kind = metadata.file_type();
         let (metadata, kind) = if kind.is_dir() {
+            if self.store == Some((metadata.dev(), metadata.ino())) {
+                return Err(FilesError::StoreInside(path.to_owned()));
+            }
             (metadata, Kind::Directory(self.directory(path, inside, older, depth + 1)?))
         } else if kind.is_symlink() {
             let target = std::fs::read_link(path).map_err(unreadable)?.into_os_string().into_vec();
@@ -202,13 +223,21 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         for _ in 0..READS_MAX {
             let mut file = File::from(open(path, flags, Mode::empty()).map_err(|errno| unreadable(errno.into()))?);
             let before = file.metadata().map_err(unreadable)?;
+            if !before.is_file() {
+                continue;
+            }
             let (id, is_linked) = ((before.dev(), before.ino()), before.nlink() > 1);
             if let Some(kind) = self.linked.get(&id).filter(|_| is_linked) {
                 return Ok((before, kind.clone()));
             }
             self.progress.files_read += 1;
             let (size, content) = self.content(path, &mut file)?;
-            let after = file.metadata().map_err(unreadable)?;
+            let mut after = file.metadata().map_err(unreadable)?;
+            if is_fresh(&after) {
+                // A write sets the time when it begins, so a write that is under way shows only later.
+                std::thread::sleep(FRESH);
+                after = file.metadata().map_err(unreadable)?;
+            }
             if size == after.len() && version(&before) == version(&after) {
                 let link = if is_linked { link_id(inside) } else { 0 };
                 let kind = Kind::File { size, content, link };
@@ -238,6 +267,11 @@ fn names(dir: &Path) -> Result<Vec<OsString>, FilesError> {
         entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<_>>().map_err(unreadable)?;
     names.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
     Ok(names)
+}
+
+/// Whether a file was written a moment ago.
+fn is_fresh(metadata: &Metadata) -> bool {
+    metadata.modified().is_ok_and(|at| at.elapsed().map_or(true, |elapsed| elapsed < FRESH))
 }
 
 /// The numbers that change when a file is written.

@@ -13,6 +13,7 @@ use objects::{Db, Map, Tx};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use tree::{Change, ChunkHash, Piece, Sink, Source, diff, mark};
@@ -121,8 +122,11 @@ impl Sites {
             scan.known = Known::read(place, |root| kept.contains(&root));
         }
         let root = scan.run(dir, older)?;
-        let (progress, upload, index) = (scan.progress, scan.sink, scan.index);
+        let Scan { progress, sink: upload, index, on, .. } = scan;
         let written = upload.end()?;
+        if on(progress).is_break() {
+            return Err(FilesError::Interrupted);
+        }
         let published = |revision, is_new| Published {
             revision,
             is_new,
@@ -180,7 +184,9 @@ impl Sites {
     ) -> Scan<'a, S> {
         let (progress, linked) = (Progress::default(), HashMap::new());
         let (known, index) = (Known::default(), NewIndex::begin(now_s()));
-        Scan { older: Stored(&self.chunks), exclude, sink, keeps_content, on, progress, linked, known, index }
+        let store = self.indexes.parent().and_then(|dir| dir.metadata().ok());
+        let store = store.map(|metadata| (metadata.dev(), metadata.ino()));
+        Scan { older: Stored(&self.chunks), exclude, sink, keeps_content, on, progress, linked, store, known, index }
     }
 
     /// The place of the index of a directory, if there can be one.
@@ -386,6 +392,11 @@ impl Sites {
         read_piece(&self.chunks, piece)
     }
 
+    /// The view of a revision that was looked up.
+    pub(crate) fn view_of(&self, revision: Revision) -> View<'_> {
+        View::new(&self.chunks, revision)
+    }
+
     /// Reports the differences between two revisions of a site.
     ///
     /// # Errors
@@ -415,8 +426,10 @@ impl Sites {
                 new.extend(is_new.then_some(*hash));
                 is_new
             });
-            if let Err(error) = marked {
-                report(revision.number, &error.into());
+            match marked.map_err(FilesError::from) {
+                // The chunk itself is reported below.
+                Ok(()) | Err(FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. })) => {}
+                Err(error) => report(revision.number, &error),
             }
             for hash in new {
                 match Stored(&self.chunks).chunk(&hash) {

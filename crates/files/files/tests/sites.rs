@@ -206,6 +206,13 @@ fn an_interrupted_publish_changes_nothing_and_goes_on() {
     });
     assert!(matches!(ended, Err(FilesError::Interrupted)));
     assert!(matches!(sites.head(&shop()), Err(FilesError::NoSite(_))));
+    // The last moment is behind the upload.
+    let mut calls = 0;
+    let ended = sites.publish(&shop(), &place.www(), &Publish::default(), &mut |progress| {
+        calls += u32::from(progress.files == 20);
+        if calls == 2 { Break(()) } else { Continue(()) }
+    });
+    assert!(matches!(ended, Err(FilesError::Interrupted)) && sites.head(&shop()).is_err());
     assert_eq!(place.publish(&sites).revision.files, 20);
 }
 
@@ -237,6 +244,9 @@ fn what_a_site_cannot_hold_is_refused_by_name_or_left_out() {
     );
     publish(&["deep/pipe", "/deep/a"]).unwrap();
     assert_eq!(names("deep"), ["keep.txt"]);
+    for pattern in ["", "/", "**"] {
+        assert!(matches!(publish(&[pattern]).unwrap_err(), FilesError::Pattern(_)), "'{pattern}' is everything");
+    }
     // A slash makes a pattern one from the top.
     assert!(matches!(publish(&["/pipe"]).unwrap_err(), FilesError::Special(..)));
 }
@@ -309,4 +319,48 @@ fn files_that_have_not_changed_are_not_read() {
         fs::write(&index, bytes).unwrap();
     }
     assert_eq!(place.publish(&sites).files_read, 19, "a damaged index is none");
+}
+
+#[test]
+fn a_store_does_not_publish_itself() {
+    let place = Place::new();
+    place.write("index.html", "one");
+    let sites = place.sites();
+    let publish = |exclude: &[&str]| {
+        let exclude = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
+        sites.publish(&shop(), place.0.path(), &Publish { exclude, ..Publish::default() }, &mut |_| Continue(()))
+    };
+    assert!(matches!(publish(&[]), Err(FilesError::StoreInside(_))));
+    assert_eq!(publish(&["/store"]).unwrap().revision.files, 1);
+}
+
+#[test]
+fn damaged_directories_are_repaired_by_a_publish() {
+    let place = Place::new();
+    for number in 0..600 {
+        place.write(&format!("f{number}"), noise(100, number));
+    }
+    place.publish(&place.sites());
+    // The chunk of the directory is a file of its own.
+    let chunks = place.0.path().join("store/chunks");
+    let folders = fs::read_dir(chunks).unwrap().map(|it| it.unwrap().path()).filter(|path| path.is_dir());
+    let chunk = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path();
+    let whole = fs::read(&chunk).unwrap();
+    let mut damaged = whole.clone();
+    damaged[1000] ^= 1;
+    for (damage, bytes) in [("a bit", Some(damaged)), ("cut", Some(whole[..2000].to_vec())), ("gone", None)] {
+        match bytes {
+            Some(bytes) => fs::write(&chunk, bytes).unwrap(),
+            None => fs::remove_file(&chunk).unwrap(),
+        }
+        let sites = place.sites();
+        let mut found = 0;
+        sites.verify(&shop(), &mut |_, _| found += 1).unwrap();
+        assert_eq!(found, 1, "{damage}");
+        assert!(matches!(sites.view(&shop(), None).unwrap().list(&files::Path::ROOT), Err(FilesError::Chunks(_))));
+        drop(sites);
+        let repaired = place.publish(&place.sites());
+        assert_eq!((repaired.is_new, repaired.chunks_written), (false, 1), "{damage}");
+        assert_eq!(fs::read(&chunk).unwrap(), whole);
+    }
 }

@@ -45,7 +45,7 @@ impl Answer for Answers {
                 Ok(found) if is_head => found.head.map(|()| FileBody::empty()),
                 Ok(Found { head, source: Source::Bytes(bytes) }) => head.map(|()| FileBody::Whole(bytes)),
                 Ok(Found { head, source: Source::Pieces(pieces, range) }) => {
-                    head.map(|()| FileBody::chunks(served.sites.clone(), pieces, range))
+                    head.map(|()| FileBody::chunks(served.clone(), pieces, range))
                 }
                 Err(refusal) => {
                     served.refused(&refusal);
@@ -76,16 +76,20 @@ fn found(served: &Served, request: &Parts) -> Result<Found, Refusal> {
     }
     let newest = served.sites.head(&served.site)?.ok_or(Refusal::Empty)?;
     let Reads { revision, moves } = served.visitors.reads(&request.headers, newest.number)?;
-    let view = match served.sites.view(&served.site, Some(revision)) {
-        Err(FilesError::NoRevision(..)) => return Err(Refusal::RevisionGone),
-        view => view?,
+    let view = if revision == newest.number {
+        served.sites.view_of(newest)
+    } else {
+        match served.sites.view(&served.site, Some(revision)) {
+            Err(FilesError::NoRevision(..)) => return Err(Refusal::RevisionGone),
+            view => view?,
+        }
     };
     let path = request.uri.path();
     let (reply, source) = match resolve(&view, path)? {
         Resource::Slash => (Reply::slash(path, request.uri.query())?, Source::Bytes(Bytes::new())),
         Resource::File(entry, name) => {
             let Kind::File { size, content, .. } = &entry.kind else { return Err(Refusal::NotFound) };
-            let reply = Reply::file(&request.headers, &name, *size, content)?;
+            let reply = Reply::file(request, &name, *size, content)?;
             let Range { start, end } = reply.range;
             let source = match content {
                 Content::Inline(bytes) => Source::Bytes(bytes.slice(start as usize..end as usize)),

@@ -1,7 +1,7 @@
 //! Content on its way to a client: bytes that are here, or chunks that are read one behind the other.
 
 use crate::error::FilesError;
-use crate::sites::Sites;
+use crate::http::served::Served;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use serving::AnswerBody;
@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tree::Piece;
@@ -22,14 +23,49 @@ pub(crate) enum FileBody {
     Chunks(Chunks),
 }
 
+/// The bytes of chunks that all bodies together hold. Beyond, a body keeps a step of its chunk at a time, and reads the
+/// chunk again for the next one: a client that takes its time costs reads, and no other client's memory.
+const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The bytes of that step.
+const STEP_BYTES: usize = 64 * 1024;
+
 /// Chunks that are read while the client takes them: one at a time is in memory.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    sites: Arc<Sites>,
+    served: Arc<Served>,
     /// The pieces that are left, and the bytes of each that are wanted.
     left: VecDeque<(Piece, Range<usize>)>,
     bytes_left: u64,
     reading: Option<JoinHandle<Result<Bytes, FilesError>>>,
+}
+
+/// The bytes of a chunk, counted until the last part of them has left.
+struct Held {
+    bytes: Bytes,
+    served: Arc<Served>,
+}
+
+impl Held {
+    /// None if too many are held already.
+    fn new(bytes: Bytes, served: &Arc<Served>) -> Option<Self> {
+        let held = served.held_bytes.fetch_add(bytes.len(), Relaxed) + bytes.len();
+        // Dropped, it is counted no longer.
+        let this = Self { bytes, served: served.clone() };
+        (held <= HELD_BYTES_MAX).then_some(this)
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.served.held_bytes.fetch_sub(self.bytes.len(), Relaxed);
+    }
 }
 
 impl FileBody {
@@ -38,7 +74,7 @@ impl FileBody {
     }
 
     /// The bytes of a range of a file that has these pieces.
-    pub(crate) fn chunks(sites: Arc<Sites>, pieces: Vec<Piece>, range: Range<u64>) -> Self {
+    pub(crate) fn chunks(served: Arc<Served>, pieces: Vec<Piece>, range: Range<u64>) -> Self {
         let mut at = 0;
         let wanted = pieces.into_iter().filter_map(|piece| {
             let begin = at;
@@ -48,7 +84,7 @@ impl FileBody {
             (!wanted.is_empty()).then_some((piece, wanted))
         });
         let left = wanted.collect();
-        Self::Chunks(Chunks { sites, left, bytes_left: range.end - range.start, reading: None })
+        Self::Chunks(Chunks { served, left, bytes_left: range.end - range.start, reading: None })
     }
 }
 
@@ -56,17 +92,38 @@ impl Chunks {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, FilesError>>> {
         let Some((piece, wanted)) = self.left.front().cloned() else { return Poll::Ready(None) };
         let reading = self.reading.get_or_insert_with(|| {
-            let sites = self.sites.clone();
-            spawn_blocking(move || sites.chunk(&piece))
+            let served = self.served.clone();
+            spawn_blocking(move || served.sites.chunk(&piece))
         });
         let read = ready!(Pin::new(reading).poll(cx));
         self.reading = None;
-        self.left.pop_front();
-        let bytes = read.unwrap_or(Err(FilesError::Interrupted)).map(|bytes| bytes.slice(wanted));
-        if let Ok(bytes) = &bytes {
-            self.bytes_left -= bytes.len() as u64;
+        let bytes = match read.unwrap_or(Err(FilesError::Interrupted)) {
+            Ok(bytes) => self.take(&bytes, wanted),
+            Err(error) => {
+                self.left.clear();
+                self.served.failed(&error);
+                return Poll::Ready(Some(Err(error)));
+            }
+        };
+        self.bytes_left -= bytes.len() as u64;
+        Poll::Ready(Some(Ok(bytes)))
+    }
+
+    /// Takes the wanted bytes of the first piece, or a step of them where too many are held.
+    fn take(&mut self, bytes: &Bytes, wanted: Range<usize>) -> Bytes {
+        if wanted.len() <= STEP_BYTES {
+            self.left.pop_front();
+            return Bytes::copy_from_slice(&bytes[wanted]);
         }
-        Poll::Ready(Some(bytes))
+        if let Some(held) = Held::new(bytes.clone(), &self.served) {
+            self.left.pop_front();
+            return Bytes::from_owner(held).slice(wanted);
+        }
+        let end = wanted.start + STEP_BYTES;
+        if let Some((_, wanted)) = self.left.front_mut() {
+            wanted.start = end;
+        }
+        Bytes::copy_from_slice(&bytes[wanted.start..end])
     }
 }
 

@@ -5,7 +5,8 @@ use http::header::{
     ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE,
     LOCATION, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode};
 use responses::RangeRequest;
 use std::ops::Range;
 use tree::{ChunkHash, Content};
@@ -22,7 +23,9 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// The answer with a file, by the conditions and the range of a request.
-    pub(crate) fn file(request: &HeaderMap, name: &str, size: u64, content: &Content) -> Result<Self, Refusal> {
+    pub(crate) fn file(request: &Parts, name: &str, size: u64, content: &Content) -> Result<Self, Refusal> {
+        // Ranges are of GET alone (RFC 9110, section 14.2).
+        let (request, has_ranges) = (&request.headers, request.method == Method::GET);
         let tag = tag(content);
         let mut head = Response::new(());
         let fields = head.headers_mut();
@@ -37,7 +40,7 @@ impl Reply {
         fields.insert(CONTENT_TYPE, content_type(name));
         fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         let is_same = request.get(IF_RANGE).is_none_or(|condition| *condition == tag);
-        let range = match RangeRequest::read(request).filter(|_| is_same) {
+        let range = match RangeRequest::read(request).filter(|_| is_same && has_ranges) {
             Some(range) => {
                 let slice = range.of(size).ok_or(Refusal::Range(size))?;
                 let text = format!("bytes {}-{}/{size}", slice.start, slice.end - 1);
@@ -54,8 +57,9 @@ impl Reply {
     /// The answer that leads to a directory with its slash.
     pub(crate) fn slash(path: &str, query: Option<&str>) -> Result<Self, Refusal> {
         let query = query.map_or_else(String::new, |query| format!("?{query}"));
-        // Two slashes would begin another host.
-        let location = format!("/{}/{query}", path.trim_start_matches('/'));
+        // Two slashes would begin another host, and browsers read a backslash as a slash.
+        let path = path.trim_start_matches('/').replace('\\', "%5C");
+        let location = format!("/{path}/{query}");
         let mut head = Response::new(());
         *head.status_mut() = StatusCode::MOVED_PERMANENTLY;
         head.headers_mut().insert(LOCATION, HeaderValue::try_from(location).map_err(|_| Refusal::Path)?);
@@ -120,9 +124,13 @@ mod tests {
     use super::*;
 
     fn reply(fields: &[(&'static str, &str)]) -> Result<(u16, Range<u64>), Refusal> {
-        let fields = fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        let mut request = http::Request::new(());
+        for (name, value) in fields {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
         let content = Content::Inline("0123456789".into());
-        Reply::file(&fields, "a.css", 10, &content).map(|reply| (reply.head.status().as_u16(), reply.range))
+        Reply::file(&request.into_parts().0, "a.css", 10, &content)
+            .map(|reply| (reply.head.status().as_u16(), reply.range))
     }
 
     #[test]
@@ -147,10 +155,15 @@ mod tests {
 
     #[test]
     fn a_directory_is_never_another_host() {
-        for path in ["/a", "//evil.example", "///evil.example"] {
+        for path in ["/a", "//evil.example", "///evil.example", "/\\evil.example"] {
             let reply = Reply::slash(path, Some("q=1")).unwrap();
             let location = reply.head.headers()[LOCATION].to_str().unwrap();
-            assert!(location.starts_with('/') && !location.starts_with("//") && location.ends_with("/?q=1"));
+            assert!(
+                location.starts_with('/')
+                    && !location.starts_with("//")
+                    && !location.contains('\\')
+                    && location.ends_with("/?q=1")
+            );
         }
     }
 

@@ -20,37 +20,59 @@ pub(crate) enum Resource {
     Slash,
 }
 
+/// The entry that is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// A file, or a directory without its slash.
+    File,
+    /// A directory, whose path has its slash.
+    Directory,
+    /// The index of a directory.
+    Index,
+}
+
 /// Finds the resource of a request's path, which begins with a slash.
 pub(crate) fn resolve(view: &View<'_>, path: &str) -> Result<Resource, Refusal> {
-    let decoded: Vec<u8> = percent_decode_str(path).collect();
+    let decoded = decode(path).ok_or(Refusal::Path)?;
     let mut path = Path::parse(&decoded).map_err(|_| Refusal::Path)?;
-    let mut is_directory = decoded.ends_with(b"/") || path.names().is_empty();
+    let mut wanted = if decoded.ends_with(b"/") { Wanted::Directory } else { Wanted::File };
     for _ in 0..LINKS_MAX {
-        if path.names().is_empty() {
-            path = Path::parse(INDEX).map_err(|_| Refusal::Path)?;
-        }
-        let Some(entry) = follow_parents(view, &mut path)? else { continue };
-        match &entry.kind {
-            Kind::Directory(_) if !is_directory => return Ok(Resource::Slash),
-            Kind::Directory(_) => {
-                path = path.join(&tree::Name::new(INDEX).map_err(|_| Refusal::Path)?);
-                is_directory = false;
+        let entry = if path.names().is_empty() { None } else { Some(follow_parents(view, &mut path)?) };
+        let Some(entry) = entry else {
+            match wanted {
+                Wanted::File => return Ok(Resource::Slash),
+                Wanted::Directory => (path, wanted) = (index(&path)?, Wanted::Index),
+                Wanted::Index => return Err(Refusal::NotFound),
             }
-            Kind::Symlink(target) => path = inside(&path, target)?,
-            Kind::File { .. } if is_directory && decoded.ends_with(b"/") && !path_is_index(&path) => {
-                return Err(Refusal::NotFound);
-            }
-            Kind::File { .. } => {
+            continue;
+        };
+        // A link above it was followed.
+        let Some(entry) = entry else { continue };
+        match (&entry.kind, wanted) {
+            (Kind::Directory(_), Wanted::File) => return Ok(Resource::Slash),
+            (Kind::Directory(_), Wanted::Directory) => (path, wanted) = (index(&path)?, Wanted::Index),
+            (Kind::Symlink(target), _) => path = inside(&path, target)?,
+            (Kind::File { .. }, Wanted::File | Wanted::Index) => {
                 let name = path.names().last().map_or_else(String::new, ToString::to_string);
                 return Ok(Resource::File(entry, name));
+            }
+            (Kind::File { .. }, Wanted::Directory) | (Kind::Directory(_), Wanted::Index) => {
+                return Err(Refusal::NotFound);
             }
         }
     }
     Err(Refusal::NotFound)
 }
 
-fn path_is_index(path: &Path) -> bool {
-    path.names().last().is_some_and(|name| name.as_bytes() == INDEX)
+/// Decodes a path; none if a percent sign is not followed by two hexadecimal digits.
+fn decode(path: &str) -> Option<Vec<u8>> {
+    let is_encoded =
+        |part: &str| part.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    path.split('%').skip(1).all(is_encoded).then(|| percent_decode_str(path).collect())
+}
+
+fn index(directory: &Path) -> Result<Path, Refusal> {
+    Ok(directory.join(&tree::Name::new(INDEX).map_err(|_| Refusal::Path)?))
 }
 
 /// The entry at a path. Where a name above it is a link, the path is changed to where the link leads, and there is no

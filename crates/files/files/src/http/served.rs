@@ -1,13 +1,18 @@
 //! The state that the threads of a site's server share, and its figures.
 
+use crate::error::FilesError;
 use crate::http::refusal::Refusal;
 use crate::http::visitor::Visitors;
 use crate::record::SiteName;
 use crate::sites::Sites;
 use crate::tables::SITE;
 use machine::{Cell, Table};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a failure of the store makes the server unhealthy.
+const RECENT: Duration = Duration::from_secs(300);
 
 /// The counts of a site's server since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +23,9 @@ pub struct Tally {
     pub requests: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// The last error of the store, if there was one.
+    /// The bytes of chunks that are on their way to clients.
+    pub held_bytes: u64,
+    /// The last error of the store, if there was one in the last minutes.
     pub last_error: Option<String>,
 }
 
@@ -31,20 +38,37 @@ pub(crate) struct Served {
     pub(crate) connections: AtomicU64,
     pub(crate) requests: AtomicU64,
     refused: AtomicU64,
-    last_error: Mutex<Option<String>>,
+    /// The bytes of chunks that bodies hold.
+    pub(crate) held_bytes: AtomicUsize,
+    /// When the store last failed, and how.
+    last_error: Mutex<Option<(Instant, String)>>,
 }
 
 impl Served {
     pub(crate) fn new(sites: Arc<Sites>, site: SiteName, visitors: Visitors) -> Self {
         let (connections, requests, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { sites, site, visitors, connections, requests, refused, last_error: Mutex::default() }
+        Self {
+            sites,
+            site,
+            visitors,
+            connections,
+            requests,
+            refused,
+            held_bytes: AtomicUsize::new(0),
+            last_error: Mutex::default(),
+        }
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {
         self.refused.fetch_add(1, Relaxed);
         if let Refusal::Failed(error) = refusal {
-            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+            self.failed(error);
         }
+    }
+
+    /// The store failed under a request.
+    pub(crate) fn failed(&self, error: &FilesError) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), error.to_string()));
     }
 }
 
@@ -55,8 +79,14 @@ impl Served {
             connections: count(&self.connections),
             requests: count(&self.requests),
             refused: count(&self.refused),
-            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            held_bytes: self.held_bytes.load(Relaxed) as u64,
+            last_error: self.recent_error(),
         }
+    }
+
+    fn recent_error(&self) -> Option<String> {
+        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|(at, _)| at.elapsed() < RECENT).map(|(_, error)| error.clone())
     }
 
     pub(crate) fn tables(&self) -> Vec<Table> {

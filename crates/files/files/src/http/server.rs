@@ -93,7 +93,7 @@ impl SiteServer {
         let tls = config.certificates.map(|loaded| Arc::new(Certificates::new(loaded)).acceptor()).transpose();
         let tls = tls.map_err(|error| cannot_listen(io::Error::other(error)))?;
         let (stop, stopped) = watch::channel(false);
-        let visitors = Visitors::new(site.clone(), key);
+        let visitors = Visitors::new(site.clone(), key, tls.is_some());
         let served = Arc::new(Served::new(sites, site, visitors));
         let settings = Settings { name: "site", threads: config.threads, connections: config.connections, tls };
         let server = Server::start(listener, settings, &Arc::new(Front(served.clone())), &stopped);

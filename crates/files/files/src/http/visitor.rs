@@ -13,6 +13,8 @@ const MAC_BYTES: usize = 16;
 pub(crate) struct Visitors {
     site: SiteName,
     key: [u8; 32],
+    /// Whether clients speak HTTPS.
+    is_secure: bool,
 }
 
 /// The revision that a request reads.
@@ -24,8 +26,8 @@ pub(crate) struct Reads {
 }
 
 impl Visitors {
-    pub(crate) fn new(site: SiteName, key: [u8; 32]) -> Self {
-        Self { site, key }
+    pub(crate) fn new(site: SiteName, key: [u8; 32], is_secure: bool) -> Self {
+        Self { site, key, is_secure }
     }
 
     /// Chooses the revision for a request, where `head` is the newest.
@@ -42,14 +44,16 @@ impl Visitors {
     /// The cookie that moves a visitor's session to a revision.
     pub(crate) fn cookie(&self, revision: u64) -> Option<HeaderValue> {
         let (site, mac) = (&self.site, self.mac(revision));
-        let text = format!("thorp-{site}={revision}.{mac}; Path=/; HttpOnly; SameSite=Lax");
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        let text = format!("thorp-{site}={revision}.{mac}; Path=/; HttpOnly; SameSite=Lax{secure}");
         HeaderValue::try_from(text).ok()
     }
 
     /// The revision in the visitor's cookie, if it is signed.
     fn seen(&self, fields: &HeaderMap) -> Option<u64> {
-        let lines = fields.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+        // Other cookies may have any bytes.
+        let lines = fields.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+        let mut cookies = lines.filter_map(|cookie| str::from_utf8(cookie).ok()?.trim().split_once('='));
         cookies.find_map(|(name, value)| {
             let is_ours = name.strip_prefix("thorp-") == Some(self.site.as_str());
             let (revision, mac) = value.split_once('.').filter(|_| is_ours)?;
@@ -64,13 +68,18 @@ impl Visitors {
     }
 }
 
-/// Whether a request is for a page, and not for a part of one. Browsers say so where the connection is secure; where it
-/// is not, a page is asked for as HTML.
+/// Whether a request opens a page, and is not for a part of one, nor for a page that may be opened later. Browsers say
+/// so where the connection is secure; where it is not, they accept XHTML only for pages.
 fn is_navigation(fields: &HeaderMap) -> bool {
-    if let Some(mode) = fields.get("sec-fetch-mode") {
-        return mode == "navigate";
+    let is = |name: &str, value: &str| fields.get(name).is_some_and(|given| given == value);
+    if fields.contains_key("sec-purpose") || is("purpose", "prefetch") {
+        return false;
     }
-    let accepts_pages = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.contains("text/html"));
+    if fields.contains_key("sec-fetch-mode") {
+        return is("sec-fetch-mode", "navigate")
+            && (is("sec-fetch-dest", "document") || !fields.contains_key("sec-fetch-dest"));
+    }
+    let accepts_pages = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.contains("application/xhtml+xml"));
     fields.get_all(ACCEPT).iter().any(accepts_pages)
 }
 
@@ -88,7 +97,7 @@ mod tests {
     }
 
     fn visitors() -> Visitors {
-        Visitors::new(SiteName::parse("shop").unwrap(), [7; 32])
+        Visitors::new(SiteName::parse("shop").unwrap(), [7; 32], false)
     }
 
     #[test]
@@ -104,10 +113,21 @@ mod tests {
         assert_eq!(reads(17, &[part, ("cookie", &format!("a=b; {of_16}; c=d"))]).map(|it| it.revision), Some(16));
         assert_eq!(reads(17, &[part]), Some(Reads { revision: 17, moves: false }));
         // Without the field, as over a connection that is not secure.
-        assert_eq!(reads(17, &[("accept", "text/html,*/*"), ("cookie", &of_16)]).map(|it| it.revision), Some(17));
-        assert_eq!(reads(17, &[("accept", "image/png"), ("cookie", &of_16)]).map(|it| it.revision), Some(16));
-        assert_eq!(reads(15, &[part, ("cookie", &of_16)]), None, "the store is behind");
-        assert_eq!(reads(15, &[page, ("cookie", &of_16)]), None);
+        let accept = ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
+        assert_eq!(reads(17, &[accept, ("cookie", &of_16)]).map(|it| it.revision), Some(17));
+        // A script, a frame in the page, and a page that may be opened later.
+        let of_16 = ("cookie", of_16.as_str());
+        assert_eq!(reads(17, &[("accept", "text/html, */*"), of_16]).map(|it| it.revision), Some(16));
+        assert_eq!(reads(17, &[page, ("sec-fetch-dest", "iframe"), of_16]).map(|it| it.revision), Some(16));
+        assert_eq!(reads(17, &[page, ("sec-purpose", "prefetch"), of_16]).map(|it| it.revision), Some(16));
+        let of_16 = of_16.1;
+        assert_eq!(reads(17, &[("accept", "image/png"), ("cookie", of_16)]).map(|it| it.revision), Some(16));
+        assert_eq!(reads(15, &[part, ("cookie", of_16)]), None, "the store is behind");
+        assert_eq!(reads(15, &[page, ("cookie", of_16)]), None);
+        let mut others = HeaderMap::new();
+        let bytes = ["theme=d\u{e4}rk; ".as_bytes(), b"\xff=\xfe; ", of_16.as_bytes()].concat();
+        others.insert(COOKIE, HeaderValue::from_bytes(&bytes).unwrap());
+        assert_eq!(visitors().reads(&others, 17).map(|it| it.revision).ok(), Some(16));
     }
 
     #[test]
@@ -116,7 +136,7 @@ mod tests {
         for forged in [cookie.replace("=16.", "=15."), cookie.replace("shop", "shed"), format!("{cookie}0")] {
             assert_eq!(visitors().seen(&fields(&[("cookie", &forged)])), None, "{forged}");
         }
-        let others = Visitors::new(SiteName::parse("shop").unwrap(), [8; 32]);
+        let others = Visitors::new(SiteName::parse("shop").unwrap(), [8; 32], false);
         assert_eq!(others.seen(&fields(&[("cookie", &cookie)])), None);
     }
 }
