@@ -76,7 +76,8 @@ Where the store is: at --server or in --dir; else where THORP_SERVER or THORP_DI
 one may be set; else at 127.0.0.1:7411. Reading never makes a store: `put` and `load` make a directory that is not there,
 and so does `serve`, but never the directories above it. The same goes for the --space of a store.
 
-Servers stop at SIGTERM or Ctrl-C. SIGHUP stops none of them: `proxy` reads its files again, and the others ignore it.
+Servers stop at SIGTERM or Ctrl-C. SIGHUP stops none of them: `proxy` reads its files again, `site serve` publishes its
+directory again, and the others ignore it.
 
 A command that fails says what and what to do, and exits with 1; with 2 if it was called wrongly. With --json it says so
 as {\"error\": TEXT}, on standard error like the text.";

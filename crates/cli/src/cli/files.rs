@@ -43,7 +43,11 @@ pub(crate) struct PublishArgs {
     /// changed.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) repair: bool,
-    /// Prints what would change, and publishes nothing.
+    /// Publishes a directory without files in place of one that has some, which else is refused: a disk may not be
+    /// mounted.
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+    /// Prints what would change, and publishes nothing. A store that is not there is made.
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -128,8 +132,8 @@ pub(crate) struct SiteSetArgs {
     /// The site.
     #[arg(value_parser = SiteName::parse)]
     pub(crate) site: SiteName,
-    /// How many of the newest revisions are kept, from the next publish on.
-    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// How many of the newest revisions are kept, from the next publish on. Without `set`, a site keeps 10.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) keep: u32,
     #[command(flatten)]
     pub(crate) target: FilesTarget,

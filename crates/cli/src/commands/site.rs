@@ -56,7 +56,7 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     }
     let sites = args.target.open_or_create()?;
     let (note, exclude) = (args.note.clone(), args.exclude.clone());
-    let settings = Publish { base: args.base, note, exclude, repair: args.repair };
+    let settings = Publish { base: args.base, note, exclude, repair: args.repair, allow_empty: args.allow_empty };
     let interrupt = Interrupt::watch()?;
     let bar = output::spinner("publish (files)");
     let mut on = |progress: files::Progress| {

@@ -1,7 +1,7 @@
 //! The documents say what is true: what is generated from code is fresh, and the command lines in README run.
 
 use crate::designs::SMALL;
-use crate::program::{Folder, command, ran, serve, thorp};
+use crate::program::{Folder, command, ran, serve, start, thorp};
 use crate::web::Proxy;
 use crate::{groups, volumes};
 use attach::VOLUME_HOMES;
@@ -160,6 +160,8 @@ fn command_lines(document: &Path) -> Vec<String> {
 fn the_command_lines_in_readme_run() {
     let folder = Folder::new();
     folder.write("MODEL.ifc", SMALL);
+    std::fs::create_dir(folder.file("www")).unwrap();
+    folder.write("www/index.html", "<p>");
     let path = format!(
         "{}:{}",
         Path::new(env!("CARGO_BIN_EXE_thorp")).parent().unwrap().display(),
@@ -177,6 +179,14 @@ fn the_command_lines_in_readme_run() {
         } else if let Some(rest) = line.strip_prefix("thorp invalidate ") {
             let admin = proxy.as_ref().expect("README starts a proxy first").admin();
             thorp(["invalidate", "--admin", admin].into_iter().chain(rest.split(' '))).ok();
+        } else if line.starts_with("thorp publish") || line.starts_with("thorp site") {
+            let store = folder.file("site");
+            let words = line.trim_end_matches('&').replace("/tmp/site", &store).replace("www", &folder.file("www"));
+            let words: Vec<&str> = words.split_whitespace().skip(1).collect();
+            match words[..] {
+                ["site", "serve", ..] => drop(start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat())),
+                _ => drop(thorp(words).ok()),
+            }
         } else if line.starts_with("thorp volume attach") {
             volumes::attach_and_detach(&folder, line);
         } else if line.starts_with("thorp ") {
@@ -249,10 +259,9 @@ fn a_shell_completes_commands_and_options() {
         let script = thorp(["completions", shell]).ok();
         assert!(script.contains("doctor"), "{shell}");
     }
-    let script = format!(
-        "{}\nCOMP_WORDS=(thorp ser) COMP_CWORD=1; _thorp thorp ser thorp; echo \"${{COMPREPLY[@]}}\"",
-        thorp(["completions", "bash"]).ok()
-    );
-    let completed = Command::new("bash").args(["-c", &script]).output().unwrap();
+    let folder = Folder::new();
+    let file = folder.write("completions", thorp(["completions", "bash"]).ok());
+    let script = "source \"$1\"; COMP_WORDS=(thorp ser) COMP_CWORD=1; _thorp thorp ser thorp; echo \"${COMPREPLY[@]}\"";
+    let completed = Command::new("bash").args(["-c", script, "bash", &file]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "serve", "{completed:?}");
 }

@@ -111,6 +111,7 @@ fn wrong_words_are_refused_with_the_remedy() {
     }
     place.write("a", "a");
     place.publish(&[]).ok();
+    assert_eq!(place.run(&["site", "set", "shop"]).code, Some(2), "no setting is changed by accident");
     assert!(place.run(&["site", "cat", "shop/../x"]).stderr.contains("cannot be in a path of a site"));
     assert!(place.run(&["site", "rollback", "shop"]).error().contains("no revision before the newest"));
     // A bit that flips on the disk is found, and never given out.

@@ -41,6 +41,8 @@ pub enum FilesError {
     Special(PathBuf, &'static str),
     /// The store's own directory is in the directory to publish.
     StoreInside(PathBuf),
+    /// A directory without files, which would replace a revision that has some.
+    Empty(PathBuf),
     /// A file that was written each time that it was read.
     Changing(PathBuf),
     /// A file, name, target or attribute that is larger than a site holds.
@@ -83,6 +85,7 @@ impl FilesError {
             Self::Unreadable(..) => "unreadable",
             Self::Special(..) => "special-file",
             Self::StoreInside(_) => "store-inside",
+            Self::Empty(_) => "empty",
             Self::Changing(_) => "changing",
             Self::TooLarge(..) => "too-large",
             Self::Unwritable(..) => "unwritable",
@@ -117,7 +120,7 @@ impl fmt::Display for FilesError {
             Self::Overtaken { site, base, head } => write!(
                 f,
                 "another publish of '{site}' came first: this one was made from revision {base}, and {head} is the \
-                 newest. Nothing was changed; publish again to replace it"
+                 newest. Nothing was changed; publish again from revision {head} to replace it"
             ),
             Self::IsHead(site, number) => write!(f, "revision {number} is the newest of '{site}' already"),
             Self::Pattern(why) => write!(f, "a pattern to exclude cannot be read: {why}"),
@@ -130,6 +133,11 @@ impl fmt::Display for FilesError {
             Self::StoreInside(path) => {
                 write!(f, "{} is the store itself: keep it elsewhere, or leave it out with --exclude", path.display())
             }
+            Self::Empty(path) => write!(
+                f,
+                "{} has no files, and the newest revision has: is a disk not mounted? `--allow-empty` publishes it",
+                path.display()
+            ),
             Self::Changing(path) => write!(
                 f,
                 "{} was written each time that it was read: publish again when its writer has finished",

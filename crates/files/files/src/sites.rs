@@ -42,6 +42,8 @@ pub struct Publish {
     pub note: String,
     /// Patterns of paths that are left out.
     pub exclude: Vec<String>,
+    /// Whether a directory without files may follow a revision with some.
+    pub allow_empty: bool,
     /// Whether the chunks that the store has are read, and written again if they are damaged.
     pub repair: bool,
 }
@@ -123,6 +125,10 @@ impl Sites {
         }
         let root = scan.run(dir, older)?;
         let Scan { progress, sink: upload, index, on, .. } = scan;
+        let had_files = base.as_ref().is_some_and(|base| base.files > 0);
+        if progress.files == 0 && had_files && !settings.allow_empty {
+            return Err(FilesError::Empty(dir.to_owned()));
+        }
         let written = upload.end()?;
         if on(progress).is_break() {
             return Err(FilesError::Interrupted);

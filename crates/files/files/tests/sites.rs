@@ -322,6 +322,22 @@ fn files_that_have_not_changed_are_not_read() {
 }
 
 #[test]
+fn a_directory_without_files_replaces_none_by_accident() {
+    let place = Place::new();
+    let sites = place.sites();
+    assert_eq!(place.publish(&sites).revision.files, 0);
+    place.write("index.html", "one");
+    place.publish(&sites);
+    fs::remove_file(place.www().join("index.html")).unwrap();
+    let publish = |allow_empty| {
+        let settings = Publish { allow_empty, ..Publish::default() };
+        sites.publish(&shop(), &place.www(), &settings, &mut |_| Continue(()))
+    };
+    assert!(matches!(publish(false), Err(FilesError::Empty(_))));
+    assert_eq!(publish(true).unwrap().revision.files, 0);
+}
+
+#[test]
 fn a_store_does_not_publish_itself() {
     let place = Place::new();
     place.write("index.html", "one");

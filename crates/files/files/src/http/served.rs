@@ -68,7 +68,12 @@ impl Served {
 
     /// The store failed under a request.
     pub(crate) fn failed(&self, error: &FilesError) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), error.to_string()));
+        self.trouble(format!("a file could not be served: {error}"));
+    }
+
+    /// Something that operators should know.
+    pub(crate) fn trouble(&self, text: String) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), text));
     }
 }
 
@@ -105,7 +110,6 @@ impl Served {
 
     pub(crate) fn troubles(&self) -> Vec<String> {
         let store = self.sites.head(&self.site).err().map(|error| error.to_string());
-        let chunks = self.tally().last_error.map(|error| format!("a file could not be served: {error}"));
-        store.into_iter().chain(chunks).collect()
+        store.into_iter().chain(self.recent_error()).collect()
     }
 }

@@ -8,6 +8,7 @@ use crate::record::SiteName;
 use crate::sites::Sites;
 use crate::tables::TABLES;
 use ops::Observed;
+use serving::tls::TlsFileError;
 use serving::{
     Certificates, ConnectionEvent, LoadedCertificates, Server, Service, Settings, ThreadEnd, limits::HEAD_BYTES_MAX,
 };
@@ -15,6 +16,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -66,6 +68,8 @@ pub struct SiteServer {
     served: Arc<Served>,
     address: SocketAddr,
     server: Option<Server>,
+    /// The thread that takes certificates whose files have changed.
+    files: Option<JoinHandle<io::Result<()>>>,
     stop: watch::Sender<bool>,
 }
 
@@ -90,7 +94,8 @@ impl SiteServer {
         let cannot_listen = |error: io::Error| FilesError::Listen(config.listen, error);
         let listener = TcpListener::bind(config.listen).map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
-        let tls = config.certificates.map(|loaded| Arc::new(Certificates::new(loaded)).acceptor()).transpose();
+        let certificates = config.certificates.map(|loaded| Arc::new(Certificates::new(loaded)));
+        let tls = certificates.clone().map(Certificates::acceptor).transpose();
         let tls = tls.map_err(|error| cannot_listen(io::Error::other(error)))?;
         let (stop, stopped) = watch::channel(false);
         let visitors = Visitors::new(site.clone(), key, tls.is_some());
@@ -98,7 +103,12 @@ impl SiteServer {
         let settings = Settings { name: "site", threads: config.threads, connections: config.connections, tls };
         let server = Server::start(listener, settings, &Arc::new(Front(served.clone())), &stopped);
         let server = server.map_err(cannot_listen)?;
-        Ok(Self { served, address, server: Some(server), stop })
+        let files = certificates.map(|certificates| {
+            let (served, stopped) = (served.clone(), stopped.clone());
+            thread::Builder::new().name("site-files".to_owned()).spawn(move || follow(&served, &certificates, stopped))
+        });
+        let files = files.transpose().map_err(cannot_listen)?;
+        Ok(Self { served, address, server: Some(server), files, stop })
     }
 
     /// The address that it listens on.
@@ -127,8 +137,30 @@ impl SiteServer {
     /// # Errors
     /// A thread that could not run.
     pub fn wait(&mut self) -> io::Result<()> {
-        self.server.take().map_or(Ok(()), Server::wait)
+        let ended = self.server.take().map_or(Ok(()), Server::wait);
+        if let Some(files) = self.files.take() {
+            let files =
+                files.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the certificates panicked")));
+            return ended.and(files);
+        }
+        ended
     }
+}
+
+/// Takes certificates whose files have changed, until the server stops. Ones that cannot be used make it unhealthy.
+fn follow(served: &Served, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let report = |loaded: Result<(), TlsFileError>| {
+        if let Err(error) = loaded {
+            served.trouble(format!("the certificates stay as they are: {error}"));
+        }
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        tokio::select! {
+            () = certificates.follow_files(report) => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+    });
+    Ok(())
 }
 
 impl Drop for SiteServer {
