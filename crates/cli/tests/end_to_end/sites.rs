@@ -165,6 +165,15 @@ fn a_publish_that_is_killed_leaves_one_revision_or_the_other() {
     }
 }
 
+/// Says that a test has ended, well or not.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Visitors follow pages to their parts while the site is published again and again: no page mixes two revisions, and
 /// nobody goes back.
 #[test]
@@ -203,7 +212,8 @@ fn no_page_mixes_two_revisions() {
                 }
             });
         }
-        // Fewer than are kept, so no visitor's revision goes meanwhile.
+        let _over = Ending(&is_over);
+        // Fewer than are kept, so no visitor's revision is dropped.
         for version in 2..=9 {
             let seen = pages.load(Relaxed);
             write(version);
@@ -211,7 +221,6 @@ fn no_page_mixes_two_revisions() {
             assert!(head.starts_with("HTTP/1.1 200 "), "{head} {told}");
             until("visitors see pages", || pages.load(Relaxed) > seen + 3);
         }
-        is_over.store(true, Relaxed);
     });
     assert!(place.run(&["site", "log", "shop"]).error().contains("is in use by process"));
     assert!(server.end().unwrap().status.success());

@@ -12,11 +12,10 @@
 //! of another format costs a reading of all files.
 
 use bytes::{Buf, BufMut, Bytes};
+use rustix::fs::Stat;
 use std::cmp::Ordering;
-use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tree::{ChunkHash, Entry, Name, decode_entry, encode_entry};
 
@@ -39,7 +38,7 @@ pub(crate) fn place(folder: &Path, site: &str, dir: &Path) -> io::Result<PathBuf
 
 /// The numbers by which a file that was not changed is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Numbers {
+pub(crate) struct Numbers {
     device: u64,
     inode: u64,
     size: u64,
@@ -48,13 +47,13 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(stat: &Stat) -> Self {
         Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec() as u32),
-            changed: (metadata.ctime(), metadata.ctime_nsec() as u32),
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size.cast_unsigned(),
+            modified: (stat.st_mtime, stat.st_mtime_nsec as u32),
+            changed: (stat.st_ctime, stat.st_ctime_nsec as u32),
         }
     }
 }
@@ -125,7 +124,7 @@ impl Known {
     }
 
     /// The entry of a file that is as it was. Paths must be asked for in the order of the scan.
-    pub(crate) fn entry(&mut self, inside: &Path, metadata: &Metadata) -> Option<Entry> {
+    pub(crate) fn entry(&mut self, inside: &Path, stat: &Stat) -> Option<Entry> {
         let wanted = inside.as_os_str().as_bytes();
         while self.next.as_ref().is_some_and(|next| in_order(&next.path, wanted) == Ordering::Less) {
             self.advance();
@@ -134,7 +133,7 @@ impl Known {
         self.advance();
         let Numbers { modified, changed, .. } = next.numbers;
         let is_old = modified.0 < self.until_s && changed.0 < self.until_s;
-        (is_old && next.numbers == Numbers::of(metadata)).then_some(next.entry)
+        (is_old && next.numbers == Numbers::of(stat)).then_some(next.entry)
     }
 }
 
@@ -158,9 +157,9 @@ impl NewIndex {
     }
 
     /// Adds a file.
-    pub(crate) fn add(&mut self, inside: &Path, metadata: &Metadata, name: &Name, entry: &Entry) {
+    pub(crate) fn add(&mut self, inside: &Path, stat: &Stat, name: &Name, entry: &Entry) {
         let (path, out) = (inside.as_os_str().as_bytes(), &mut self.0);
-        let Numbers { device, inode, size, modified, changed } = Numbers::of(metadata);
+        let Numbers { device, inode, size, modified, changed } = Numbers::of(stat);
         out.put_u32_le(path.len() as u32);
         out.put_slice(path);
         for number in [device, inode, size] {

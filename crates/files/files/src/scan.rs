@@ -7,24 +7,28 @@
 
 use crate::content::read_content;
 use crate::error::FilesError;
-use crate::index::{Known, NewIndex};
+use crate::index::{Known, NewIndex, Numbers};
 use crate::stored::Stored;
 use bytes::Bytes;
 use chunks::ChunkError;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use rustix::fs::{Mode, OFlags, lgetxattr, llistxattr, open};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, flistxattr, fstat, open, openat, readlinkat, statat,
+};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata, symlink_metadata};
-use std::io;
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use tree::limits::{DEPTH_MAX, TARGET_BYTES_MAX, XATTRS_BYTES_MAX};
 use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Sink, Time, Tree, write_directory};
+
+/// A directory to be scanned.
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// How often a file is read that is written during the read.
 const READS_MAX: u32 = 3;
@@ -118,36 +122,41 @@ impl Sink for Forget {
 impl<S: Sink<Error = FilesError>> Scan<'_, S> {
     /// Scans a directory, beside the older tree of the same site if there is one.
     pub(crate) fn run(&mut self, dir: &Path, older: Option<ChunkHash>) -> Result<ChunkHash, FilesError> {
-        self.directory(dir, Path::new(""), older, 0)
+        let opened = open(dir, DIRECTORY, Mode::empty());
+        let opened = opened.map_err(|errno| FilesError::Unreadable(dir.to_owned(), errno.into()))?;
+        self.directory(&opened, dir, Path::new(""), older, 0)
     }
 
-    /// `dir` is where the directory is, `inside` its path in the site.
+    /// Scans an open directory. `path` is for people, and `inside` is its path in the site.
     fn directory(
         &mut self,
-        dir: &Path,
+        dir: &OwnedFd,
+        path: &Path,
         inside: &Path,
         older: Option<ChunkHash>,
         depth: usize,
     ) -> Result<ChunkHash, FilesError> {
         if depth > DEPTH_MAX {
-            return Err(FilesError::TooLarge(dir.to_owned(), "directories below more others"));
+            return Err(FilesError::TooLarge(path.to_owned(), "directories below more others"));
         }
         let before = older.map_or(Ok(HashMap::new()), |hash| self.entries(hash))?;
+        let names = names(dir).map_err(|errno| FilesError::Unreadable(path.to_owned(), errno.into()))?;
         let mut entries = Vec::new();
-        for name in names(dir)? {
-            let (path, inside) = (dir.join(&name), inside.join(&name));
+        for name in names {
+            let (path, inside) = (path.join(&name), inside.join(&name));
             if self.exclude.has(&inside) {
                 continue;
             }
             let too_long = |_| FilesError::TooLarge(path.clone(), "a longer name");
-            let name = Name::new(name.as_bytes()).map_err(too_long)?;
-            let older = before.get(&name);
-            let (metadata, entry) = self.entry(&path, &inside, older.and_then(Entry::directory), depth)?;
+            let known = Name::new(name.as_bytes()).map_err(too_long)?;
+            let older = before.get(&known);
+            let at = Place { dir, name: &name, path: &path, inside: &inside };
+            let (stat, entry) = self.entry(&at, older.and_then(Entry::directory), depth)?;
             let entry = older.filter(|older| older.is_same_but_for_time(&entry)).cloned().unwrap_or(entry);
-            if metadata.is_file() {
-                self.index.add(&inside, &metadata, &name, &entry);
+            if let Kind::File { .. } = entry.kind {
+                self.index.add(&inside, &stat, &known, &entry);
             }
-            entries.push((name, entry));
+            entries.push((known, entry));
         }
         write_directory(&entries, &mut self.sink)
     }
@@ -163,48 +172,41 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         }
     }
 
-    fn entry(
-        &mut self,
-        path: &Path,
-        inside: &Path,
-        older: Option<ChunkHash>,
-        depth: usize,
-    ) -> Result<(Metadata, Entry), FilesError> {
-        let unreadable = |error| FilesError::Unreadable(path.to_owned(), error);
-        let metadata = symlink_metadata(path).map_err(unreadable)?;
-        if metadata.is_file()
-            && let Some(entry) = self.known.entry(inside, &metadata)
-        {
-            self.count(&entry.kind)?;
-            return Ok((metadata, entry));
-        }
-        let kind = metadata.file_type();
-        let (metadata, kind) = if kind.is_dir() {
-            if self.store == Some((metadata.dev(), metadata.ino())) {
-                return Err(FilesError::StoreInside(path.to_owned()));
+    fn entry(&mut self, at: &Place<'_>, older: Option<ChunkHash>, depth: usize) -> Result<(Stat, Entry), FilesError> {
+        let stat = statat(at.dir, at.name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| at.unreadable(errno))?;
+        let special = |kind| Err(FilesError::Special(at.path.to_owned(), kind));
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                let (stat, entry) = match self.known.entry(at.inside, &stat) {
+                    Some(entry) => (stat, entry),
+                    None => self.file(at)?,
+                };
+                self.count(&entry.kind)?;
+                Ok((stat, entry))
             }
-            (metadata, Kind::Directory(self.directory(path, inside, older, depth + 1)?))
-        } else if kind.is_symlink() {
-            let target = std::fs::read_link(path).map_err(unreadable)?.into_os_string().into_vec();
-            if target.len() > TARGET_BYTES_MAX {
-                return Err(FilesError::TooLarge(path.to_owned(), "a longer target of a link"));
+            FileType::Directory => {
+                let dir = openat(at.dir, at.name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+                let dir = dir.map_err(|errno| at.unreadable(errno))?;
+                let stat = fstat(&dir).map_err(|errno| at.unreadable(errno))?;
+                if self.store == Some((stat.st_dev, stat.st_ino)) {
+                    return Err(FilesError::StoreInside(at.path.to_owned()));
+                }
+                let kind = Kind::Directory(self.directory(&dir, at.path, at.inside, older, depth + 1)?);
+                Ok((stat, Entry { kind, attributes: attributes(at, &stat, Some(dir.as_fd()))? }))
             }
-            (metadata, Kind::Symlink(target.into()))
-        } else if kind.is_file() {
-            self.file(path, inside)?
-        } else {
-            let what = match kind {
-                _ if kind.is_fifo() => "a FIFO",
-                _ if kind.is_socket() => "a socket",
-                _ => "a device",
-            };
-            return Err(FilesError::Special(path.to_owned(), what));
-        };
-        if !metadata.is_dir() {
-            self.count(&kind)?;
+            FileType::Symlink => {
+                let target = readlinkat(at.dir, at.name, Vec::new()).map_err(|errno| at.unreadable(errno))?;
+                if target.as_bytes().len() > TARGET_BYTES_MAX {
+                    return Err(FilesError::TooLarge(at.path.to_owned(), "a longer target of a link"));
+                }
+                let kind = Kind::Symlink(target.into_bytes().into());
+                self.count(&kind)?;
+                Ok((stat, Entry { kind, attributes: attributes(at, &stat, None)? }))
+            }
+            FileType::Fifo => special("a FIFO"),
+            FileType::Socket => special("a socket"),
+            _ => special("a device"),
         }
-        let attributes = attributes(path, &metadata)?;
-        Ok((metadata, Entry { kind, attributes }))
     }
 
     /// Counts a file or link.
@@ -217,37 +219,38 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
     }
 
     /// Reads a regular file, again if it was written during the read.
-    fn file(&mut self, path: &Path, inside: &Path) -> Result<(Metadata, Kind), FilesError> {
-        let unreadable = |error: io::Error| FilesError::Unreadable(path.to_owned(), error);
+    fn file(&mut self, at: &Place<'_>) -> Result<(Stat, Entry), FilesError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         for _ in 0..READS_MAX {
-            let mut file = File::from(open(path, flags, Mode::empty()).map_err(|errno| unreadable(errno.into()))?);
-            let before = file.metadata().map_err(unreadable)?;
-            if !before.is_file() {
+            let opened = openat(at.dir, at.name, flags, Mode::empty());
+            let mut file = File::from(opened.map_err(|errno| at.unreadable(errno))?);
+            let status = |file: &File| fstat(file).map_err(|errno| at.unreadable(errno));
+            let before = status(&file)?;
+            if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
                 continue;
             }
-            let (id, is_linked) = ((before.dev(), before.ino()), before.nlink() > 1);
-            if let Some(kind) = self.linked.get(&id).filter(|_| is_linked) {
-                return Ok((before, kind.clone()));
+            let (id, is_linked) = ((before.st_dev, before.st_ino), before.st_nlink > 1);
+            if let Some(kind) = self.linked.get(&id).filter(|_| is_linked).cloned() {
+                return Ok((before, Entry { kind, attributes: attributes(at, &before, Some(file.as_fd()))? }));
             }
             self.progress.files_read += 1;
-            let (size, content) = self.content(path, &mut file)?;
-            let mut after = file.metadata().map_err(unreadable)?;
+            let (size, content) = self.content(at.path, &mut file)?;
+            let mut after = status(&file)?;
             if is_fresh(&after) {
                 // A write sets the time when it begins, so a write that is under way shows only later.
                 std::thread::sleep(FRESH);
-                after = file.metadata().map_err(unreadable)?;
+                after = status(&file)?;
             }
-            if size == after.len() && version(&before) == version(&after) {
-                let link = if is_linked { link_id(inside) } else { 0 };
+            if size == after.st_size.cast_unsigned() && Numbers::of(&before) == Numbers::of(&after) {
+                let link = if is_linked { link_id(at.inside) } else { 0 };
                 let kind = Kind::File { size, content, link };
                 if is_linked {
                     self.linked.insert(id, kind.clone());
                 }
-                return Ok((after, kind));
+                return Ok((after, Entry { kind, attributes: attributes(at, &after, Some(file.as_fd()))? }));
             }
         }
-        Err(FilesError::Changing(path.to_owned()))
+        Err(FilesError::Changing(at.path.to_owned()))
     }
 
     fn content(&mut self, path: &Path, file: &mut File) -> Result<(u64, Content), FilesError> {
@@ -259,24 +262,39 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
     }
 }
 
+/// The place of an entry: by its directory, which nobody can exchange for a link to another one meanwhile.
+struct Place<'a> {
+    dir: &'a OwnedFd,
+    name: &'a OsStr,
+    /// The path for people.
+    path: &'a Path,
+    /// The path in the site.
+    inside: &'a Path,
+}
+
+impl Place<'_> {
+    fn unreadable(&self, errno: Errno) -> FilesError {
+        FilesError::Unreadable(self.path.to_owned(), errno.into())
+    }
+}
+
 /// The names in a directory, sorted by their bytes.
-fn names(dir: &Path) -> Result<Vec<OsString>, FilesError> {
-    let unreadable = |error| FilesError::Unreadable(dir.to_owned(), error);
-    let entries = std::fs::read_dir(dir).map_err(unreadable)?;
-    let mut names: Vec<OsString> =
-        entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<_>>().map_err(unreadable)?;
+fn names(dir: &OwnedFd) -> Result<Vec<OsString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
     names.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
     Ok(names)
 }
 
 /// Whether a file was written a moment ago.
-fn is_fresh(metadata: &Metadata) -> bool {
-    metadata.modified().is_ok_and(|at| at.elapsed().map_or(true, |elapsed| elapsed < FRESH))
-}
-
-/// The numbers that change when a file is written.
-fn version(metadata: &Metadata) -> (u64, i64, i64, i64, i64) {
-    (metadata.size(), metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec())
+fn is_fresh(stat: &Stat) -> bool {
+    let written = Duration::new(stat.st_mtime.max(0) as u64, stat.st_mtime_nsec as u32);
+    (UNIX_EPOCH + written).elapsed().map_or(true, |elapsed| elapsed < FRESH)
 }
 
 /// The number that all names of a file share: from the first of them, so that it stays when other files change.
@@ -285,36 +303,35 @@ fn link_id(first: &Path) -> u64 {
     hash.as_bytes().first_chunk().map_or(1, |bytes| u64::from_le_bytes(*bytes)) | 1
 }
 
-fn attributes(path: &Path, metadata: &Metadata) -> Result<Attributes, FilesError> {
-    let modified = Time { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 };
-    let mode = (metadata.mode() & PERMISSIONS) as u16;
-    Ok(Attributes { mode, uid: metadata.uid(), gid: metadata.gid(), modified, xattrs: xattrs(path)? })
+/// The attributes of an entry, which is open unless it is a link: links have no attributes of users.
+fn attributes(at: &Place<'_>, stat: &Stat, opened: Option<BorrowedFd<'_>>) -> Result<Attributes, FilesError> {
+    let modified = Time { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+    let xattrs = opened.map_or(Ok(Vec::new()), xattrs).map_err(|errno| at.unreadable(errno))?;
+    if xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > XATTRS_BYTES_MAX {
+        return Err(FilesError::TooLarge(at.path.to_owned(), "more extended attributes"));
+    }
+    let mode = (stat.st_mode & PERMISSIONS) as u16;
+    Ok(Attributes { mode, uid: stat.st_uid, gid: stat.st_gid, modified, xattrs })
 }
 
 /// The extended attributes of users, sorted by name. A file system without any has none.
-fn xattrs(path: &Path) -> Result<Vec<(Bytes, Bytes)>, FilesError> {
-    let unreadable = |errno: Errno| FilesError::Unreadable(path.to_owned(), errno.into());
+fn xattrs(file: BorrowedFd<'_>) -> Result<Vec<(Bytes, Bytes)>, Errno> {
     let mut list = vec![0; 64 * 1024];
-    let length = match llistxattr(path, &mut list[..]) {
+    let length = match flistxattr(file, &mut list[..]) {
         Ok(length) => length,
         Err(Errno::NOTSUP | Errno::NODATA) => 0,
-        Err(errno) => return Err(unreadable(errno)),
+        Err(errno) => return Err(errno),
     };
-    let (mut xattrs, mut total) = (Vec::new(), 0);
+    let mut xattrs = Vec::new();
     for name in list[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(XATTR_PREFIX)) {
         let mut value = vec![0; 64 * 1024];
-        let length = match lgetxattr(path, OsStr::from_bytes(name), &mut value[..]) {
-            Ok(length) => length,
+        match fgetxattr(file, OsStr::from_bytes(name), &mut value[..]) {
+            Ok(length) => value.truncate(length),
             // It was removed after the list was read.
             Err(Errno::NODATA) => continue,
-            Err(errno) => return Err(unreadable(errno)),
-        };
-        value.truncate(length);
-        total += name.len() + length;
+            Err(errno) => return Err(errno),
+        }
         xattrs.push((Bytes::copy_from_slice(name), value.into()));
-    }
-    if total > XATTRS_BYTES_MAX {
-        return Err(FilesError::TooLarge(path.to_owned(), "more extended attributes"));
     }
     xattrs.sort_unstable();
     Ok(xattrs)

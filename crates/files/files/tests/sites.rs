@@ -3,11 +3,13 @@
 use files::{Change, FilesError, Publish, Published, SiteName, Sites, export};
 use fixtures::{Folder, until};
 use objects::Db;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow::{Break, Continue};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 /// A directory to publish, and a store beside it.
@@ -223,7 +225,7 @@ fn what_a_site_cannot_hold_is_refused_by_name_or_left_out() {
     place.write("deep/a/cache/x.tmp", "x");
     place.write("deep/keep.txt", "y");
     let fifo = place.www().join("deep/pipe");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    rustix::fs::mkfifoat(CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
     let sites = place.sites();
     let publish = |exclude: &[&str]| {
         let exclude = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
@@ -378,5 +380,51 @@ fn damaged_directories_are_repaired_by_a_publish() {
         let repaired = place.publish(&place.sites());
         assert_eq!((repaired.is_new, repaired.chunks_written), (false, 1), "{damage}");
         assert_eq!(fs::read(&chunk).unwrap(), whole);
+    }
+}
+
+/// An owner of a directory in the tree exchanges it for a link, again and again: what the link leads to is not published.
+#[test]
+fn a_directory_that_becomes_a_link_is_not_followed() {
+    let place = Place::new();
+    let secret = place.0.path().join("secret");
+    fs::create_dir(&secret).unwrap();
+    fs::write(secret.join("key"), "secret").unwrap();
+    for number in 0..20 {
+        place.write(&format!("d/{number}"), "filler");
+    }
+    place.write("d/key", "public");
+    let (directory, link) = (place.www().join("d"), place.www().join("e"));
+    symlink(&secret, &link).unwrap();
+    let sites = place.sites();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                renameat_with(CWD, &directory, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let _over = Ending(&is_over);
+        for _ in 0..200 {
+            // A name that was a directory a moment ago may be a link by now, which ends a publish.
+            if sites.publish(&shop(), &place.www(), &Publish::default(), &mut |_| Continue(())).is_err() {
+                continue;
+            }
+            let view = sites.view(&shop(), None).unwrap();
+            for name in ["d", "e"] {
+                let path = files::Path::parse(format!("{name}/key").as_bytes()).unwrap();
+                let Ok(files::Kind::File { .. }) = view.find(&path).map(|entry| entry.kind) else { continue };
+                assert_eq!(content(&sites, None, &format!("{name}/key")), b"public");
+            }
+        }
+    });
+}
+
+/// Says that a test has ended, well or not.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }
