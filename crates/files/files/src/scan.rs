@@ -262,7 +262,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
     }
 }
 
-/// The place of an entry: by its directory, which nobody can exchange for a link to another one meanwhile.
+/// The place of an entry. Its directory is open, so it cannot be exchanged for a link that leads elsewhere.
 struct Place<'a> {
     dir: &'a OwnedFd,
     name: &'a OsStr,

@@ -383,7 +383,7 @@ fn damaged_directories_are_repaired_by_a_publish() {
     }
 }
 
-/// An owner of a directory in the tree exchanges it for a link, again and again: what the link leads to is not published.
+/// A directory in the tree is exchanged for a link, again and again: nothing behind the link is published.
 #[test]
 fn a_directory_that_becomes_a_link_is_not_followed() {
     let place = Place::new();
