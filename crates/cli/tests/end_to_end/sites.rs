@@ -126,8 +126,10 @@ fn wrong_words_are_refused_with_the_remedy() {
     let damaged = place.run(&["site", "verify", "shop"]);
     assert!(damaged.code == Some(1) && damaged.stderr.contains("1 chunks of 'shop' are missing or damaged"));
     assert!(!place.run(&["site", "get", "shop", &place.0.file("copy")]).error().is_empty());
-    let server = place.serve(&[]);
-    assert!(ask(server.address(), "GET /large", "").1.len() < 200_000);
+    let server = place.serve(&["--admin", "127.0.0.1:0"]);
+    let (head, body) = ask(server.address(), "GET /large", "");
+    assert!(head.starts_with("HTTP/1.1 500 ") && body.starts_with("failed: "), "{head} {body}");
+    assert!(ask(server.address_of("admin"), "GET /health", "").0.starts_with("HTTP/1.1 503 "));
     drop(server);
     let repaired: Value = serde_json::from_str(&place.publish(&["--repair", "--json"]).ok()).unwrap();
     assert_eq!((&repaired["is_new"], &repaired["bytes_written"]), (&false.into(), &200_000.into()), "{repaired}");

@@ -1,7 +1,7 @@
 //! A request for a file of a site, from its head to its answer.
 
 use crate::error::FilesError;
-use crate::http::body::FileBody;
+use crate::http::body::{FileBody, read_first};
 use crate::http::refusal::Refusal;
 use crate::http::reply::Reply;
 use crate::http::resolve::{Resource, resolve};
@@ -44,8 +44,8 @@ impl Answer for Answers {
             let answer = match found {
                 Ok(found) if is_head => found.head.map(|()| FileBody::empty()),
                 Ok(Found { head, source: Source::Bytes(bytes) }) => head.map(|()| FileBody::Whole(bytes)),
-                Ok(Found { head, source: Source::Pieces(pieces, range) }) => {
-                    head.map(|()| FileBody::chunks(served.clone(), pieces, range))
+                Ok(Found { head, source: Source::Pieces { pieces, range, first } }) => {
+                    head.map(|()| FileBody::chunks(served.clone(), pieces, range, first))
                 }
                 Err(refusal) => {
                     served.refused(&refusal);
@@ -66,11 +66,11 @@ struct Found {
 
 enum Source {
     Bytes(Bytes),
-    Pieces(Vec<Piece>, Range<u64>),
+    Pieces { pieces: Vec<Piece>, range: Range<u64>, first: Option<Bytes> },
 }
 
 /// Finds the answer to a request.
-fn found(served: &Served, request: &Parts) -> Result<Found, Refusal> {
+fn found(served: &Arc<Served>, request: &Parts) -> Result<Found, Refusal> {
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Refusal::Method);
     }
@@ -93,8 +93,12 @@ fn found(served: &Served, request: &Parts) -> Result<Found, Refusal> {
             let Range { start, end } = reply.range;
             let source = match content {
                 Content::Inline(bytes) => Source::Bytes(bytes.slice(start as usize..end as usize)),
-                _ if start == end => Source::Bytes(Bytes::new()),
-                content => Source::Pieces(view.pieces(*size, content)?, start..end),
+                _ if start == end || request.method == Method::HEAD => Source::Bytes(Bytes::new()),
+                content => {
+                    let (pieces, range) = (view.pieces(*size, content)?, start..end);
+                    let first = read_first(served, &pieces, &range)?;
+                    Source::Pieces { pieces, range, first }
+                }
             };
             (reply, source)
         }

@@ -37,6 +37,8 @@ pub(crate) struct Chunks {
     /// The pieces that are left, and the bytes of each that are wanted.
     left: VecDeque<(Piece, Range<usize>)>,
     bytes_left: u64,
+    /// The first of them, if it was kept when it was verified.
+    ready: Option<Bytes>,
     reading: Option<JoinHandle<Result<Bytes, FilesError>>>,
 }
 
@@ -74,7 +76,7 @@ impl FileBody {
     }
 
     /// The bytes of a range of a file that has these pieces.
-    pub(crate) fn chunks(served: Arc<Served>, pieces: Vec<Piece>, range: Range<u64>) -> Self {
+    pub(crate) fn chunks(served: Arc<Served>, pieces: Vec<Piece>, range: Range<u64>, first: Option<Bytes>) -> Self {
         let mut at = 0;
         let wanted = pieces.into_iter().filter_map(|piece| {
             let begin = at;
@@ -84,13 +86,38 @@ impl FileBody {
             (!wanted.is_empty()).then_some((piece, wanted))
         });
         let left = wanted.collect();
-        Self::Chunks(Chunks { served, left, bytes_left: range.end - range.start, reading: None })
+        Self::Chunks(Chunks { served, left, bytes_left: range.end - range.start, ready: first, reading: None })
     }
+}
+
+/// Reads the first chunk of a range, so that a damaged one is an error and no answer that breaks off. The chunk is
+/// returned unless too many bytes are held.
+///
+/// # Errors
+/// A chunk that cannot be read.
+pub(crate) fn read_first(
+    served: &Arc<Served>,
+    pieces: &[Piece],
+    range: &Range<u64>,
+) -> Result<Option<Bytes>, FilesError> {
+    let mut end = 0;
+    let is_first = |piece: &&Piece| {
+        end += u64::from(piece.bytes);
+        end > range.start
+    };
+    let Some(piece) = pieces.iter().find(is_first) else { return Ok(None) };
+    let held = Held::new(served.sites.chunk(piece)?, served);
+    Ok(held.map(Bytes::from_owner))
 }
 
 impl Chunks {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, FilesError>>> {
         let Some((piece, wanted)) = self.left.front().cloned() else { return Poll::Ready(None) };
+        if let Some(bytes) = self.ready.take() {
+            self.left.pop_front();
+            self.bytes_left -= wanted.len() as u64;
+            return Poll::Ready(Some(Ok(bytes.slice(wanted))));
+        }
         let reading = self.reading.get_or_insert_with(|| {
             let served = self.served.clone();
             spawn_blocking(move || served.sites.chunk(&piece))
