@@ -291,10 +291,10 @@ fn names(dir: &OwnedFd) -> Result<Vec<OsString>, Errno> {
     Ok(names)
 }
 
-/// Whether a file was written a moment ago.
+/// Whether a file was written a moment ago. The time of its content may have been set, also to one that is to come.
 fn is_fresh(stat: &Stat) -> bool {
-    let written = Duration::new(stat.st_mtime.max(0) as u64, stat.st_mtime_nsec as u32);
-    (UNIX_EPOCH + written).elapsed().map_or(true, |elapsed| elapsed < FRESH)
+    let changed = Duration::new(stat.st_ctime.max(0) as u64, stat.st_ctime_nsec as u32);
+    (UNIX_EPOCH + changed).elapsed().is_ok_and(|elapsed| elapsed < FRESH)
 }
 
 /// The number that all names of a file share: from the first of them, so that it stays when other files change.
@@ -316,12 +316,14 @@ fn attributes(at: &Place<'_>, stat: &Stat, opened: Option<BorrowedFd<'_>>) -> Re
 
 /// The extended attributes of users, sorted by name. A file system without any has none.
 fn xattrs(file: BorrowedFd<'_>) -> Result<Vec<(Bytes, Bytes)>, Errno> {
-    let mut list = vec![0; 64 * 1024];
-    let length = match flistxattr(file, &mut list[..]) {
-        Ok(length) => length,
-        Err(Errno::NOTSUP | Errno::NODATA) => 0,
+    // Most files have none, which the length of the list tells.
+    match flistxattr(file, &mut [0_u8; 0]) {
+        Ok(0) | Err(Errno::NOTSUP | Errno::NODATA) => return Ok(Vec::new()),
+        Ok(_) => {}
         Err(errno) => return Err(errno),
-    };
+    }
+    let mut list = vec![0; 64 * 1024];
+    let length = flistxattr(file, &mut list[..])?;
     let mut xattrs = Vec::new();
     for name in list[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(XATTR_PREFIX)) {
         let mut value = vec![0; 64 * 1024];
