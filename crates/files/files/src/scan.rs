@@ -316,14 +316,12 @@ fn attributes(at: &Place<'_>, stat: &Stat, opened: Option<BorrowedFd<'_>>) -> Re
 
 /// The extended attributes of users, sorted by name. A file system without any has none.
 fn xattrs(file: BorrowedFd<'_>) -> Result<Vec<(Bytes, Bytes)>, Errno> {
-    // Most files have none, which the length of the list tells.
-    match flistxattr(file, &mut [0_u8; 0]) {
-        Ok(0) | Err(Errno::NOTSUP | Errno::NODATA) => return Ok(Vec::new()),
-        Ok(_) => {}
-        Err(errno) => return Err(errno),
-    }
     let mut list = vec![0; 64 * 1024];
-    let length = flistxattr(file, &mut list[..])?;
+    let length = match flistxattr(file, &mut list[..]) {
+        Ok(length) => length,
+        Err(Errno::NOTSUP | Errno::NODATA) => 0,
+        Err(errno) => return Err(errno),
+    };
     let mut xattrs = Vec::new();
     for name in list[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(XATTR_PREFIX)) {
         let mut value = vec![0; 64 * 1024];

@@ -3,7 +3,8 @@
 use files::{Change, FilesError, Publish, Published, SiteName, Sites, export};
 use fixtures::{Folder, until};
 use objects::Db;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, RenameFlags, XattrFlags, lgetxattr, renameat_with, setxattr};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow::{Break, Continue};
@@ -104,6 +105,13 @@ fn a_directory_comes_back_as_it_was() {
     fs::set_permissions(place.www().join("bin/run"), fs::Permissions::from_mode(0o4755)).unwrap();
     fs::hard_link(place.www().join("img/logo.png"), place.www().join("again.png")).unwrap();
     symlink("../index.html", place.www().join("img/home")).unwrap();
+    let attributes = |dir: &Path| {
+        let mut value = vec![0; 100];
+        let length = lgetxattr(dir.join("bin/run"), "user.origin", &mut value[..])?;
+        value.truncate(length);
+        Ok::<_, Errno>(value)
+    };
+    let is_supported = setxattr(place.www().join("bin/run"), "user.origin", b"build 7", XattrFlags::CREATE).is_ok();
     let sites = place.sites();
     let published = place.publish(&sites);
     assert_eq!((published.revision.number, published.revision.files, published.is_new), (1, 7, true));
@@ -112,6 +120,8 @@ fn a_directory_comes_back_as_it_was() {
     let exported = export(&view, &files::Path::ROOT, &to, &mut |_| Continue(())).unwrap();
     assert_eq!(exported.files, 7);
     assert_eq!(look(&to), look(&place.www()));
+    assert_eq!(attributes(&to), attributes(&place.www()));
+    assert!(!is_supported || attributes(&to) == Ok(b"build 7".to_vec()));
     assert!(matches!(export(&view, &files::Path::ROOT, &to, &mut |_| Continue(())), Err(FilesError::NotEmpty(_))));
 }
 
