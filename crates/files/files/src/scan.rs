@@ -291,7 +291,7 @@ fn names(dir: &OwnedFd) -> Result<Vec<OsString>, Errno> {
     Ok(names)
 }
 
-/// Whether a file was written a moment ago. The time of its content may have been set, also to one that is to come.
+/// Whether a file was changed a moment ago. Programs can set the time of its content, also to a future one.
 fn is_fresh(stat: &Stat) -> bool {
     let changed = Duration::new(stat.st_ctime.max(0) as u64, stat.st_ctime_nsec as u32);
     (UNIX_EPOCH + changed).elapsed().is_ok_and(|elapsed| elapsed < FRESH)

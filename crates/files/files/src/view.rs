@@ -25,7 +25,8 @@ impl<'a> View<'a> {
         &self.revision
     }
 
-    fn tree(&self) -> Tree<Stored<'a>> {
+    /// The revision's tree.
+    pub(crate) fn tree(&self) -> Tree<Stored<'a>> {
         Tree::new(Stored(self.chunks), self.revision.root())
     }
 

@@ -35,6 +35,19 @@ impl<S: Source> Tree<S> {
         Ok(found)
     }
 
+    /// The topmost node.
+    pub fn root(&self) -> ChunkHash {
+        self.root
+    }
+
+    /// The entry of a name in a directory.
+    ///
+    /// # Errors
+    /// Errors of the source, and malformed nodes.
+    pub fn child(&self, directory: ChunkHash, name: &Name) -> Result<Option<Entry>, ReadError<S::Error>> {
+        find_name(&self.source, directory, name)
+    }
+
     /// The directory's node at a path, if there is a directory.
     ///
     /// # Errors

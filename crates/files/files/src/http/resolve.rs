@@ -1,5 +1,6 @@
 //! The file at a path of a revision: directories have an index, and links inside of the site are followed.
 
+use crate::error::FilesError;
 use crate::http::refusal::Refusal;
 use crate::view::View;
 use percent_encoding::percent_decode_str;
@@ -37,26 +38,15 @@ pub(crate) fn resolve(view: &View<'_>, path: &str) -> Result<Resource, Refusal> 
     let mut path = Path::parse(&decoded).map_err(|_| Refusal::Path)?;
     let mut wanted = if decoded.ends_with(b"/") { Wanted::Directory } else { Wanted::File };
     for _ in 0..LINKS_MAX {
-        let entry = if path.names().is_empty() { None } else { Some(follow_parents(view, &mut path)?) };
-        let Some(entry) = entry else {
-            match wanted {
-                Wanted::File => return Ok(Resource::Slash),
-                Wanted::Directory => (path, wanted) = (index(&path)?, Wanted::Index),
-                Wanted::Index => return Err(Refusal::NotFound),
-            }
-            continue;
-        };
-        // A link above it was followed.
-        let Some(entry) = entry else { continue };
-        match (&entry.kind, wanted) {
-            (Kind::Directory(_), Wanted::File) => return Ok(Resource::Slash),
-            (Kind::Directory(_), Wanted::Directory) => (path, wanted) = (index(&path)?, Wanted::Index),
-            (Kind::Symlink(target), _) => path = inside(&path, target)?,
-            (Kind::File { .. }, Wanted::File | Wanted::Index) => {
+        match (locate(view, &mut path)?, wanted) {
+            (Located::Moved, _) => {}
+            (Located::Directory, Wanted::File) => return Ok(Resource::Slash),
+            (Located::Directory, Wanted::Directory) => (path, wanted) = (index(&path)?, Wanted::Index),
+            (Located::File(entry), Wanted::File | Wanted::Index) => {
                 let name = path.names().last().map_or_else(String::new, ToString::to_string);
                 return Ok(Resource::File(entry, name));
             }
-            (Kind::File { .. }, Wanted::Directory) | (Kind::Directory(_), Wanted::Index) => {
+            (Located::File(_), Wanted::Directory) | (Located::Directory, Wanted::Index) => {
                 return Err(Refusal::NotFound);
             }
         }
@@ -75,24 +65,37 @@ fn index(directory: &Path) -> Result<Path, Refusal> {
     Ok(directory.join(&tree::Name::new(INDEX).map_err(|_| Refusal::Path)?))
 }
 
-/// The entry at a path. Where a name above it is a link, the path is changed to where the link leads, and there is no
-/// entry yet.
-fn follow_parents(view: &View<'_>, path: &mut Path) -> Result<Option<Entry>, Refusal> {
-    let mut at = Path::ROOT;
+/// The entry at a path.
+enum Located {
+    /// A directory, perhaps the root.
+    Directory,
+    File(Entry),
+    /// A name in the path is a link: the path is now the one that it leads to.
+    Moved,
+}
+
+fn locate(view: &View<'_>, path: &mut Path) -> Result<Located, Refusal> {
+    let tree = view.tree();
+    let (mut at, mut directory) = (Path::ROOT, tree.root());
     for (index, name) in path.names().iter().enumerate() {
         at.push(name.clone());
-        let entry = view.find(&at)?;
-        if index + 1 == path.names().len() {
-            return Ok(Some(entry));
-        }
-        if let Kind::Symlink(target) = &entry.kind {
-            let mut onto = inside(&at, target)?;
-            path.names()[index + 1..].iter().for_each(|name| onto.push(name.clone()));
-            *path = onto;
-            return Ok(None);
+        let found = tree.child(directory, name).map_err(FilesError::from)?;
+        let entry = found.ok_or(Refusal::NotFound)?;
+        match &entry.kind {
+            Kind::Directory(below) => directory = *below,
+            Kind::Symlink(target) => {
+                let mut onto = inside(&at, target)?;
+                for name in &path.names()[index + 1..] {
+                    onto.push(name.clone());
+                }
+                *path = onto;
+                return Ok(Located::Moved);
+            }
+            Kind::File { .. } if index + 1 == path.names().len() => return Ok(Located::File(entry)),
+            Kind::File { .. } => return Err(Refusal::NotFound),
         }
     }
-    Err(Refusal::NotFound)
+    Ok(Located::Directory)
 }
 
 /// The path that a link leads to, if that is in the site.
