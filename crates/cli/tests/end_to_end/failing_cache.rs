@@ -55,7 +55,7 @@ impl Disk {
     fn work(&mut self) {
         self.mounted = None;
         std::fs::remove_file(self.folder.path().join("fails")).unwrap();
-        // A write that failed before is reported to whoever syncs next, which may be the first repair.
+        // An earlier write error is reported by the next sync, which may be that of the first repair.
         let repair = || Command::new("e2fsck").args(["-f", "-y", &self.fuse.file]).output().unwrap();
         until("the file system is repaired", || repair().status.code().is_some_and(|code| code < 4));
         self.mounted = Some(Mounted::new(self.folder.path().join("mounted"), &self.fuse.file).unwrap());

@@ -136,7 +136,7 @@ fn wrong_words_are_refused_with_the_remedy() {
     place.run(&["site", "verify", "shop"]).ok();
 }
 
-/// Killed at any time, a publish has happened or not; what is published is whole, and the next publish goes on.
+/// Killed at any time, a publish has happened or not; what is published is whole, and the next publish continues.
 #[test]
 fn a_publish_that_is_killed_leaves_one_revision_or_the_other() {
     let place = Place::new();
@@ -177,7 +177,7 @@ impl Drop for Ending<'_> {
 }
 
 /// Visitors follow pages to their parts while the site is published again and again: no page mixes two revisions, and
-/// nobody goes back.
+/// no visitor goes back.
 #[test]
 fn no_page_mixes_two_revisions() {
     let place = Place::new();
