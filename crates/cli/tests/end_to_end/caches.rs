@@ -26,7 +26,7 @@ fn written_twice(copies: bool) -> (Site, Option<PathBuf>) {
     first.read();
     first.process.end().unwrap();
     let host = site.attach("host", &LATE).unwrap();
-    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    site.wait_for_holders(1);
     let mut client = host.connect();
     (0..BLOCKS).for_each(|block| write(&mut client, block, 100 + block));
     let copied = copies.then(|| {

@@ -335,7 +335,7 @@ fn a_holder_on_a_small_disk_is_used_again() {
     site.holders.push(holder(&dir).unwrap());
     site.create_with("2", "64M");
     let host = site.attach("host-1", &["--age-s", "1"]).unwrap();
-    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    site.wait_for_holders(1);
     let mut pieces = Pieces::new(64 << 20);
     for version in 1..=3 {
         assert!(pieces.write(&mut host.connect(), version));

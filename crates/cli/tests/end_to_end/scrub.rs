@@ -315,7 +315,7 @@ fn a_copy_that_a_holder_counted_and_lacks_is_named() {
     drop(site.holders.remove(0));
     site.wait_until("everything is home", |it| it["live"]["dirty_writes"] == 0);
     site.holders.push(site.holder_in(&site.folder.file("copies-0"), 0, &["--as-new"]));
-    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    site.wait_for_holders(1);
     write(&mut client, 1, 6_000_100);
     let same = site.scrub(&[]);
     let (differences, last) = told(&same);
@@ -340,7 +340,7 @@ fn a_scrub_that_is_interrupted_while_it_compares_copies_fails() {
     let site = Site::new(1);
     site.create("2");
     let host = site.attach("host-1", &["--ack", "write", "--age-s", "86400"]).unwrap();
-    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    site.wait_for_holders(1);
     let mut client = host.connect();
     (0..8).for_each(|block| write(&mut client, block, 5_000_000 + block));
     let address = address_of(&site.holders[0]);

@@ -99,8 +99,15 @@ impl Site {
         until(what, || is_so(&self.status()));
     }
 
+    /// Waits until the volume has so many holders and, where it is attached, its owner counts their copies. The registry
+    /// knows of a holder before that, and what is written meanwhile goes home at once.
     pub(crate) fn wait_for_holders(&self, count: usize) {
-        self.wait_until("there are as many holders", |it| it["holders"].as_array().unwrap().len() == count);
+        let is_whole = |holder: &&Value| holder["state"] == "whole";
+        self.wait_until("there are as many holders", |it| {
+            let live = it["live"]["holders"].as_array();
+            it["holders"].as_array().unwrap().len() == count
+                && live.is_none_or(|holders| holders.iter().filter(is_whole).count() == count)
+        });
     }
 }
 
@@ -325,7 +332,7 @@ fn an_owner_tells_of_its_holders() {
     let mut site = Site::new(1);
     site.create("2");
     let host = site.attach("host", &["--age-s", "60"]).unwrap();
-    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    site.wait_for_holders(1);
     write(&mut host.connect(), 5, 55);
     let live = &site.status()["live"];
     assert_eq!((&live["is_degraded"], &live["dirty_writes"]), (&false.into(), &1.into()), "{live}");
@@ -432,7 +439,7 @@ fn a_holder_tells_whose_copies_it_has() {
     let site = Site::new(1);
     site.create("2");
     let host = site.attach("host", &["--age-s", "60"]).unwrap();
-    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    site.wait_for_holders(1);
     (0..10).for_each(|block| write(&mut host.connect(), block, 5));
     let (store, dir) = (site.address(), site.folder.file("copies-0"));
     let said = thorp(["volume", "holders", "--store", &store, "--dir", &dir, "--json"]).ok();
@@ -626,7 +633,7 @@ fn a_holder_that_is_silent_is_named() {
     let mut site = Site::new(1);
     site.create("2");
     let _host = site.attach("one", &[]).unwrap();
-    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    site.wait_for_holders(1);
     let holder = site.holders.remove(0);
     let at = holder.ready()["listen"].as_str().unwrap().to_owned();
     drop(holder);
