@@ -5,10 +5,13 @@
 
 use crate::tls::{TlsFileError, TlsFileReason, certificates, provider, read};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::verify_server_name;
@@ -84,8 +87,30 @@ impl Certificates {
         }
     }
 
+    /// Starts a thread, named `thread`, that reloads the certificates whenever their files have changed and reports each
+    /// outcome, until `stop` is true. Returns its handle; the thread ends with an error if it cannot have a runtime.
+    ///
+    /// # Errors
+    /// A thread that cannot be started.
+    pub fn follow(
+        self: Arc<Self>,
+        thread: &str,
+        mut stop: watch::Receiver<bool>,
+        report: impl Fn(Result<(), TlsFileError>) + Send + 'static,
+    ) -> io::Result<JoinHandle<io::Result<()>>> {
+        thread::Builder::new().name(thread.to_owned()).spawn(move || {
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+                tokio::select! {
+                    () = self.follow_files(report) => {}
+                    _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+                }
+            });
+            Ok(())
+        })
+    }
+
     /// Reloads whenever the files have changed, and reports each outcome. Never returns.
-    pub async fn follow_files(&self, report: impl Fn(Result<(), TlsFileError>)) {
+    async fn follow_files(&self, report: impl Fn(Result<(), TlsFileError>)) {
         let mut loaded = self.stamps();
         loop {
             sleep(LOOK_AT_FILES_EVERY).await;

@@ -54,6 +54,20 @@ pub struct Limits {
     pub stop: Duration,
 }
 
+impl Default for Limits {
+    /// Times that a client on a slow line keeps, and any number of connections of one address.
+    fn default() -> Self {
+        Self {
+            per_address: None,
+            handshake: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            head: Duration::from_secs(10),
+            stall: Duration::from_secs(30),
+            stop: Duration::from_secs(10),
+        }
+    }
+}
+
 const _: () = {
     assert!(HEAD_BYTES_MAX < READ_AHEAD_BYTES_MAX, "a largest head can be read ahead");
     assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);

@@ -125,18 +125,19 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        let serving::Limits { per_address, handshake, idle, head, stall, stop } = serving::Limits::default();
         Self {
             connections: 16 * 1024,
-            connections_per_address: None,
+            connections_per_address: per_address,
             origin_requests: 1024,
             origin_waiting: 4096,
             long_lived: 4096,
             origin_idle_connections: 64,
             origin_idle: Duration::from_millis(1500),
-            handshake: Duration::from_secs(10),
-            idle: Duration::from_secs(60),
-            head: Duration::from_secs(10),
-            stall: Duration::from_secs(30),
+            handshake,
+            idle,
+            head,
+            stall,
             upload_bytes_per_s: 500,
             upload_memory_bytes: 64 << 20,
             upload_file_bytes: 1 << 30,
@@ -145,7 +146,7 @@ impl Default for Limits {
             origin: Duration::from_secs(60),
             hub: Duration::from_secs(30),
             tunnel: Duration::from_secs(600),
-            stop: Duration::from_secs(10),
+            stop,
             stored_bytes: 256 << 20,
             stored_response_bytes: 16 << 20,
             collected_bytes: 128 << 20,

@@ -85,8 +85,12 @@ impl Proxy {
         let (shared, stopped_too) = (proxy.snapshots.now(), stopped.clone());
         proxy.spawn("proxy-observer".to_owned(), move || look_around(&shared, stopped_too))?;
         if let Some(certificates) = proxy.certificates.clone() {
-            let (shared, stopped) = (proxy.snapshots.now(), stopped.clone());
-            proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
+            let shared = proxy.snapshots.now();
+            let report = move |loaded: Result<(), _>| {
+                shared.notes.say(loaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
+            };
+            let followed = certificates.follow("proxy-files", stopped.clone(), report);
+            proxy.threads.push(followed.map_err(cannot_start)?);
         }
         let front = Arc::new(Front(proxy.snapshots.clone()));
         proxy.server = Some(Server::start(listener, serving, &front, &stopped).map_err(cannot_start)?);
@@ -251,20 +255,6 @@ fn look_around(shared: &Shared, mut stop: watch::Receiver<bool>) -> io::Result<(
         tokio::select! {
             () = compare_always(coherence.shared(), notes), if coherence.shared().len() > 1 => {}
             () = observe(coherence, notes) => {}
-            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
-        }
-    });
-    Ok(())
-}
-
-/// Takes certificates whose files have changed, until the proxy stops.
-fn look_at_files(notes: &Notes, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
-    let report = |loaded: Result<(), _>| {
-        notes.say(loaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
-    };
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        tokio::select! {
-            () = certificates.follow_files(report) => {}
             _ = stop.wait_for(|is_stopped| *is_stopped) => {}
         }
     });

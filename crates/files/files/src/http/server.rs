@@ -8,7 +8,6 @@ use crate::record::SiteName;
 use crate::sites::Sites;
 use crate::tables::TABLES;
 use ops::Observed;
-use serving::tls::TlsFileError;
 use serving::{
     Certificates, ConnectionEvent, LoadedCertificates, Server, Service, Settings, ThreadEnd, limits::HEAD_BYTES_MAX,
 };
@@ -16,8 +15,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 /// The settings of a site's server.
@@ -45,14 +43,7 @@ impl Service for Front {
 
     fn limits(&self) -> serving::Limits {
         const { assert!(HEAD_BYTES_MAX >= 4096, "a path of PATH_MAX fits") }
-        serving::Limits {
-            per_address: None,
-            handshake: Duration::from_secs(10),
-            idle: Duration::from_secs(60),
-            head: Duration::from_secs(10),
-            stall: Duration::from_secs(30),
-            stop: Duration::from_secs(10),
-        }
+        serving::Limits::default()
     }
 
     fn record(&self, event: ConnectionEvent) {
@@ -104,8 +95,12 @@ impl SiteServer {
         let server = Server::start(listener, settings, &Arc::new(Front(served.clone())), &stopped);
         let server = server.map_err(cannot_listen)?;
         let files = certificates.map(|certificates| {
-            let (served, stopped) = (served.clone(), stopped.clone());
-            thread::Builder::new().name("site-files".to_owned()).spawn(move || follow(&served, &certificates, stopped))
+            let served = served.clone();
+            certificates.follow("site-files", stopped.clone(), move |loaded| {
+                if let Err(error) = loaded {
+                    served.trouble(format!("the certificates stay as they are: {error}"));
+                }
+            })
         });
         let files = files.transpose().map_err(cannot_listen)?;
         Ok(Self { served, address, server: Some(server), files, stop })
@@ -145,22 +140,6 @@ impl SiteServer {
         }
         ended
     }
-}
-
-/// Takes certificates whose files have changed, until the server stops. Ones that cannot be used make it unhealthy.
-fn follow(served: &Served, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
-    let report = |loaded: Result<(), TlsFileError>| {
-        if let Err(error) = loaded {
-            served.trouble(format!("the certificates stay as they are: {error}"));
-        }
-    };
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        tokio::select! {
-            () = certificates.follow_files(report) => {}
-            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
-        }
-    });
-    Ok(())
 }
 
 impl Drop for SiteServer {
