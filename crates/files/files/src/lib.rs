@@ -12,6 +12,7 @@
 //! | `sites` | the sites of a store: publish, roll back, log, remove, collect |
 //! | `record` | a site's record, as objects |
 //! | `scan` | a directory as a tree: what is read, refused and excluded |
+//! | `xattrs` | the extended attributes of files |
 //! | `content` | the content of a file in chunks |
 //! | `index` | the files of a directory that was published, so that unchanged ones need not be read |
 //! | `upload` | chunks on their way into the store |
@@ -34,6 +35,7 @@ mod stored;
 pub mod tables;
 mod upload;
 mod view;
+mod xattrs;
 
 pub use error::FilesError;
 pub use export::{Exported, export};

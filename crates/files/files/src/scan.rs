@@ -9,13 +9,12 @@ use crate::content::read_content;
 use crate::error::FilesError;
 use crate::index::{Known, NewIndex, Numbers};
 use crate::stored::Stored;
+use crate::xattrs::Xattrs;
 use bytes::Bytes;
 use chunks::ChunkError;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, flistxattr, fstat, open, openat, readlinkat, statat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, readlinkat, statat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -35,9 +34,6 @@ const READS_MAX: u32 = 3;
 
 /// The time in which a write of a file ends, but for one that moves megabytes.
 const FRESH: Duration = Duration::from_millis(20);
-
-/// The extended attributes that are published: those of users. Others belong to one system.
-const XATTR_PREFIX: &[u8] = b"user.";
 
 /// Permissions in `st_mode`.
 const PERMISSIONS: u32 = 0o7777;
@@ -102,6 +98,7 @@ pub(crate) struct Scan<'a, S> {
     pub(crate) linked: HashMap<(u64, u64), Kind>,
     /// The device and inode of the store's directory, which must not be published.
     pub(crate) store: Option<(u64, u64)>,
+    pub(crate) xattrs: Xattrs,
     /// The index of the scan before.
     pub(crate) known: Known,
     /// The index of this scan.
@@ -192,7 +189,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
                     return Err(FilesError::StoreInside(at.path.to_owned()));
                 }
                 let kind = Kind::Directory(self.directory(&dir, at.path, at.inside, older, depth + 1)?);
-                Ok((stat, Entry { kind, attributes: attributes(at, &stat, Some(dir.as_fd()))? }))
+                Ok((stat, Entry { kind, attributes: self.attributes(at, &stat, Some(dir.as_fd()))? }))
             }
             FileType::Symlink => {
                 let target = readlinkat(at.dir, at.name, Vec::new()).map_err(|errno| at.unreadable(errno))?;
@@ -201,7 +198,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
                 }
                 let kind = Kind::Symlink(target.into_bytes().into());
                 self.count(&kind)?;
-                Ok((stat, Entry { kind, attributes: attributes(at, &stat, None)? }))
+                Ok((stat, Entry { kind, attributes: self.attributes(at, &stat, None)? }))
             }
             FileType::Fifo => special("a FIFO"),
             FileType::Socket => special("a socket"),
@@ -231,7 +228,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
             }
             let (id, is_linked) = ((before.st_dev, before.st_ino), before.st_nlink > 1);
             if let Some(kind) = self.linked.get(&id).filter(|_| is_linked).cloned() {
-                return Ok((before, Entry { kind, attributes: attributes(at, &before, Some(file.as_fd()))? }));
+                return Ok((before, Entry { kind, attributes: self.attributes(at, &before, Some(file.as_fd()))? }));
             }
             self.progress.files_read += 1;
             let (size, content) = self.content(at.path, &mut file)?;
@@ -247,10 +244,27 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
                 if is_linked {
                     self.linked.insert(id, kind.clone());
                 }
-                return Ok((after, Entry { kind, attributes: attributes(at, &after, Some(file.as_fd()))? }));
+                return Ok((after, Entry { kind, attributes: self.attributes(at, &after, Some(file.as_fd()))? }));
             }
         }
         Err(FilesError::Changing(at.path.to_owned()))
+    }
+
+    /// The attributes of an entry, which is open unless it is a link: links have no attributes of users.
+    fn attributes(
+        &mut self,
+        at: &Place<'_>,
+        stat: &Stat,
+        opened: Option<BorrowedFd<'_>>,
+    ) -> Result<Attributes, FilesError> {
+        let modified = Time { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+        let xattrs = opened.map_or(Ok(Vec::new()), |file| self.xattrs.read(file));
+        let xattrs = xattrs.map_err(|errno| at.unreadable(errno))?;
+        if xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > XATTRS_BYTES_MAX {
+            return Err(FilesError::TooLarge(at.path.to_owned(), "more extended attributes"));
+        }
+        let mode = (stat.st_mode & PERMISSIONS) as u16;
+        Ok(Attributes { mode, uid: stat.st_uid, gid: stat.st_gid, modified, xattrs })
     }
 
     fn content(&mut self, path: &Path, file: &mut File) -> Result<(u64, Content), FilesError> {
@@ -301,38 +315,4 @@ fn is_fresh(stat: &Stat) -> bool {
 fn link_id(first: &Path) -> u64 {
     let hash = ChunkHash::of(first.as_os_str().as_bytes());
     hash.as_bytes().first_chunk().map_or(1, |bytes| u64::from_le_bytes(*bytes)) | 1
-}
-
-/// The attributes of an entry, which is open unless it is a link: links have no attributes of users.
-fn attributes(at: &Place<'_>, stat: &Stat, opened: Option<BorrowedFd<'_>>) -> Result<Attributes, FilesError> {
-    let modified = Time { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-    let xattrs = opened.map_or(Ok(Vec::new()), xattrs).map_err(|errno| at.unreadable(errno))?;
-    if xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > XATTRS_BYTES_MAX {
-        return Err(FilesError::TooLarge(at.path.to_owned(), "more extended attributes"));
-    }
-    let mode = (stat.st_mode & PERMISSIONS) as u16;
-    Ok(Attributes { mode, uid: stat.st_uid, gid: stat.st_gid, modified, xattrs })
-}
-
-/// The extended attributes of users, sorted by name. A file system without any has none.
-fn xattrs(file: BorrowedFd<'_>) -> Result<Vec<(Bytes, Bytes)>, Errno> {
-    let mut list = vec![0; 64 * 1024];
-    let length = match flistxattr(file, &mut list[..]) {
-        Ok(length) => length,
-        Err(Errno::NOTSUP | Errno::NODATA) => 0,
-        Err(errno) => return Err(errno),
-    };
-    let mut xattrs = Vec::new();
-    for name in list[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(XATTR_PREFIX)) {
-        let mut value = vec![0; 64 * 1024];
-        match fgetxattr(file, OsStr::from_bytes(name), &mut value[..]) {
-            Ok(length) => value.truncate(length),
-            // It was removed after the list was read.
-            Err(Errno::NODATA) => continue,
-            Err(errno) => return Err(errno),
-        }
-        xattrs.push((Bytes::copy_from_slice(name), value.into()));
-    }
-    xattrs.sort_unstable();
-    Ok(xattrs)
 }

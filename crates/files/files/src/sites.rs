@@ -7,6 +7,7 @@ use crate::scan::{Exclude, Progress, Scan, Scanned};
 use crate::stored::Stored;
 use crate::upload::Upload;
 use crate::view::{View, read_piece};
+use crate::xattrs::Xattrs;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use objects::{Db, Map, Tx};
@@ -189,10 +190,11 @@ impl Sites {
         on: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Scan<'a, S> {
         let (progress, linked) = (Progress::default(), HashMap::new());
-        let (known, index) = (Known::default(), NewIndex::begin(now_s()));
+        let (known, index, xattrs) = (Known::default(), NewIndex::begin(now_s()), Xattrs::default());
         let store = self.indexes.parent().and_then(|dir| dir.metadata().ok());
         let store = store.map(|metadata| (metadata.dev(), metadata.ino()));
-        Scan { older: Stored(&self.chunks), exclude, sink, keeps_content, on, progress, linked, store, known, index }
+        let older = Stored(&self.chunks);
+        Scan { older, exclude, sink, keeps_content, on, progress, linked, store, xattrs, known, index }
     }
 
     /// The place of the index of a directory, if there can be one.
