@@ -5,7 +5,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tokio::task::JoinError;
 use tree::{ChunkHash, PathError, ReadError};
+use types::said;
 
 /// The reason why something was not published or cannot be read.
 #[derive(Debug)]
@@ -67,6 +69,8 @@ pub enum FilesError {
     Listen(SocketAddr, io::Error),
     /// The work was interrupted.
     Interrupted,
+    /// A thread that read for a client panicked, with this message.
+    Panicked(String),
 }
 
 impl FilesError {
@@ -98,6 +102,7 @@ impl FilesError {
             Self::NoRandom(_) => "no-random",
             Self::Listen(..) => "listen",
             Self::Interrupted => "interrupted",
+            Self::Panicked(_) => "panicked",
         }
     }
 }
@@ -159,6 +164,9 @@ impl fmt::Display for FilesError {
             Self::NoRandom(why) => write!(f, "the system gives no random numbers: {why}"),
             Self::Listen(address, error) => write!(f, "cannot serve at {address}: {error}"),
             Self::Interrupted => f.write_str("interrupted: nothing was published; what was uploaded is kept"),
+            Self::Panicked(said) => {
+                write!(f, "a reader panicked ('{said}'), which is an error of Thorp's own: please report it")
+            }
         }
     }
 }
@@ -198,5 +206,32 @@ impl From<ReadError<Self>> for FilesError {
             ReadError::Source(error) => error,
             ReadError::Malformed(..) => Self::Malformed(error.to_string()),
         }
+    }
+}
+
+impl From<JoinError> for FilesError {
+    /// The error of a thread that read for a client and ended without a result: it panicked, or the server stopped
+    /// before the read began.
+    fn from(error: JoinError) -> Self {
+        error.try_into_panic().map_or(Self::Interrupted, |panic| Self::Panicked(said(&*panic).to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::runtime::Builder;
+    use tokio::task::spawn_blocking;
+
+    #[test]
+    fn a_reader_that_panics_is_an_error_to_report() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let read = || -> Result<(), FilesError> { panic!("piece {} is not there", 7) };
+        let error = FilesError::from(runtime.block_on(async { spawn_blocking(read).await }).unwrap_err());
+        assert_eq!(error.name(), "panicked");
+        assert_eq!(
+            error.to_string(),
+            "a reader panicked ('piece 7 is not there'), which is an error of Thorp's own: please report it"
+        );
     }
 }

@@ -40,7 +40,7 @@ impl Answer for Answers {
             // The tree is on disk.
             let (with, is_head) = (served.clone(), head.method == Method::HEAD);
             let found = spawn_blocking(move || found(&with, &head)).await;
-            let found = found.unwrap_or(Err(Refusal::Failed(FilesError::Interrupted)));
+            let found = found.unwrap_or_else(|error| Err(FilesError::from(error).into()));
             let answer = match found {
                 Ok(found) if is_head => found.head.map(|()| FileBody::empty()),
                 Ok(Found { head, source: Source::Bytes(bytes) }) => head.map(|()| FileBody::Whole(bytes)),

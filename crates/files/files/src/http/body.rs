@@ -124,7 +124,7 @@ impl Chunks {
         });
         let read = ready!(Pin::new(reading).poll(cx));
         self.reading = None;
-        let bytes = match read.unwrap_or(Err(FilesError::Interrupted)) {
+        let bytes = match read.unwrap_or_else(|error| Err(error.into())) {
             Ok(bytes) => self.take(&bytes, wanted),
             Err(error) => {
                 self.left.clear();
