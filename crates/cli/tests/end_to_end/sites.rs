@@ -1,56 +1,35 @@
 //! Published files: directories become revisions of a site, whatever is killed, and visitors never see two at a time.
 
-use crate::program::{Folder, Ran, command, ran, start, thorp};
-use fixtures::{Process, until};
+use crate::program::{Ran, command, ran, start, thorp};
+use fixtures::{Process, SiteFolder, until};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A directory to publish, and a store.
-struct Place(Folder);
+/// Runs `thorp` with the store beside a directory to publish.
+fn run(place: &SiteFolder, words: &[&str]) -> Ran {
+    thorp([words, &["--dir", &place.file("store")]].concat())
+}
 
-impl Place {
-    fn new() -> Self {
-        let place = Self(Folder::new());
-        fs::create_dir(place.www()).unwrap();
-        place
-    }
+fn publish(place: &SiteFolder, more: &[&str]) -> Ran {
+    let from = place.file("www");
+    run(place, &[&["publish", &from, "shop"], more].concat())
+}
 
-    fn www(&self) -> PathBuf {
-        self.0.path().join("www")
-    }
+/// The numbers of the revisions that are kept, the newest first.
+fn revisions(place: &SiteFolder) -> Vec<u64> {
+    let log = run(place, &["site", "log", "shop", "--json"]).ok();
+    log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["revision"].as_u64().unwrap()).collect()
+}
 
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        let path = self.www().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    fn run(&self, words: &[&str]) -> Ran {
-        thorp([words, &["--dir", &self.0.file("store")]].concat())
-    }
-
-    fn publish(&self, more: &[&str]) -> Ran {
-        let from = self.0.file("www");
-        self.run(&[&["publish", &from, "shop"], more].concat())
-    }
-
-    /// The numbers of the revisions that are kept, the newest first.
-    fn revisions(&self) -> Vec<u64> {
-        let log = self.run(&["site", "log", "shop", "--json"]).ok();
-        log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["revision"].as_u64().unwrap()).collect()
-    }
-
-    fn serve(&self, more: &[&str]) -> Process {
-        let (store, from) = (self.0.file("store"), self.0.file("www"));
-        let words = ["site", "serve", "shop", "--dir", &store, "--from", &from, "--listen", "127.0.0.1:0"];
-        start(&[&words[..], more].concat())
-    }
+fn serve(place: &SiteFolder, more: &[&str]) -> Process {
+    let (store, from) = (place.file("store"), place.file("www"));
+    let words = ["site", "serve", "shop", "--dir", &store, "--from", &from, "--listen", "127.0.0.1:0"];
+    start(&[&words[..], more].concat())
 }
 
 /// The head and the body of an answer, whole or not.
@@ -65,104 +44,104 @@ fn ask(address: SocketAddr, line: &str, fields: &str) -> (String, String) {
 
 #[test]
 fn a_directory_is_published_read_and_rolled_back() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     place.write("index.html", "<p>one\n");
     place.write("img/logo.bin", vec![7; 100_000]);
-    assert_eq!(place.publish(&["--dry-run"]).ok(), "+ img\n+ img/logo.bin\n+ index.html\n");
-    assert!(place.run(&["site", "log", "shop"]).error().starts_with("there is no site 'shop'"));
-    let line = place.publish(&["--note", "first"]).ok();
+    assert_eq!(publish(&place, &["--dry-run"]).ok(), "+ img\n+ img/logo.bin\n+ index.html\n");
+    assert!(run(&place, &["site", "log", "shop"]).error().starts_with("there is no site 'shop'"));
+    let line = publish(&place, &["--note", "first"]).ok();
     assert!(line.starts_with("shop@1: 2 files, 100007 bytes; "), "{line}");
-    assert_eq!(place.publish(&[]).ok(), "shop@1: nothing has changed\n");
+    assert_eq!(publish(&place, &[]).ok(), "shop@1: nothing has changed\n");
     place.write("index.html", "<p>two\n");
-    assert_eq!(place.publish(&["--dry-run"]).ok(), "~ index.html\n");
-    let refused = place.publish(&["--base", "7"]).error();
+    assert_eq!(publish(&place, &["--dry-run"]).ok(), "~ index.html\n");
+    let refused = publish(&place, &["--base", "7"]).error();
     assert!(refused.contains("made from revision 7, and 1 is the newest"), "{refused}");
-    let told: Value = serde_json::from_str(&place.publish(&["--base", "1", "--json"]).ok()).unwrap();
+    let told: Value = serde_json::from_str(&publish(&place, &["--base", "1", "--json"]).ok()).unwrap();
     assert_eq!((&told["revision"], &told["is_new"]), (&2.into(), &true.into()), "{told}");
-    assert_eq!(place.run(&["site", "diff", "shop", "1"]).ok(), "~ index.html\n");
-    assert_eq!(place.run(&["site", "cat", "shop@1/index.html"]).ok(), "<p>one\n");
-    assert_eq!(place.run(&["site", "ls", "shop"]).ok(), "img/\nindex.html  7 bytes\n");
-    assert_eq!(place.run(&["site", "rollback", "shop", "--note", "back"]).ok(), "shop@3: 1 again\n");
-    assert_eq!(place.run(&["site", "cat", "shop/index.html"]).ok(), "<p>one\n");
-    assert_eq!(place.revisions(), [3, 2, 1]);
-    let copy = place.0.file("copy");
-    assert_eq!(place.run(&["site", "get", "shop@2", &copy]).ok(), "shop@2: 2 files, 100007 bytes\n");
+    assert_eq!(run(&place, &["site", "diff", "shop", "1"]).ok(), "~ index.html\n");
+    assert_eq!(run(&place, &["site", "cat", "shop@1/index.html"]).ok(), "<p>one\n");
+    assert_eq!(run(&place, &["site", "ls", "shop"]).ok(), "img/\nindex.html  7 bytes\n");
+    assert_eq!(run(&place, &["site", "rollback", "shop", "--note", "back"]).ok(), "shop@3: 1 again\n");
+    assert_eq!(run(&place, &["site", "cat", "shop/index.html"]).ok(), "<p>one\n");
+    assert_eq!(revisions(&place), [3, 2, 1]);
+    let copy = place.file("copy");
+    assert_eq!(run(&place, &["site", "get", "shop@2", &copy]).ok(), "shop@2: 2 files, 100007 bytes\n");
     assert_eq!(fs::read_to_string(format!("{copy}/index.html")).unwrap(), "<p>two\n");
-    assert!(place.run(&["site", "get", "shop", &copy]).error().contains("is not empty"));
-    assert!(place.run(&["site", "verify", "shop"]).ok().ends_with("chunks are whole\n"));
-    place.run(&["site", "set", "shop", "--keep", "1"]).ok();
+    assert!(run(&place, &["site", "get", "shop", &copy]).error().contains("is not empty"));
+    assert!(run(&place, &["site", "verify", "shop"]).ok().ends_with("chunks are whole\n"));
+    run(&place, &["site", "set", "shop", "--keep", "1"]).ok();
     place.write("index.html", "<p>four\n");
-    place.publish(&[]).ok();
-    assert_eq!(place.revisions(), [4]);
-    assert!(place.run(&["site", "cat", "shop@1/index.html"]).error().contains("has no revision 1, or no longer"));
-    place.run(&["site", "rm", "shop"]).ok();
-    let collected = place.run(&["site", "collect", "--json"]).ok();
+    publish(&place, &[]).ok();
+    assert_eq!(revisions(&place), [4]);
+    assert!(run(&place, &["site", "cat", "shop@1/index.html"]).error().contains("has no revision 1, or no longer"));
+    run(&place, &["site", "rm", "shop"]).ok();
+    let collected = run(&place, &["site", "collect", "--json"]).ok();
     assert!(serde_json::from_str::<Value>(&collected).unwrap()["bytes"].as_u64() > Some(100_000), "{collected}");
 }
 
 #[test]
 fn wrong_words_are_refused_with_the_remedy() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     assert!(thorp(["site", "list"]).usage().contains("name the store's directory with --dir"));
-    assert!(place.run(&["site", "list"]).error().contains("there is no store in"));
-    assert!(place.run(&["publish", &place.0.file("none"), "shop"]).error().contains("is not a directory"));
+    assert!(run(&place, &["site", "list"]).error().contains("there is no store in"));
+    assert!(run(&place, &["publish", &place.file("none"), "shop"]).error().contains("is not a directory"));
     for name in ["-shop", "a/b", "shop@1", ""] {
-        assert_eq!(place.run(&["publish", &place.0.file("www"), "--", name]).code, Some(2), "{name}");
+        assert_eq!(run(&place, &["publish", &place.file("www"), "--", name]).code, Some(2), "{name}");
     }
     place.write("a", "a");
-    place.publish(&[]).ok();
-    assert_eq!(place.run(&["site", "set", "shop"]).code, Some(2), "no setting is changed by accident");
-    assert!(place.run(&["site", "cat", "shop/../x"]).stderr.contains("cannot be in a path of a site"));
-    assert!(place.run(&["site", "rollback", "shop"]).error().contains("no revision before the newest"));
+    publish(&place, &[]).ok();
+    assert_eq!(run(&place, &["site", "set", "shop"]).code, Some(2), "no setting is changed by accident");
+    assert!(run(&place, &["site", "cat", "shop/../x"]).stderr.contains("cannot be in a path of a site"));
+    assert!(run(&place, &["site", "rollback", "shop"]).error().contains("no revision before the newest"));
     // A bit that flips on the disk is found, and never given out.
     place.write("large", vec![1; 200_000]);
-    place.publish(&[]).ok();
-    let chunks = place.0.path().join("store/chunks");
+    publish(&place, &[]).ok();
+    let chunks = place.path().join("store/chunks");
     let large = fs::read_dir(&chunks).unwrap().map(|it| it.unwrap().path()).filter(|path| path.is_dir());
     let large = large.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path();
     let mut bytes = fs::read(&large).unwrap();
     bytes[100_000] ^= 1;
     fs::write(&large, bytes).unwrap();
-    let damaged = place.run(&["site", "verify", "shop"]);
+    let damaged = run(&place, &["site", "verify", "shop"]);
     assert!(damaged.code == Some(1) && damaged.stderr.contains("1 chunks of 'shop' are missing or damaged"));
-    assert!(!place.run(&["site", "get", "shop", &place.0.file("copy")]).error().is_empty());
-    let server = place.serve(&["--admin", "127.0.0.1:0"]);
+    assert!(!run(&place, &["site", "get", "shop", &place.file("copy")]).error().is_empty());
+    let server = serve(&place, &["--admin", "127.0.0.1:0"]);
     let (head, body) = ask(server.address(), "GET /large", "");
     assert!(head.starts_with("HTTP/1.1 500 ") && body.starts_with("failed: "), "{head} {body}");
     assert!(ask(server.address_of("admin"), "GET /health", "").0.starts_with("HTTP/1.1 503 "));
     drop(server);
-    let repaired: Value = serde_json::from_str(&place.publish(&["--repair", "--json"]).ok()).unwrap();
+    let repaired: Value = serde_json::from_str(&publish(&place, &["--repair", "--json"]).ok()).unwrap();
     assert_eq!((&repaired["is_new"], &repaired["bytes_written"]), (&false.into(), &200_000.into()), "{repaired}");
-    place.run(&["site", "verify", "shop"]).ok();
+    run(&place, &["site", "verify", "shop"]).ok();
 }
 
 /// Killed at any time, a publish has happened or not; what is published is whole, and the next publish continues.
 #[test]
 fn a_publish_that_is_killed_leaves_one_revision_or_the_other() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     let mut newest = 0;
     for round in 0..8_u64 {
         for file in 0..40 {
             place.write(&format!("{file}"), format!("{round} of {file} ").repeat(3000 * (file % 4 + 1)));
         }
-        let (from, store) = (place.0.file("www"), place.0.file("store"));
-        let mut publish = command();
-        publish.args(["publish", &from, "shop", "--dir", &store, "--json"]);
-        let mut publish = publish.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (from, store) = (place.file("www"), place.file("store"));
+        let mut killed = command();
+        killed.args(["publish", &from, "shop", "--dir", &store, "--json"]);
+        let mut killed = killed.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(40 * round));
-        publish.kill().unwrap();
-        let told = ran(publish.wait_with_output().unwrap()).stdout;
-        let log = place.run(&["site", "log", "shop", "--json"]);
-        let head = if log.code == Some(0) { place.revisions()[0] } else { 0 };
+        killed.kill().unwrap();
+        let told = ran(killed.wait_with_output().unwrap()).stdout;
+        let log = run(&place, &["site", "log", "shop", "--json"]);
+        let head = if log.code == Some(0) { revisions(&place)[0] } else { 0 };
         assert!(head == newest || head == newest + 1, "revision {head} after {newest}");
         assert!(told.is_empty() || head == newest + 1, "an acknowledged publish is lost: {told}");
         if head > 0 {
-            place.run(&["site", "verify", "shop"]).ok();
+            run(&place, &["site", "verify", "shop"]).ok();
         }
-        place.publish(&[]).ok();
-        newest = place.revisions()[0];
-        let copy = place.0.file(&format!("copy-{round}"));
-        place.run(&["site", "get", "shop", &copy]).ok();
+        publish(&place, &[]).ok();
+        newest = revisions(&place)[0];
+        let copy = place.file(&format!("copy-{round}"));
+        run(&place, &["site", "get", "shop", &copy]).ok();
         assert_eq!(fs::read(format!("{copy}/3")).unwrap(), fs::read(place.www().join("3")).unwrap());
     }
 }
@@ -180,13 +159,13 @@ impl Drop for Ending<'_> {
 /// no visitor goes back.
 #[test]
 fn no_page_mixes_two_revisions() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     let write = |version: u64| {
         place.write("index.html", format!("page {version}"));
         (0..30).for_each(|part| place.write(&format!("parts/{part}"), format!("part {version}")));
     };
     write(1);
-    let server = place.serve(&["--admin", "127.0.0.1:0"]);
+    let server = serve(&place, &["--admin", "127.0.0.1:0"]);
     let (address, admin) = (server.address(), server.address_of("admin"));
     let (is_over, pages) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -224,7 +203,7 @@ fn no_page_mixes_two_revisions() {
             until("visitors see pages", || pages.load(Relaxed) > seen + 3);
         }
     });
-    assert!(place.run(&["site", "log", "shop"]).error().contains("is in use by process"));
+    assert!(run(&place, &["site", "log", "shop"]).error().contains("is in use by process"));
     assert!(server.end().unwrap().status.success());
-    assert_eq!(place.revisions()[0], 9);
+    assert_eq!(revisions(&place)[0], 9);
 }

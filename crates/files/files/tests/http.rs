@@ -1,7 +1,7 @@
 //! A site over HTTP, by raw requests.
 
 use files::{Publish, SiteConfig, SiteName, SiteServer, Sites};
-use fixtures::Folder;
+use fixtures::SiteFolder;
 use objects::Db;
 use std::fs;
 use std::io::{Read, Write};
@@ -14,14 +14,13 @@ use std::sync::Arc;
 /// A site that is served, of files that a test makes.
 struct Served {
     server: SiteServer,
-    _folder: Folder,
+    _folder: SiteFolder,
 }
 
 impl Served {
     fn start(make: impl FnOnce(PathBuf)) -> Self {
-        let folder = Folder::new();
-        let (www, store) = (folder.path().join("www"), folder.path().join("store"));
-        fs::create_dir(&www).unwrap();
+        let folder = SiteFolder::new();
+        let (www, store) = (folder.www(), folder.store());
         make(www.clone());
         let sites = Sites::open(Db::open(&store).unwrap(), &store).unwrap();
         let site = SiteName::parse("shop").unwrap();

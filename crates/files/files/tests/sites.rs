@@ -1,7 +1,7 @@
 //! Directories published, read, rolled back, exported and collected, on a real disk.
 
 use files::{Change, FilesError, Publish, Published, SiteName, Sites, export};
-use fixtures::{Folder, until};
+use fixtures::{SiteFolder, until};
 use objects::Db;
 use rustix::fs::{CWD, RenameFlags, XattrFlags, lgetxattr, llistxattr, renameat_with, setxattr};
 use rustix::io::Errno;
@@ -13,34 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-/// A directory to publish, and a store beside it.
-struct Place(Folder);
+/// Opens the store beside a directory to publish.
+fn open(place: &SiteFolder) -> Sites {
+    Sites::open(Db::open(place.store()).unwrap(), &place.store()).unwrap()
+}
 
-impl Place {
-    fn new() -> Self {
-        let place = Self(Folder::new());
-        fs::create_dir(place.www()).unwrap();
-        place
-    }
-
-    fn www(&self) -> PathBuf {
-        self.0.path().join("www")
-    }
-
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        let path = self.www().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    fn sites(&self) -> Sites {
-        let store = self.0.path().join("store");
-        Sites::open(Db::open(&store).unwrap(), &store).unwrap()
-    }
-
-    fn publish(&self, sites: &Sites) -> Published {
-        sites.publish(&shop(), &self.www(), &Publish::default(), &mut |_| Continue(())).unwrap()
-    }
+/// Publishes a directory as `shop`.
+fn publish(place: &SiteFolder, sites: &Sites) -> Published {
+    sites.publish(&shop(), &place.www(), &Publish::default(), &mut |_| Continue(())).unwrap()
 }
 
 fn shop() -> SiteName {
@@ -95,7 +75,7 @@ fn look(dir: &Path) -> BTreeMap<PathBuf, (u32, i64, u64, Vec<u8>)> {
 
 #[test]
 fn a_directory_comes_back_as_it_was() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     place.write("index.html", "<p>");
     place.write("empty", "");
     place.write("img/logo.png", noise(700, 1));
@@ -118,10 +98,10 @@ fn a_directory_comes_back_as_it_was() {
     let again = place.www().join("again.png");
     let _ = ["user.one", "user.another"].map(|name| setxattr(&again, name, &[7; 90], XattrFlags::CREATE));
     let is_supported = setxattr(place.www().join("bin/run"), "user.origin", b"build 7", XattrFlags::CREATE).is_ok();
-    let sites = place.sites();
-    let published = place.publish(&sites);
+    let sites = open(&place);
+    let published = publish(&place, &sites);
     assert_eq!((published.revision.number, published.revision.files, published.is_new), (1, 7, true));
-    let to = place.0.path().join("copy");
+    let to = place.path().join("copy");
     let view = sites.view(&shop(), None).unwrap();
     let exported = export(&view, &files::Path::ROOT, &to, &mut |_| Continue(())).unwrap();
     assert_eq!(exported.files, 7);
@@ -133,32 +113,32 @@ fn a_directory_comes_back_as_it_was() {
 
 #[test]
 fn a_publish_writes_what_is_new_and_nothing_else() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     let large = noise(12 << 20, 3);
     place.write("large.bin", &large);
     for number in 0..300 {
         place.write(&format!("pages/{number}.html"), format!("page {number}"));
     }
-    let sites = place.sites();
-    let first = place.publish(&sites);
+    let sites = open(&place);
+    let first = publish(&place, &sites);
     assert!(first.bytes_written > 12 << 20, "{first:?}");
-    let same = place.publish(&sites);
+    let same = publish(&place, &sites);
     assert_eq!((same.is_new, same.revision.number, same.chunks_written), (false, 1, 0));
     // A fresh checkout has new times, which change nothing.
     for number in 0..300 {
         place.write(&format!("pages/{number}.html"), format!("page {number}"));
     }
-    assert!(!place.publish(&sites).is_new);
+    assert!(!publish(&place, &sites).is_new);
     // A byte in the middle changes a chunk or two.
     let mut changed = large.clone();
     changed.insert(6 << 20, 7);
     place.write("large.bin", &changed);
-    let second = place.publish(&sites);
+    let second = publish(&place, &sites);
     assert!(second.is_new && second.bytes_written < 9 << 20, "{second:?}");
     assert_eq!(content(&sites, None, "large.bin"), changed);
     assert_eq!(content(&sites, Some(1), "large.bin"), large);
     place.write("pages/7.html", "another");
-    let third = place.publish(&sites);
+    let third = publish(&place, &sites);
     assert!(third.chunks_written <= 3 && third.bytes_written < 64 << 10, "{third:?}");
     let mut changes = Vec::new();
     sites.diff(&shop(), 2, 3, &mut |path, change| changes.push((path.to_string(), change))).unwrap();
@@ -167,13 +147,13 @@ fn a_publish_writes_what_is_new_and_nothing_else() {
 
 #[test]
 fn sites_survive_their_process_and_roll_back() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     for number in 1..=3 {
         place.write("index.html", format!("version {number}"));
-        let sites = place.sites();
-        assert_eq!(place.publish(&sites).revision.number, number);
+        let sites = open(&place);
+        assert_eq!(publish(&place, &sites).revision.number, number);
     }
-    let sites = place.sites();
+    let sites = open(&place);
     let back = sites.rollback(&shop(), 1, "the colours").unwrap();
     assert_eq!((back.number, back.of, back.note.as_str()), (4, Some(1), "the colours"));
     assert_eq!(content(&sites, None, "index.html"), b"version 1");
@@ -187,10 +167,10 @@ fn sites_survive_their_process_and_roll_back() {
 /// Rule CompareBase: the second of two publishes from one base is refused, and changes nothing.
 #[test]
 fn a_publish_that_was_overtaken_is_refused() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     place.write("index.html", "one");
-    let sites = place.sites();
-    place.publish(&sites);
+    let sites = open(&place);
+    publish(&place, &sites);
     place.write("index.html", "two");
     // Another publish comes while this one reads its files.
     let mut is_first = true;
@@ -212,11 +192,11 @@ fn a_publish_that_was_overtaken_is_refused() {
 
 #[test]
 fn an_interrupted_publish_changes_nothing_and_goes_on() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     for number in 0..20 {
         place.write(&format!("{number}.bin"), noise(100_000, number));
     }
-    let sites = place.sites();
+    let sites = open(&place);
     let mut left = 10;
     let ended = sites.publish(&shop(), &place.www(), &Publish::default(), &mut |_| {
         left -= 1;
@@ -231,18 +211,18 @@ fn an_interrupted_publish_changes_nothing_and_goes_on() {
         if calls == 2 { Break(()) } else { Continue(()) }
     });
     assert!(matches!(ended, Err(FilesError::Interrupted)) && sites.head(&shop()).is_err());
-    assert_eq!(place.publish(&sites).revision.files, 20);
+    assert_eq!(publish(&place, &sites).revision.files, 20);
 }
 
 #[test]
 fn what_a_site_cannot_hold_is_refused_by_name_or_left_out() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     place.write("index.html", "one");
     place.write("deep/a/cache/x.tmp", "x");
     place.write("deep/keep.txt", "y");
     let fifo = place.www().join("deep/pipe");
     rustix::fs::mkfifoat(CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
-    let sites = place.sites();
+    let sites = open(&place);
     let publish = |exclude: &[&str]| {
         let exclude = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
         sites.publish(&shop(), &place.www(), &Publish { exclude, ..Publish::default() }, &mut |_| Continue(()))
@@ -271,13 +251,13 @@ fn what_a_site_cannot_hold_is_refused_by_name_or_left_out() {
 
 #[test]
 fn collection_frees_what_no_revision_needs() {
-    let place = Place::new();
-    let sites = place.sites();
+    let place = SiteFolder::new();
+    let sites = open(&place);
     sites.create(&shop(), 2).unwrap();
     assert!(matches!(sites.create(&shop(), 2), Err(FilesError::IsThere(_))));
     for number in 1..=5 {
         place.write("data.bin", noise(300_000, number));
-        place.publish(&sites);
+        publish(&place, &sites);
     }
     assert_eq!(sites.log(&shop()).unwrap().len(), 2);
     let collected = sites.collect().unwrap();
@@ -293,12 +273,12 @@ fn collection_frees_what_no_revision_needs() {
 /// Unchanged files are not read, files as new as the index are, and an index never stands in for a chunk.
 #[test]
 fn files_that_have_not_changed_are_not_read() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     for number in 0..20 {
         place.write(&format!("{}/{number}.bin", number % 3), noise(1000, number));
     }
-    let sites = place.sites();
-    let read = || place.publish(&sites).files_read;
+    let sites = open(&place);
+    let read = || publish(&place, &sites).files_read;
     assert_eq!((read(), read()), (20, 20), "files as new as the index are read");
     // Times of files have a grain, behind which they are old.
     let begun = SystemTime::now();
@@ -310,42 +290,42 @@ fn files_that_have_not_changed_are_not_read() {
     let modified = fs::metadata(&changed).unwrap().modified().unwrap();
     fs::write(&changed, noise(1000, 99)).unwrap();
     fs::File::options().write(true).open(&changed).unwrap().set_modified(modified).unwrap();
-    let published = place.publish(&sites);
+    let published = publish(&place, &sites);
     assert_eq!((published.files_read, published.is_new), (1, true));
     assert_eq!(content(&sites, None, "1/4.bin"), noise(1000, 99));
     fs::remove_file(place.www().join("2/2.bin")).unwrap();
     fs::rename(place.www().join("0/0.bin"), place.www().join("0/new.bin")).unwrap();
-    let published = place.publish(&sites);
+    let published = publish(&place, &sites);
     assert!(published.is_new && published.files_read <= 2, "{published:?}");
     assert_eq!(content(&sites, None, "0/new.bin"), noise(1000, 0));
 
     // The revisions of the index are gone, and their chunks.
     sites.set_keep(&shop(), 1).unwrap();
-    let other = Place::new();
+    let other = SiteFolder::new();
     other.write("other", "other");
-    other.publish(&sites);
+    publish(&other, &sites);
     sites.collect().unwrap();
-    let again = place.publish(&sites);
+    let again = publish(&place, &sites);
     assert_eq!((again.files_read, again.chunks_written > 19), (19, true), "{again:?}");
     assert!(sites.verify(&shop(), &mut |_, error| panic!("{error}")).unwrap() > 19);
 
-    let index = fs::read_dir(place.0.path().join("store/indexes")).unwrap().map(|entry| entry.unwrap().path());
+    let index = fs::read_dir(place.path().join("store/indexes")).unwrap().map(|entry| entry.unwrap().path());
     for index in index {
         let mut bytes = fs::read(&index).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(&index, bytes).unwrap();
     }
-    assert_eq!(place.publish(&sites).files_read, 19, "a damaged index is none");
+    assert_eq!(publish(&place, &sites).files_read, 19, "a damaged index is none");
 }
 
 #[test]
 fn a_directory_without_files_replaces_none_by_accident() {
-    let place = Place::new();
-    let sites = place.sites();
-    assert_eq!(place.publish(&sites).revision.files, 0);
+    let place = SiteFolder::new();
+    let sites = open(&place);
+    assert_eq!(publish(&place, &sites).revision.files, 0);
     place.write("index.html", "one");
-    place.publish(&sites);
+    publish(&place, &sites);
     fs::remove_file(place.www().join("index.html")).unwrap();
     let publish = |allow_empty| {
         let settings = Publish { allow_empty, ..Publish::default() };
@@ -357,12 +337,12 @@ fn a_directory_without_files_replaces_none_by_accident() {
 
 #[test]
 fn a_store_does_not_publish_itself() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     place.write("index.html", "one");
-    let sites = place.sites();
+    let sites = open(&place);
     let publish = |exclude: &[&str]| {
         let exclude = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
-        sites.publish(&shop(), place.0.path(), &Publish { exclude, ..Publish::default() }, &mut |_| Continue(()))
+        sites.publish(&shop(), place.path(), &Publish { exclude, ..Publish::default() }, &mut |_| Continue(()))
     };
     assert!(matches!(publish(&[]), Err(FilesError::StoreInside(_))));
     assert_eq!(publish(&["/store"]).unwrap().revision.files, 1);
@@ -370,13 +350,13 @@ fn a_store_does_not_publish_itself() {
 
 #[test]
 fn damaged_directories_are_repaired_by_a_publish() {
-    let place = Place::new();
+    let place = SiteFolder::new();
     for number in 0..600 {
         place.write(&format!("f{number}"), noise(100, number));
     }
-    place.publish(&place.sites());
+    publish(&place, &open(&place));
     // The chunk of the directory is a file of its own.
-    let chunks = place.0.path().join("store/chunks");
+    let chunks = place.path().join("store/chunks");
     let folders = fs::read_dir(chunks).unwrap().map(|it| it.unwrap().path()).filter(|path| path.is_dir());
     let chunk = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path();
     let whole = fs::read(&chunk).unwrap();
@@ -387,13 +367,13 @@ fn damaged_directories_are_repaired_by_a_publish() {
             Some(bytes) => fs::write(&chunk, bytes).unwrap(),
             None => fs::remove_file(&chunk).unwrap(),
         }
-        let sites = place.sites();
+        let sites = open(&place);
         let mut found = 0;
         sites.verify(&shop(), &mut |_, _| found += 1).unwrap();
         assert_eq!(found, 1, "{damage}");
         assert!(matches!(sites.view(&shop(), None).unwrap().list(&files::Path::ROOT), Err(FilesError::Chunks(_))));
         drop(sites);
-        let repaired = place.publish(&place.sites());
+        let repaired = publish(&place, &open(&place));
         assert_eq!((repaired.is_new, repaired.chunks_written), (false, 1), "{damage}");
         assert_eq!(fs::read(&chunk).unwrap(), whole);
     }
@@ -402,8 +382,8 @@ fn damaged_directories_are_repaired_by_a_publish() {
 /// A directory in the tree is exchanged for a link, again and again: nothing behind the link is published.
 #[test]
 fn a_directory_that_becomes_a_link_is_not_followed() {
-    let place = Place::new();
-    let secret = place.0.path().join("secret");
+    let place = SiteFolder::new();
+    let secret = place.path().join("secret");
     fs::create_dir(&secret).unwrap();
     fs::write(secret.join("key"), "secret").unwrap();
     for number in 0..20 {
@@ -412,7 +392,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
     place.write("d/key", "public");
     let (directory, link) = (place.www().join("d"), place.www().join("e"));
     symlink(&secret, &link).unwrap();
-    let sites = place.sites();
+    let sites = open(&place);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
