@@ -1,23 +1,29 @@
-//! The sites of a store: publish, roll back, log, remove, collect, verify.
+//! The sites of a store: their records, and the transaction that makes a revision the head.
+//!
+//! | to change | see |
+//! |---|---|
+//! | how a directory becomes a revision, and a dry run | `publish.rs` |
+//! | how chunks that no revision needs are removed | `collect.rs` |
+//! | how the chunks of a site are checked | `verify.rs` |
+
+mod collect;
+mod publish;
+mod verify;
+
+pub use collect::Collected;
+pub use publish::{Publish, Published};
 
 use crate::error::FilesError;
-use crate::index::{self, Known, NewIndex};
-use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord, now_s};
-use crate::scan::{Exclude, Progress, Scan, Scanned};
+use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord};
 use crate::stored::Stored;
-use crate::upload::Upload;
 use crate::view::{View, read_piece};
-use crate::xattrs::Xattrs;
 use bytes::Bytes;
-use chunks::{ChunkError, Chunks};
+use chunks::Chunks;
 use objects::{Db, Map, Tx};
-use std::collections::{HashMap, HashSet};
 use std::io;
-use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
-use tree::{Change, ChunkHash, Piece, Sink, Source, diff, mark};
+use std::sync::RwLock;
+use tree::{Change, Piece, diff};
 use vfs::{make_directory, random};
 
 /// The folder of the chunks in a store's directory, and that of the indexes of published directories.
@@ -32,36 +38,6 @@ pub struct Sites {
     indexes: PathBuf,
     /// Held for reading by publishes and for writing by a collection: the chunks of a publish are in no revision yet.
     publishing: RwLock<()>,
-}
-
-/// The settings of a publish.
-#[derive(Clone, Debug, Default)]
-pub struct Publish {
-    /// The revision that the directory was made from; without it the newest one when the publish begins.
-    pub base: Option<u64>,
-    /// A note for the log.
-    pub note: String,
-    /// Patterns of paths that are left out.
-    pub exclude: Vec<String>,
-    /// Whether a directory without files may follow a revision with some.
-    pub allow_empty: bool,
-    /// Whether the chunks that the store has are read, and written again if they are damaged.
-    pub repair: bool,
-}
-
-/// A publish that is done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Published {
-    /// The revision that has the directory's content: a new one, or the head if nothing has changed.
-    pub revision: Revision,
-    /// Whether it is new.
-    pub is_new: bool,
-    /// Chunks that were missing from the store, and their bytes.
-    pub chunks_written: u64,
-    /// The bytes of those.
-    pub bytes_written: u64,
-    /// Files whose content was read. The others have not changed since they were published.
-    pub files_read: u64,
 }
 
 /// A site in a list.
@@ -79,15 +55,6 @@ pub struct Summary {
     pub created_s: u64,
 }
 
-/// The chunks that a collection has removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
-    /// Chunks.
-    pub chunks: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
 impl Sites {
     /// The sites of a space of the store in `dir`, which `db` has open. The folder of its chunks is made if there is
     /// none.
@@ -99,128 +66,6 @@ impl Sites {
         make_directory(&folder).map_err(|error| FilesError::Unwritable(folder.clone(), io::Error::other(error)))?;
         let indexes = dir.join(INDEXES);
         Ok(Self { db, chunks: Chunks::open(&folder)?, indexes, publishing: RwLock::default() })
-    }
-
-    /// Publishes a directory: the site is created with its first revision. All or nothing of it becomes visible (rule
-    /// OneSwitch), and only if the site has no newer revision than its base (rule CompareBase). `on` is called behind
-    /// each file, and may end the publish before the switch.
-    ///
-    /// # Errors
-    /// [`FilesError::Overtaken`], files that cannot be published, and the store's.
-    pub fn publish(
-        &self,
-        site: &SiteName,
-        dir: &Path,
-        settings: &Publish,
-        on: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<Published, FilesError> {
-        let exclude = Exclude::new(&settings.exclude)?;
-        let _publishing = self.publishing.read().unwrap_or_else(PoisonError::into_inner);
-        let base = self.base(site, settings.base)?;
-        let older = base.as_ref().map(Revision::root);
-        let place = self.index_place(site, dir);
-        let mut scan = self.scan(&exclude, Upload::new(&self.chunks, settings.repair), true, on);
-        if let Some(place) = place.as_ref().filter(|_| !settings.repair) {
-            let kept = self.kept_roots(site)?;
-            scan.known = Known::read(place, |root| kept.contains(&root));
-        }
-        let root = scan.run(dir, older)?;
-        let Scan { progress, sink: upload, index, on, .. } = scan;
-        let had_files = base.as_ref().is_some_and(|base| base.files > 0);
-        if progress.files == 0 && had_files && !settings.allow_empty {
-            return Err(FilesError::Empty(dir.to_owned()));
-        }
-        let written = upload.end()?;
-        if on(progress).is_break() {
-            return Err(FilesError::Interrupted);
-        }
-        let published = |revision, is_new| Published {
-            revision,
-            is_new,
-            chunks_written: written.chunks,
-            bytes_written: written.bytes,
-            files_read: progress.files_read,
-        };
-        // Without an index, the next publish reads all files.
-        let write_index = || place.map(|place| index.write(&place, root));
-        if let Some(head) = base.as_ref().filter(|head| head.root() == root) {
-            write_index();
-            return Ok(published(head.clone(), false));
-        }
-        let counts = (progress.files, progress.bytes);
-        let number = base.as_ref().map_or(0, |base| base.number);
-        let revision =
-            self.switch(site, number, |number| Revision::new(number, root, settings.note.clone(), counts))?;
-        write_index();
-        Ok(published(revision, true))
-    }
-
-    /// Reports what a publish would change, and publishes nothing.
-    ///
-    /// # Errors
-    /// As of [`Sites::publish`].
-    pub fn compare(
-        &self,
-        site: &SiteName,
-        dir: &Path,
-        settings: &Publish,
-        on: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-        report: &mut dyn FnMut(&tree::Path, Change),
-    ) -> Result<Scanned, FilesError> {
-        let exclude = Exclude::new(&settings.exclude)?;
-        let base = self.base(site, settings.base)?;
-        let older = base.as_ref().map(Revision::root);
-        let mut scan = self.scan(&exclude, Nodes::default(), false, on);
-        let root = scan.run(dir, older)?;
-        let mut source = Beside { nodes: scan.sink, stored: Stored(&self.chunks) };
-        let scanned = Scanned { root, progress: scan.progress };
-        let older = match older {
-            Some(older) => older,
-            None => tree::write_directory(&[], &mut source.nodes)?,
-        };
-        diff(&source, older, root, &mut |path, change| report(path, change))?;
-        Ok(scanned)
-    }
-
-    fn scan<'a, S>(
-        &'a self,
-        exclude: &'a Exclude,
-        sink: S,
-        keeps_content: bool,
-        on: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Scan<'a, S> {
-        let (progress, linked) = (Progress::default(), HashMap::new());
-        let (known, index, xattrs) = (Known::default(), NewIndex::begin(now_s()), Xattrs::default());
-        let store = self.indexes.parent().and_then(|dir| dir.metadata().ok());
-        let store = store.map(|metadata| (metadata.dev(), metadata.ino()));
-        let older = Stored(&self.chunks);
-        Scan { older, exclude, sink, keeps_content, on, progress, linked, store, xattrs, known, index }
-    }
-
-    /// The place of the index of a directory, if there can be one.
-    fn index_place(&self, site: &SiteName, dir: &Path) -> Option<PathBuf> {
-        make_directory(&self.indexes).ok()?;
-        index::place(&self.indexes, site.as_str(), dir).ok()
-    }
-
-    /// The roots of the revisions of a site that are kept.
-    fn kept_roots(&self, site: &SiteName) -> Result<HashSet<ChunkHash>, FilesError> {
-        match self.log(site) {
-            Ok(log) => Ok(log.iter().map(Revision::root).collect()),
-            Err(FilesError::NoSite(_)) => Ok(HashSet::new()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The revision that a publish is made from: none for a site that is not there.
-    fn base(&self, site: &SiteName, base: Option<u64>) -> Result<Option<Revision>, FilesError> {
-        match (self.head(site), base) {
-            (Ok(Some(head)), Some(base)) if head.number != base => {
-                Err(FilesError::Overtaken { site: site.to_string(), base, head: head.number })
-            }
-            (Err(FilesError::NoSite(_)), None | Some(0)) => Ok(None),
-            (head, _) => head,
-        }
     }
 
     /// Makes a revision the head, if the head is still `base`.
@@ -274,11 +119,21 @@ impl Sites {
         self.switch(site, head.number, |number| earlier.again(number, note.to_owned()))
     }
 
-    fn record(tx: &mut Tx, site: &SiteName) -> objects::Result<Option<SiteRecord>> {
-        match tx.find_map::<String, SiteRecord>(ROOT)? {
-            Some(sites) => sites.get(tx, site.as_str()),
-            None => Ok(None),
-        }
+    /// Runs a transaction on the record of a site.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], and the store's.
+    fn with_record<T>(
+        &self,
+        site: &SiteName,
+        run: impl Fn(&mut Tx, SiteRecord) -> objects::Result<T>,
+    ) -> Result<T, FilesError> {
+        let found = self.db.transact(|tx| {
+            let sites = tx.find_map::<String, SiteRecord>(ROOT)?;
+            let record = sites.map_or(Ok(None), |sites| sites.get(tx, site.as_str()))?;
+            record.map(|record| run(tx, record)).transpose()
+        })?;
+        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
     }
 
     /// The newest revision of a site; none before its first.
@@ -286,11 +141,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn head(&self, site: &SiteName) -> Result<Option<Revision>, FilesError> {
-        let found = self.db.transact(|tx| match Self::record(tx, site)? {
-            Some(record) => Ok(Some(record.revisions.get(tx, &record.head)?)),
-            None => Ok(None),
-        })?;
-        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
+        self.with_record(site, |tx, record| record.revisions.get(tx, &record.head))
     }
 
     /// A revision of a site.
@@ -298,11 +149,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], [`FilesError::NoRevision`], and the store's.
     pub fn revision(&self, site: &SiteName, number: u64) -> Result<Revision, FilesError> {
-        let found = self.db.transact(|tx| match Self::record(tx, site)? {
-            Some(record) => Ok(Some(record.revisions.get(tx, &number)?)),
-            None => Ok(None),
-        })?;
-        let revision = found.ok_or_else(|| FilesError::NoSite(site.to_string()))?;
+        let revision = self.with_record(site, |tx, record| record.revisions.get(tx, &number))?;
         revision.ok_or_else(|| FilesError::NoRevision(site.to_string(), number))
     }
 
@@ -311,11 +158,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn log(&self, site: &SiteName) -> Result<Vec<Revision>, FilesError> {
-        let found = self.db.transact(|tx| match Self::record(tx, site)? {
-            Some(record) => revisions(tx, record.revisions).map(Some),
-            None => Ok(None),
-        })?;
-        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
+        self.with_record(site, |tx, record| revisions(tx, record.revisions))
     }
 
     /// All sites, by name.
@@ -341,13 +184,11 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn set_keep(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
-        let found = self.db.transact(|tx| {
-            let Some(record) = Self::record(tx, site)? else { return Ok(None) };
+        self.with_record(site, |tx, record| {
             let sites: SiteMap = tx.map(ROOT)?;
             sites.insert(tx, site.as_str(), &SiteRecord { keep, ..record })?;
-            Ok(Some(()))
-        })?;
-        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
+            Ok(())
+        })
     }
 
     /// Removes a site with all its revisions. Its chunks stay until a collection.
@@ -355,15 +196,13 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
-        let found = self.db.transact(|tx| {
-            let Some(record) = Self::record(tx, site)? else { return Ok(None) };
+        self.with_record(site, |tx, record| {
             let sites: SiteMap = tx.map(ROOT)?;
             sites.remove(tx, site.as_str())?;
             record.revisions.clear(tx)?;
             tx.delete(record.revisions.root())?;
-            Ok(Some(()))
-        })?;
-        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
+            Ok(())
+        })
     }
 
     /// The view of a revision, or of the newest one.
@@ -383,8 +222,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub(crate) fn visitor_key(&self, site: &SiteName) -> Result<[u8; 32], FilesError> {
-        let record = self.db.transact(|tx| Self::record(tx, site))?;
-        Ok(record.ok_or_else(|| FilesError::NoSite(site.to_string()))?.visitor_key)
+        self.with_record(site, |_, record| Ok(record.visitor_key))
     }
 
     /// The number of the store's chunks, and their bytes.
@@ -419,63 +257,6 @@ impl Sites {
         let (older, newer) = (self.revision(site, older)?, self.revision(site, newer)?);
         Ok(diff(&Stored(&self.chunks), older.root(), newer.root(), &mut |path, change| report(path, change))?)
     }
-
-    /// Reads every chunk of every kept revision of a site, and reports those that are missing or damaged. Returns how
-    /// many are whole.
-    ///
-    /// # Errors
-    /// [`FilesError::NoSite`], and the store's.
-    pub fn verify(&self, site: &SiteName, report: &mut dyn FnMut(u64, &FilesError)) -> Result<u64, FilesError> {
-        let (mut seen, mut whole) = (HashSet::new(), 0);
-        for revision in self.log(site)? {
-            let mut new = Vec::new();
-            let marked = mark(&Stored(&self.chunks), revision.root(), |hash| {
-                let is_new = seen.insert(*hash);
-                new.extend(is_new.then_some(*hash));
-                is_new
-            });
-            match marked.map_err(FilesError::from) {
-                // The chunk itself is reported below.
-                Ok(()) | Err(FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. })) => {}
-                Err(error) => report(revision.number, &error),
-            }
-            for hash in new {
-                match Stored(&self.chunks).chunk(&hash) {
-                    Ok(_) => whole += 1,
-                    Err(error @ (FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. }))) => {
-                        report(revision.number, &error);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(whole)
-    }
-
-    /// Removes all chunks that no kept revision of any site in any space needs.
-    ///
-    /// # Errors
-    /// A tree that cannot be read, which removes nothing, and the store's.
-    pub fn collect(&self) -> Result<Collected, FilesError> {
-        let _publishing = self.publishing.write().unwrap_or_else(PoisonError::into_inner);
-        let mut used: HashSet<ChunkHash> = HashSet::new();
-        for space in self.db.spaces()? {
-            let db = self.db.space(&space.name)?;
-            let roots = db.transact(|tx| {
-                let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
-                let (mut roots, mut cursor) = (Vec::new(), sites.iter());
-                while let Some((_, record)) = cursor.next(tx)? {
-                    roots.extend(revisions(tx, record.revisions)?.iter().map(Revision::root));
-                }
-                Ok(roots)
-            })?;
-            for root in roots {
-                mark(&Stored(&self.chunks), root, |hash| used.insert(*hash))?;
-            }
-        }
-        let swept = self.chunks.sweep(|hash| used.contains(hash), |_| {})?;
-        Ok(Collected { chunks: swept.chunks, bytes: swept.bytes })
-    }
 }
 
 /// A key of random bits.
@@ -496,31 +277,4 @@ fn revisions(tx: &mut Tx, map: Map<u64, Revision>) -> objects::Result<Vec<Revisi
     }
     all.reverse();
     Ok(all)
-}
-
-/// The nodes of a tree that is compared and not published.
-#[derive(Default)]
-struct Nodes(HashMap<ChunkHash, Bytes>);
-
-impl Sink for Nodes {
-    type Error = FilesError;
-
-    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), FilesError> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
-
-/// The nodes of a tree that is compared, and the store's chunks behind them.
-struct Beside<'a> {
-    nodes: Nodes,
-    stored: Stored<'a>,
-}
-
-impl Source for Beside<'_> {
-    type Error = FilesError;
-
-    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
-        self.nodes.0.get(hash).map_or_else(|| self.stored.chunk(hash), |bytes| Ok(bytes.clone()))
-    }
 }
