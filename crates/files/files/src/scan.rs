@@ -101,8 +101,8 @@ pub(crate) struct Scan<'a, S> {
     pub(crate) xattrs: Xattrs,
     /// The index of the scan before.
     pub(crate) known: Known,
-    /// The index of this scan.
-    pub(crate) index: NewIndex,
+    /// The index of this scan, if it will be written.
+    pub(crate) index: Option<NewIndex>,
 }
 
 /// A sink that forgets.
@@ -150,8 +150,8 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
             let at = Place { dir, name: &name, path: &path, inside: &inside };
             let (stat, entry) = self.entry(&at, older.and_then(Entry::directory), depth)?;
             let entry = older.filter(|older| older.is_same_but_for_time(&entry)).cloned().unwrap_or(entry);
-            if let Kind::File { .. } = entry.kind {
-                self.index.add(&inside, &stat, &known, &entry);
+            if let (Kind::File { .. }, Some(index)) = (&entry.kind, &mut self.index) {
+                index.add(&inside, &stat, &known, &entry);
             }
             entries.push((known, entry));
         }

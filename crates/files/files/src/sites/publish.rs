@@ -67,6 +67,7 @@ impl Sites {
         let older = base.as_ref().map(Revision::root);
         let place = self.index_place(site, dir);
         let mut scan = self.scan(&exclude, Upload::new(&self.chunks, settings.repair), true, on);
+        scan.index = place.is_some().then(|| NewIndex::begin(now_s()));
         if let Some(place) = place.as_ref().filter(|_| !settings.repair) {
             let kept = self.kept_roots(site)?;
             scan.known = Known::read(place, |root| kept.contains(&root));
@@ -89,7 +90,7 @@ impl Sites {
             files_read: progress.files_read,
         };
         // Without an index, the next publish reads all files.
-        let write_index = || place.map(|place| index.write(&place, root));
+        let write_index = || place.zip(index).map(|(place, index)| index.write(&place, root));
         if let Some(head) = base.as_ref().filter(|head| head.root() == root) {
             write_index();
             return Ok(published(head.clone(), false));
@@ -137,7 +138,7 @@ impl Sites {
         on: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Scan<'a, S> {
         let (progress, linked) = (Progress::default(), HashMap::new());
-        let (known, index, xattrs) = (Known::default(), NewIndex::begin(now_s()), Xattrs::default());
+        let (known, index, xattrs) = (Known::default(), None, Xattrs::default());
         let store = self.indexes.parent().and_then(|dir| dir.metadata().ok());
         let store = store.map(|metadata| (metadata.dev(), metadata.ino()));
         let older = Stored(&self.chunks);
