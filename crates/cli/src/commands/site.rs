@@ -10,7 +10,7 @@ use crate::error::usage;
 use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
-use files::{Change, Entry, FilesError, Kind, Publish, Revision, Sites, export};
+use files::{Change, Damage, Entry, FilesError, Kind, Part, Publish, Revision, Sites, export};
 use responses::Time;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -263,11 +263,14 @@ fn get(args: &SiteGetArgs, output: &mut Output) -> Result {
 fn verify(args: &SiteArgs, output: &mut Output) -> Result {
     let sites = args.target.open()?;
     let mut found = Vec::new();
-    let whole = sites.verify(&args.site, &mut |revision, error| found.push((revision, error.to_string())))?;
-    for (revision, why) in &found {
-        output.line(&json!({"revision": revision, "damage": why}), format!("{}@{revision}: {why}", args.site))?;
+    let whole = sites.verify(&args.site, &mut |damage| found.push(damage))?;
+    for damage in &found {
+        output.line(&of_damage(damage), format!("{}@{}: {damage}", args.site, damage.revision))?;
     }
-    output.line(&json!({"whole": whole, "damaged": found.len()}), format!("{whole} chunks are whole"))?;
+    let is_complete = !found.iter().any(Damage::hides_more);
+    let json = json!({"whole": whole, "damaged": found.len(), "is_complete": is_complete});
+    let rest = if is_complete { "" } else { "; nothing below damaged ones was checked" };
+    output.line(&json, format!("{whole} chunks are whole{rest}"))?;
     match found.len() {
         0 => Ok(()),
         count => Err(format!(
@@ -276,6 +279,19 @@ fn verify(args: &SiteArgs, output: &mut Output) -> Result {
         )
         .into()),
     }
+}
+
+fn of_damage(damage: &Damage) -> Value {
+    let Damage { revision, path, part, error } = damage;
+    let part = match part {
+        Part::Directory => "directory",
+        Part::List => "list",
+        Part::Piece => "content",
+    };
+    json!({
+        "revision": revision, "path": path.to_string(), "part": part, "hides_more": damage.hides_more(),
+        "damage": error.to_string(),
+    })
 }
 
 fn of_revision(revision: &Revision) -> Value {

@@ -104,6 +104,13 @@ fn wrong_words_are_refused_with_the_remedy() {
     fs::write(&large, bytes).unwrap();
     let damaged = run(&place, &["site", "verify", "shop"]);
     assert!(damaged.code == Some(1) && damaged.stderr.contains("1 chunks of 'shop' are missing or damaged"));
+    assert!(damaged.stdout.starts_with("shop@2: large: "), "{}", damaged.stdout);
+    let damaged = run(&place, &["site", "verify", "shop", "--json"]).stdout;
+    let lines: Vec<Value> = damaged.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [damage, counts] = &lines[..] else { panic!("{damaged}") };
+    assert_eq!((&damage["revision"], &damage["path"]), (&2.into(), &"large".into()), "{damaged}");
+    assert_eq!((&damage["part"], &damage["hides_more"]), (&"content".into(), &false.into()), "{damaged}");
+    assert_eq!((&counts["damaged"], &counts["is_complete"]), (&1.into(), &true.into()), "{damaged}");
     assert!(!run(&place, &["site", "get", "shop", &place.file("copy")]).error().is_empty());
     let server = serve(&place, &["--admin", "127.0.0.1:0"]);
     let (head, body) = ask(server.address(), "GET /large", "");

@@ -43,6 +43,6 @@ pub use http::{SiteConfig, SiteServer, SiteStopper, Tally};
 pub use record::{Revision, SiteName};
 pub use scan::{Progress, Scanned};
 pub use serving::{CertificateFiles, LoadedCertificates};
-pub use sites::{Collected, Publish, Published, Sites, Summary};
-pub use tree::{Change, Entry, Kind, Path};
+pub use sites::{Collected, Damage, Publish, Published, Sites, Summary};
+pub use tree::{Change, Entry, Kind, Part, Path};
 pub use view::View;

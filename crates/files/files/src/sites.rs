@@ -12,6 +12,7 @@ mod verify;
 
 pub use collect::Collected;
 pub use publish::{Publish, Published};
+pub use verify::Damage;
 
 use crate::error::FilesError;
 use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord};

@@ -1,11 +1,11 @@
 //! Directories published, read, rolled back, exported and collected, on a real disk.
 
-use files::{Change, FilesError, Publish, Published, SiteName, Sites, export};
+use files::{Change, Damage, FilesError, Part, Publish, Published, SiteName, Sites, export};
 use fixtures::{SiteFolder, until};
 use objects::Db;
 use rustix::fs::{CWD, RenameFlags, XattrFlags, lgetxattr, llistxattr, renameat_with, setxattr};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::ops::ControlFlow::{Break, Continue};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -264,7 +264,7 @@ fn collection_frees_what_no_revision_needs() {
     assert!(collected.bytes >= 3 * 300_000, "{collected:?}");
     assert_eq!(sites.collect().unwrap().chunks, 0);
     assert_eq!(content(&sites, Some(4), "data.bin"), noise(300_000, 4));
-    assert_eq!(sites.verify(&shop(), &mut |_, error| panic!("{error}")).unwrap(), 4);
+    assert_eq!(sites.verify(&shop(), &mut |damage| panic!("{damage}")).unwrap(), 4);
     sites.remove(&shop()).unwrap();
     assert!(sites.collect().unwrap().bytes >= 2 * 300_000);
     assert!(sites.list().unwrap().is_empty());
@@ -307,7 +307,7 @@ fn files_that_have_not_changed_are_not_read() {
     sites.collect().unwrap();
     let again = publish(&place, &sites);
     assert_eq!((again.files_read, again.chunks_written > 19), (19, true), "{again:?}");
-    assert!(sites.verify(&shop(), &mut |_, error| panic!("{error}")).unwrap() > 19);
+    assert!(sites.verify(&shop(), &mut |damage| panic!("{damage}")).unwrap() > 19);
 
     let index = fs::read_dir(place.path().join("store/indexes")).unwrap().map(|entry| entry.unwrap().path());
     for index in index {
@@ -368,15 +368,91 @@ fn damaged_directories_are_repaired_by_a_publish() {
             None => fs::remove_file(&chunk).unwrap(),
         }
         let sites = open(&place);
-        let mut found = 0;
-        sites.verify(&shop(), &mut |_, _| found += 1).unwrap();
-        assert_eq!(found, 1, "{damage}");
+        let mut found = Vec::new();
+        sites.verify(&shop(), &mut |damage| found.push((damage.revision, damage.path, damage.part))).unwrap();
+        assert_eq!(found, [(1, files::Path::ROOT, Part::Directory)], "{damage}");
         assert!(matches!(sites.view(&shop(), None).unwrap().list(&files::Path::ROOT), Err(FilesError::Chunks(_))));
         drop(sites);
         let repaired = publish(&place, &open(&place));
         assert_eq!((repaired.is_new, repaired.chunks_written), (false, 1), "{damage}");
         assert_eq!(fs::read(&chunk).unwrap(), whole);
     }
+}
+
+/// Each damaged chunk is named once, by the first path of the newest revision that needs it, and whatever does not lie
+/// below it is still read.
+#[test]
+fn damaged_chunks_are_named_by_the_paths_that_need_them() {
+    let place = SiteFolder::new();
+    let chunks = || -> HashSet<PathBuf> {
+        let folders = fs::read_dir(place.store().join("chunks")).unwrap().map(|entry| entry.unwrap().path());
+        let folders = folders.filter(|path| path.is_dir());
+        folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path()).collect()
+    };
+    // Publishes, and returns the chunk that this has added.
+    let mut before = HashSet::new();
+    let mut add = || {
+        publish(&place, &open(&place));
+        let now = chunks();
+        let new: Vec<PathBuf> = now.difference(&before).cloned().collect();
+        before = now;
+        let [chunk] = &new[..] else { panic!("{new:?}") };
+        chunk.clone()
+    };
+    place.write("one.bin", noise(100_000, 1));
+    let shared = add();
+    place.write("two/copy.bin", noise(100_000, 1));
+    place.write("old.bin", noise(100_000, 2));
+    let old = add();
+    fs::remove_file(place.www().join("one.bin")).unwrap();
+    fs::remove_file(place.www().join("old.bin")).unwrap();
+    place.write("wide/large.bin", noise(100_000, 3));
+    let below = add();
+    // Entries that hold their content make the directory's node large enough for a file of its own.
+    (0..90).for_each(|number| place.write(&format!("wide/{number}"), noise(450, 100 + number)));
+    let wide = add();
+    place.write("zebra.bin", noise(100_000, 4));
+    let last = add();
+    let found = || {
+        let mut found = Vec::new();
+        let report = &mut |damage: Damage| found.push((damage.revision, damage.to_string()));
+        let whole = open(&place).verify(&shop(), report).unwrap();
+        (whole, found)
+    };
+    let (all, none) = found();
+    assert_eq!(none, []);
+    for chunk in [&shared, &old, &below] {
+        let mut bytes = fs::read(chunk).unwrap();
+        bytes[1000] ^= 1;
+        fs::write(chunk, bytes).unwrap();
+    }
+    let assert_found = |whole: u64, expected: &[(u64, &str, &Path, &str)]| {
+        let (counted, found) = found();
+        assert_eq!((counted, found.len()), (whole, expected.len()), "{found:?}");
+        for ((revision, text), (number, begin, chunk, end)) in found.iter().zip(expected) {
+            let chunk = chunk.file_name().unwrap().to_str().unwrap();
+            let is_so = text.starts_with(begin) && text.contains(chunk) && text.ends_with(end);
+            assert!(is_so && revision == number, "{revision}: {text}");
+        }
+    };
+    let does_so = "of its directory does so";
+    let damaged = [
+        (5, "two/copy.bin: ", &*shared, does_so),
+        (5, "wide/large.bin: ", &*below, does_so),
+        (2, "old.bin: ", &*old, does_so),
+    ];
+    assert_found(all - 3, &damaged);
+    fs::write(&wide, "").unwrap();
+    fs::remove_file(&last).unwrap();
+    let damaged = [
+        (5, "two/copy.bin: ", &*shared, does_so),
+        (5, "the directory wide: ", &*wide, "; nothing below this chunk was checked"),
+        (5, "zebra.bin: ", &*last, does_so),
+        // The directory was whole then, and had this file alone.
+        (3, "wide/large.bin: ", &*below, does_so),
+        (2, "old.bin: ", &*old, does_so),
+    ];
+    assert_found(all - 5, &damaged);
 }
 
 /// A directory in the tree is exchanged for a link, again and again: nothing behind the link is published.

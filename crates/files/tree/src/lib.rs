@@ -21,6 +21,7 @@
 //! | `read` | lists, lookups, and the pieces of a file |
 //! | `diff` | the differences between two trees |
 //! | `mark` | the chunks of a tree |
+//! | `walk` | the chunks of a tree with their paths, behind damaged ones too |
 //! | `limits` | the bounds of all of them |
 #![no_std]
 
@@ -36,6 +37,7 @@ mod name;
 mod node;
 mod read;
 mod source;
+mod walk;
 
 pub use diff::{Change, diff};
 pub use entry::{Attributes, Content, Entry, Kind, Piece, Time};
@@ -46,3 +48,4 @@ pub use name::{BadName, Name, Path, PathError};
 pub use node::{write_directory, write_pieces};
 pub use read::{Tree, pieces};
 pub use source::{Malformed, ReadError, Sink, Source};
+pub use walk::{Needed, Part, Visitor, walk};

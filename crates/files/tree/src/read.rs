@@ -6,6 +6,7 @@ use crate::name::{Name, Path};
 use crate::node::{Node, read_list, read_node};
 use crate::source::{Malformed, ReadError, Source};
 use alloc::vec::Vec;
+use bytes::Bytes;
 
 /// A tree, read from a source of chunks.
 #[derive(Clone, Copy, Debug)]
@@ -79,13 +80,18 @@ impl<S: Source> Tree<S> {
 /// Reads a node, which must be of a level if one is given.
 pub(crate) fn node<S: Source>(source: &S, hash: ChunkHash, level: Option<u8>) -> Result<Node, ReadError<S::Error>> {
     let bytes = source.chunk(&hash).map_err(ReadError::Source)?;
-    let node = read_node(bytes).map_err(|why| ReadError::Malformed(hash, why))?;
+    read_level(bytes, level).map_err(|why| ReadError::Malformed(hash, why))
+}
+
+/// Reads a node from its bytes; it must be of a level if one is given.
+pub(crate) fn read_level(bytes: Bytes, level: Option<u8>) -> Result<Node, Malformed> {
+    let node = read_node(bytes)?;
     let own = match &node {
         Node::Leaf(_) => 0,
         Node::Index { level, .. } => *level,
     };
     match level {
-        Some(level) if level != own => Err(ReadError::Malformed(hash, Malformed("a node of another level"))),
+        Some(level) if level != own => Err(Malformed("a node of another level")),
         _ => Ok(node),
     }
 }

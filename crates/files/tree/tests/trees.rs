@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use tree::{
-    Attributes, Change, ChunkHash, Content, Entry, Kind, Name, Path, Piece, ReadError, Sink, Source, Time, Tree, diff,
-    limits, mark, pieces, write_directory, write_pieces,
+    Attributes, Change, ChunkHash, Content, Entry, Kind, Malformed, Name, Needed, Part, Path, Piece, ReadError, Sink,
+    Source, Time, Tree, Visitor, diff, limits, mark, pieces, walk, write_directory, write_pieces,
 };
 
 /// Chunks in memory, which counts what is read.
@@ -234,4 +234,91 @@ fn hashes_are_golden() {
     assert_eq!(small.to_string(), "4fa1970ead5addad9f1928825f0724960332f70e6f8c7b5a9e2b8f702d849368");
     let large = write(&many(5000, None), &mut memory);
     assert_eq!(large.to_string(), "6efd4c215add97a5f7ff1292470a7160c9b916897d1871b430cbc0306ff71a2f");
+}
+
+/// The chunks that a walk visits, of which it is given those of a memory alone.
+struct Visits<'a> {
+    memory: &'a Memory,
+    seen: Vec<(String, Part, bool)>,
+    malformed: Vec<(String, ChunkHash)>,
+}
+
+impl Visitor for Visits<'_> {
+    type Error = Infallible;
+
+    fn chunk(&mut self, needed: Needed<'_>) -> Result<Option<Bytes>, Infallible> {
+        let bytes = self.memory.chunks.get(&needed.hash).cloned();
+        self.seen.push((needed.path.to_string(), needed.part, bytes.is_some()));
+        Ok(bytes)
+    }
+
+    fn malformed(&mut self, needed: Needed<'_>, _: Malformed) -> Result<(), Infallible> {
+        self.malformed.push((needed.path.to_string(), needed.hash));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_walk_names_paths_and_goes_on_behind_missing_chunks() {
+    let mut memory = Memory::default();
+    let piece = |content: &[u8], memory: &mut Memory| {
+        let (hash, bytes) = (ChunkHash::of(content), content.len() as u32);
+        memory.add(hash, Bytes::copy_from_slice(content)).unwrap();
+        Piece { hash, bytes }
+    };
+    let of = |size: u32, content| Entry { kind: Kind::File { size: size.into(), content, link: 0 }, ..file("") };
+    let one = piece(&[1; 1000], &mut memory);
+    let small = of(1000, Content::Pieces(vec![one]));
+    let lists = write_pieces(vec![one; 100], &mut memory).unwrap();
+    let large = of(100_000, lists);
+    let odd = piece(b"no node", &mut memory).hash;
+    let inner = write(&[(name("large"), large), (name("text"), file("text"))], &mut memory);
+    let lost = ChunkHash::of(b"lost");
+    let entries = [
+        (name("a"), directory(inner)),
+        (name("b"), directory(lost)),
+        (name("c"), small),
+        (name("d"), directory(odd)),
+        (name("e"), of(100_000, Content::Lists(vec![lost, odd]))),
+        (name("f"), directory(inner)),
+    ];
+    let root = write(&entries, &mut memory);
+    let visit = |root: ChunkHash, memory: &Memory| {
+        let mut visits = Visits { memory, seen: Vec::new(), malformed: Vec::new() };
+        let Ok(()) = walk(root, &mut visits);
+        (visits.seen, visits.malformed)
+    };
+    let (mut seen, malformed) = visit(root, &memory);
+    // A hundred pieces of a file are alike.
+    seen.dedup();
+    let is = |path: &str, part, is_there| (path.to_owned(), part, is_there);
+    let expected = [
+        is(".", Part::Directory, true),
+        is("a", Part::Directory, true),
+        is("a/large", Part::List, true),
+        is("a/large", Part::Piece, true),
+        is("b", Part::Directory, false),
+        is("c", Part::Piece, true),
+        is("d", Part::Directory, true),
+        is("e", Part::List, false),
+        is("e", Part::List, true),
+        is("f", Part::Directory, true),
+        is("f/large", Part::List, true),
+        is("f/large", Part::Piece, true),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(malformed, [("d".to_owned(), odd), ("e".to_owned(), odd)]);
+    // One of the nodes of a large directory is lost; the files of the others are found.
+    let files: Vec<_> = (0..5000).map(|at| (name(&format!("{at:05}")), entries[2].1.clone())).collect();
+    let root = write(&files, &mut memory);
+    let (seen, _) = visit(root, &memory);
+    let nodes = seen.iter().filter(|(_, part, _)| *part == Part::Directory).count();
+    assert!(nodes > 3 && seen.len() == nodes + 5000, "{nodes} nodes");
+    let leaf = memory.chunks.iter().find(|(_, bytes)| bytes.starts_with(b"D\0") && bytes.len() > 4000).unwrap().0;
+    let leaf = *leaf;
+    memory.chunks.remove(&leaf);
+    let (seen, _) = visit(root, &memory);
+    let lost = seen.iter().filter(|(_, _, is_there)| !is_there).collect::<Vec<_>>();
+    assert_eq!(lost, [&is(".", Part::Directory, false)]);
+    assert!(seen.len() > nodes && seen.len() < nodes + 5000, "{} of 5000 are visited", seen.len() - nodes);
 }

@@ -1,43 +1,112 @@
-//! Verification: all chunks of a site are read.
+//! Verification: every chunk of a site is read, and a damaged one is named by the first path that needs it.
 
 use super::Sites;
 use crate::error::FilesError;
 use crate::record::SiteName;
 use crate::stored::Stored;
+use bytes::Bytes;
 use chunks::ChunkError;
 use std::collections::HashSet;
-use tree::{Source, mark};
+use std::fmt;
+use tree::{ChunkHash, Malformed, Needed, Part, Path, ReadError, Source, Visitor, walk};
+
+/// A chunk that is missing, damaged or malformed, and the first place that needs it.
+#[derive(Debug)]
+pub struct Damage {
+    /// The newest revision that needs the chunk.
+    pub revision: u64,
+    /// The first file or directory in it that needs the chunk.
+    pub path: Path,
+    /// The part of the file or directory that the chunk is.
+    pub part: Part,
+    /// The reason why it cannot be used.
+    pub error: FilesError,
+}
+
+impl Damage {
+    /// Whether chunks are known through this one alone: they were not checked.
+    pub fn hides_more(&self) -> bool {
+        match self.part {
+            Part::Directory | Part::List => true,
+            Part::Piece => false,
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, error, .. } = self;
+        match self.part {
+            Part::Directory => write!(f, "the directory {path}: {error}; nothing below this chunk was checked"),
+            Part::List => write!(f, "{path}: {error}; the content that this chunk lists was not checked"),
+            Part::Piece => write!(f, "{path}: {error}"),
+        }
+    }
+}
+
+/// A verification, revision by revision.
+struct Verifier<'a> {
+    stored: Stored<'a>,
+    /// Nodes and lists that were read.
+    nodes: HashSet<ChunkHash>,
+    /// Content that was read. A file may have the bytes of a node, which has more below it.
+    pieces: HashSet<ChunkHash>,
+    whole: u64,
+    revision: u64,
+    report: &'a mut dyn FnMut(Damage),
+}
+
+impl Verifier<'_> {
+    fn damaged(&mut self, needed: Needed<'_>, error: FilesError) {
+        let Needed { part, path, .. } = needed;
+        (self.report)(Damage { revision: self.revision, path: path.clone(), part, error });
+    }
+}
+
+impl Visitor for Verifier<'_> {
+    type Error = FilesError;
+
+    fn chunk(&mut self, needed: Needed<'_>) -> Result<Option<Bytes>, FilesError> {
+        let (seen, others) = match needed.part {
+            Part::Directory | Part::List => (&mut self.nodes, &self.pieces),
+            Part::Piece => (&mut self.pieces, &self.nodes),
+        };
+        if !seen.insert(needed.hash) {
+            return Ok(None);
+        }
+        let is_counted = others.contains(&needed.hash);
+        match self.stored.chunk(&needed.hash) {
+            Ok(bytes) => {
+                self.whole += u64::from(!is_counted);
+                Ok(Some(bytes))
+            }
+            Err(error @ (FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. }))) => {
+                self.damaged(needed, error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn malformed(&mut self, needed: Needed<'_>, why: Malformed) -> Result<(), FilesError> {
+        self.damaged(needed, ReadError::<FilesError>::Malformed(needed.hash, why).into());
+        Ok(())
+    }
+}
 
 impl Sites {
-    /// Reads every chunk of every kept revision of a site, and reports those that are missing or damaged. Returns how
-    /// many are whole.
+    /// Reads every chunk of every kept revision of a site once, and reports those that are missing, damaged or
+    /// malformed. Chunks below such a node are not read, all others are. Returns how many are whole.
     ///
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
-    pub fn verify(&self, site: &SiteName, report: &mut dyn FnMut(u64, &FilesError)) -> Result<u64, FilesError> {
-        let (mut seen, mut whole) = (HashSet::new(), 0);
+    pub fn verify(&self, site: &SiteName, report: &mut dyn FnMut(Damage)) -> Result<u64, FilesError> {
+        let (nodes, pieces, stored) = (HashSet::new(), HashSet::new(), Stored(&self.chunks));
+        let mut verifier = Verifier { stored, nodes, pieces, whole: 0, revision: 0, report };
         for revision in self.log(site)? {
-            let mut new = Vec::new();
-            let marked = mark(&Stored(&self.chunks), revision.root(), |hash| {
-                let is_new = seen.insert(*hash);
-                new.extend(is_new.then_some(*hash));
-                is_new
-            });
-            match marked.map_err(FilesError::from) {
-                // The chunk itself is reported below.
-                Ok(()) | Err(FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. })) => {}
-                Err(error) => report(revision.number, &error),
-            }
-            for hash in new {
-                match Stored(&self.chunks).chunk(&hash) {
-                    Ok(_) => whole += 1,
-                    Err(error @ (FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. }))) => {
-                        report(revision.number, &error);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
+            verifier.revision = revision.number;
+            walk(revision.root(), &mut verifier)?;
         }
-        Ok(whole)
+        Ok(verifier.whole)
     }
 }
