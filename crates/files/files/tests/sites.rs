@@ -249,6 +249,28 @@ fn what_a_site_cannot_hold_is_refused_by_name_or_left_out() {
     assert!(matches!(publish(&["/pipe"]).unwrap_err(), FilesError::Special(..)));
 }
 
+/// A file may have the bytes of a directory's node, as in a copy of a chunk folder. It needs nothing else; the directory
+/// does.
+#[test]
+fn a_file_with_the_bytes_of_a_node_hides_nothing_from_a_collection() {
+    let place = SiteFolder::new();
+    (0..90).for_each(|number| place.write(&format!("d/{number}"), noise(450, 100 + number)));
+    place.write("d/big", noise(100_000, 5));
+    let sites = open(&place);
+    publish(&place, &sites);
+    let entries = |dir: &Path| fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect::<Vec<_>>();
+    let folders = entries(&place.store().join("chunks")).into_iter().filter(|path| path.is_dir());
+    let mut chunks = folders.flat_map(|folder| entries(&folder)).map(|file| fs::read(file).unwrap());
+    let node = chunks.find(|bytes| bytes.starts_with(b"D\0")).unwrap();
+    place.write("a.bin", node);
+    publish(&place, &sites);
+    sites.set_keep(&shop(), 1).unwrap();
+    place.write("b", "b");
+    publish(&place, &sites);
+    sites.collect().unwrap();
+    sites.verify(&shop(), &mut |damage| panic!("{damage}")).unwrap();
+}
+
 #[test]
 fn collection_frees_what_no_revision_needs() {
     let place = SiteFolder::new();

@@ -4,9 +4,8 @@ use crate::entry::Entry;
 use crate::hash::ChunkHash;
 use crate::limits::DEPTH_MAX;
 use crate::name::{Name, Path};
-use crate::read::entries;
+use crate::pairs::Pairs;
 use crate::source::{Malformed, ReadError, Source};
-use alloc::vec::Vec;
 
 /// A difference at a path, from the older tree to the newer one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,25 +47,14 @@ impl<S: Source, R: FnMut(&Path, Change)> Differences<'_, S, R> {
         if let Some(hash) = newer.or(older).filter(|_| self.path.names().len() >= DEPTH_MAX) {
             return Err(ReadError::Malformed(hash, Malformed("directories too deep")));
         }
-        let list = |directory: Option<ChunkHash>| directory.map_or(Ok(Vec::new()), |hash| entries(self.source, hash));
-        let (mut older, mut newer) = (list(older)?.into_iter().peekable(), list(newer)?.into_iter().peekable());
-        loop {
-            let (name, before, after) = match (older.peek(), newer.peek()) {
-                (None, None) => return Ok(()),
-                (Some((a, _)), Some((b, _))) if a == b => pair(older.next(), newer.next()),
-                (Some((a, _)), Some((b, _))) if a > b => pair(None, newer.next()),
-                (None, Some(_)) => pair(None, newer.next()),
-                (Some(_), _) => pair(older.next(), None),
-            };
-            let Some(name) = name else { return Ok(()) };
+        let mut pairs = Pairs::new(self.source, older, newer);
+        while let Some((name, before, after)) = pairs.next()? {
             self.entry(name, before, after)?;
         }
+        Ok(())
     }
 
     fn entry(&mut self, name: Name, before: Option<Entry>, after: Option<Entry>) -> Result<(), ReadError<S::Error>> {
-        if before == after {
-            return Ok(());
-        }
         let directories = [&before, &after].map(|entry| entry.as_ref().and_then(Entry::directory));
         self.path.push(name);
         match (before, after) {
@@ -84,13 +72,6 @@ impl<S: Source, R: FnMut(&Path, Change)> Differences<'_, S, R> {
 }
 
 /// Whether two entries are directories with the same attributes.
-fn is_only_below(before: &Entry, after: &Entry) -> bool {
+pub(crate) fn is_only_below(before: &Entry, after: &Entry) -> bool {
     before.directory().is_some() && after.directory().is_some() && before.attributes == after.attributes
-}
-
-type Named = (Name, Entry);
-
-fn pair(before: Option<Named>, after: Option<Named>) -> (Option<Name>, Option<Entry>, Option<Entry>) {
-    let name = before.as_ref().or(after.as_ref()).map(|(name, _)| name.clone());
-    (name, before.map(|(_, entry)| entry), after.map(|(_, entry)| entry))
 }

@@ -22,19 +22,8 @@ const NANOSECONDS: u32 = 1_000_000_000;
 
 /// Writes an entry and its name, as they are in a node.
 pub fn encode_entry(out: &mut Vec<u8>, name: &Name, entry: &Entry) {
-    out.put_u8(name.as_bytes().len() as u8);
-    out.put_slice(name.as_bytes());
-    let Attributes { mode, uid, gid, modified, xattrs } = &entry.attributes;
-    out.put_u16_le(*mode);
-    out.put_u32_le(*uid);
-    out.put_u32_le(*gid);
-    out.put_i64_le(modified.seconds);
-    out.put_u32_le(modified.nanoseconds);
-    out.put_u16_le(xattrs.len() as u16);
-    for (name, value) in xattrs {
-        put_bytes(out, name);
-        put_bytes(out, value);
-    }
+    put_name(out, name);
+    put_attributes(out, &entry.attributes);
     match &entry.kind {
         Kind::File { size, content, link } => put_file(out, *size, content, *link),
         Kind::Directory(hash) => {
@@ -45,6 +34,27 @@ pub fn encode_entry(out: &mut Vec<u8>, name: &Name, entry: &Entry) {
             out.put_u8(SYMLINK);
             put_bytes(out, target);
         }
+    }
+}
+
+/// Writes a name in a directory.
+pub(crate) fn put_name(out: &mut Vec<u8>, name: &Name) {
+    out.put_u8(name.as_bytes().len() as u8);
+    out.put_slice(name.as_bytes());
+}
+
+/// Writes the attributes of an entry.
+pub(crate) fn put_attributes(out: &mut Vec<u8>, attributes: &Attributes) {
+    let Attributes { mode, uid, gid, modified, xattrs } = attributes;
+    out.put_u16_le(*mode);
+    out.put_u32_le(*uid);
+    out.put_u32_le(*gid);
+    out.put_i64_le(modified.seconds);
+    out.put_u32_le(modified.nanoseconds);
+    out.put_u16_le(xattrs.len() as u16);
+    for (name, value) in xattrs {
+        put_bytes(out, name);
+        put_bytes(out, value);
     }
 }
 
@@ -90,8 +100,20 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// # Errors
 /// Bytes that [`encode_entry`] does not write.
 pub fn decode_entry(from: &mut Bytes) -> Result<(Name, Entry), Malformed> {
+    let name = get_name(from)?;
+    let attributes = get_attributes(from)?;
+    let kind = get_kind(from)?;
+    Ok((name, Entry { kind, attributes }))
+}
+
+/// Reads a name in a directory.
+pub(crate) fn get_name(from: &mut Bytes) -> Result<Name, Malformed> {
     let length = get(from, 1)?.get_u8().into();
-    let name = Name::new(&get(from, length)?).map_err(|_| Malformed("a name that no directory can hold"))?;
+    Name::new(&get(from, length)?).map_err(|_| Malformed("a name that no directory can hold"))
+}
+
+/// Reads the attributes of an entry.
+pub(crate) fn get_attributes(from: &mut Bytes) -> Result<Attributes, Malformed> {
     let mut fixed = get(from, 2 + 4 + 4 + 8 + 4 + 2)?;
     let (mode, uid, gid) = (fixed.get_u16_le(), fixed.get_u32_le(), fixed.get_u32_le());
     let modified = Time { seconds: fixed.get_i64_le(), nanoseconds: fixed.get_u32_le() };
@@ -99,8 +121,7 @@ pub fn decode_entry(from: &mut Bytes) -> Result<(Name, Entry), Malformed> {
         return Err(Malformed("a mode or a time out of range"));
     }
     let xattrs = get_xattrs(from, fixed.get_u16_le().into())?;
-    let kind = get_kind(from)?;
-    Ok((name, Entry { kind, attributes: Attributes { mode, uid, gid, modified, xattrs } }))
+    Ok(Attributes { mode, uid, gid, modified, xattrs })
 }
 
 fn get_xattrs(from: &mut Bytes, count: usize) -> Result<Vec<(Bytes, Bytes)>, Malformed> {

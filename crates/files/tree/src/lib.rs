@@ -19,7 +19,12 @@
 //! | `node` | directories as nodes, and their cuts |
 //! | `source` | where chunks come from and go to, and errors |
 //! | `read` | lists, lookups, and the pieces of a file |
+//! | `pairs` | two directories side by side |
 //! | `diff` | the differences between two trees |
+//! | `edit` | a change at a path, and its bytes |
+//! | `edits` | the differences as a short list that is sent and applied |
+//! | `older` | lookups in the older of two directories |
+//! | `descend` | the chunks of a newer tree that are missing beside an older one |
 //! | `mark` | the chunks of a tree |
 //! | `walk` | the chunks of a tree with their paths, behind damaged ones too |
 //! | `limits` | the bounds of all of them |
@@ -27,7 +32,10 @@
 
 extern crate alloc;
 
+mod descend;
 mod diff;
+mod edit;
+mod edits;
 mod entry;
 mod fields;
 mod hash;
@@ -35,11 +43,16 @@ pub mod limits;
 mod mark;
 mod name;
 mod node;
+mod older;
+mod pairs;
 mod read;
 mod source;
 mod walk;
 
+pub use descend::{Descent, Step, descend};
 pub use diff::{Change, diff};
+pub use edit::Edit;
+pub use edits::{ApplyError, Edits};
 pub use entry::{Attributes, Content, Entry, Kind, Piece, Time};
 pub use fields::{decode_entry, encode_entry};
 pub use hash::ChunkHash;

@@ -29,3 +29,12 @@ pub const LIST_PIECES_MAX: usize = 4096;
 
 /// Directories below each other, and levels of index nodes of one directory.
 pub const DEPTH_MAX: usize = 256;
+
+/// Edits in a list. Above it, a receiver compares trees.
+pub const EDITS_MAX: usize = 1000;
+
+/// The bytes of a list of edits.
+pub const EDITS_BYTES_MAX: usize = 1024 * 1024;
+
+/// The bytes of the paths of a list of edits, each written out: few bytes can share a long path a thousand times.
+pub const EDIT_PATHS_BYTES_MAX: usize = 4 * 1024 * 1024;

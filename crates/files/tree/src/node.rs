@@ -9,7 +9,7 @@
 //! function of its entries, whatever its history was, and a changed entry changes one node of each level.
 
 use crate::entry::{Content, Entry, Piece};
-use crate::fields::{decode_entry, encode_entry, get, get_hash, get_pieces, put_piece};
+use crate::fields::{decode_entry, encode_entry, get, get_hash, get_name, get_pieces, put_piece};
 use crate::hash::ChunkHash;
 use crate::limits::{LEAF_BYTES_MAX, LIST_PIECES_MAX, NODE_BYTES, PIECES_MAX};
 use crate::name::Name;
@@ -164,9 +164,7 @@ pub(crate) fn read_node(mut bytes: Bytes) -> Result<Node, Malformed> {
         }
         let mut below: Vec<(Name, ChunkHash)> = Vec::new();
         for _ in 0..count {
-            let length = get(&mut bytes, 1)?.get_u8().into();
-            let name =
-                Name::new(&get(&mut bytes, length)?).map_err(|_| Malformed("a name that no directory can hold"))?;
+            let name = get_name(&mut bytes)?;
             if below.last().is_some_and(|(last, _)| *last >= name) {
                 return Err(Malformed("names out of order"));
             }

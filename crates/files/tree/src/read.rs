@@ -83,7 +83,8 @@ pub(crate) fn node<S: Source>(source: &S, hash: ChunkHash, level: Option<u8>) ->
     read_level(bytes, level).map_err(|why| ReadError::Malformed(hash, why))
 }
 
-/// Reads a node from its bytes; it must be of a level if one is given.
+/// Reads a node from its bytes. It must be of a level if one is given: then it is under an index node, where no leaf is
+/// empty. Otherwise a few index nodes could name one empty leaf so often that a reader would not end.
 pub(crate) fn read_level(bytes: Bytes, level: Option<u8>) -> Result<Node, Malformed> {
     let node = read_node(bytes)?;
     let own = match &node {
@@ -92,6 +93,9 @@ pub(crate) fn read_level(bytes: Bytes, level: Option<u8>) -> Result<Node, Malfor
     };
     match level {
         Some(level) if level != own => Err(Malformed("a node of another level")),
+        Some(_) if matches!(&node, Node::Leaf(entries) if entries.is_empty()) => {
+            Err(Malformed("an empty leaf under an index"))
+        }
         _ => Ok(node),
     }
 }
@@ -114,9 +118,19 @@ fn find_name<S: Source>(source: &S, directory: ChunkHash, name: &Name) -> Result
 }
 
 /// The entries of a directory, by name.
-pub(crate) fn entries<S: Source>(source: &S, directory: ChunkHash) -> Result<Vec<(Name, Entry)>, ReadError<S::Error>> {
+fn entries<S: Source>(source: &S, directory: ChunkHash) -> Result<Vec<(Name, Entry)>, ReadError<S::Error>> {
+    listing(source, directory, &mut |_| ())
+}
+
+/// The entries of a directory, by name. Calls `visit` with each of its nodes.
+pub(crate) fn listing<S: Source>(
+    source: &S,
+    directory: ChunkHash,
+    visit: &mut impl FnMut(ChunkHash),
+) -> Result<Vec<(Name, Entry)>, ReadError<S::Error>> {
     let (mut entries, mut left) = (Vec::<(Name, Entry)>::new(), Vec::from([(directory, None)]));
     while let Some((hash, level)) = left.pop() {
+        visit(hash);
         match node(source, hash, level)? {
             Node::Leaf(more) => {
                 let is_behind = match (entries.last(), more.first()) {

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 /// The part of a tree that a chunk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// A node of a directory. Everything below it is found through it.
     Directory,
@@ -20,6 +20,11 @@ pub enum Part {
     List,
     /// A piece of a file's content.
     Piece,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Directory, Self::List, Self::Piece];
 }
 
 /// A chunk, as a tree needs it.

@@ -1,65 +1,16 @@
 //! Trees in memory: what is written is read again, whatever the history was, and damage is refused.
 
+mod memory;
+
 use bytes::Bytes;
+use memory::{Memory, directory, file, many, name, write};
 use proptest::prelude::*;
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use tree::{
     Attributes, Change, ChunkHash, Content, Entry, Kind, Malformed, Name, Needed, Part, Path, Piece, ReadError, Sink,
-    Source, Time, Tree, Visitor, diff, limits, mark, pieces, walk, write_directory, write_pieces,
+    Time, Tree, Visitor, diff, limits, mark, pieces, walk, write_pieces,
 };
-
-/// Chunks in memory, which counts what is read.
-#[derive(Default)]
-struct Memory {
-    chunks: BTreeMap<ChunkHash, Bytes>,
-    reads: Cell<usize>,
-}
-
-impl Sink for Memory {
-    type Error = Infallible;
-
-    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), Infallible> {
-        assert_eq!(hash, ChunkHash::of(&bytes));
-        self.chunks.insert(hash, bytes);
-        Ok(())
-    }
-}
-
-impl Source for Memory {
-    type Error = ChunkHash;
-
-    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, ChunkHash> {
-        self.reads.set(self.reads.get() + 1);
-        self.chunks.get(hash).cloned().ok_or(*hash)
-    }
-}
-
-fn name(text: &str) -> Name {
-    Name::new(text.as_bytes()).unwrap()
-}
-
-fn file(content: &str) -> Entry {
-    let content = Bytes::copy_from_slice(content.as_bytes());
-    let kind = Kind::File { size: content.len() as u64, content: Content::Inline(content), link: 0 };
-    Entry { kind, attributes: Attributes { mode: 0o644, ..Attributes::default() } }
-}
-
-fn directory(hash: ChunkHash) -> Entry {
-    Entry { kind: Kind::Directory(hash), attributes: Attributes { mode: 0o755, ..Attributes::default() } }
-}
-
-/// A directory of `count` small files; the `changed` one has other content.
-fn many(count: usize, changed: Option<usize>) -> Vec<(Name, Entry)> {
-    let content = |at: usize| if changed == Some(at) { "changed".to_owned() } else { format!("content of {at}") };
-    let all = (0..count).map(|at| (name(&format!("image-{at:06}.png")), file(&content(at))));
-    all.collect()
-}
-
-fn write(entries: &[(Name, Entry)], into: &mut Memory) -> ChunkHash {
-    write_directory(entries, into).unwrap()
-}
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let times = (any::<i64>(), 0..1_000_000_000_u32);
@@ -217,13 +168,13 @@ fn large_files_have_lists_and_all_chunks_are_marked() {
     let inner = write(&[(name("large"), large.clone())], &mut memory);
     let root = write(&[(name("a"), directory(inner)), (name("b"), large)], &mut memory);
     let mut marked = BTreeSet::new();
-    mark(&memory, root, |hash| marked.insert(*hash)).unwrap();
+    mark(&memory, root, |hash, _| marked.insert(*hash)).unwrap();
     let mut expected: BTreeSet<ChunkHash> = memory.chunks.keys().copied().collect();
     expected.extend(all.iter().map(|piece| piece.hash));
     assert_eq!(marked, expected);
 
     memory.chunks.remove(&inner);
-    assert_eq!(mark(&memory, root, |_| true), Err(ReadError::Source(inner)), "a chunk that is missing is no end");
+    assert_eq!(mark(&memory, root, |_, _| true), Err(ReadError::Source(inner)), "a chunk that is missing is no end");
 }
 
 /// A tree keeps its hashes, or every site would be uploaded again.

@@ -6,7 +6,7 @@ use crate::record::{ROOT, Revision, SiteRecord};
 use crate::stored::Stored;
 use std::collections::HashSet;
 use std::sync::PoisonError;
-use tree::{ChunkHash, mark};
+use tree::{ChunkHash, Part, mark};
 
 /// The chunks that a collection has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Sites {
     /// A tree that cannot be read, which removes nothing, and the store's.
     pub fn collect(&self) -> Result<Collected, FilesError> {
         let _publishing = self.publishing.write().unwrap_or_else(PoisonError::into_inner);
-        let mut used: HashSet<ChunkHash> = HashSet::new();
+        let mut used: HashSet<(ChunkHash, Part)> = HashSet::new();
         for space in self.db.spaces()? {
             let db = self.db.space(&space.name)?;
             let roots = db.transact(|tx| {
@@ -36,10 +36,11 @@ impl Sites {
                 Ok(roots)
             })?;
             for root in roots {
-                mark(&Stored(&self.chunks), root, |hash| used.insert(*hash))?;
+                mark(&Stored(&self.chunks), root, |hash, part| used.insert((*hash, part)))?;
             }
         }
-        let swept = self.chunks.sweep(|hash| used.contains(hash), |_| {})?;
+        let is_used = |hash: &ChunkHash| Part::ALL.iter().any(|part| used.contains(&(*hash, *part)));
+        let swept = self.chunks.sweep(is_used, |_| {})?;
         Ok(Collected { chunks: swept.chunks, bytes: swept.bytes })
     }
 }
