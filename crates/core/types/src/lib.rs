@@ -10,6 +10,7 @@ mod delta;
 mod hash;
 mod id;
 mod key;
+pub mod lease;
 pub mod limits;
 mod page;
 mod refusal;

@@ -250,6 +250,48 @@ pub const VOLUME_JOURNAL_RUNS_MAX: usize = 1 << 20;
 /// Sessions that the homes of one process take at a time.
 pub const VOLUME_SESSIONS_MAX: usize = 1024;
 
+/// The name of a published site, in bytes.
+pub const SITE_NAME_BYTES_MAX: usize = 64;
+
+/// The note of a revision of a site, in bytes.
+pub const NOTE_BYTES_MAX: usize = 1024;
+
+/// The reason why a request of a publisher was refused, for people, in bytes.
+pub const REFUSAL_BYTES_MAX: usize = 1024;
+
+/// Names of chunks in one message, and subscribers in one answer.
+pub const HASHES_PER_MESSAGE_MAX: usize = 2048;
+
+/// Chunks that one message of a publisher carries.
+pub const CHUNKS_PER_PUT_MAX: usize = 1024;
+
+/// The bytes of all of them: the largest chunk, or several that come to no more.
+pub const PUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Revisions of a site that one subscriber holds at a time.
+pub const HOLDS_PER_SUBSCRIBER_MAX: usize = 1024;
+
+/// Subscribers of one site at one file server or relay.
+pub const SUBSCRIBERS_MAX: usize = 1024;
+
+/// Sites that one session subscribes to.
+pub const SITES_PER_SESSION_MAX: usize = 1024;
+
+/// Chunks that one session may have asked for and not received.
+pub const WANTS_PER_SESSION_MAX: usize = 4 * HASHES_PER_MESSAGE_MAX;
+
+/// Requests of one publisher that were not answered.
+pub const PUBLISHER_REQUESTS_MAX: usize = 64;
+
+/// Chunks that one publisher may have named in a session: those of some millions of files.
+pub const UPLOAD_CHUNKS_MAX: usize = 8 << 20;
+
+/// Publishes whose outcome a site remembers: one that is asked for again is not made again.
+pub const PUBLISHES_REMEMBERED: usize = 64;
+
+/// The edits of an offer with the chunks that they need, in bytes.
+pub const EDITS_BYTES_MAX: usize = 192 * 1024;
+
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;
 

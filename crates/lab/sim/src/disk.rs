@@ -276,7 +276,7 @@ impl Disk for StoreDisk {
                 self.free(position);
                 (vec![DiskDone::Freed { log_bytes_free: self.log_bytes_free() }], None)
             }
-            Operation::Reopen => (Vec::new(), None),
+            Operation::Reopen | Operation::Beside(_) => (Vec::new(), None),
         };
         (done.into_iter().map(machine::DiskDone::new).collect(), started)
     }

@@ -21,6 +21,8 @@ pub(crate) enum Operation {
     Free(Position),
     /// A disk that has failed works again.
     Reopen,
+    /// A piece of work that needs no order, by its number.
+    Beside(u64),
 }
 
 /// A page as the disk has it.
@@ -34,7 +36,7 @@ impl Operation {
     fn kind(&self) -> usize {
         match self {
             Self::Flush | Self::Reopen => 0,
-            Self::Read(_) | Self::Deliver(_) => 1,
+            Self::Read(_) | Self::Deliver(_) | Self::Beside(_) => 1,
             Self::Install => 2,
             Self::Free(_) => 3,
         }

@@ -33,6 +33,7 @@ mod links;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod network;
+mod ordered;
 mod process;
 mod processes;
 mod queue;
@@ -62,6 +63,7 @@ pub use mutants::{
     Mutant, OF_NAMED_TESTS, OF_NAMED_VOLUME_TESTS, VolumeMutant, mutants, run_volume_seed, volume_mutants,
 };
 pub use network::Family;
+pub use ordered::Content;
 pub use processes::{Disks, Line, Processes};
 pub use run::Report;
 pub use runner::{Kind, Options, Summary, run_seeds};

@@ -13,6 +13,7 @@ use crate::drive::{Drive, LogDisk, Record};
 use crate::engine::{Engine, Event, Manners, Scene};
 use crate::faults::Fault;
 use crate::network::{Connection, Family, Network, Path, Place};
+use crate::ordered::{Content, OrderedDisk};
 use crate::process::{Process, Server};
 use crate::rng::{Delay, Rng};
 use crate::trace::Trace;
@@ -58,6 +59,11 @@ impl Disks<'_> {
     pub fn log<R: Record>(&self, role: RoleId) -> Vec<(Position, R)> {
         let disk = self.0.get(&role).and_then(Drive::get::<LogDisk<R>>);
         disk.map_or_else(Vec::new, |disk| disk.records.clone())
+    }
+
+    /// The content of a machine's disk, if it has one of this type.
+    pub fn content<C: Content>(&self, role: RoleId) -> Option<&C> {
+        self.0.get(&role).and_then(Drive::get::<OrderedDisk<C>>).map(|disk| &disk.content)
     }
 }
 
@@ -163,6 +169,22 @@ impl Processes {
     pub fn add_log<R: Record>(&mut self, name: &str, role: RoleId) {
         let process = self.number(name);
         self.sim.processes[process].drives.insert(role, Drive::new(LogDisk::<R>::default()));
+    }
+
+    /// Gives a machine of a process a disk with this content. To be called before the machine has anything to do there.
+    pub fn add_disk<C: Content>(&mut self, name: &str, role: RoleId, content: C) {
+        let process = self.number(name);
+        self.sim.processes[process].drives.insert(role, Drive::new(OrderedDisk::new(content)));
+    }
+
+    /// Looks at the content of such a disk, or changes it behind the machine's back.
+    ///
+    /// # Panics
+    /// If there is no such disk.
+    pub fn content<C: Content, R>(&mut self, name: &str, role: RoleId, look: impl FnOnce(&mut C) -> R) -> R {
+        let process = self.number(name);
+        let drive = self.sim.processes[process].drives.get_mut(&role).and_then(Drive::get_mut::<OrderedDisk<C>>);
+        look(&mut drive.unwrap_or_else(|| panic!("{name} has no such disk")).content)
     }
 
     /// A machine of a process takes sessions of this codec, which others open at the process's name.

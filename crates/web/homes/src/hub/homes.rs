@@ -1,6 +1,6 @@
 //! The homes of a hub, and their leases.
 
-use super::lease::{longer, millis, shorter};
+use super::lease::{longer, shorter};
 use super::{Hub, HubConfig, Peer};
 use crate::messages::hub::{Join, Lease, Mark, Reset, UpdateId};
 use crate::rule::Rule;
@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use machine::{LOCAL, Output, Port};
+use types::lease::millis;
 use types::limits::HOMES_MAX;
 use types::{GoodbyeReason, Time};
 

@@ -1,6 +1,6 @@
 //! The updaters of a hub elsewhere than in its process, and the sources that they speak for.
 
-use super::lease::{longer, millis};
+use super::lease::longer;
 use super::sources::CaughtUp;
 use super::{By, Hub, HubConfig, Peer};
 use crate::messages::hub::{Dependency, Fence, Introduce, Lease, Released, SourceName, Update, UpdateId};
@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use machine::{Output, Port};
+use types::lease::millis;
 use types::limits::UPDATES_PER_UPDATER_MAX;
 use types::{GoodbyeReason, Time};
 

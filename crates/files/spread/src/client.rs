@@ -1,0 +1,340 @@
+//! A publisher, or a reader: requests to a file server, each answered once, over as many sessions as that takes.
+//!
+//! ```text
+//!   ask --said--> under way --answered--> taken by its caller
+//!                   ^   |
+//!                   +---+  the session was lost: it is said again in the next one
+//! ```
+//! Every request may be said twice: chunks have names, and a publish has an identity (**OneSwitch**). A reader holds its
+//! revision with a lease that is renewed while it reads (**HeldAbove**).
+
+use crate::condemned::Swept;
+use crate::messages::{
+    Change, ChangeKind, Chunk, Collect, FromFileServer, Gone, Have, Identity, Lapsed, NotJoined, NotNow, Put, Refusal,
+    Refused, Size, Standing, Survey, Surveyed, Switch, ToFileServer, Want,
+};
+use crate::number::{Number, SiteKey};
+use crate::taker::{AGAIN_AFTER, Taker};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use machine::{Machine, Output, Parcel, Port, Waiter};
+use tree::ChunkHash;
+use types::{Broken, Time};
+
+/// The number of a request of this client. Callers wait under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// The callers that wait for a hold.
+pub const HELD: Waiter = Waiter(0);
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Which of these chunks are missing? They are protected from now on.
+    Have(Vec<ChunkHash>),
+    /// Keep these chunks.
+    Put(Vec<(ChunkHash, Bytes)>),
+    /// Make a tree the newest revision of a site.
+    Publish {
+        /// The site.
+        key: SiteKey,
+        /// The tree that it was made from.
+        base: Option<ChunkHash>,
+        /// The tree.
+        root: ChunkHash,
+        /// The revision that it brings back, by its count.
+        of: Option<u64>,
+        /// Its size.
+        size: Size,
+        /// Whether to wait until nobody serves an older revision without saying so: [`Answer::Everywhere`] follows.
+        waits: bool,
+        /// A note for the log.
+        note: String,
+    },
+    /// Change a site.
+    Change(SiteKey, ChangeKind, u32),
+    /// Remove the chunks that nobody needs.
+    Collect,
+    /// How does a site stand?
+    Survey(SiteKey),
+    /// A chunk is wanted.
+    Want(ChunkHash),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Request::Have`].
+    Missing(Vec<ChunkHash>),
+    /// To [`Request::Put`]: all are durable.
+    Stored,
+    /// To [`Request::Publish`]: durable, and the newest.
+    Published(Number),
+    /// Behind it, to one that waits.
+    Everywhere,
+    /// To [`Request::Change`].
+    Changed,
+    /// To [`Request::Collect`].
+    Collected(Swept),
+    /// To [`Request::Survey`].
+    Surveyed(Number, Vec<Standing>),
+    /// To [`Request::Want`]: none if it is not there, or was another chunk than its name says.
+    Chunk(Option<Bytes>),
+    /// To any: nothing has changed.
+    Refused(Refusal, Number, String),
+}
+
+/// A hold, as its reader has asked for it.
+#[derive(Debug)]
+struct Reading {
+    taker: Taker,
+    number: Number,
+    is_refused: Option<NotNow>,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    /// Drawn at random: it tells the publishes of this client from those of others.
+    publisher: u64,
+    is_up: bool,
+    last: u64,
+    requests: BTreeMap<Ticket, ToFileServer>,
+    wants: BTreeMap<ChunkHash, Vec<Ticket>>,
+    answers: BTreeMap<Ticket, VecDeque<Answer>>,
+    /// Publishes that are durable, and wait.
+    waiting: BTreeSet<Ticket>,
+    reading: Option<Reading>,
+    is_over: bool,
+    now: Time,
+    outputs: VecDeque<Output>,
+}
+
+impl Client {
+    /// A client that has asked for nothing yet.
+    pub fn new(publisher: u64) -> Self {
+        Self {
+            publisher,
+            is_up: false,
+            last: 0,
+            requests: BTreeMap::new(),
+            wants: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            reading: None,
+            is_over: false,
+            now: Time::ZERO,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Asks, and asks again in each session until there is an answer.
+    pub fn ask(&mut self, request: Request) -> Ticket {
+        self.last += 1;
+        let ticket = Ticket(self.last);
+        let number = ticket.0;
+        let message: ToFileServer = match request {
+            Request::Have(hashes) => Have { ticket: number, hashes }.into(),
+            Request::Put(chunks) => Put { ticket: number, chunks }.into(),
+            Request::Publish { key, base, root, of, size, waits, note } => {
+                let identity = Identity { publisher: self.publisher, number };
+                let (space, site, of) = (key.space, key.name, of.unwrap_or_default());
+                Switch { ticket: number, identity, space, site, base, root, of, size, waits, note }.into()
+            }
+            Request::Change(SiteKey { space, name: site }, kind, keep) => {
+                Change { ticket: number, kind, keep, space, site }.into()
+            }
+            Request::Collect => Collect { ticket: number }.into(),
+            Request::Survey(SiteKey { space, name: site }) => Survey { ticket: number, space, site }.into(),
+            Request::Want(hash) => {
+                self.wants.entry(hash).or_default().push(ticket);
+                Want { hashes: Vec::from([hash]) }.into()
+            }
+        };
+        self.say(message.clone());
+        self.requests.insert(ticket, message);
+        ticket
+    }
+
+    /// The next answer to a request, if it has come.
+    pub fn take(&mut self, ticket: Ticket) -> Option<Answer> {
+        let answers = self.answers.get_mut(&ticket)?;
+        let answer = answers.pop_front();
+        if answers.is_empty() {
+            self.answers.remove(&ticket);
+        }
+        answer
+    }
+
+    /// Nobody waits for an answer any longer.
+    pub fn forget(&mut self, ticket: Ticket) {
+        self.requests.remove(&ticket);
+        self.answers.remove(&ticket);
+        self.waiting.remove(&ticket);
+    }
+
+    /// Holds a revision of a site for as long as this client lives. `life` is drawn at random.
+    pub fn hold(&mut self, now: Time, key: SiteKey, number: Number, life: u64) {
+        let taker = Taker::new(key, 0, life, Broken::NONE);
+        self.reading = Some(Reading { taker, number, is_refused: None });
+        self.now = now;
+        self.pump();
+    }
+
+    /// Whether the revision is held; none while that is not known. [`HELD`] is woken when it is.
+    pub fn is_held(&self) -> Option<bool> {
+        let reading = self.reading.as_ref()?;
+        if reading.taker.is_joined() {
+            return Some(reading.taker.holds(reading.number));
+        }
+        (reading.is_refused? != NotNow::NotYet).then_some(false)
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn say(&mut self, message: impl Into<ToFileServer>) {
+        if self.is_up {
+            self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
+        }
+    }
+
+    fn answer(&mut self, ticket: u64, answer: Answer) {
+        let ticket = Ticket(ticket);
+        let Some(request) = self.requests.get(&ticket) else { return };
+        let waits = matches!(request, ToFileServer::Switch(switch) if switch.waits);
+        let is_more_to_come = waits && matches!(answer, Answer::Published(_));
+        // In a later session it is said again that the publish is durable.
+        if is_more_to_come && !self.waiting.insert(ticket) {
+            return;
+        }
+        if !is_more_to_come {
+            self.requests.remove(&ticket);
+            self.waiting.remove(&ticket);
+        }
+        self.answers.entry(ticket).or_default().push_back(answer);
+        self.outputs.push_back(Output::Wake(Waiter(ticket.0)));
+    }
+
+    fn arrived(&mut self, hash: ChunkHash, bytes: Option<Bytes>) {
+        let bytes = bytes.filter(|bytes| ChunkHash::of(bytes) == hash);
+        for Ticket(ticket) in self.wants.remove(&hash).unwrap_or_default() {
+            self.answer(ticket, Answer::Chunk(bytes.clone()));
+        }
+    }
+
+    fn pump(&mut self) {
+        let (now, is_up) = (self.now, self.is_up);
+        let Some(reading) = self.reading.as_mut().filter(|_| is_up) else { return };
+        let number = reading.number;
+        let join = reading.taker.join(now, (number, number), [number].into_iter());
+        let renew = reading.taker.renewal(now, number);
+        let messages = join.map(ToFileServer::from).into_iter().chain(renew.map(ToFileServer::from));
+        messages.collect::<Vec<_>>().into_iter().for_each(|message| self.say(message));
+    }
+
+    fn hear(&mut self, message: FromFileServer) {
+        let now = self.now;
+        match message {
+            FromFileServer::Missing(missing) => self.answer(missing.ticket, Answer::Missing(missing.hashes)),
+            FromFileServer::Stored(stored) => self.answer(stored.ticket, Answer::Stored),
+            FromFileServer::Published(published) => {
+                self.answer(published.ticket, Answer::Published(published.number));
+            }
+            FromFileServer::Everywhere(everywhere) => self.answer(everywhere.ticket, Answer::Everywhere),
+            FromFileServer::Changed(changed) => self.answer(changed.ticket, Answer::Changed),
+            FromFileServer::Collected(collected) => {
+                let swept = Swept { chunks: collected.chunks, bytes: collected.bytes };
+                self.answer(collected.ticket, Answer::Collected(swept));
+            }
+            FromFileServer::Surveyed(Surveyed { ticket, head, subscribers }) => {
+                self.answer(ticket, Answer::Surveyed(head, subscribers));
+            }
+            FromFileServer::Refused(Refused { ticket, why, head, text }) => {
+                self.answer(ticket, Answer::Refused(why, head, text));
+            }
+            FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, Some(bytes)),
+            FromFileServer::Gone(Gone { hash }) => self.arrived(hash, None),
+            other => self.hear_of_hold(now, other),
+        }
+    }
+
+    fn hear_of_hold(&mut self, now: Time, message: FromFileServer) {
+        let Some(reading) = &mut self.reading else { return };
+        match message {
+            FromFileServer::Joined(joined) => reading.taker.joined(now, &joined),
+            FromFileServer::NotJoined(NotJoined { why, .. }) => {
+                reading.is_refused = Some(why);
+                reading.taker.ask_at(now + AGAIN_AFTER);
+            }
+            FromFileServer::Renewed(renewed) => reading.taker.renewed(now, &renewed),
+            FromFileServer::Lapsed(Lapsed { .. }) => reading.taker.ask_at(now),
+            // What is newer does not matter to a reader.
+            FromFileServer::Offer(offer) => {
+                reading.taker.promised(offer.number);
+                reading.taker.release(offer.number);
+                return;
+            }
+            _ => return,
+        }
+        self.outputs.push_back(Output::Wake(HELD));
+    }
+}
+
+impl Machine for Client {
+    fn start(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    fn connected(&mut self, now: Time, _: Port) {
+        (self.now, self.is_up) = (now, true);
+        let requests: Vec<ToFileServer> = self.requests.values().cloned().collect();
+        for request in requests {
+            self.say(request);
+        }
+        self.pump();
+    }
+
+    fn disconnected(&mut self, now: Time, _: Port) {
+        (self.now, self.is_up) = (now, false);
+        if let Some(reading) = &mut self.reading {
+            reading.taker.lost();
+        }
+    }
+
+    fn handle(&mut self, now: Time, _: Port, message: Parcel) {
+        self.now = now;
+        self.hear(message.expect());
+        self.pump();
+    }
+
+    fn close(&mut self, _: Time) {
+        self.outputs.push_back(Output::Closed);
+    }
+
+    /// Those that wait for an answer find that there is none to be had.
+    fn stop(&mut self, _: &str) {
+        self.is_over = true;
+        self.outputs.clear();
+        self.outputs.push_back(Output::Wake(HELD));
+        self.outputs.extend(self.requests.keys().map(|ticket| Output::Wake(Waiter(ticket.0))));
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.reading.as_ref().filter(|_| self.is_up).map(|reading| reading.taker.due())
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
+        self.pump();
+    }
+}

@@ -1,0 +1,113 @@
+//! A collection: the chunks that no kept revision needs, while publishes and fetches go on beside it.
+//!
+//! ```text
+//!   idle --begin--> marking --the disk has found what is unused--> sweeping, batch by batch --> idle
+//!                      |  a chunk is relied on: it is spared         |  likewise, if its batch has not left
+//! ```
+//! From the moment at which somebody relies on a chunk that is there, it is not swept (**SwitchHasAll**). The disk does
+//! its work in order, so a chunk that was swept before is missing to whoever asks later.
+
+use crate::rule::Way;
+use alloc::vec::Vec;
+use tree::ChunkHash;
+use types::limits::HASHES_PER_MESSAGE_MAX;
+use types::{Broken, Set};
+
+/// A collection, if one is under way.
+#[derive(Debug)]
+pub(crate) struct Condemned {
+    phase: Phase,
+    swept: Swept,
+    broken: Broken<Way>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    /// What is relied on since it began.
+    Marking(Set<ChunkHash>),
+    Sweeping {
+        left: Set<ChunkHash>,
+        /// A batch is at the disk.
+        is_busy: bool,
+    },
+}
+
+/// The chunks that a collection has removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Chunks.
+    pub chunks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Condemned {
+    pub(crate) fn new(broken: Broken<Way>) -> Self {
+        Self { phase: Phase::Idle, swept: Swept::default(), broken }
+    }
+
+    /// Whether none is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// A collection begins: the disk is to look for unused chunks.
+    pub(crate) fn begin(&mut self) {
+        (self.phase, self.swept) = (Phase::Marking(Set::default()), Swept::default());
+    }
+
+    /// It ends, as the disk could not look.
+    pub(crate) fn give_up(&mut self) {
+        self.phase = Phase::Idle;
+    }
+
+    /// Somebody relies on these chunks from now on.
+    pub(crate) fn spare<'a>(&mut self, hashes: impl IntoIterator<Item = &'a ChunkHash>) {
+        match &mut self.phase {
+            Phase::Idle => {}
+            Phase::Marking(spared) => spared.extend(hashes),
+            Phase::Sweeping { .. } if self.broken.is(Way::SweepAnyway) => {}
+            Phase::Sweeping { left, .. } => hashes.into_iter().for_each(|hash| {
+                left.remove(hash);
+            }),
+        }
+    }
+
+    /// The disk has found these unused.
+    pub(crate) fn found(&mut self, unused: Vec<ChunkHash>) {
+        if let Phase::Marking(spared) = &mut self.phase {
+            let left = unused.into_iter().filter(|hash| !spared.contains(hash)).collect();
+            self.phase = Phase::Sweeping { left, is_busy: false };
+        }
+    }
+
+    /// The next batch for the disk, if none is there.
+    pub(crate) fn next_batch(&mut self) -> Option<Vec<ChunkHash>> {
+        let Phase::Sweeping { left, is_busy: is_busy @ false } = &mut self.phase else { return None };
+        let batch: Vec<ChunkHash> = left.iter().take(HASHES_PER_MESSAGE_MAX).copied().collect();
+        for hash in &batch {
+            left.remove(hash);
+        }
+        *is_busy = !batch.is_empty();
+        is_busy.then_some(batch)
+    }
+
+    /// A batch was removed.
+    pub(crate) fn removed(&mut self, swept: Swept) {
+        self.swept.chunks += swept.chunks;
+        self.swept.bytes += swept.bytes;
+        if let Phase::Sweeping { is_busy, .. } = &mut self.phase {
+            *is_busy = false;
+        }
+    }
+
+    /// The outcome, once nothing is left.
+    pub(crate) fn end(&mut self) -> Option<Swept> {
+        let is_done = matches!(&self.phase, Phase::Sweeping { left, is_busy: false } if left.is_empty());
+        is_done.then(|| {
+            self.phase = Phase::Idle;
+            self.swept
+        })
+    }
+}

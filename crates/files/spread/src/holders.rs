@@ -1,0 +1,281 @@
+//! The subscribers of a site at a file server or relay: their leases, the revisions they hold, and their sessions.
+//!
+//! ```text
+//!   Join ------> leased ------ Renew -----> leased          its holds protect revisions
+//!                  |  session lost: the lease runs on       (EndByLease)
+//!                  +--- no renewal in time ---> over        its holds are gone, and a renewal is answered with Lapsed
+//! ```
+//! One table for both levels (**HoldUnion**): a hold is given only by whoever has it from above, and it ends by release
+//! or with the lease. A lease is counted longer here than at its holder (**LeaseWithin**).
+
+use crate::messages::Standing;
+use crate::number::Number;
+use crate::rule::Way;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+use machine::Port;
+use types::lease::{millis, shorter};
+use types::limits::{HOLDS_PER_SUBSCRIBER_MAX, SUBSCRIBERS_MAX};
+use types::{Broken, Time};
+
+/// The number of a subscriber at this giver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HolderId(u64);
+
+/// Where a subscriber is reached: a port, and its number for the site there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) port: Port,
+    pub(crate) slot: u32,
+}
+
+/// A subscriber.
+#[derive(Debug)]
+struct Holder {
+    life: u64,
+    /// None while it has no session.
+    seat: Option<Seat>,
+    holds: BTreeSet<Number>,
+    /// The revision that it has reported.
+    at: Number,
+    /// The end of its lease, by the clock here.
+    until: Time,
+    /// What was said to it has left: an offer may carry content.
+    is_reading: bool,
+    /// It was not offered the newest revision, as it was not reading.
+    is_owed: bool,
+}
+
+/// The subscribers of a site.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    all: BTreeMap<HolderId, Holder>,
+    last: u64,
+    broken: Broken<Way>,
+}
+
+/// A subscriber that is to be offered a revision.
+#[derive(Debug)]
+pub(crate) struct ToOffer {
+    pub(crate) seat: Seat,
+    /// With the edits that lead to it.
+    pub(crate) with_edits: bool,
+}
+
+impl Holders {
+    pub(crate) fn new(broken: Broken<Way>) -> Self {
+        Self { all: BTreeMap::new(), last: 0, broken }
+    }
+
+    /// A subscriber joins under a lease that the giver counts as `span`. Of the revisions that it asks for, and of those
+    /// that it was promised before, the ones that are held above (`is_above`) are held for it. Returns its lease as a
+    /// message has it, and all that it holds; none if there are too many subscribers.
+    pub(crate) fn join(
+        &mut self,
+        now: Time,
+        (seat, life): (Seat, u64),
+        at: Number,
+        (asked, is_above): (impl Iterator<Item = Number>, impl Fn(Number) -> bool),
+        span: Duration,
+    ) -> Option<(u32, Vec<Number>)> {
+        let known = self.find(seat).or_else(|| {
+            let is_same =
+                |(id, holder): (&HolderId, &Holder)| (holder.seat.is_none() && holder.life == life).then_some(*id);
+            self.all.iter().find_map(is_same)
+        });
+        if self.broken.is(Way::NewRelay) {
+            self.all.retain(|id, holder| holder.seat.is_some() || Some(*id) == known);
+        }
+        if known.is_none() && self.all.len() >= SUBSCRIBERS_MAX {
+            self.forget(now);
+            if self.all.len() >= SUBSCRIBERS_MAX {
+                return None;
+            }
+        }
+        let id = known.unwrap_or_else(|| {
+            self.last += 1;
+            HolderId(self.last)
+        });
+        let mut holds: BTreeSet<Number> = asked.collect();
+        // It may have been promised more since it wrote its list.
+        if let Some(before) = self.all.remove(&id)
+            && now < before.until
+            && !self.broken.is(Way::OldList)
+        {
+            holds.extend(before.holds);
+        }
+        holds.retain(|number| is_above(*number));
+        let lease_ms = self.lease_ms(span);
+        let held = holds.iter().rev().take(HOLDS_PER_SUBSCRIBER_MAX).copied().collect();
+        let (seat, until) = (Some(seat), now + span);
+        self.all.insert(id, Holder { life, seat, holds, at, until, is_reading: true, is_owed: false });
+        Some((lease_ms, held))
+    }
+
+    /// The lease that a subscriber is told, which is over before the giver's span is.
+    fn lease_ms(&self, span: Duration) -> u32 {
+        millis(if self.broken.is(Way::SameClocks) { span } else { shorter(span) })
+    }
+
+    /// A subscriber reports the revision that it serves, and those that it no longer needs.
+    pub(crate) fn report(&mut self, seat: Seat, at: Number, released: &[Number]) {
+        let Some(holder) = self.of(seat) else { return };
+        holder.at = holder.at.max(at);
+        for number in released {
+            holder.holds.remove(number);
+        }
+    }
+
+    /// A subscriber renews its lease. Returns its lease as a message has it; none if it is over.
+    pub(crate) fn renew(&mut self, now: Time, seat: Seat, span: Duration) -> Option<u32> {
+        let lease_ms = self.lease_ms(span);
+        let is_late_allowed = self.broken.is(Way::LateRenewal);
+        let holder = self.of(seat)?;
+        if now >= holder.until && !is_late_allowed {
+            return None;
+        }
+        holder.until = now + span;
+        Some(lease_ms)
+    }
+
+    /// Holds a revision for a subscriber. Returns whether its lease lets it.
+    pub(crate) fn hold(&mut self, now: Time, seat: Seat, number: Number) -> bool {
+        let Some(holder) = self.of(seat) else { return false };
+        let holds = now < holder.until && holder.holds.len() < HOLDS_PER_SUBSCRIBER_MAX;
+        if holds {
+            holder.holds.insert(number);
+        }
+        holds
+    }
+
+    /// The newest revision is to be offered: whom to. It is held for each of them from now on (**HeldAbove**). Those
+    /// that have yet to read what they were told before are offered it when they have.
+    pub(crate) fn offer(&mut self, now: Time, number: Number) -> Vec<ToOffer> {
+        let pins = !self.broken.is(Way::PinLater);
+        let leased = self.all.values_mut().filter(|holder| now < holder.until);
+        let offer = |holder: &mut Holder| {
+            let seat = holder.seat?;
+            if !holder.is_reading {
+                holder.is_owed = true;
+                return None;
+            }
+            if pins {
+                holder.holds.insert(number);
+            }
+            holder.is_reading = false;
+            Some(ToOffer { seat, with_edits: true })
+        };
+        leased.filter_map(offer).collect()
+    }
+
+    /// What was said on a port has left: whom of it the newest revision is owed to.
+    pub(crate) fn has_room(&mut self, now: Time, port: Port, newest: Number) -> Vec<ToOffer> {
+        let on_port = self.all.values_mut().filter(|holder| holder.seat.is_some_and(|seat| seat.port == port));
+        on_port
+            .filter_map(|holder| {
+                holder.is_reading = true;
+                holder.pay(now, newest)
+            })
+            .collect()
+    }
+
+    /// The offer that is owed to a subscriber, which goes before its renewal.
+    pub(crate) fn owed(&mut self, now: Time, seat: Seat, newest: Number) -> Option<ToOffer> {
+        self.of(seat)?.pay(now, newest)
+    }
+
+    /// A port is gone, with the sessions there. Leases run on (**EndByLease**).
+    pub(crate) fn lost(&mut self, port: Port) {
+        let is_there = |holder: &Holder| holder.seat.is_some_and(|seat| seat.port == port);
+        if self.broken.is(Way::ForgetAtOnce) {
+            self.all.retain(|_, holder| !is_there(holder));
+        }
+        self.all.values_mut().filter(|holder| is_there(holder)).for_each(|holder| holder.seat = None);
+    }
+
+    /// A subscriber leaves, with its holds.
+    pub(crate) fn leave(&mut self, seat: Seat) {
+        if let Some(id) = self.find(seat) {
+            self.all.remove(&id);
+        }
+    }
+
+    /// Forgets those whose lease is over: none of their holds counts, and those without a session are nobody.
+    pub(crate) fn forget(&mut self, now: Time) {
+        self.all.retain(|_, holder| now < holder.until || holder.seat.is_some());
+        self.all.values_mut().filter(|holder| now >= holder.until).for_each(|holder| holder.holds.clear());
+    }
+
+    /// When a lease is over next.
+    pub(crate) fn next_end(&self, now: Time) -> Option<Time> {
+        self.all.values().map(|holder| holder.until).filter(|until| *until > now).min()
+    }
+
+    /// The revisions that are held.
+    pub(crate) fn held(&self, now: Time) -> BTreeSet<Number> {
+        let leased = self.all.values().filter(|holder| now < holder.until);
+        leased.flat_map(|holder| holder.holds.iter().copied()).collect()
+    }
+
+    /// The oldest revision that a subscriber may serve as the newest: all count whose lease runs (**WaitCountsAll**).
+    /// None if there is nobody.
+    pub(crate) fn oldest(&self, now: Time) -> Option<Number> {
+        let counts_connected = self.broken.is(Way::CountConnected);
+        let counts = |holder: &&Holder| now < holder.until && (holder.seat.is_some() || !counts_connected);
+        self.all.values().filter(counts).map(|holder| holder.at).min()
+    }
+
+    /// Whether nobody is here, and nobody may come back to a lease.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The number of those with a session.
+    pub(crate) fn connected(&self) -> usize {
+        self.all.values().filter(|holder| holder.seat.is_some()).count()
+    }
+
+    /// How each stands.
+    pub(crate) fn standings(&self, now: Time) -> Vec<Standing> {
+        let standing = |holder: &Holder| Standing {
+            life: holder.life,
+            at: holder.at,
+            lease_ms: millis(holder.until.since(now)),
+            holds: holder.holds.len() as u32,
+            is_connected: holder.seat.is_some(),
+        };
+        self.all.values().map(standing).collect()
+    }
+
+    /// The sessions of all that hold a revision.
+    pub(crate) fn seats(&self) -> impl Iterator<Item = (Seat, &BTreeSet<Number>)> {
+        self.all.values().filter_map(|holder| Some((holder.seat?, &holder.holds)))
+    }
+
+    /// A revision is held for nobody any longer, as it is not held above.
+    pub(crate) fn drop_hold(&mut self, number: Number) {
+        self.all.values_mut().for_each(|holder| {
+            holder.holds.remove(&number);
+        });
+    }
+
+    fn find(&self, seat: Seat) -> Option<HolderId> {
+        self.all.iter().find_map(|(id, holder)| (holder.seat == Some(seat)).then_some(*id))
+    }
+
+    fn of(&mut self, seat: Seat) -> Option<&mut Holder> {
+        self.all.values_mut().find(|holder| holder.seat == Some(seat))
+    }
+}
+
+impl Holder {
+    fn pay(&mut self, now: Time, newest: Number) -> Option<ToOffer> {
+        if !self.is_owed || now >= self.until {
+            return None;
+        }
+        (self.is_owed, self.is_reading) = (false, false);
+        self.holds.insert(newest);
+        Some(ToOffer { seat: self.seat?, with_edits: false })
+    }
+}

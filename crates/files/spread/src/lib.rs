@@ -1,0 +1,55 @@
+//! Published files between machines: a file server, relays, members and publishers, as state machines.
+//!
+//! ```text
+//!   publisher --Have, Put, Switch--> file server --Offer, Chunk--> relay of a group --Offer, Chunk--> member --> visitors
+//!                                        ^                          ^    |                             |
+//!                                        +-------- Renew -----------+    +------------ Renew ----------+
+//! ```
+//! A publish is one switch of a site's newest revision. Subscribers are told of it at once, fetch what they lack, and
+//! serve it when they have all of it. What is read somewhere is held, level by level, under leases: within its lease a
+//! subscriber serves no older revision than it was told of, and after it, it says so. The rules have names in bold, and
+//! `rule` lists the ways to break them. Nothing here knows a clock, a socket or a disk.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `messages` | the family of messages |
+//! | `number` | numbers of revisions, names of sites |
+//! | `rule` | ways to break the rules |
+//! | `holders` | subscribers at their giver: leases, holds, offers |
+//! | `taker` | a subscription at its subscriber |
+//! | `wants`, `window` | chunks on their way, as fast as they are read |
+//! | `condemned` | removal of unused chunks beside everything else |
+//! | `server` | the file server of a store |
+//! | `relay` | the relay of a group |
+//! | `member` | a member that has whole revisions, and its visitors |
+//! | `client` | a publisher or a reader |
+//! | `trees` | the trees of an offer and a switch: what both disks do with them |
+//! | `tables` | the tables of a status |
+#![no_std]
+
+extern crate alloc;
+
+mod client;
+mod condemned;
+mod holders;
+mod member;
+pub mod messages;
+mod number;
+mod relay;
+mod rule;
+mod server;
+pub mod tables;
+mod taker;
+pub mod trees;
+mod wants;
+mod window;
+
+pub use client::{Answer, Client, HELD, Request, Ticket};
+pub use condemned::Swept;
+pub use member::work as member_work;
+pub use member::{Member, MemberConfig, Opened, READY, Visit};
+pub use number::{Number, Revision, SiteKey};
+pub use relay::{Relay, RelayConfig};
+pub use rule::Way;
+pub use server::work as server_work;
+pub use server::{FileServer, ServerConfig};

@@ -1,0 +1,434 @@
+//! A member that has whole revisions of a site: it fetches each as it is published, and serves one to each visitor.
+//!
+//! ```text
+//!   Offer --edits--> descend --missing--> fetch --stored--> descend ... --nothing missing--> switch --durable--> served
+//! ```
+//! 1. A revision is served when all of it is here, and the record that says so is durable (**SwitchWhole**,
+//!    **NeverBack**). What is being fetched is finished before a newer one is begun (**FinishOne**).
+//! 2. A visitor's page is of one revision (**SessionKeepsView**). It is kept here while the page may ask for more
+//!    (**HoldUnion**), and a visitor who has seen a newer one at another member is not served an older one (**NeverBack**).
+//! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
+//!    now. After it the member says that there may be a newer one (**SayWhenOver**).
+//! 4. Reads never wait for the network: what is served is here.
+
+mod chunks;
+mod collection;
+mod fetch;
+mod kept;
+mod revisions;
+pub mod work;
+
+use self::fetch::Fetch;
+use self::kept::Kept;
+use self::work::{Done, Edited, State, Work};
+use crate::condemned::Condemned;
+use crate::messages::{Chunk, FromFileServer, Gone, Held, Lapsed, NotJoined, NotNow, ToFileServer, VisitorKey};
+use crate::number::{Number, Revision, SiteKey};
+use crate::rule::Way;
+use crate::tables::MEMBER;
+use crate::taker::{AGAIN_AFTER, Taker};
+use crate::window::Window;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table, Waiter};
+use tree::ChunkHash;
+use types::{Broken, Time};
+
+/// The callers that wait for the member to have a revision.
+pub const READY: Waiter = Waiter(0);
+
+/// How soon something is tried again that its disk or its server could not do.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The settings of a member.
+#[derive(Clone, Debug)]
+pub struct MemberConfig {
+    /// The site.
+    pub key: SiteKey,
+    /// The number of this run, drawn at random.
+    pub life: u64,
+    /// How long a page may ask for more after its last request.
+    pub visit: Duration,
+    /// How long after a switch the chunks are removed that nobody needs.
+    pub collect_after: Duration,
+    /// The rule that is broken, if any.
+    pub broken: Broken<Way>,
+}
+
+/// A visitor's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// The revision of the visitor's page, as the visitor's cookie has it.
+    pub seen: Option<Number>,
+    /// Whether a page is opened, which moves the visitor to the newest revision.
+    pub navigates: bool,
+}
+
+/// The revision for a visitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// A view.
+    View {
+        /// The revision.
+        revision: Revision,
+        /// Whether the visitor moves to it.
+        moves: bool,
+        /// For how long it may not have been the newest, if that is so.
+        stale: Option<Duration>,
+    },
+    /// The visitor has seen a newer revision than there is here.
+    Behind,
+    /// The revision of the visitor's page is no longer here.
+    Gone,
+    /// There is no revision yet.
+    Nothing,
+}
+
+/// A member.
+#[derive(Debug)]
+pub struct Member {
+    config: MemberConfig,
+    taker: Taker,
+    is_up: bool,
+    visitor_key: Option<VisitorKey>,
+    kept: Kept,
+    /// The newest revision that it was told of.
+    newest: Option<Revision>,
+    /// The end of the last lease under which the revision that is served was the newest, once there is a newer one.
+    frozen: Time,
+    /// The newest revision that a visitor has seen elsewhere.
+    seen: Number,
+    fetch: Option<Fetch>,
+    /// The offer of the newest revision, until its fetch begins.
+    offered: Option<Edited>,
+    /// Whether a publisher waits for a report of the newest revision, and which was reported.
+    reports: bool,
+    told: Number,
+    /// Chunks that were asked for, that are to be, and that are being stored.
+    wanted: BTreeSet<ChunkHash>,
+    queue: VecDeque<ChunkHash>,
+    storing: BTreeSet<ChunkHash>,
+    /// Chunks that are here and damaged.
+    mending: BTreeSet<ChunkHash>,
+    window: Window,
+    fetched: (u64, u64),
+    condemned: Condemned,
+    collect_at: Option<Time>,
+    retry_at: Option<Time>,
+    /// Why something does not go on, for people.
+    trouble: Option<String>,
+    is_over: bool,
+    now: Time,
+    outputs: VecDeque<Output>,
+}
+
+impl Member {
+    /// A member with what its record has.
+    pub fn new(config: MemberConfig, state: Option<State>) -> Self {
+        let broken = config.broken;
+        let taker = Taker::new(config.key.clone(), 0, config.life, broken);
+        let visitor_key = state.as_ref().map(|state| state.visitor_key);
+        let kept = Kept::new(state.map_or_else(Vec::new, |state| state.revisions));
+        let newest = kept.current();
+        Self {
+            taker,
+            is_up: false,
+            visitor_key,
+            kept,
+            newest,
+            frozen: Time::ZERO,
+            seen: Number::NONE,
+            fetch: None,
+            offered: None,
+            reports: false,
+            told: Number::NONE,
+            wanted: BTreeSet::new(),
+            queue: VecDeque::new(),
+            storing: BTreeSet::new(),
+            mending: BTreeSet::new(),
+            window: Window::default(),
+            fetched: (0, 0),
+            condemned: Condemned::new(broken),
+            collect_at: None,
+            retry_at: None,
+            trouble: None,
+            is_over: false,
+            now: Time::ZERO,
+            outputs: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// The revision that is served.
+    pub fn current(&self) -> Option<Revision> {
+        self.kept.current()
+    }
+
+    /// The newest revision that it was told of.
+    pub fn newest(&self) -> Option<Revision> {
+        self.newest
+    }
+
+    /// The key that signs the cookies of visitors, once there is a revision.
+    pub fn visitor_key(&self) -> Option<VisitorKey> {
+        self.visitor_key
+    }
+
+    /// The trees whose chunks are here and stay.
+    pub fn roots(&self) -> Vec<ChunkHash> {
+        self.kept.roots()
+    }
+
+    /// The revisions that are held above for this member.
+    pub fn held_above(&self, now: Time) -> impl Iterator<Item = Number> {
+        let is_leased = self.taker.is_leased(now);
+        self.taker.held().iter().copied().filter(move |_| is_leased)
+    }
+
+    /// Why something does not go on, for people.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// For how long the revision that is served may not have been the newest, if that is so.
+    pub fn stale(&self, now: Time) -> Option<Duration> {
+        let until = if self.kept.current() == self.newest { self.taker.until() } else { self.frozen };
+        (now >= until && !self.is_broken(Way::Silent)).then(|| now.since(until))
+    }
+
+    /// Chooses the revision for a visitor, which is kept while the page may ask for more.
+    pub fn open(&mut self, now: Time, visit: Visit) -> Opened {
+        let Some(current) = self.kept.current() else { return Opened::Nothing };
+        let Visit { seen, navigates } = visit;
+        if let Some(seen) = seen.filter(|seen| *seen > current.number)
+            && !self.is_broken(Way::NoFloor)
+        {
+            // There may be a newer one that nobody has told this member of.
+            self.seen = self.seen.max(seen);
+            return Opened::Behind;
+        }
+        let until = now + self.config.visit;
+        let stays = seen.filter(|_| !navigates && !self.is_broken(Way::MoveSessions));
+        if let Some(number) = stays.filter(|number| *number != current.number) {
+            let Some((root, fresh_until)) = self.kept.visit(number, until) else { return Opened::Gone };
+            let stale = (now >= fresh_until && !self.is_broken(Way::Silent)).then(|| now.since(fresh_until));
+            return Opened::View { revision: Revision { number, root }, moves: false, stale };
+        }
+        self.kept.visit(current.number, until);
+        Opened::View { revision: current, moves: navigates && seen != Some(current.number), stale: self.stale(now) }
+    }
+
+    /// A chunk that is here was found damaged: it is fetched again.
+    pub fn damaged(&mut self, hash: ChunkHash) {
+        if self.mending.insert(hash) && !self.wanted.contains(&hash) && !self.storing.contains(&hash) {
+            self.queue.push_back(hash);
+            self.ask_for_chunks();
+        }
+    }
+
+    fn is_broken(&self, way: Way) -> bool {
+        self.config.broken.is(way)
+    }
+
+    fn ask(&mut self, message: impl Into<ToFileServer>) {
+        if self.is_up {
+            self.outputs.push_back(Output::Send(Port::SERVER, Parcel::new(message.into()), None));
+        }
+    }
+
+    fn work(&mut self, work: Work) {
+        self.outputs.push_back(Output::Disk(Opaque::new(work)));
+    }
+
+    fn current_number(&self) -> Number {
+        self.kept.current().map_or(Number::NONE, |current| current.number)
+    }
+
+    fn newest_number(&self) -> Number {
+        self.newest.map_or(Number::NONE, |newest| newest.number)
+    }
+
+    /// The revisions that are read here, or about to be.
+    fn used(&self) -> BTreeSet<Number> {
+        let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
+        let ends = [self.current_number(), self.newest_number()];
+        self.kept.visited(self.now).chain(ends).chain(target).filter(|number| *number != Number::NONE).collect()
+    }
+}
+
+impl Member {
+    /// Says what is due to the server.
+    fn pump(&mut self) {
+        self.settle();
+        let (now, used) = (self.now, self.used());
+        let freed: Vec<Number> = self.taker.held().iter().filter(|number| !used.contains(number)).copied().collect();
+        for number in freed {
+            self.taker.release(number);
+        }
+        if !self.is_up {
+            return;
+        }
+        let at = self.current_number();
+        if self.reports && at >= self.newest_number() && self.told < at {
+            self.taker.report_now(now);
+        }
+        let seen = self.seen.max(self.newest_number());
+        if let Some(join) = self.taker.join(now, (at, seen), used.into_iter()) {
+            self.ask(join);
+        }
+        if let Some(renew) = self.taker.renewal(now, at) {
+            self.told = renew.at;
+            self.ask(renew);
+        }
+    }
+
+    fn hear_message(&mut self, message: FromFileServer) {
+        let now = self.now;
+        match message {
+            FromFileServer::Joined(joined) => {
+                let revision = Revision { number: joined.number, root: joined.root };
+                self.visitor_key = Some(joined.key);
+                // Before the lease, which says nothing of what was before.
+                self.hear(revision, None, false);
+                self.taker.joined(now, &joined);
+                self.trouble = None;
+            }
+            FromFileServer::NotJoined(NotJoined { why, .. }) => {
+                let after = match why {
+                    NotNow::NotYet => AGAIN_AFTER,
+                    NotNow::NoSite | NotNow::Full => RETRY_AFTER,
+                };
+                self.taker.ask_at(now + after);
+                self.trouble = match why {
+                    NotNow::NotYet => self.trouble.take(),
+                    NotNow::NoSite => {
+                        Some(format!("the store has no site '{}', or no revision of it", self.config.key))
+                    }
+                    NotNow::Full => Some("the store or relay has as many members as it takes".to_string()),
+                };
+            }
+            FromFileServer::Offer(offer) => {
+                self.taker.promised(offer.number);
+                let (base, root, edits) = (offer.base, offer.root, offer.edits);
+                let edited = (!edits.is_empty()).then_some(Edited { base, root, edits });
+                self.hear(Revision { number: offer.number, root }, edited, offer.reports);
+            }
+            FromFileServer::Renewed(renewed) => self.taker.renewed(now, &renewed),
+            FromFileServer::Lapsed(Lapsed { .. }) => self.taker.ask_at(now),
+            FromFileServer::Held(Held { number, is_held, .. }) if is_held => self.taker.promised(number),
+            FromFileServer::Held(Held { number, .. }) => self.taker.refused(number),
+            FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, bytes),
+            FromFileServer::Gone(Gone { hash }) => self.gone(hash),
+            _ => {}
+        }
+    }
+}
+
+impl Machine for Member {
+    fn start(&mut self, now: Time) {
+        self.now = now;
+        self.collect_at = Some(now + self.config.collect_after);
+    }
+
+    fn connected(&mut self, now: Time, _: Port) {
+        (self.now, self.is_up) = (now, true);
+        self.ask_for_chunks();
+        self.pump();
+    }
+
+    fn disconnected(&mut self, now: Time, _: Port) {
+        (self.now, self.is_up) = (now, false);
+        self.taker.lost();
+        let wanted = mem::take(&mut self.wanted);
+        wanted.into_iter().rev().for_each(|hash| self.queue.push_front(hash));
+    }
+
+    fn handle(&mut self, now: Time, _: Port, message: Parcel) {
+        self.now = now;
+        self.hear_message(message.expect());
+        self.pump();
+    }
+
+    fn disk(&mut self, now: Time, done: DiskDone) {
+        let Ok(done) = done.open::<Done>() else { return };
+        self.now = now;
+        match done {
+            Done::Descended(found) => {
+                self.descended(found);
+                self.sweep();
+            }
+            Done::Put(hash, stored) => self.stored(hash, stored),
+            Done::Switched(number, switched) => self.switched(number, switched),
+            Done::Marked(Ok(unused)) => {
+                self.condemned.found(unused);
+                self.condemned.spare(&self.storing);
+                self.sweep();
+            }
+            Done::Swept(Ok(swept)) => {
+                self.condemned.removed(swept);
+                self.sweep();
+            }
+            Done::Marked(Err(why)) | Done::Swept(Err(why)) => {
+                self.condemned.give_up();
+                self.trouble = Some(why);
+            }
+        }
+        self.pump();
+    }
+
+    fn close(&mut self, _: Time) {
+        self.outputs.push_back(Output::Closed);
+    }
+
+    fn stop(&mut self, _: &str) {
+        self.is_over = true;
+        self.outputs.clear();
+        self.outputs.push_back(Output::Wake(READY));
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let due = Some(self.taker.due()).filter(|_| self.is_up);
+        [due, self.collect_at, self.retry_at].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
+        if self.retry_at.take_if(|at| *at <= now).is_some() {
+            if let Some(fetch) = &mut self.fetch {
+                fetch.again();
+            }
+            self.descend();
+            self.ask_for_chunks();
+        }
+        if self.collect_at.is_some_and(|at| at <= now) {
+            self.begin_collection();
+        }
+        self.pump();
+    }
+
+    fn status(&self) -> Vec<Table> {
+        let missing = self.fetch.as_ref().map_or(0, Fetch::missing);
+        Vec::from([MEMBER.one([
+            ("revision", self.current_number().count.into()),
+            ("newest", self.newest_number().count.into()),
+            ("is_stale", u64::from(self.stale(self.now).is_some()).into()),
+            ("missing", missing.into()),
+            ("held", self.kept.len().into()),
+            ("fetched", self.fetched.0.into()),
+            ("fetched_bytes", self.fetched.1.into()),
+        ])])
+    }
+}

@@ -1,0 +1,82 @@
+//! Chunks at a member: asked for, stored, and asked for again.
+
+use super::Member;
+use super::work::Work;
+use crate::messages::Want;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use tree::ChunkHash;
+use types::limits::HASHES_PER_MESSAGE_MAX;
+
+impl Member {
+    pub(super) fn ask_for_chunks(&mut self) {
+        let mut hashes = Vec::new();
+        while self.is_up && self.window.allows(self.wanted.len() + self.storing.len()) {
+            let Some(hash) = self.queue.pop_front() else { break };
+            if self.wanted.insert(hash) {
+                hashes.push(hash);
+            }
+        }
+        for hashes in hashes.chunks(HASHES_PER_MESSAGE_MAX) {
+            self.ask(Want { hashes: hashes.to_vec() });
+        }
+    }
+
+    pub(super) fn arrived(&mut self, hash: ChunkHash, bytes: Bytes) {
+        if self.wanted.remove(&hash) {
+            self.window.saw(bytes.len());
+            self.fetched = (self.fetched.0 + 1, self.fetched.1 + bytes.len() as u64);
+            self.storing.insert(hash);
+            self.condemned.spare([&hash]);
+            self.work(Work::Put(hash, bytes));
+        }
+    }
+
+    pub(super) fn stored(&mut self, hash: ChunkHash, stored: Result<bool, String>) {
+        if !self.storing.remove(&hash) {
+            return;
+        }
+        match stored {
+            Ok(true) => {
+                self.mending.remove(&hash);
+                let is_whole = self.fetch.as_mut().is_some_and(|fetch| {
+                    fetch.has(&hash);
+                    fetch.is_whole()
+                });
+                if is_whole { self.switch() } else { self.descend() }
+            }
+            // It was another chunk than its name says.
+            Ok(false) => self.queue.push_back(hash),
+            Err(why) => {
+                self.queue.push_back(hash);
+                self.retry_later(why);
+            }
+        }
+        if self.retry_at.is_none() {
+            self.ask_for_chunks();
+        }
+    }
+
+    /// The server does not have a chunk. It may be of a revision that is gone there, and then there is a newer one.
+    pub(super) fn gone(&mut self, hash: ChunkHash) {
+        if !self.wanted.remove(&hash) {
+            return;
+        }
+        let target = self.fetch.as_ref().filter(|fetch| fetch.lacks(&hash)).map(|fetch| fetch.revision.number);
+        if target.is_some_and(|target| target < self.newest_number()) {
+            self.give_up();
+        } else if target.is_some() || self.mending.contains(&hash) {
+            self.queue.push_back(hash);
+            self.retry_later(format!("the store does not send chunk {hash}: it is missing or damaged there"));
+        }
+    }
+
+    /// Ends the fetch of a revision that cannot be had.
+    pub(super) fn give_up(&mut self) {
+        self.fetch = None;
+        self.queue.clear();
+        self.queue.extend(&self.mending);
+    }
+}

@@ -1,0 +1,39 @@
+//! Removal of the chunks at a member that nobody needs.
+
+use super::fetch::Stage;
+use super::work::{State, Work};
+use super::{Member, RETRY_AFTER};
+use crate::rule::Way;
+use alloc::vec::Vec;
+
+impl Member {
+    pub(super) fn begin_collection(&mut self) {
+        let is_busy = self.fetch.is_some() || !self.condemned.is_idle();
+        let (Some(visitor_key), false) = (self.visitor_key, is_busy) else {
+            self.collect_at = Some(self.now + RETRY_AFTER);
+            return;
+        };
+        self.collect_at = None;
+        let lets_go = self.is_broken(Way::MemberLetsGo);
+        let revisions = self.kept.forget(self.now);
+        let roots = match self.kept.current().filter(|_| lets_go) {
+            Some(current) => Vec::from([current.root]),
+            None => self.kept.roots(),
+        };
+        self.condemned.begin();
+        // The record names nothing that is about to be removed.
+        self.work(Work::Switch(State { revisions, visitor_key }));
+        self.work(Work::Mark(roots));
+    }
+
+    pub(super) fn sweep(&mut self) {
+        // What a fetch relies on is known when it has looked.
+        if self.fetch.as_ref().is_some_and(|fetch| fetch.stage == Stage::Descending) {
+            return;
+        }
+        if let Some(batch) = self.condemned.next_batch() {
+            self.work(Work::Sweep(batch));
+        }
+        self.condemned.end();
+    }
+}

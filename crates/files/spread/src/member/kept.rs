@@ -1,0 +1,111 @@
+//! The revisions that a member has whole: the one that is served, and those that visitors read, or may come back to.
+
+use crate::number::{Number, Revision};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use tree::ChunkHash;
+use types::Time;
+
+/// Revisions that are kept beside the one that is served, also without a visitor, and at most.
+const RECENT: usize = 3;
+const MOST: usize = 64;
+
+/// The revisions.
+#[derive(Debug)]
+pub(super) struct Kept {
+    revisions: BTreeMap<Number, One>,
+    /// The one that is served.
+    current: Option<Number>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct One {
+    root: ChunkHash,
+    /// When the last lease was over under which it was the newest.
+    fresh_until: Time,
+    /// Until when a page of it may ask for more.
+    visited_until: Time,
+}
+
+impl Kept {
+    /// Those of a record, the oldest first.
+    pub(super) fn new(revisions: Vec<Revision>) -> Self {
+        let current = revisions.last().map(|last| last.number);
+        let one = |it: Revision| (it.number, One::new(it.root));
+        Self { revisions: revisions.into_iter().map(one).collect(), current }
+    }
+
+    /// The one that is served.
+    pub(super) fn current(&self) -> Option<Revision> {
+        let number = self.current?;
+        self.revisions.get(&number).map(|one| Revision { number, root: one.root })
+    }
+
+    /// A visitor reads a revision: it is kept until then. Returns its tree, and when the last lease was over under
+    /// which it was the newest.
+    pub(super) fn visit(&mut self, number: Number, until: Time) -> Option<(ChunkHash, Time)> {
+        let one = self.revisions.get_mut(&number)?;
+        one.visited_until = one.visited_until.max(until);
+        Some((one.root, one.fresh_until))
+    }
+
+    /// The revisions that visitors read.
+    pub(super) fn visited(&self, now: Time) -> impl Iterator<Item = Number> {
+        self.revisions.iter().filter(move |(_, one)| now < one.visited_until).map(|(number, _)| *number)
+    }
+
+    /// What the record has when this revision is served.
+    pub(super) fn with(&self, now: Time, revision: Revision) -> Vec<Revision> {
+        let kept = self.wanted(now).into_iter().filter(|it| it.number != revision.number);
+        kept.chain([revision]).collect()
+    }
+
+    /// A revision is served from now on; the last lease of the one before ended then.
+    pub(super) fn serve(&mut self, now: Time, revision: Revision, fresh_until: Time) {
+        if let Some(before) = self.current.and_then(|current| self.revisions.get_mut(&current)) {
+            before.fresh_until = fresh_until;
+        }
+        let wanted = self.with(now, revision);
+        self.revisions.entry(revision.number).or_insert(One::new(revision.root)).root = revision.root;
+        self.current = Some(revision.number);
+        self.retain(&wanted);
+    }
+
+    /// Forgets the revisions that nobody needs, and returns the others, the one that is served last.
+    pub(super) fn forget(&mut self, now: Time) -> Vec<Revision> {
+        let wanted = self.wanted(now);
+        self.retain(&wanted);
+        wanted
+    }
+
+    fn retain(&mut self, wanted: &[Revision]) {
+        self.revisions.retain(|number, _| wanted.iter().any(|it| it.number == *number));
+    }
+
+    /// The revisions that somebody may need, the one that is served last: those that are read, and the most recent.
+    fn wanted(&self, now: Time) -> Vec<Revision> {
+        let older = self.revisions.iter().filter(|(number, _)| Some(**number) != self.current);
+        let count = older.clone().count();
+        let wanted = older.enumerate().filter(|(at, (_, one))| at + RECENT >= count || now < one.visited_until);
+        let mut wanted: Vec<Revision> = wanted.map(|(_, (&number, one))| Revision { number, root: one.root }).collect();
+        wanted.drain(..wanted.len().saturating_sub(MOST));
+        wanted.extend(self.current());
+        wanted
+    }
+
+    /// The trees of all of them.
+    pub(super) fn roots(&self) -> Vec<ChunkHash> {
+        self.revisions.values().map(|one| one.root).collect()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.revisions.len()
+    }
+}
+
+impl One {
+    fn new(root: ChunkHash) -> Self {
+        Self { root, fresh_until: Time::ZERO, visited_until: Time::ZERO }
+    }
+}

@@ -1,0 +1,118 @@
+//! Revisions at a member: heard of, fetched, served.
+
+use super::fetch::{Fetch, Stage};
+use super::work::{Edited, State, Work};
+use super::{Member, READY, RETRY_AFTER};
+use crate::number::{Number, Revision};
+use crate::rule::Way;
+use alloc::string::String;
+use machine::Output;
+
+impl Member {
+    /// Learns of a revision.
+    pub(super) fn hear(&mut self, revision: Revision, edited: Option<Edited>, reports: bool) {
+        if revision.number <= self.newest_number() && !self.is_broken(Way::LateOffer) {
+            return;
+        }
+        if self.kept.current() == self.newest {
+            self.frozen = self.taker.until();
+        }
+        (self.newest, self.offered, self.reports) = (Some(revision), edited, reports);
+        if self.is_broken(Way::StartOver) {
+            self.fetch = None;
+        }
+    }
+
+    /// Goes on with the fetch, or begins that of the newest revision.
+    pub(super) fn settle(&mut self) {
+        let Some(newest) = self.newest else { return };
+        let is_newer = newest.number > self.current_number() || self.is_broken(Way::LateOffer);
+        if self.fetch.is_none() && self.kept.current() != Some(newest) && is_newer {
+            let base = self.kept.current().map(|current| current.root);
+            self.fetch = Some(Fetch::begin(newest));
+            if let Some(edited) = self.offered.take().filter(|edited| Some(edited.base) == base) {
+                self.work(Work::Apply(edited));
+            }
+            self.descend();
+        }
+    }
+
+    /// Looks what is missing, if that is to be done now.
+    pub(super) fn descend(&mut self) {
+        let base = self.kept.current().map(|current| current.root);
+        if let Some(steps) = self.fetch.as_mut().and_then(|fetch| fetch.descend(base)) {
+            self.work(Work::Descend(steps));
+        }
+    }
+
+    pub(super) fn descended(&mut self, found: Result<tree::Descent, String>) {
+        let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.stage == Stage::Descending) else { return };
+        match found {
+            Ok(found) => {
+                self.condemned.spare(&found.relies);
+                let lacks = fetch.descended(found, |hash| self.storing.contains(hash));
+                let is_whole = fetch.is_whole();
+                for hash in lacks {
+                    if !self.wanted.contains(&hash) && !self.storing.contains(&hash) {
+                        self.queue.push_back(hash);
+                    }
+                }
+                self.ask_for_chunks();
+                if is_whole || self.is_broken(Way::SwitchPart) {
+                    self.switch();
+                } else {
+                    self.descend();
+                }
+            }
+            Err(why) => self.fail(why),
+        }
+    }
+
+    /// Makes the revision that is here as a whole the one that is served.
+    pub(super) fn switch(&mut self) {
+        let Some(fetch) = &mut self.fetch else { return };
+        let Some(visitor_key) = self.visitor_key else { return };
+        fetch.stage = Stage::Switching;
+        let revision = fetch.revision;
+        let revisions = self.kept.with(self.now, revision);
+        self.work(Work::Switch(State { revisions, visitor_key }));
+        if self.is_broken(Way::ForgetSwitch) {
+            self.serve(revision);
+        }
+    }
+
+    pub(super) fn switched(&mut self, number: Number, switched: Result<(), String>) {
+        let is_it = |fetch: &mut Fetch| fetch.stage == Stage::Switching && fetch.revision.number == number;
+        let Some(fetch) = self.fetch.take_if(is_it) else { return };
+        match switched {
+            Ok(()) => {
+                self.serve(fetch.revision);
+                self.trouble = None;
+                self.collect_at.get_or_insert(self.now + self.config.collect_after);
+                self.outputs.push_back(Output::Wake(READY));
+            }
+            Err(why) => {
+                self.fetch = Some(fetch);
+                self.fail(why);
+            }
+        }
+    }
+
+    pub(super) fn serve(&mut self, revision: Revision) {
+        self.kept.serve(self.now, revision, self.frozen);
+    }
+
+    /// A chunk is not to be had now: it is asked for again in a while.
+    pub(super) fn retry_later(&mut self, why: String) {
+        self.trouble = Some(why);
+        self.retry_at = Some(self.now + RETRY_AFTER);
+    }
+
+    /// A step of the fetch could not be done: it begins again in a while.
+    pub(super) fn fail(&mut self, why: String) {
+        self.retry_later(why);
+        if let Some(fetch) = &mut self.fetch {
+            fetch.fail();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The disk of a member, as its machine sees it: chunks, and a record of the revisions that it serves.
+//!
+//! All work is done in order.
+
+use crate::condemned::Swept;
+use crate::messages::VisitorKey;
+use crate::number::{Number, Revision};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use tree::{ChunkHash, Descent, Step};
+use types::Position;
+
+/// A piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Apply the edits of an offer, which lead from one tree to another: nothing is lost if they do not.
+    Apply(Edited),
+    /// Look which chunks of a tree are missing.
+    Descend(Vec<Step>),
+    /// Make a chunk durable, which must match its name.
+    Put(ChunkHash, Bytes),
+    /// Make the record durable: the member serves the last of its revisions from then on.
+    Switch(State),
+    /// Find the chunks that none of these trees needs.
+    Mark(Vec<ChunkHash>),
+    /// Remove chunks.
+    Sweep(Vec<ChunkHash>),
+}
+
+/// The edits of an offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// The tree that they change.
+    pub base: ChunkHash,
+    /// The tree that they make.
+    pub root: ChunkHash,
+    /// The edits, with chunks (`crate::edits`).
+    pub edits: Bytes,
+}
+
+/// The record of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The revisions whose chunks are all there, the oldest first. The last is served.
+    pub revisions: Vec<Revision>,
+    /// The key that signs the cookies of visitors.
+    pub visitor_key: VisitorKey,
+}
+
+/// The outcome of a piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Of [`Work::Descend`].
+    Descended(Result<Descent, String>),
+    /// Of [`Work::Put`]: durable, or not what its name says, or not written for a reason.
+    Put(ChunkHash, Result<bool, String>),
+    /// Of [`Work::Switch`], with the revision that the record serves: durable, or not.
+    Switched(Number, Result<(), String>),
+    /// Of [`Work::Mark`]: the unused chunks.
+    Marked(Result<Vec<ChunkHash>, String>),
+    /// Of [`Work::Sweep`].
+    Swept(Result<Swept, String>),
+}
+
+impl machine::Done for Done {
+    fn durable(&self) -> Option<Position> {
+        None
+    }
+}

@@ -1,0 +1,148 @@
+//! The members of a relay: joins, leases, holds, offers.
+
+use super::{FOLLOWED_FOR, Newest, Relay, Site};
+use crate::holders::{Holders, Seat, ToOffer};
+use crate::messages::{Held, Hold, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed};
+use crate::number::{Number, Revision, SiteKey};
+use crate::rule::Way;
+use crate::taker::Taker;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use machine::{Output, Port};
+use types::Time;
+use types::limits::SITES_PER_SESSION_MAX;
+
+impl Relay {
+    pub(super) fn join(&mut self, port: Port, join: Join) {
+        let Join { slot, asked, life, at, seen, space, site: name, held } = join;
+        let key = SiteKey { space, name };
+        let on_port = self.seats.range((port, 0)..=(port, u32::MAX)).count();
+        let is_full = self.sites.len() >= SITES_PER_SESSION_MAX && !self.sites.contains_key(&key);
+        if is_full || on_port >= SITES_PER_SESSION_MAX && !self.seats.contains_key(&(port, slot)) {
+            return self.say(port, NotJoined { slot, why: NotNow::Full });
+        }
+        let now = self.now;
+        let from_memory = self.is_broken(Way::FromMemory);
+        let site = self.follow(&key);
+        site.wanted_until = now + FOLLOWED_FOR;
+        let newest = site.newest.as_ref().map(|newest| newest.revision.number);
+        // It may be behind, or the store may have been restored, which that finds out.
+        let is_behind = seen.max(at) > newest.unwrap_or(Number::NONE);
+        if is_behind && newest.is_some() && site.seen < seen.max(at) {
+            site.taker.ask_at(now);
+        }
+        site.seen = site.seen.max(seen).max(at);
+        let Some(Newest { revision, keep, key: visitor_key, .. }) =
+            site.newest.clone().filter(|_| site.taker.is_joined() && site.taker.is_leased(now))
+        else {
+            let why = site.refused.unwrap_or(NotNow::NotYet);
+            return self.say(port, NotJoined { slot, why });
+        };
+        let (seat, span) = (Seat { port, slot }, site.taker.rest(now));
+        let taker = &site.taker;
+        let is_above = |number| taker.holds(number) || from_memory;
+        let others: Vec<Number> = held.iter().copied().filter(|number| !is_above(*number)).collect();
+        let asked_for = (held.into_iter().chain([revision.number]), is_above);
+        let Some((lease_ms, held)) = site.members.join(now, (seat, life), at, asked_for, span) else {
+            return self.say(port, NotJoined { slot, why: NotNow::Full });
+        };
+        let mut holds = Vec::new();
+        for number in others {
+            let waiting = site.asks.entry(number).or_default();
+            if waiting.is_empty() {
+                holds.push(site.taker.ask_for_hold(number));
+            }
+            waiting.push(seat);
+        }
+        self.seats.insert((port, slot), key);
+        let Revision { number, root } = revision;
+        self.say(port, Joined { slot, asked, lease_ms, number, root, keep, key: visitor_key, held });
+        for hold in holds {
+            self.ask(hold);
+        }
+    }
+
+    /// The site, which is followed from now on.
+    pub(super) fn follow(&mut self, key: &SiteKey) -> &mut Site {
+        let (life, broken) = (self.config.life, self.config.broken);
+        if !self.sites.contains_key(key) {
+            self.last_slot += 1;
+            self.slots.insert(self.last_slot, key.clone());
+        }
+        let slot = self.last_slot;
+        self.sites.entry(key.clone()).or_insert_with(|| Site {
+            taker: Taker::new(key.clone(), slot, life, broken),
+            newest: None,
+            seen: Number::NONE,
+            members: Holders::new(broken),
+            asks: BTreeMap::new(),
+            told: Number::NONE,
+            refused: None,
+            wanted_until: Time::ZERO,
+        })
+    }
+
+    pub(super) fn renew(&mut self, port: Port, renew: &Renew) {
+        let &Renew { slot, asked, at, ref released } = renew;
+        let (seat, now) = (Seat { port, slot }, self.now);
+        let key = self.seats.get(&(port, slot)).cloned();
+        let Some(site) = key.as_ref().and_then(|key| self.sites.get_mut(key)) else {
+            return self.say(port, Lapsed { slot });
+        };
+        let newest = site.newest_number();
+        let released: Vec<Number> = released.iter().copied().filter(|number| *number != newest).collect();
+        site.members.report(seat, at, &released);
+        if !site.taker.is_joined() || !site.taker.is_leased(now) {
+            // There is nothing to give: it asks again while its lease lasts.
+            return;
+        }
+        let Some(lease_ms) = site.members.renew(now, seat, site.taker.rest(now)) else {
+            return self.say(port, Lapsed { slot });
+        };
+        let owed = site.members.owed(now, seat, newest);
+        if let (Some(to), Some(key)) = (owed, &key) {
+            self.say_offers(key, Vec::from([to]));
+        }
+        self.say(port, Renewed { slot, asked, lease_ms });
+    }
+
+    pub(super) fn hold(&mut self, port: Port, Hold { slot, number }: Hold) {
+        let (seat, now) = (Seat { port, slot }, self.now);
+        let Some(site) = self.seats.get(&(port, slot)).and_then(|key| self.sites.get_mut(key)) else {
+            return self.say(port, Held { slot, number, is_held: false });
+        };
+        if site.taker.holds(number) {
+            let is_held = site.members.hold(now, seat, number);
+            return self.say(port, Held { slot, number, is_held });
+        }
+        let waiting = site.asks.entry(number).or_default();
+        let hold = waiting.is_empty().then(|| site.taker.ask_for_hold(number));
+        waiting.push(seat);
+        if let Some(hold) = hold {
+            self.ask(hold);
+        }
+    }
+
+    pub(super) fn leave(&mut self, port: Port, slot: u32) {
+        if let Some(site) = self.seats.remove(&(port, slot)).and_then(|key| self.sites.get_mut(&key)) {
+            site.members.leave(Seat { port, slot });
+        }
+    }
+
+    pub(super) fn say_offers(&mut self, key: &SiteKey, to: Vec<ToOffer>) {
+        let Some(newest) = self.sites.get(key).and_then(|site| site.newest.clone()) else { return };
+        let Newest { revision: Revision { number, root }, base, reports, edits, .. } = newest;
+        for ToOffer { seat: Seat { port, slot }, with_edits } in to {
+            let edits = if with_edits { edits.clone() } else { Bytes::new() };
+            self.say(port, Offer { slot, number, root, base, reports, edits });
+            self.outputs.push_back(Output::AwaitRoom(port));
+        }
+    }
+
+    pub(super) fn lost(&mut self, port: Port) {
+        self.sites.values_mut().for_each(|site| site.members.lost(port));
+        self.seats.retain(|(of, _), _| *of != port);
+        self.chunks.lost(port);
+    }
+}

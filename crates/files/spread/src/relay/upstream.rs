@@ -1,0 +1,144 @@
+//! The file server of a relay: the subscription of each site.
+
+use super::{NO_SITE_AGAIN_AFTER, Newest, Relay, Site};
+use crate::holders::Seat;
+use crate::messages::{Held, Hold, Joined, Leave, NotJoined, NotNow, Offer, ToFileServer};
+use crate::number::{Number, Revision};
+use crate::rule::Way;
+use crate::taker::AGAIN_AFTER;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+impl Relay {
+    pub(super) fn joined(&mut self, joined: &Joined) {
+        let now = self.now;
+        let Some(key) = self.slots.get(&joined.slot).cloned() else { return };
+        let Some(site) = self.sites.get_mut(&key) else { return };
+        site.refused = None;
+        let revision = Revision { number: joined.number, root: joined.root };
+        site.taker.joined(now, joined);
+        // What is no longer held above is held for no member.
+        let lost: Vec<(Seat, Number)> = site
+            .members
+            .seats()
+            .flat_map(|(seat, holds)| holds.iter().map(move |number| (seat, *number)))
+            .filter(|(_, number)| !site.taker.holds(*number))
+            .collect();
+        for (_, number) in &lost {
+            site.members.drop_hold(*number);
+        }
+        let asks: Vec<Hold> = site.asks.keys().map(|number| site.taker.ask_for_hold(*number)).collect();
+        let is_newer = revision.number > site.newest_number();
+        let mut newest = site.newest.take().filter(|_| !is_newer).unwrap_or(Newest {
+            revision,
+            base: revision.root,
+            reports: false,
+            edits: Bytes::new(),
+            keep: joined.keep,
+            key: joined.key,
+        });
+        (newest.keep, newest.key) = (joined.keep, joined.key);
+        site.newest = Some(newest);
+        let to = if is_newer { site.members.offer(now, revision.number) } else { Vec::new() };
+        for (Seat { port, slot }, number) in lost {
+            self.say(port, Held { slot, number, is_held: false });
+        }
+        self.say_offers(&key, to);
+        for hold in asks {
+            self.ask(hold);
+        }
+    }
+
+    pub(super) fn not_joined(&mut self, NotJoined { slot, why }: NotJoined) {
+        let at = self.now + if why == NotNow::NoSite { NO_SITE_AGAIN_AFTER } else { AGAIN_AFTER };
+        if let Some(site) = self.slots.get(&slot).and_then(|key| self.sites.get_mut(key)) {
+            site.refused = Some(why);
+            site.taker.ask_at(at);
+        }
+    }
+
+    pub(super) fn offered(&mut self, offer: Offer) {
+        let now = self.now;
+        let takes_late = self.is_broken(Way::LateOffer);
+        let Some(key) = self.slots.get(&offer.slot).cloned() else { return };
+        let Some(site) = self.sites.get_mut(&key) else { return };
+        let Offer { number, root, base, reports, edits, .. } = offer;
+        site.taker.promised(number);
+        let Some(before) = site.newest.as_ref().filter(|it| number > it.revision.number || takes_late) else { return };
+        let (keep, key_of_visitors) = (before.keep, before.key);
+        let revision = Revision { number, root };
+        site.newest = Some(Newest { revision, base, reports, edits, keep, key: key_of_visitors });
+        let to = site.members.offer(now, number);
+        self.say_offers(&key, to);
+    }
+
+    pub(super) fn held(&mut self, Held { slot, number, is_held }: Held) {
+        let now = self.now;
+        let Some(site) = self.slots.get(&slot).and_then(|key| self.sites.get_mut(key)) else { return };
+        if is_held {
+            site.taker.promised(number);
+        } else {
+            site.taker.refused(number);
+        }
+        let asked = site.asks.remove(&number).unwrap_or_default();
+        // A member may have been forgotten in the meantime.
+        let hold = |seat: Seat| (seat, is_held && site.members.hold(now, seat, number));
+        let answers: Vec<(Seat, bool)> = asked.into_iter().map(hold).collect();
+        for (Seat { port, slot }, is_held) in answers {
+            self.say(port, Held { slot, number, is_held });
+        }
+    }
+
+    /// Says what is due to the file server, and lets go of what nobody reads.
+    pub(super) fn pump(&mut self) {
+        let now = self.now;
+        let (lets_go, keeps) = (self.is_broken(Way::RelayLetsGo), self.is_broken(Way::NeverRelease));
+        let mut messages: Vec<ToFileServer> = Vec::new();
+        for site in self.sites.values_mut() {
+            let newest = site.newest_number();
+            if !keeps {
+                let mut used = if lets_go { BTreeSet::new() } else { site.members.held(now) };
+                used.insert(newest);
+                let free = |number: &&Number| !used.contains(number) && !site.asks.contains_key(number);
+                let freed: Vec<Number> = site.taker.held().iter().filter(free).copied().collect();
+                for number in freed {
+                    site.taker.release(number);
+                }
+            }
+            let at = site.members.oldest(now).map_or(newest, |oldest| oldest.min(newest));
+            let reports = site.newest.as_ref().is_some_and(|newest| newest.reports);
+            if reports && at == newest && site.told < newest {
+                site.taker.report_now(now);
+            }
+            if !self.is_up {
+                continue;
+            }
+            let read = site.taker.held().clone();
+            let read: Vec<Number> = read.into_iter().chain(site.members.held(now)).collect();
+            if let Some(join) = site.taker.join(now, (at, site.seen.max(newest)), read.into_iter()) {
+                messages.push(join.into());
+            }
+            if let Some(renew) = site.taker.renewal(now, at) {
+                site.told = renew.at;
+                messages.push(renew.into());
+            }
+        }
+        for message in messages {
+            self.ask(message);
+        }
+        self.ask_for_chunks();
+    }
+
+    /// Sites that nobody follows are left.
+    pub(super) fn leave_unused(&mut self) {
+        let now = self.now;
+        let is_unused = |site: &Site| site.members.is_empty() && now >= site.wanted_until;
+        let unused = self.sites.iter().filter(|(_, site)| is_unused(site));
+        for (key, slot) in unused.map(|(key, site)| (key.clone(), site.taker.slot())).collect::<Vec<_>>() {
+            self.sites.remove(&key);
+            self.slots.remove(&slot);
+            self.ask(Leave { slot });
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The rules of published files, in the ways in which a test can break them to see that the checkers notice.
+//!
+//! One rule more is not of the machines: **RenewInOrder**, that a renewal keeps its place behind the offers, is the pace
+//! of the messages (`crate::messages`). Where all of a publish is one transaction (**OneSwitch**) and where a chunk is
+//! compared with its name when it is read from a disk (**VerifyChunk**) is up to the disks of the machines.
+
+/// A way to break a rule. The name of the rule is in bold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// **OneSwitch**: a publish that is asked for again is made again.
+    AnyIdentity,
+    /// **DurableFirst**: a publish is acknowledged before it is durable.
+    AckEarly,
+    /// **DurableFirst**: subscribers are offered a revision before it is durable.
+    OfferEarly,
+    /// **CompareBase**: a switch does not compare the revision that it was made from with the newest.
+    AnyBase,
+    /// **SwitchHasAll**: a switch is taken without a look at the chunks of its tree.
+    SwitchBlind,
+    /// **SwitchHasAll**: a chunk that was unused before a switch is swept after it.
+    SweepAnyway,
+    /// **NeverBack**: a store that was restored goes on from the numbers of its copy.
+    RestoreBack,
+    /// **NeverBack**: an offer that comes late is taken for the newest.
+    LateOffer,
+    /// **NeverBack**: a member serves a revision before it is sure to come back with it.
+    ForgetSwitch,
+    /// **NeverBack**: a member serves a visitor an older revision than another member did.
+    NoFloor,
+    /// **HoldUnion**: a relay lets go of a revision when it has a newer one, whatever its members read.
+    RelayLetsGo,
+    /// **HoldUnion**: a member lets go of a revision when it serves a newer one, whatever its visitors read.
+    MemberLetsGo,
+    /// **HoldUnion**: a relay keeps its holds for ever.
+    NeverRelease,
+    /// **HeldAbove**: a file server holds a revision for a subscriber only when that asks for it.
+    PinLater,
+    /// **HeldAbove**: a relay answers for a hold from its own memory.
+    FromMemory,
+    /// **EndByLease**: what a subscriber held ends when its session does and another one joins.
+    NewRelay,
+    /// **EndByLease**: a subscriber that comes again is held what it lists, and nothing else.
+    OldList,
+    /// **EndByLease**: a file server that was restarted sweeps before those that it does not know could come again.
+    SweepAtOnce,
+    /// **EndByLease**: a lease that is over is renewed as if its holds were still there.
+    LateRenewal,
+    /// **EndByLease**: a subscriber is forgotten when its connection is lost.
+    ForgetAtOnce,
+    /// **LeaseWithin**: leases count from the answer, and not from the question.
+    CountFromAnswer,
+    /// **LeaseWithin**: leases count as if all clocks ran equally fast.
+    SameClocks,
+    /// **LeaseWithin**: a relay gives whole leases, whatever is left of its own.
+    WholeLease,
+    /// **SayWhenOver**: a member does not say that its revision may not be the newest.
+    Silent,
+    /// **WaitCountsAll**: a publisher is told *everywhere* when all that are connected have the revision.
+    CountConnected,
+    /// **WaitCountsAll**: a file server that was restarted does not count those that it does not know.
+    ForgetEarlier,
+    /// **SwitchWhole**: a member serves a revision of which it has only a part.
+    SwitchPart,
+    /// **SessionKeepsView**: a page that is open moves to the newest revision.
+    MoveSessions,
+    /// **VerifyChunk**: a relay believes what it is sent.
+    BelieveChunk,
+    /// **FinishOne**: each newer offer ends the fetch of the one before.
+    StartOver,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 30] = [
+        Self::AnyIdentity,
+        Self::AckEarly,
+        Self::OfferEarly,
+        Self::AnyBase,
+        Self::SwitchBlind,
+        Self::SweepAnyway,
+        Self::RestoreBack,
+        Self::LateOffer,
+        Self::ForgetSwitch,
+        Self::NoFloor,
+        Self::RelayLetsGo,
+        Self::MemberLetsGo,
+        Self::NeverRelease,
+        Self::PinLater,
+        Self::FromMemory,
+        Self::NewRelay,
+        Self::OldList,
+        Self::SweepAtOnce,
+        Self::LateRenewal,
+        Self::ForgetAtOnce,
+        Self::CountFromAnswer,
+        Self::SameClocks,
+        Self::WholeLease,
+        Self::Silent,
+        Self::CountConnected,
+        Self::ForgetEarlier,
+        Self::SwitchPart,
+        Self::MoveSessions,
+        Self::BelieveChunk,
+        Self::StartOver,
+    ];
+}

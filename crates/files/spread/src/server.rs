@@ -1,0 +1,316 @@
+//! A file server: it makes publishes durable in one order, and offers each to its subscribers.
+//!
+//! ```text
+//!   Switch --> queue --base is the head--> checking --nothing missing--> publishing --durable--> head: offered, acknowledged
+//!                          |                  |                              |
+//!                       Overtaken         Incomplete                      Failed
+//! ```
+//! 1. A site's publishes are made one after the other. Each has an identity, and is made once (**OneSwitch**); it names
+//!    the tree that it was made from, which must be the newest one's (**CompareBase**).
+//! 2. All chunks of its tree are there, durably, before it is made (**SwitchHasAll**). Nothing is acknowledged or
+//!    offered before it is durable (**DurableFirst**).
+//! 3. Numbers increase (**NeverBack**). A subscriber that has a later revision than the head shows that the store was
+//!    restored from an older copy: the head is published again, under a number above that one.
+//! 4. A revision is dropped when it is neither among the newest ones that are kept nor held. A server that was restarted
+//!    knows of no hold, so it drops nothing for as long as a lease lasts (**EndByLease**).
+//! 5. Chunks that nobody needs are removed beside all that (`crate::condemned`), also those of uploads that ended.
+//! 6. Nobody is waited for but for a lease: a subscriber that does not read is offered only what is newest when it does.
+
+mod collections;
+mod publishers;
+mod site;
+mod subscribers;
+mod uploads;
+pub mod work;
+
+use self::site::Site;
+use self::uploads::Uploads;
+use self::work::{Done, NotDone, SiteChange, SiteState, Work, WorkId};
+use crate::condemned::Condemned;
+use crate::messages::{FromFileServer, Leave, Missing, Refusal, Refused, Stored, ToFileServer, Want};
+use crate::number::{Number, Revision, SiteKey};
+use crate::rule::Way;
+use crate::tables::FILE_SERVER;
+use crate::wants::Wants;
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table};
+use types::lease::longer;
+use types::{Broken, GoodbyeReason, Time};
+
+/// The settings of a file server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// How long a subscriber is believed to serve what it was told, without a word from it.
+    pub lease: Duration,
+    /// The life of the store: greater than that of every revision that it knows.
+    pub life: u64,
+    /// How long after revisions were dropped the chunks are removed that nobody needs.
+    pub collect_after: Duration,
+    /// The rule that is broken, if any.
+    pub broken: Broken<Way>,
+}
+
+impl ServerConfig {
+    /// The usual settings.
+    pub fn new(life: u64) -> Self {
+        let (lease, collect_after) = (Duration::from_secs(10), Duration::from_secs(600));
+        Self { lease, life, collect_after, broken: Broken::NONE }
+    }
+}
+
+/// A file server.
+#[derive(Debug)]
+pub struct FileServer {
+    config: ServerConfig,
+    sites: BTreeMap<SiteKey, Site>,
+    /// The sites of subscribers, by their own numbers.
+    seats: BTreeMap<(Port, u32), SiteKey>,
+    uploads: Uploads,
+    wants: Wants,
+    condemned: Condemned,
+    /// Those who wait for the collection under way to end, and those who came after it had begun.
+    collectors: Vec<(Port, u64)>,
+    next_collectors: Vec<(Port, u64)>,
+    /// When one is due.
+    collect_at: Option<Time>,
+    under_way: BTreeMap<WorkId, Purpose>,
+    last_work: WorkId,
+    /// The number of the last publish of the server's own.
+    last_own: u64,
+    /// Until then subscribers may hold what this life of the server knows nothing of.
+    opens_at: Time,
+    now: Time,
+    /// When it was last looked what is due.
+    checked_at: Time,
+    published: u64,
+    outputs: VecDeque<Output>,
+}
+
+/// What a piece of work is for.
+#[derive(Debug)]
+enum Purpose {
+    Request(Port, u64),
+    Publish(SiteKey),
+    Change(Port, u64, SiteKey, SiteChange),
+}
+
+impl FileServer {
+    /// A file server of these sites.
+    pub fn new(config: ServerConfig, sites: Vec<SiteState>) -> Self {
+        let broken = config.broken;
+        let sites = sites.into_iter().map(|state| (state.key.clone(), Site::recovered(state, broken))).collect();
+        Self {
+            config,
+            sites,
+            seats: BTreeMap::new(),
+            uploads: Uploads::default(),
+            wants: Wants::default(),
+            condemned: Condemned::new(broken),
+            collectors: Vec::new(),
+            next_collectors: Vec::new(),
+            collect_at: None,
+            under_way: BTreeMap::new(),
+            last_work: WorkId(0),
+            last_own: 0,
+            opens_at: Time::ZERO,
+            now: Time::ZERO,
+            checked_at: Time::ZERO,
+            published: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The newest revision of a site.
+    pub fn head(&self, key: &SiteKey) -> Option<Revision> {
+        self.sites.get(key)?.head()
+    }
+
+    /// The revisions of a site that are kept, the oldest first.
+    pub fn revisions(&self, key: &SiteKey) -> impl Iterator<Item = Revision> {
+        let revisions = self.sites.get(key).into_iter().flat_map(|site| site.revisions.iter());
+        revisions.map(|(&number, &root)| Revision { number, root })
+    }
+
+    fn is_broken(&self, way: Way) -> bool {
+        self.config.broken.is(way)
+    }
+
+    /// The lease as it is counted here.
+    fn span(&self) -> Duration {
+        if self.is_broken(Way::SameClocks) { self.config.lease } else { longer(self.config.lease) }
+    }
+
+    fn say(&mut self, port: Port, message: impl Into<FromFileServer>) {
+        self.outputs.push_back(Output::Send(port, Parcel::new(message.into()), None));
+    }
+
+    fn refuse(&mut self, port: Port, ticket: u64, why: Refusal, text: impl Into<String>) {
+        self.say(port, Refused { ticket, why, head: Number::NONE, text: text.into() });
+    }
+
+    fn refuse_for(&mut self, port: Port, ticket: u64, why: NotDone) {
+        let (why, text) = match why {
+            NotDone::Malformed(text) => (Refusal::Malformed, text),
+            NotDone::NoRoom(text) => (Refusal::NoRoom, text),
+            NotDone::NoSite => (Refusal::NoSite, String::new()),
+            NotDone::IsThere => (Refusal::IsThere, String::new()),
+            NotDone::Failed(text) => (Refusal::Failed, text),
+        };
+        self.refuse(port, ticket, why, text);
+    }
+
+    fn end(&mut self, now: Time, port: Port, reason: GoodbyeReason, why: &str) {
+        self.outputs.push_back(Output::End(port, reason, why.to_owned()));
+        self.disconnected(now, port);
+    }
+
+    fn work(&mut self, work: Work) {
+        self.outputs.push_back(Output::Disk(Opaque::new(work)));
+    }
+
+    fn work_for(&mut self, purpose: Purpose) -> WorkId {
+        self.last_work.0 += 1;
+        self.under_way.insert(self.last_work, purpose);
+        self.last_work
+    }
+}
+
+impl Machine for FileServer {
+    fn start(&mut self, now: Time) {
+        self.now = now;
+        // Also one without sites: it may have been put back from a copy that had none.
+        self.opens_at = now + self.span();
+    }
+
+    fn connected(&mut self, _: Time, _: Port) {}
+
+    fn disconnected(&mut self, now: Time, port: Port) {
+        self.sites.values_mut().for_each(|site| site.lost(port));
+        self.seats.retain(|(of, _), _| *of != port);
+        self.uploads.end(port, now + self.span());
+        self.wants.lost(port);
+        self.collectors.retain(|(of, _)| *of != port);
+        self.next_collectors.retain(|(of, _)| *of != port);
+        self.under_way.retain(|_, purpose| !matches!(purpose, Purpose::Request(of, _) if *of == port));
+    }
+
+    fn has_room(&mut self, port: Port) {
+        self.wants.has_room(port);
+        self.read_for(port);
+        let keys: Vec<SiteKey> = self.seats.range((port, 0)..=(port, u32::MAX)).map(|(_, key)| key.clone()).collect();
+        for key in keys {
+            let Some(site) = self.sites.get_mut(&key) else { continue };
+            let newest = site.head_number();
+            let to = site.holders.has_room(self.now, port, newest);
+            self.say_offers(&key, to);
+        }
+    }
+
+    fn handle(&mut self, now: Time, port: Port, message: Parcel) {
+        self.now = now;
+        match message.expect::<ToFileServer>() {
+            ToFileServer::Join(join) => self.join(now, port, join),
+            ToFileServer::Renew(renew) => self.renew(now, port, &renew),
+            ToFileServer::Hold(hold) => self.hold(now, port, hold),
+            ToFileServer::Leave(Leave { slot }) => self.leave(now, port, slot),
+            ToFileServer::Want(Want { hashes }) => self.want(now, port, hashes),
+            ToFileServer::Have(have) => self.have(now, port, have),
+            ToFileServer::Put(put) => self.put(now, port, put),
+            ToFileServer::Switch(switch) => self.switch(now, port, switch),
+            ToFileServer::Change(change) => self.change(port, change),
+            ToFileServer::Collect(collect) => self.collect(port, collect.ticket),
+            ToFileServer::Survey(survey) => self.survey(now, port, survey),
+            ToFileServer::Goodbye(_) => {}
+        }
+    }
+
+    fn disk(&mut self, now: Time, done: DiskDone) {
+        let Ok(done) = done.open::<Done>() else { return };
+        self.now = now;
+        match done {
+            Done::Missing(id, missing) => {
+                let Some(Purpose::Request(port, ticket)) = self.under_way.remove(&id) else { return };
+                match missing {
+                    Ok(hashes) => self.say(port, Missing { ticket, hashes }),
+                    Err(why) => self.refuse_for(port, ticket, why),
+                }
+            }
+            Done::Put(id, put) => {
+                let Some(Purpose::Request(port, ticket)) = self.under_way.remove(&id) else { return };
+                match put {
+                    Ok(()) => self.say(port, Stored { ticket }),
+                    Err(why) => self.refuse_for(port, ticket, why),
+                }
+            }
+            Done::Checked(id, checked) => {
+                if let Some(Purpose::Publish(key)) = self.under_way.remove(&id) {
+                    self.checked(now, &key, checked);
+                }
+            }
+            Done::Published(id, made) => {
+                if let Some(Purpose::Publish(key)) = self.under_way.remove(&id) {
+                    self.made(now, &key, made);
+                }
+            }
+            Done::Changed(id, changed) => {
+                if let Some(Purpose::Change(port, ticket, key, change)) = self.under_way.remove(&id) {
+                    self.changed(now, (port, ticket), key, change, changed);
+                }
+            }
+            Done::Dropped(key, _) => self.dropped(now, &key),
+            Done::Marked(unused) => self.marked(unused),
+            Done::Swept(swept) => self.swept(swept),
+            Done::Read(hash, bytes) => {
+                for port in self.wants.read(hash, bytes.as_ref(), &mut self.outputs) {
+                    self.read_for(port);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, _: Time) {
+        self.outputs.push_back(Output::Closed);
+    }
+
+    fn stop(&mut self, _: &str) {
+        self.outputs.clear();
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let leases = self.sites.values().filter_map(|site| site.holders.next_end(self.checked_at));
+        let ends = leases.chain([self.opens_at]).chain(self.uploads.next_end()).chain(self.collect_at);
+        ends.filter(|at| *at > self.checked_at).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        (self.now, self.checked_at) = (now, now);
+        self.uploads.forget(now);
+        self.sites.values_mut().for_each(|site| site.holders.forget(now));
+        for key in self.sites.keys().cloned().collect::<Vec<_>>() {
+            self.drop_revisions(now, &key);
+            self.report(now, &key);
+        }
+        if self.collect_at.is_some_and(|at| at <= now) {
+            // One that is under way does not know what was dropped since it began.
+            self.collect_at = (!self.condemned.is_idle()).then(|| now + self.config.collect_after);
+            self.begin_collection();
+        }
+    }
+
+    fn status(&self) -> Vec<Table> {
+        let subscribers = self.sites.values().map(|site| site.holders.connected()).sum::<usize>();
+        Vec::from([FILE_SERVER.one([
+            ("sites", self.sites.len().into()),
+            ("subscribers", subscribers.into()),
+            ("published", self.published.into()),
+        ])])
+    }
+}

@@ -1,0 +1,309 @@
+//! Publishers at a file server: uploads, switches, changes of sites.
+
+use super::site::{Asked, LastOffer, Site, Stage, UnderWay, Waiting};
+use super::work::{Check, Checked, NewRevision, NotDone, Settings, SiteChange, SiteState, Work};
+use super::{FileServer, Purpose};
+use crate::messages::{
+    Change, ChangeKind, Changed, Have, Identity, Published, Put, Refusal, Refused, Survey, Surveyed, Switch,
+};
+use crate::number::{Number, Revision, SiteKey};
+use crate::rule::Way;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use machine::Port;
+use types::limits::{HASHES_PER_MESSAGE_MAX, PUBLISHER_REQUESTS_MAX};
+use types::{GoodbyeReason, Time};
+
+/// The note of a revision that a restored store publishes again.
+const RESTORED: &str = "published again, as the store was restored from an older copy";
+
+impl FileServer {
+    pub(super) fn have(&mut self, now: Time, port: Port, Have { ticket, hashes }: Have) {
+        if !self.uploads.add(port, &hashes) {
+            return self.refuse(port, ticket, Refusal::NoRoom, "one publish names too many chunks");
+        }
+        self.condemned.spare(&hashes);
+        let id = self.work_for(Purpose::Request(port, ticket));
+        self.work(Work::Missing(id, hashes));
+        self.bound_requests(now, port);
+    }
+
+    pub(super) fn put(&mut self, now: Time, port: Port, Put { ticket, chunks }: Put) {
+        self.condemned.spare(chunks.iter().map(|(hash, _)| hash));
+        let id = self.work_for(Purpose::Request(port, ticket));
+        self.work(Work::Put(id, chunks));
+        self.bound_requests(now, port);
+    }
+
+    /// A publisher may have so many requests under way: more would be kept for it without a bound.
+    pub(super) fn bound_requests(&mut self, now: Time, port: Port) {
+        let of_port = |purpose: &&Purpose| matches!(purpose, Purpose::Request(of, _) if *of == port);
+        if self.under_way.values().filter(of_port).count() > PUBLISHER_REQUESTS_MAX {
+            self.end(now, port, GoodbyeReason::Protocol, "more requests than were answered");
+        }
+    }
+
+    pub(super) fn switch(&mut self, now: Time, port: Port, switch: Switch) {
+        let key = SiteKey { space: switch.space.clone(), name: switch.site.clone() };
+        let broken = self.config.broken;
+        let site = self.sites.entry(key.clone()).or_insert_with(|| Site::new(broken));
+        let (identity, ticket) = (switch.identity, switch.ticket);
+        if let Some(number) = site.made_by(identity).filter(|_| !broken.is(Way::AnyIdentity)) {
+            if switch.waits {
+                site.waiting.push(Waiting { port, ticket, number });
+            }
+            self.say(port, Published { ticket, number });
+            return self.report(now, &key);
+        }
+        let asked = Asked { port: Some(port), switch };
+        match &mut site.under_way {
+            // Whoever asks again is answered; the tree is the one that was checked.
+            Some(UnderWay { asked: before, .. }) if before.switch.identity == identity => {
+                before.port = asked.port;
+                (before.switch.ticket, before.switch.waits) = (ticket, asked.switch.waits);
+            }
+            _ if site.queue.len() >= PUBLISHER_REQUESTS_MAX => {
+                self.refuse(port, ticket, Refusal::NoRoom, "too many publishes of this site are under way");
+            }
+            _ => {
+                site.queue.retain(|it| it.switch.identity != identity);
+                site.queue.push_back(asked);
+            }
+        }
+        self.begin_next(now, &key);
+    }
+
+    /// Begins the next publish of a site that can be made.
+    pub(super) fn begin_next(&mut self, now: Time, key: &SiteKey) {
+        loop {
+            let Some(site) = self.sites.get_mut(key) else { return };
+            if site.under_way.is_some() {
+                return;
+            }
+            let Some(asked) = site.queue.pop_front() else { break };
+            let head = site.head();
+            let (base, root) = (asked.switch.base, asked.switch.root);
+            if base != head.map(|head| head.root) && !self.config.broken.is(Way::AnyBase) {
+                if let Some(port) = asked.port {
+                    let (ticket, why) = (asked.switch.ticket, Refusal::Overtaken);
+                    let head = head.map_or(Number::NONE, |head| head.number);
+                    self.say(port, Refused { ticket, why, head, text: String::new() });
+                }
+                continue;
+            }
+            site.under_way = Some(UnderWay { asked, stage: Stage::Checking });
+            if self.is_broken(Way::SwitchBlind) {
+                let number = self.next_number(key);
+                return self.make(now, key, Revision { number, root }, Bytes::new());
+            }
+            let id = self.work_for(Purpose::Publish(key.clone()));
+            return self.work(Work::Check(id, Check { base: head.map(|head| head.root), root }));
+        }
+        self.forget_nothing(key);
+    }
+
+    /// A subscriber has seen a later revision than the head: the store was restored. Its head is published again, above that
+    /// one (**NeverBack**).
+    pub(super) fn publish_again(&mut self, now: Time, key: &SiteKey, above: Number, head: Revision) {
+        self.config.life = self.config.life.max(above.life + 1);
+        let Some(site) = self.sites.get_mut(key) else { return };
+        if site.under_way.is_some() {
+            return;
+        }
+        self.last_own += 1;
+        let identity = Identity { publisher: self.config.life, number: self.last_own };
+        let (space, name) = (key.space.clone(), key.name.clone());
+        let switch = Switch {
+            ticket: 0,
+            identity,
+            space,
+            site: name,
+            base: Some(head.root),
+            root: head.root,
+            of: head.number.count,
+            size: crate::messages::Size::default(),
+            waits: false,
+            note: RESTORED.to_owned(),
+        };
+        let count = head.number.count.max(above.count) + 1;
+        let revision = Revision { number: Number { life: self.config.life, count }, root: head.root };
+        site.under_way = Some(UnderWay { asked: Asked { port: None, switch }, stage: Stage::Checking });
+        self.make(now, key, revision, Bytes::new());
+    }
+
+    pub(super) fn next_number(&self, key: &SiteKey) -> Number {
+        let head = self.sites.get(key).map_or(Number::NONE, Site::head_number);
+        Number { life: self.config.life.max(head.life), count: head.count + 1 }
+    }
+
+    /// A site that was to be created, and was not, is not there.
+    pub(super) fn forget_nothing(&mut self, key: &SiteKey) {
+        if self.sites.get(key).is_some_and(Site::is_nothing) {
+            self.sites.remove(key);
+        }
+    }
+
+    pub(super) fn checked(&mut self, now: Time, key: &SiteKey, checked: Result<Checked, NotDone>) {
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let Some(UnderWay { asked, stage: Stage::Checking }) = &site.under_way else { return };
+        let (port, ticket, root) = (asked.port, asked.switch.ticket, asked.switch.root);
+        match checked {
+            Ok(Checked { lacks, new, edits }) if lacks.is_empty() => {
+                self.condemned.spare(&new);
+                let number = self.next_number(key);
+                self.make(now, key, Revision { number, root }, edits);
+            }
+            not_whole => {
+                site.under_way = None;
+                if let Some(port) = port {
+                    match not_whole {
+                        Ok(Checked { lacks, .. }) => {
+                            let text = format!("{} chunks of the tree are missing, {} first", lacks.len(), lacks[0]);
+                            self.refuse(port, ticket, Refusal::Incomplete, text);
+                        }
+                        Err(why) => self.refuse_for(port, ticket, why),
+                    }
+                }
+                self.begin_next(now, key);
+            }
+        }
+        self.sweep();
+    }
+
+    /// Makes the publish that is under way durable.
+    pub(super) fn make(&mut self, now: Time, key: &SiteKey, revision: Revision, edits: Bytes) {
+        let opens = now >= self.opens_at || self.is_broken(Way::SweepAtOnce);
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let base = site.head().map(|head| head.root);
+        // From here on nobody is promised what is dropped.
+        let drops = if opens && !site.drops { site.take_droppable(now, 1) } else { Vec::new() };
+        let dropped = drops.iter().map(|revision| revision.number).collect();
+        let Some(under_way) = &mut site.under_way else { return };
+        let (stage, port) = (Stage::Publishing { revision, drops, base, edits }, under_way.asked.port);
+        under_way.stage = stage;
+        let switch = &under_way.asked.switch;
+        let new = NewRevision {
+            key: key.clone(),
+            revision,
+            identity: switch.identity,
+            of: Some(switch.of).filter(|of| *of > 0),
+            size: switch.size,
+            note: switch.note.clone(),
+            drops: dropped,
+        };
+        let ticket = switch.ticket;
+        if self.is_broken(Way::AckEarly)
+            && let Some(port) = port
+        {
+            self.say(port, Published { ticket, number: revision.number });
+        }
+        if self.is_broken(Way::OfferEarly) {
+            self.offer(now, key, revision);
+        }
+        let id = self.work_for(Purpose::Publish(key.clone()));
+        self.work(Work::Publish(id, new));
+    }
+
+    pub(super) fn made(&mut self, now: Time, key: &SiteKey, made: Result<Settings, NotDone>) {
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let Some(UnderWay { asked, stage: Stage::Publishing { revision, drops, base, edits } }) = site.under_way.take()
+        else {
+            return;
+        };
+        let (port, switch) = (asked.port, asked.switch);
+        match made {
+            Ok(settings) => {
+                site.made(switch.identity, revision);
+                (site.exists, site.settings) = (true, settings);
+                let base = base.unwrap_or(revision.root);
+                site.offer = Some(LastOffer { base, reports: switch.waits, edits });
+                if let Some(port) = port.filter(|_| switch.waits) {
+                    site.waiting.push(Waiting { port, ticket: switch.ticket, number: revision.number });
+                }
+                self.published += 1;
+                if !drops.is_empty() {
+                    self.collect_later(now);
+                }
+                if !self.is_broken(Way::OfferEarly) {
+                    self.offer(now, key, revision);
+                }
+                if let Some(port) = port {
+                    self.uploads.done(port);
+                    if !self.is_broken(Way::AckEarly) {
+                        self.say(port, Published { ticket: switch.ticket, number: revision.number });
+                    }
+                }
+                self.report(now, key);
+            }
+            Err(why) => {
+                site.put_back(drops);
+                if let Some(port) = port {
+                    self.refuse_for(port, switch.ticket, why);
+                }
+            }
+        }
+        // Holds may have ended in the meantime.
+        self.drop_revisions(now, key);
+        self.begin_next(now, key);
+    }
+
+    pub(super) fn change(&mut self, port: Port, change: Change) {
+        let Change { ticket, kind, keep, space, site } = change;
+        let (key, change) = (SiteKey { space, name: site }, SiteChange { kind, keep });
+        let is_busy = self.sites.get(&key).is_some_and(|site| site.under_way.is_some());
+        if is_busy && kind == ChangeKind::Remove {
+            return self.refuse(port, ticket, Refusal::Failed, "a publish of the site is under way: try again");
+        }
+        let id = self.work_for(Purpose::Change(port, ticket, key.clone(), change));
+        self.work(Work::Change(id, key, change));
+    }
+
+    pub(super) fn changed(
+        &mut self,
+        now: Time,
+        (port, ticket): (Port, u64),
+        key: SiteKey,
+        change: SiteChange,
+        changed: Result<Option<SiteState>, NotDone>,
+    ) {
+        let state = match changed {
+            Ok(state) => state,
+            Err(why) => return self.refuse_for(port, ticket, why),
+        };
+        match (change.kind, state) {
+            (ChangeKind::Remove, _) => {
+                self.sites.remove(&key);
+                self.seats.retain(|_, of| *of != key);
+                self.collect_later(now);
+            }
+            (ChangeKind::Create, Some(state)) => {
+                let broken = self.config.broken;
+                let site = self.sites.entry(key).or_insert_with(|| Site::new(broken));
+                if !site.exists {
+                    site.take_record(state);
+                }
+            }
+            _ => {
+                if let Some(site) = self.sites.get_mut(&key) {
+                    site.settings.keep = change.keep;
+                }
+            }
+        }
+        self.say(port, Changed { ticket });
+    }
+
+    pub(super) fn survey(&mut self, now: Time, port: Port, survey: Survey) {
+        let Survey { ticket, space, site } = survey;
+        let key = SiteKey { space, name: site };
+        let Some(site) = self.sites.get(&key) else {
+            return self.refuse(port, ticket, Refusal::NoSite, "");
+        };
+        let mut subscribers = site.holders.standings(now);
+        subscribers.truncate(HASHES_PER_MESSAGE_MAX);
+        let head = site.head_number();
+        self.say(port, Surveyed { ticket, head, subscribers });
+    }
+}

@@ -1,0 +1,190 @@
+//! A site at its file server: its revisions, the publishes that wait for their turn, and its subscribers.
+
+use super::work::{Settings, SiteState};
+use crate::holders::Holders;
+use crate::messages::{Identity, Switch, VisitorKey};
+use crate::number::{Number, Revision};
+use crate::rule::Way;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::mem;
+use machine::Port;
+use tree::ChunkHash;
+use types::limits::PUBLISHES_REMEMBERED;
+use types::{Broken, Time};
+
+/// A site.
+#[derive(Debug)]
+pub(super) struct Site {
+    /// The revisions that are kept; the last is the head.
+    pub(super) revisions: BTreeMap<Number, ChunkHash>,
+    pub(super) settings: Settings,
+    /// The last publishes, the oldest first.
+    publishes: VecDeque<(Identity, Number)>,
+    pub(super) holders: Holders,
+    /// The publish that is under way, and those that wait for it.
+    pub(super) under_way: Option<UnderWay>,
+    pub(super) queue: VecDeque<Asked>,
+    /// Publishers that wait until nobody serves an older revision without saying so.
+    pub(super) waiting: Vec<Waiting>,
+    /// Whether its record is there. One that is about to be created is not.
+    pub(super) exists: bool,
+    /// The last offer.
+    pub(super) offer: Option<LastOffer>,
+    /// Revisions are being dropped.
+    pub(super) drops: bool,
+}
+
+/// A publish that was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// None for the server's own, and where the publisher is gone.
+    pub(super) port: Option<Port>,
+    pub(super) switch: Switch,
+}
+
+/// A publish that is under way.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    pub(super) asked: Asked,
+    pub(super) stage: Stage,
+}
+
+/// The state of a publish.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// The disk looks for the chunks of its tree.
+    Checking,
+    /// It is being made durable.
+    Publishing { revision: Revision, drops: Vec<Revision>, base: Option<ChunkHash>, edits: Bytes },
+}
+
+/// A publisher that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) port: Port,
+    pub(super) ticket: u64,
+    pub(super) number: Number,
+}
+
+/// The offer of the newest revision.
+#[derive(Clone, Debug)]
+pub(super) struct LastOffer {
+    pub(super) base: ChunkHash,
+    pub(super) reports: bool,
+    pub(super) edits: Bytes,
+}
+
+impl Site {
+    /// A site that is about to be created.
+    pub(super) fn new(broken: Broken<Way>) -> Self {
+        Self {
+            revisions: BTreeMap::new(),
+            settings: Settings { keep: u32::MAX, visitor_key: VisitorKey([0; 32]) },
+            publishes: VecDeque::new(),
+            holders: Holders::new(broken),
+            under_way: None,
+            queue: VecDeque::new(),
+            waiting: Vec::new(),
+            exists: false,
+            offer: None,
+            drops: false,
+        }
+    }
+
+    /// A site as its record has it.
+    pub(super) fn recovered(state: SiteState, broken: Broken<Way>) -> Self {
+        let mut site = Self::new(broken);
+        site.take_record(state);
+        site
+    }
+
+    /// Takes what its record says.
+    pub(super) fn take_record(&mut self, state: SiteState) {
+        self.revisions = state.revisions.iter().map(|revision| (revision.number, revision.root)).collect();
+        self.publishes = state.publishes.into();
+        (self.settings, self.exists) = (state.settings, true);
+    }
+
+    /// The newest revision.
+    pub(super) fn head(&self) -> Option<Revision> {
+        self.revisions.last_key_value().map(|(&number, &root)| Revision { number, root })
+    }
+
+    /// The number of the newest revision.
+    pub(super) fn head_number(&self) -> Number {
+        self.head().map_or(Number::NONE, |head| head.number)
+    }
+
+    /// The revision that a publish has made, if it was made.
+    pub(super) fn made_by(&self, identity: Identity) -> Option<Number> {
+        self.publishes.iter().find_map(|(known, number)| (*known == identity).then_some(*number))
+    }
+
+    /// A publish was made.
+    pub(super) fn made(&mut self, identity: Identity, revision: Revision) {
+        self.revisions.insert(revision.number, revision.root);
+        self.publishes.push_back((identity, revision.number));
+        if self.publishes.len() > PUBLISHES_REMEMBERED {
+            self.publishes.pop_front();
+        }
+    }
+
+    /// Takes the revisions out that may be dropped when `more` are published: neither among the newest that are kept,
+    /// nor held.
+    pub(super) fn take_droppable(&mut self, now: Time, more: usize) -> Vec<Revision> {
+        let keep = (self.settings.keep.max(1) as usize).saturating_sub(more);
+        // The head stays until the next one is durable.
+        let older = self.revisions.len().saturating_sub(keep.max(1));
+        if older == 0 {
+            return Vec::new();
+        }
+        let held = self.holders.held(now);
+        let numbers = self.revisions.keys().take(older).filter(|number| !held.contains(number));
+        let numbers: Vec<Number> = numbers.copied().collect();
+        let take = |number| Some(Revision { number, root: self.revisions.remove(&number)? });
+        numbers.into_iter().filter_map(take).collect()
+    }
+
+    /// Revisions that were to be dropped stay.
+    pub(super) fn put_back(&mut self, revisions: Vec<Revision>) {
+        self.revisions.extend(revisions.into_iter().map(|revision| (revision.number, revision.root)));
+    }
+
+    /// The trees whose chunks are needed: of the revisions, and of the publish that is being made.
+    pub(super) fn roots(&self) -> impl Iterator<Item = ChunkHash> {
+        let publishing = match &self.under_way {
+            Some(UnderWay { stage: Stage::Publishing { revision, .. }, .. }) => Some(revision.root),
+            _ => None,
+        };
+        self.revisions.values().copied().chain(publishing)
+    }
+
+    /// A port is gone.
+    pub(super) fn lost(&mut self, port: Port) {
+        self.holders.lost(port);
+        self.waiting.retain(|waiting| waiting.port != port);
+        self.queue.retain(|asked| asked.port != Some(port));
+        if let Some(under_way) = &mut self.under_way
+            && under_way.asked.port == Some(port)
+        {
+            // It goes on, and whoever asks for it again is answered.
+            under_way.asked.port = None;
+        }
+    }
+
+    /// The publishers who may be told that nobody serves an older revision without saying so.
+    pub(super) fn take_reported(&mut self, now: Time) -> Vec<Waiting> {
+        let oldest = self.holders.oldest(now);
+        let (reported, waiting) =
+            mem::take(&mut self.waiting).into_iter().partition(|it| oldest.is_none_or(|at| at >= it.number));
+        self.waiting = waiting;
+        reported
+    }
+
+    /// Whether nothing is known of it and nobody asks for anything.
+    pub(super) fn is_nothing(&self) -> bool {
+        !self.exists && self.under_way.is_none() && self.queue.is_empty()
+    }
+}

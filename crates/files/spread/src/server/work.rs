@@ -1,0 +1,155 @@
+//! The disk of a file server, as its machine sees it: chunks, and the records of sites.
+//!
+//! All work but reads is done in order: a chunk that is swept is missing to whoever asks later, and a switch is taken
+//! on what the check before it has found.
+
+use crate::condemned::Swept;
+use crate::messages::{ChangeKind, Identity, Size, VisitorKey};
+use crate::number::{Number, Revision, SiteKey};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use tree::ChunkHash;
+use types::Position;
+
+/// The number of a piece of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkId(pub u64);
+
+/// A piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Find out which of these chunks are missing.
+    Missing(WorkId, Vec<ChunkHash>),
+    /// Make chunks durable, each of which must match its name.
+    Put(WorkId, Vec<(ChunkHash, Bytes)>),
+    /// Find out whether all chunks of a tree are there, where a kept one is whole.
+    Check(WorkId, Check),
+    /// Make a revision durable, and drop others, in one transaction (rule OneSwitch).
+    Publish(WorkId, NewRevision),
+    /// Change a site's record.
+    Change(WorkId, SiteKey, SiteChange),
+    /// Drop revisions from a site's record.
+    Drop(SiteKey, Vec<Number>),
+    /// Find the chunks that none of these trees needs.
+    Mark(Vec<ChunkHash>),
+    /// Remove chunks.
+    Sweep(Vec<ChunkHash>),
+    /// Read a chunk: at any time.
+    Read(ChunkHash),
+}
+
+/// A tree to be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// A tree that is whole.
+    pub base: Option<ChunkHash>,
+    /// The tree.
+    pub root: ChunkHash,
+}
+
+/// A revision to be made durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRevision {
+    /// The site, which is created if there is none.
+    pub key: SiteKey,
+    /// The revision.
+    pub revision: Revision,
+    /// The publish.
+    pub identity: Identity,
+    /// The revision that it brings back, by its count.
+    pub of: Option<u64>,
+    /// Its size.
+    pub size: Size,
+    /// A note for the log.
+    pub note: String,
+    /// Revisions that are no longer kept.
+    pub drops: Vec<Number>,
+}
+
+/// A change of a site's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteChange {
+    /// The change.
+    pub kind: ChangeKind,
+    /// How many of the newest revisions are kept, where that is part of it.
+    pub keep: u32,
+}
+
+/// A site as its record has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteState {
+    /// The site.
+    pub key: SiteKey,
+    /// The revisions that are kept, the oldest first. The last is the head.
+    pub revisions: Vec<Revision>,
+    /// Its settings.
+    pub settings: Settings,
+    /// The last publishes, the oldest first.
+    pub publishes: Vec<(Identity, Number)>,
+}
+
+/// The settings in a site's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How many of the newest revisions are kept.
+    pub keep: u32,
+    /// The key that signs the cookies of its visitors.
+    pub visitor_key: VisitorKey,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Chunks of the tree that are missing; there may be more.
+    pub lacks: Vec<ChunkHash>,
+    /// Chunks of the tree that the whole one does not have.
+    pub new: Vec<ChunkHash>,
+    /// The edits that lead from the whole tree to this one, with the chunks that they need; empty if they are too
+    /// large.
+    pub edits: Bytes,
+}
+
+/// Why work was not done. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotDone {
+    /// A chunk does not match its name, or a tree cannot be read.
+    Malformed(String),
+    /// The disk is full.
+    NoRoom(String),
+    /// There is no such site.
+    NoSite,
+    /// There is such a site already.
+    IsThere,
+    /// Another reason, for people.
+    Failed(String),
+}
+
+/// The outcome of a piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Of [`Work::Missing`].
+    Missing(WorkId, Result<Vec<ChunkHash>, NotDone>),
+    /// Of [`Work::Put`]: all are durable.
+    Put(WorkId, Result<(), NotDone>),
+    /// Of [`Work::Check`].
+    Checked(WorkId, Result<Checked, NotDone>),
+    /// Of [`Work::Publish`]: durable, or not made.
+    Published(WorkId, Result<Settings, NotDone>),
+    /// Of [`Work::Change`], with the record of a site that was created.
+    Changed(WorkId, Result<Option<SiteState>, NotDone>),
+    /// Of [`Work::Drop`]: those that were dropped.
+    Dropped(SiteKey, Vec<Number>),
+    /// Of [`Work::Mark`]: the unused chunks.
+    Marked(Result<Vec<ChunkHash>, NotDone>),
+    /// Of [`Work::Sweep`].
+    Swept(Result<Swept, NotDone>),
+    /// Of [`Work::Read`]: none if the chunk is not there, or is damaged.
+    Read(ChunkHash, Option<Bytes>),
+}
+
+impl machine::Done for Done {
+    fn durable(&self) -> Option<Position> {
+        None
+    }
+}

@@ -1,0 +1,218 @@
+//! A subscription at a file server or relay, as its subscriber has it: the lease, and what is held above.
+//!
+//! ```text
+//!   away --Join--> asked --Joined--> joined --Renew, Renewed--> joined
+//!     ^                                 | session lost, or Lapsed: the lease runs on, and nothing new is promised
+//!     +---------------------------------+
+//! ```
+//! A lease counts from when it was asked for (**LeaseWithin**).
+
+use crate::messages::{Hold, Join, Joined, Renew, Renewed};
+use crate::number::{Number, SiteKey};
+use crate::rule::Way;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::time::Duration;
+use types::limits::HOLDS_PER_SUBSCRIBER_MAX;
+use types::{Broken, Time};
+
+/// How long an answer to a Join may take before it is said again, and how soon it is after a refusal.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// The least time between two renewals: what a relay has left of its lease may be short.
+const RENEW_AFTER: Duration = Duration::from_millis(10);
+
+/// The state of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was asked in this session, or it was refused: to be asked at this time.
+    Away(Time),
+    /// A Join was said, which is said again at this time.
+    Asked(Time),
+    Joined,
+}
+
+/// A subscription.
+#[derive(Debug)]
+pub(crate) struct Taker {
+    pub(crate) key: SiteKey,
+    slot: u32,
+    life: u64,
+    phase: Phase,
+    /// When it asked to join the last time: an answer to an earlier Join does not say what the giver holds now.
+    asked: Time,
+    until: Time,
+    /// The length of the last lease, for the times of renewals.
+    length: Duration,
+    renew_at: Time,
+    /// The revisions that are held above, the newest among them.
+    held: BTreeSet<Number>,
+    /// Those that are to be released with the next renewal.
+    released: BTreeSet<Number>,
+    broken: Broken<Way>,
+}
+
+impl Taker {
+    /// A subscription under a number of its own in the session; `life` is that of the subscriber.
+    pub(crate) fn new(key: SiteKey, slot: u32, life: u64, broken: Broken<Way>) -> Self {
+        Self {
+            key,
+            slot,
+            life,
+            phase: Phase::Away(Time::ZERO),
+            asked: Time::ZERO,
+            until: Time::ZERO,
+            length: Duration::ZERO,
+            renew_at: Time::ZERO,
+            held: BTreeSet::new(),
+            released: BTreeSet::new(),
+            broken,
+        }
+    }
+
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    pub(crate) fn is_joined(&self) -> bool {
+        self.phase == Phase::Joined
+    }
+
+    /// What is left of the lease, and no more than all of it: that of those behind this subscriber.
+    pub(crate) fn rest(&self, now: Time) -> Duration {
+        if self.broken.is(Way::WholeLease) { self.length } else { self.until.since(now).min(self.length) }
+    }
+
+    /// When its lease is over.
+    pub(crate) fn until(&self) -> Time {
+        self.until
+    }
+
+    /// Whether the lease runs.
+    pub(crate) fn is_leased(&self, now: Time) -> bool {
+        now < self.until
+    }
+
+    /// Whether a revision is held above.
+    pub(crate) fn holds(&self, number: Number) -> bool {
+        self.held.contains(&number)
+    }
+
+    /// The revisions that are held above.
+    pub(crate) fn held(&self) -> &BTreeSet<Number> {
+        &self.held
+    }
+
+    /// The session is gone.
+    pub(crate) fn lost(&mut self) {
+        self.phase = Phase::Away(Time::ZERO);
+        self.released.clear();
+    }
+
+    /// The giver knows nothing of the lease any more, or does not let it join: it is asked again at this time.
+    pub(crate) fn ask_at(&mut self, at: Time) {
+        self.phase = Phase::Away(at);
+    }
+
+    /// The Join that is due, for a subscriber that serves a revision, has seen one, and at which others are read.
+    pub(crate) fn join(
+        &mut self,
+        now: Time,
+        (at, seen): (Number, Number),
+        read: impl Iterator<Item = Number>,
+    ) -> Option<Join> {
+        let due = match self.phase {
+            Phase::Away(due) | Phase::Asked(due) => due,
+            Phase::Joined => return None,
+        };
+        if now < due {
+            return None;
+        }
+        (self.phase, self.asked) = (Phase::Asked(now + ANSWER_WITHIN), now);
+        let held: BTreeSet<Number> = read.filter(|number| *number != Number::NONE).collect();
+        let held = held.into_iter().rev().take(HOLDS_PER_SUBSCRIBER_MAX).collect();
+        let (space, site) = (self.key.space.clone(), self.key.name.clone());
+        Some(Join { slot: self.slot, asked: now, life: self.life, at, seen, space, site, held })
+    }
+
+    /// The giver let it join. What was held before, and is not now, may be gone.
+    pub(crate) fn joined(&mut self, now: Time, joined: &Joined) {
+        if joined.asked != self.asked || matches!(self.phase, Phase::Away(_)) {
+            return;
+        }
+        if !self.is_joined() {
+            self.held.clear();
+        }
+        self.phase = Phase::Joined;
+        self.held.extend(joined.held.iter().copied().chain([joined.number]));
+        self.released.retain(|number| !self.held.contains(number));
+        self.lease(now, joined.asked, joined.lease_ms);
+    }
+
+    /// The giver renewed the lease.
+    pub(crate) fn renewed(&mut self, now: Time, renewed: &Renewed) {
+        if self.is_joined() && renewed.asked <= now {
+            self.lease(now, renewed.asked, renewed.lease_ms);
+        }
+    }
+
+    fn lease(&mut self, now: Time, asked: Time, lease_ms: u32) {
+        self.length = Duration::from_millis(lease_ms.into());
+        let from = if self.broken.is(Way::CountFromAnswer) { now } else { asked };
+        self.until = self.until.max(from + self.length);
+        self.renew_at = now + (self.length / 3).max(RENEW_AFTER);
+    }
+
+    /// The question for a hold on a revision. A release of it that was not said yet is not said any more: it would end
+    /// the hold that the answer promises.
+    pub(crate) fn ask_for_hold(&mut self, number: Number) -> Hold {
+        self.released.remove(&number);
+        Hold { slot: self.slot, number }
+    }
+
+    /// A revision was offered, or a hold on it granted: it is held above.
+    pub(crate) fn promised(&mut self, number: Number) {
+        self.released.remove(&number);
+        self.held.insert(number);
+    }
+
+    /// A hold was refused.
+    pub(crate) fn refused(&mut self, number: Number) {
+        self.held.remove(&number);
+    }
+
+    /// A revision is read by nobody any more.
+    pub(crate) fn release(&mut self, number: Number) {
+        if self.held.remove(&number) {
+            self.released.insert(number);
+        }
+    }
+
+    /// A renewal at once, to report.
+    pub(crate) fn report_now(&mut self, now: Time) {
+        self.renew_at = now;
+    }
+
+    /// The renewal that is due, of a subscriber that serves this revision.
+    pub(crate) fn renewal(&mut self, now: Time, at: Number) -> Option<Renew> {
+        if !self.is_joined() || now < self.renew_at {
+            return None;
+        }
+        // Its answer sets the next time. One that stays out is asked for again.
+        self.renew_at = now + (self.length / 3).max(RENEW_AFTER);
+        let released: Vec<Number> = self.released.iter().take(HOLDS_PER_SUBSCRIBER_MAX).copied().collect();
+        for number in &released {
+            self.released.remove(number);
+        }
+        Some(Renew { slot: self.slot, asked: now, at, released })
+    }
+
+    /// When something is due next, while the session is there.
+    pub(crate) fn due(&self) -> Time {
+        match self.phase {
+            Phase::Away(due) | Phase::Asked(due) => due,
+            Phase::Joined => self.renew_at,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Trees as the disks of a file server and a member handle them: the check of a switch, and the edits of an offer.
+//!
+//! ```text
+//!   edits   bytes u32   edits (`tree::Edits`)   (bytes u32, chunk) *
+//! ```
+
+use crate::server_work::Checked;
+use alloc::vec::Vec;
+use bytes::{Buf, BufMut, Bytes};
+use tree::limits::EDITS_MAX;
+use tree::{ApplyError, ChunkHash, Edits, ReadError, Sink, Source, Step, descend};
+use types::limits::EDITS_BYTES_MAX;
+
+/// Missing chunks that a check names at most.
+const LACKS_MAX: usize = 1000;
+
+/// The nodes that a check looks at in one go.
+const BUDGET: usize = 4096;
+
+/// Checks a tree, where another one is whole (rule SwitchHasAll). `has` returns which chunks are there.
+///
+/// # Errors
+/// Errors of the source, and nodes that cannot be read.
+pub fn check<S: Source>(
+    source: &S,
+    has: &mut impl FnMut(&[ChunkHash]) -> Result<Vec<bool>, S::Error>,
+    base: Option<ChunkHash>,
+    root: ChunkHash,
+) -> Result<Checked, ReadError<S::Error>> {
+    let (mut steps, mut new) = (Vec::from([Step::root(root, base)]), Vec::new());
+    while !steps.is_empty() {
+        let found = descend(source, has, steps, BUDGET)?;
+        new.extend(found.relies);
+        if !found.lacks.is_empty() {
+            let lacks = found.lacks.into_iter().take(LACKS_MAX).collect();
+            return Ok(Checked { lacks, new, edits: Bytes::new() });
+        }
+        steps = found.waits;
+    }
+    let edits = match base {
+        Some(base) => edits_between(source, base, root)?,
+        None => Bytes::new(),
+    };
+    Ok(Checked { lacks: Vec::new(), new, edits })
+}
+
+/// The edits that lead from one tree to another with the chunks that they need, for an offer; nothing if they are too
+/// large for one.
+///
+/// # Errors
+/// Errors of the source, and nodes that cannot be read.
+pub fn edits_between<S: Source>(source: &S, base: ChunkHash, root: ChunkHash) -> Result<Bytes, ReadError<S::Error>> {
+    let Some(edits) = Edits::between(source, base, root, EDITS_MAX, EDITS_BYTES_MAX / 2)? else {
+        return Ok(Bytes::new());
+    };
+    let encoded = edits.encode();
+    let mut bytes = Vec::with_capacity(4 + encoded.len());
+    bytes.put_u32_le(encoded.len() as u32);
+    bytes.put_slice(&encoded);
+    for hash in edits.content() {
+        let chunk = source.chunk(&hash).map_err(ReadError::Source)?;
+        if bytes.len() + 4 + chunk.len() > EDITS_BYTES_MAX {
+            // The receiver fetches what is not here.
+            break;
+        }
+        bytes.put_u32_le(chunk.len() as u32);
+        bytes.put_slice(&chunk);
+    }
+    Ok(bytes.into())
+}
+
+/// Applies the edits of an offer to a tree, and gives the chunks that they make to `sink`. Returns whether the tree
+/// became the one that was offered. If not, what was added is of no use, and does no harm.
+///
+/// # Errors
+/// Errors of the source and the sink.
+pub fn apply_edits<S: Source, K: Sink>(
+    source: &S,
+    base: ChunkHash,
+    root: ChunkHash,
+    mut bytes: Bytes,
+    sink: &mut K,
+) -> Result<bool, ApplyError<S::Error, K::Error>> {
+    let Some(edits) = take(&mut bytes).and_then(|edits| Edits::decode(edits).ok()) else { return Ok(false) };
+    let made = match edits.apply(source, base, sink) {
+        Ok(made) => made,
+        // They are for another tree.
+        Err(ApplyError::NotDirectory(_)) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    while let Some(chunk) = take(&mut bytes) {
+        sink.add(ChunkHash::of(&chunk), chunk).map_err(ApplyError::Sink)?;
+    }
+    Ok(made == root)
+}
+
+/// Takes a length and as many bytes.
+fn take(bytes: &mut Bytes) -> Option<Bytes> {
+    let length = bytes.try_get_u32_le().ok()? as usize;
+    (length <= bytes.len()).then(|| bytes.split_to(length))
+}

@@ -1,0 +1,685 @@
+//! A day that a seed draws, and the checks of everything that is seen on it.
+
+use crate::disks::{Chunks, Happened, MemberDisk, ServerDisk};
+use crate::truth::Truth;
+use bytes::Bytes;
+use machine::{Machine, Node, RoleId};
+use sim::{Family, Fault, Line, Processes};
+use spread::messages::{FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size};
+use spread::{
+    Answer, Client, FileServer, Member, MemberConfig, Number, Opened, Relay, RelayConfig, Request, Revision,
+    ServerConfig, SiteKey, Ticket, Visit, Way,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Piece, write_directory};
+use types::limits::LEASE_DRIFT_PERMILLE;
+use types::{Broken, Time};
+
+const FAMILY: Family = Family { client: SUBSCRIBER, server: FILE_SERVER };
+const ONE: RoleId = RoleId::ONLY;
+const STORE: &str = "store";
+const RELAYS: [&str; 2] = ["relay 0", "relay 1"];
+const MEMBERS: [&str; 3] = ["member 0", "member 1", "member 2"];
+const PUBLISHERS: [&str; 2] = ["publisher 0", "publisher 1"];
+const FILES: usize = 4;
+const VALUES: u64 = 5;
+const STEPS: u32 = 400;
+
+/// What was seen, to know that something was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) published: usize,
+    pub(crate) views: usize,
+    /// Views of a page that was opened before.
+    pub(crate) pages: usize,
+    pub(crate) stale: usize,
+    pub(crate) switches: usize,
+    pub(crate) everywhere: usize,
+    pub(crate) swept: u64,
+    pub(crate) restores: usize,
+}
+
+impl Seen {
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.published += more.published;
+        self.views += more.views;
+        self.pages += more.pages;
+        self.stale += more.stale;
+        self.switches += more.switches;
+        self.everywhere += more.everywhere;
+        self.swept += more.swept;
+        self.restores += more.restores;
+    }
+}
+
+type Tree = [u64; FILES];
+
+/// A publish, as its publisher has it.
+#[derive(Debug)]
+struct Job {
+    identity: Option<Identity>,
+    base: Option<ChunkHash>,
+    root: ChunkHash,
+    chunks: Chunks,
+    of: Option<u64>,
+    waits: bool,
+    /// It says that it has put what it has not.
+    lies: bool,
+    stage: Step,
+    ticket: Ticket,
+    number: Option<Number>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Have,
+    Put,
+    Publish,
+}
+
+/// A visitor: the revision of the page that is open, where, since when nothing was asked for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Visitor {
+    seen: Option<Number>,
+    page: Option<(usize, u32, Time)>,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of the day by itself")]
+struct Day {
+    world: Processes,
+    lease: Duration,
+    visit: Duration,
+    happened: Rc<Happened>,
+    truth: Truth,
+    trees: Vec<(ChunkHash, Tree)>,
+    jobs: [Option<Job>; 2],
+    collecting: Option<Ticket>,
+    /// The lives of publishers, and how many publishes each has asked for.
+    publishers: [Rc<Cell<u64>>; 2],
+    visitors: [Visitor; 3],
+    /// The numbers of the members' runs, and the last revision that each has served.
+    runs: [u32; 3],
+    served: [Number; 3],
+    groups: [usize; 3],
+    backup: Option<(ServerDisk, Number)>,
+    waited: Number,
+    down: Vec<&'static str>,
+    parted: Vec<(&'static str, &'static str)>,
+    harms: u64,
+    restores: bool,
+    seen: Seen,
+}
+
+fn alone(machine: impl Machine) -> Node {
+    let mut node = Node::new();
+    node.add(machine);
+    node
+}
+
+fn key() -> SiteKey {
+    SiteKey { space: "main".to_owned(), name: "shop".to_owned() }
+}
+
+fn name(name: &str) -> Name {
+    Name::new(name.as_bytes()).unwrap()
+}
+
+/// The chunks of a tree: two small files, a large one, and one in a directory.
+fn grow(tree: Tree) -> (ChunkHash, Chunks) {
+    let mut chunks = Chunks::default();
+    let file = |value: u64, is_large: bool, chunks: &mut Chunks| {
+        let text = format!("{value}").repeat(if is_large { 700 } else { 3 });
+        let (size, bytes) = (text.len() as u64, Bytes::from(text));
+        let content = if is_large {
+            let piece = Piece { hash: ChunkHash::of(&bytes), bytes: bytes.len() as u32 };
+            chunks.0.insert(piece.hash, bytes);
+            Content::Pieces(vec![piece])
+        } else {
+            Content::Inline(bytes)
+        };
+        Entry { kind: Kind::File { size, content, link: 0 }, attributes: Attributes::default() }
+    };
+    let below = file(tree[3], true, &mut chunks);
+    let below = write_directory(&[(name("x"), below)], &mut chunks).unwrap();
+    let directory = Entry { kind: Kind::Directory(below), attributes: Attributes::default() };
+    let [a, b, c] = [(0, false), (1, false), (2, true)].map(|(at, is_large)| file(tree[at], is_large, &mut chunks));
+    let entries = [(name("a"), a), (name("b"), b), (name("c"), c), (name("d"), directory)];
+    let root = write_directory(&entries, &mut chunks).unwrap();
+    (root, chunks)
+}
+
+impl Day {
+    fn new(seed: u64, broken: Broken<Way>) -> Self {
+        let mut world = Processes::new(seed, Line { delay: Duration::from_micros(100), rate: None });
+        let lease = Duration::from_millis([60, 150][world.draw(2) as usize]);
+        let visit = lease / 2;
+        let happened = Rc::new(Happened::default());
+        let lives = Rc::new(Cell::new(0_u64));
+        let next = move || {
+            lives.set(lives.get() + 1);
+            lives.get()
+        };
+        let of_store = next.clone();
+        world.add(STORE, move |disks| {
+            let sites = disks.content::<ServerDisk>(ONE).map(|disk| disk.sites.values().cloned().collect());
+            let config = ServerConfig { lease, collect_after: 3 * lease, broken, ..ServerConfig::new(of_store()) };
+            alone(FileServer::new(config, sites.unwrap_or_default()))
+        });
+        world.add_disk(STORE, ONE, ServerDisk::new(happened.clone()));
+        for relay in RELAYS {
+            let next = next.clone();
+            world.add(relay, move |_| alone(Relay::new(RelayConfig { life: next(), cache_bytes: 4000, broken })));
+            world.connect((relay, ONE), (STORE, ONE), FAMILY);
+            let delay = Duration::from_millis([1, 2, 4][world.draw(3) as usize]);
+            world.set_line(relay, STORE, Line { delay, rate: None });
+        }
+        for (at, member) in MEMBERS.into_iter().enumerate() {
+            let next = next.clone();
+            world.add(member, move |disks| {
+                let state = disks.content::<MemberDisk>(ONE).and_then(|disk| disk.state.clone());
+                let config = MemberConfig { key: key(), life: next(), visit, collect_after: 2 * lease, broken };
+                alone(Member::new(config, state))
+            });
+            world.add_disk(member, ONE, MemberDisk::default());
+            let server = if at < 2 { RELAYS[at] } else { STORE };
+            world.connect((member, ONE), (server, ONE), FAMILY);
+        }
+        let publishers = [(), ()].map(|()| Rc::new(Cell::new(0)));
+        for (publisher, life) in PUBLISHERS.into_iter().zip(&publishers) {
+            let (next, life) = (next.clone(), life.clone());
+            world.add(publisher, move |_| {
+                life.set(next());
+                alone(Client::new(life.get()))
+            });
+            world.connect((publisher, ONE), (STORE, ONE), FAMILY);
+        }
+        for process in [STORE].into_iter().chain(RELAYS).chain(MEMBERS) {
+            let fast_permille = [-1, 0, 1][world.draw(3) as usize] * i64::from(LEASE_DRIFT_PERMILLE) / 2;
+            world.set_clock(process, fast_permille);
+        }
+        let harms = [0, 2, 6][world.draw(3) as usize];
+        let restores = world.draw(4) == 0;
+        Self {
+            world,
+            lease,
+            visit,
+            happened,
+            truth: Truth::default(),
+            trees: Vec::new(),
+            jobs: [None, None],
+            collecting: None,
+            publishers,
+            visitors: [Visitor::default(); 3],
+            runs: [0; 3],
+            served: [Number::NONE; 3],
+            groups: [0, 1, 2],
+            backup: None,
+            waited: Number::NONE,
+            down: Vec::new(),
+            parted: Vec::new(),
+            harms,
+            restores,
+            seen: Seen::default(),
+        }
+    }
+
+    fn draw(&mut self, bound: usize) -> usize {
+        self.world.draw(bound as u64) as usize
+    }
+
+    fn pass(&mut self, length: Duration) -> Result<(), String> {
+        let length = self.world.draw(length.as_micros() as u64 + 1);
+        self.world.run_for(Duration::from_micros(length));
+        self.look()
+    }
+
+    fn is_down(&self, process: &str) -> bool {
+        self.down.contains(&process)
+    }
+
+    /// Looks at everything after some time.
+    fn look(&mut self) -> Result<(), String> {
+        let published: Vec<_> = self.happened.published.borrow_mut().drain(..).collect();
+        for new in published {
+            self.truth.published(self.world.now(), &new)?;
+            self.seen.published += 1;
+            let lacks = self.world.content(STORE, ONE, |disk: &mut ServerDisk| disk.chunks.lacks(new.revision.root));
+            if let Some(hash) = lacks.filter(|_| self.truth.head() == Some(new.revision)) {
+                return Err(format!("6: the newest revision {:?} lacks chunk {hash}", new.revision));
+            }
+        }
+        for at in 0..MEMBERS.len() {
+            self.look_at_member(at)?;
+        }
+        for at in 0..PUBLISHERS.len() {
+            self.go_on(at)?;
+        }
+        Ok(())
+    }
+
+    fn look_at_member(&mut self, at: usize) -> Result<(), String> {
+        let clock = self.world.clock(MEMBERS[at]);
+        let Some(member) = self.world.look::<Member>(MEMBERS[at]) else { return Ok(()) };
+        let (current, held) = (member.current(), member.held_above(clock).collect::<Vec<_>>());
+        if let Some(current) = current {
+            if current.number < self.served[at] {
+                return Err(format!("5: member {at} served {:?}, and now {current:?}", self.served[at]));
+            }
+            self.seen.switches += usize::from(current.number > self.served[at]);
+            self.served[at] = current.number;
+        }
+        for number in held {
+            let Some(root) = self.truth.find(number).filter(|it| !it.is_lost).map(|it| it.revision.root) else {
+                continue;
+            };
+            let lacks = self.world.content(STORE, ONE, |disk: &mut ServerDisk| disk.chunks.lacks(root));
+            if let Some(hash) = lacks {
+                return Err(format!("6: chunk {hash} of {number:?} was freed, and member {at} holds that"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Something happens.
+    fn step(&mut self) -> Result<(), String> {
+        match self.draw(100) {
+            0..14 => self.publish(),
+            14..17 => self.roll_back(),
+            17..19 => self.collect(),
+            19..55 => self.visit(true)?,
+            55..80 => self.visit(false)?,
+            80..84 => self.pass(Duration::from_millis(5))?,
+            84 => self.pass(self.lease)?,
+            85 => self.pass(3 * self.lease)?,
+            at if at < 86 + self.harms as usize => self.harm(),
+            92 if self.restores => self.back_up_or_restore()?,
+            93 => self.happened.lies.set(self.harms > 2 && !self.happened.lies.get()),
+            _ => {}
+        }
+        self.pass(Duration::from_micros(300))
+    }
+
+    // Publishers.
+
+    fn begin(&mut self, at: usize, root: ChunkHash, chunks: Chunks, base: Option<ChunkHash>, of: Option<u64>) {
+        let (waits, lies) = (self.draw(3) == 0, self.draw(24) == 0);
+        let hashes: Vec<ChunkHash> = chunks.0.keys().copied().collect();
+        let ask = |client: &mut Client, _| client.ask(Request::Have(hashes));
+        let Some(ticket) = self.world.call(PUBLISHERS[at], ask) else { return };
+        let (stage, identity, number) = (Step::Have, None, None);
+        self.jobs[at] = Some(Job { identity, base, root, chunks, of, waits, lies, stage, ticket, number });
+    }
+
+    fn publish(&mut self) {
+        let at = self.draw(PUBLISHERS.len());
+        if self.jobs[at].is_some() || self.is_down(PUBLISHERS[at]) {
+            return;
+        }
+        let head = self.truth.head();
+        let mut tree = head.map_or([0; FILES], |head| self.tree(head.root));
+        for _ in 0..=self.draw(2) {
+            let file = self.draw(FILES);
+            tree[file] = self.world.draw(VALUES);
+        }
+        let (root, chunks) = grow(tree);
+        self.trees.push((root, tree));
+        let mut base = head.map(|head| head.root);
+        if self.draw(8) == 0 && !self.truth.all.is_empty() {
+            // It was made from an older one.
+            let older = self.draw(self.truth.all.len());
+            base = Some(self.truth.all[older].revision.root);
+        }
+        self.begin(at, root, chunks, base, None);
+    }
+
+    fn tree(&self, root: ChunkHash) -> Tree {
+        self.trees.iter().find(|(known, _)| *known == root).map(|(_, tree)| *tree).expect("it was published")
+    }
+
+    /// An older revision that is kept is published again, without its chunks.
+    fn roll_back(&mut self) {
+        let at = self.draw(PUBLISHERS.len());
+        let kept = self.world.content(STORE, ONE, |disk: &mut ServerDisk| {
+            disk.sites.get(&key()).map_or(Vec::new(), |site| site.revisions.clone())
+        });
+        let Some((older, head)) = kept.first().zip(self.truth.head()).map(|(it, head)| (*it, head)) else { return };
+        if self.jobs[at].is_some() || self.is_down(PUBLISHERS[at]) || older.root == head.root {
+            return;
+        }
+        self.begin(at, older.root, Chunks::default(), Some(head.root), Some(older.number.count));
+    }
+
+    fn collect(&mut self) {
+        if self.collecting.is_none() && !self.is_down(PUBLISHERS[0]) {
+            self.collecting = self.world.call(PUBLISHERS[0], |client: &mut Client, _| client.ask(Request::Collect));
+        }
+    }
+
+    /// A publisher hears of its requests, and asks for the next step.
+    fn go_on(&mut self, at: usize) -> Result<(), String> {
+        let take = |ticket: Ticket| move |client: &mut Client, _: Time| client.take(ticket);
+        if at == 0
+            && let Some(ticket) = self.collecting
+            && let Some(answer) = self.world.call(PUBLISHERS[0], take(ticket)).flatten()
+        {
+            self.collecting = None;
+            self.seen.swept += if let Answer::Collected(swept) = answer { swept.chunks } else { 0 };
+        }
+        let Some(ticket) = self.jobs[at].as_ref().map(|job| job.ticket) else { return Ok(()) };
+        let Some(answer) = self.world.call(PUBLISHERS[at], take(ticket)).flatten() else { return Ok(()) };
+        let Some(mut job) = self.jobs[at].take() else { return Ok(()) };
+        let (request, stage) = match (job.stage, answer) {
+            (Step::Have, Answer::Missing(missing)) if !missing.is_empty() && !job.lies => {
+                let chunks = missing.iter().map(|hash| (*hash, job.chunks.0[hash].clone())).collect();
+                (Request::Put(chunks), Step::Put)
+            }
+            (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
+                let (base, root, of, waits) = (job.base, job.root, job.of, job.waits);
+                let (size, note) = (Size::default(), String::new());
+                (Request::Publish { key: key(), base, root, of, size, waits, note }, Step::Publish)
+            }
+            (Step::Publish, Answer::Published(number)) => {
+                let is_durable = self.truth.find(number).is_some_and(|it| it.revision.root == job.root);
+                if !is_durable {
+                    return Err(format!("1: {number:?} is acknowledged, and not durable"));
+                }
+                if job.waits {
+                    job.number = Some(number);
+                    self.jobs[at] = Some(job);
+                }
+                return Ok(());
+            }
+            (Step::Publish, Answer::Everywhere) => {
+                self.seen.everywhere += 1;
+                let number = job.number.filter(|number| self.truth.find(*number).is_some_and(|it| !it.is_lost));
+                self.waited = self.waited.max(number.unwrap_or_default());
+                return Ok(());
+            }
+            (Step::Publish, Answer::Refused(Refusal::Incomplete, ..)) if !job.lies && job.of.is_none() => {
+                (Request::Have(job.chunks.0.keys().copied().collect()), Step::Have)
+            }
+            _ => return Ok(()),
+        };
+        let is_publish = stage == Step::Publish;
+        let ask = |client: &mut Client, _| client.ask(request);
+        if let Some(ticket) = self.world.call(PUBLISHERS[at], ask) {
+            (job.ticket, job.stage) = (ticket, stage);
+            if is_publish {
+                let identity = Identity { publisher: self.publishers[at].get(), number: ticket.0 };
+                job.identity = Some(identity);
+                self.truth.asked(identity, job.base);
+            }
+            self.jobs[at] = Some(job);
+        }
+        Ok(())
+    }
+
+    // Visitors.
+
+    fn visit(&mut self, navigates: bool) -> Result<(), String> {
+        let who = self.draw(self.visitors.len());
+        let Visitor { seen, page } = self.visitors[who];
+        // A page's parts come from where it is, at most times.
+        let at = match page.filter(|_| !navigates && self.draw(4) > 0) {
+            Some((at, ..)) => at,
+            None => self.draw(MEMBERS.len()),
+        };
+        let open = |member: &mut Member, now| member.open(now, Visit { seen, navigates });
+        let Some(opened) = self.world.call(MEMBERS[at], open) else { return Ok(()) };
+        let is_here = page.filter(|(of, run, _)| (*of, *run) == (at, self.runs[at]));
+        match opened {
+            Opened::View { revision, moves, stale } => self.view(who, at, revision, (navigates, moves), stale),
+            Opened::Gone => match is_here {
+                Some((.., last)) if self.world.now() < last + self.visit * 9 / 10 => {
+                    Err(format!("2: {seen:?} is gone at member {at}, where a page of it is open"))
+                }
+                _ => {
+                    self.visitors[who].page = None;
+                    Ok(())
+                }
+            },
+            Opened::Behind if is_here.is_some() && !navigates => {
+                Err(format!("2: member {at} does not know {seen:?}, of which it has served a page"))
+            }
+            Opened::Behind | Opened::Nothing => Ok(()),
+        }
+    }
+
+    fn view(
+        &mut self,
+        who: usize,
+        at: usize,
+        revision: Revision,
+        (navigates, moves): (bool, bool),
+        stale: Option<Duration>,
+    ) -> Result<(), String> {
+        let (now, seen) = (self.world.now(), self.visitors[who].seen);
+        self.seen.views += 1;
+        self.seen.pages += usize::from(!navigates && seen.is_some());
+        self.seen.stale += usize::from(stale.is_some());
+        let Some(published) = self.truth.find(revision.number).copied() else {
+            return Err(format!("3: member {at} serves {revision:?}, which was not published"));
+        };
+        if published.revision != revision {
+            return Err(format!("3: member {at} serves {revision:?}, and {:?} was published", published.revision));
+        }
+        let lacks = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.lacks(revision.root));
+        if let Some(hash) = lacks {
+            return Err(format!("3: member {at} serves {revision:?}, and lacks chunk {hash}"));
+        }
+        if seen.is_some_and(|seen| seen > revision.number) {
+            return Err(format!("5: a visitor has seen {seen:?}, and is served {revision:?} by member {at}"));
+        }
+        if !navigates && seen.is_some_and(|seen| seen != revision.number) {
+            return Err(format!("2: a page of {seen:?} is served {revision:?} by member {at}"));
+        }
+        if stale.is_none() {
+            let lease = self.lease * 103 / 100 + Duration::from_micros(300);
+            if let Some(over) = published.over.filter(|over| now > *over + lease) {
+                let since = now.since(over);
+                return Err(format!("4: member {at} serves {revision:?} as fresh, which is over since {since:?}"));
+            }
+            // A page that was open before stays as it is.
+            let is_new = navigates || seen.is_none();
+            if is_new && revision.number < self.waited {
+                return Err(format!(
+                    "9: member {at} serves {revision:?} as fresh, and {:?} is everywhere",
+                    self.waited
+                ));
+            }
+        }
+        let visitor = &mut self.visitors[who];
+        if moves || navigates {
+            visitor.seen = Some(revision.number);
+        }
+        if visitor.seen == Some(revision.number) {
+            visitor.page = Some((at, self.runs[at], now));
+        }
+        Ok(())
+    }
+
+    // Trouble.
+
+    fn harm(&mut self) {
+        let processes: Vec<&str> = [STORE].into_iter().chain(RELAYS).chain(MEMBERS).chain(PUBLISHERS).collect();
+        let process = processes[self.draw(processes.len())];
+        if self.is_down(process) {
+            self.rise(process);
+            return;
+        }
+        match self.draw(5) {
+            0 | 1 => {
+                self.fall(process);
+                if self.draw(2) == 0 {
+                    self.rise(process);
+                }
+            }
+            2 => {
+                let server = self.server_of(process);
+                self.world.cut(process, server);
+            }
+            3 => {
+                let server = self.server_of(process);
+                match self.parted.iter().position(|it| *it == (process, server)) {
+                    Some(at) => {
+                        self.parted.remove(at);
+                        self.world.mend(process, server);
+                    }
+                    None if process != server => {
+                        self.parted.push((process, server));
+                        self.world.part(process, server);
+                    }
+                    None => {}
+                }
+            }
+            _ => {
+                // A member goes to the other group, which may be behind.
+                let at = self.draw(2);
+                self.groups[at] = 1 - self.groups[at];
+                self.world.connect_elsewhere((MEMBERS[at], ONE), (RELAYS[self.groups[at]], ONE));
+            }
+        }
+    }
+
+    fn server_of(&self, process: &'static str) -> &'static str {
+        match MEMBERS.iter().position(|it| *it == process) {
+            Some(at) if at < 2 => RELAYS[self.groups[at]],
+            _ => STORE,
+        }
+    }
+
+    fn fall(&mut self, process: &'static str) {
+        self.world.crash(process);
+        self.down.push(process);
+        if let Some(at) = PUBLISHERS.iter().position(|it| *it == process) {
+            self.jobs[at] = None;
+            if at == 0 {
+                self.collecting = None;
+            }
+        }
+        if let Some(at) = MEMBERS.iter().position(|it| *it == process) {
+            self.runs[at] += 1;
+        }
+    }
+
+    fn rise(&mut self, process: &'static str) {
+        self.down.retain(|it| *it != process);
+        self.world.start(process);
+    }
+
+    /// An operator copies the store's disk, or puts the copy in its place.
+    fn back_up_or_restore(&mut self) -> Result<(), String> {
+        self.look()?;
+        let newest = self.truth.head().map_or(Number::NONE, |head| head.number);
+        match self.backup.take() {
+            None => {
+                let copy = self.world.content(STORE, ONE, |disk: &mut ServerDisk| disk.clone());
+                self.backup = Some((copy, newest));
+            }
+            Some((copy, newest)) => {
+                if !self.is_down(STORE) {
+                    self.fall(STORE);
+                }
+                self.look()?;
+                self.world.content(STORE, ONE, |disk: &mut ServerDisk| *disk = copy);
+                self.truth.restored(self.world.now(), newest);
+                self.waited = Number::NONE;
+                self.jobs = [None, None];
+                for publisher in PUBLISHERS {
+                    if !self.is_down(publisher) {
+                        self.fall(publisher);
+                        self.rise(publisher);
+                    }
+                }
+                self.rise(STORE);
+                self.seen.restores += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing goes wrong any more: everything comes to rest.
+    fn rest(&mut self) -> Result<(), String> {
+        self.world.calm();
+        self.happened.lies.set(false);
+        for (one, other) in std::mem::take(&mut self.parted) {
+            self.world.mend(one, other);
+        }
+        for process in self.down.clone() {
+            self.rise(process);
+        }
+        for _ in 0..40 {
+            self.pass(self.lease)?;
+        }
+        self.world.run_for(Duration::from_secs(6));
+        self.look()?;
+        if let Some(job) = self.jobs.iter().flatten().next() {
+            return Err(format!("10: a publish has no answer: {job:?}"));
+        }
+        // What publishers have named is protected while they are there.
+        for publisher in PUBLISHERS {
+            self.fall(publisher);
+            self.rise(publisher);
+        }
+        self.world.run_for(2 * self.lease);
+        self.collect();
+        for _ in 0..20 {
+            self.pass(self.lease)?;
+        }
+        let Some(head) = self.truth.head() else { return Ok(()) };
+        for at in 0..MEMBERS.len() {
+            let clock = self.world.clock(MEMBERS[at]);
+            let member = self.world.look::<Member>(MEMBERS[at]).expect("it runs");
+            if member.current() != Some(head) {
+                let trouble = member.trouble();
+                return Err(format!("10: member {at} stays at {:?}, not {head:?}: {trouble:?}", member.current()));
+            }
+            if let Some(stale) = member.stale(clock) {
+                return Err(format!("10: member {at} goes on saying that it may be stale: {stale:?}"));
+            }
+            let roots = member.roots();
+            let unused = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.unused_of(&roots));
+            if unused > 0 {
+                return Err(format!("10: {unused} unused chunks stay at member {at}"));
+            }
+        }
+        if self.collecting.is_some() {
+            return Err("10: a collection does not end".to_owned());
+        }
+        let (kept, unused) = self.world.content(STORE, ONE, |disk: &mut ServerDisk| {
+            let kept = &disk.sites[&key()].revisions;
+            let roots: Vec<ChunkHash> = kept.iter().map(|it| it.root).collect();
+            (kept.clone(), disk.chunks.unused_of(&roots))
+        });
+        if kept.len() > 2 || unused > 0 {
+            return Err(format!("10: {kept:?} are kept, and {unused} unused chunks"));
+        }
+        for at in 0..MEMBERS.len() {
+            self.visitors[0] = Visitor::default();
+            let open = |member: &mut Member, now| member.open(now, Visit { seen: None, navigates: true });
+            let opened = self.world.call(MEMBERS[at], open);
+            let Some(Opened::View { revision, stale: None, .. }) = opened else {
+                return Err(format!("10: member {at} serves {opened:?}"));
+            };
+            self.view(0, at, revision, (true, true), None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What was seen on a day, or what was wrong.
+pub(crate) fn day(seed: u64, broken: Broken<Way>) -> Result<Seen, String> {
+    let mut day = Day::new(seed, broken);
+    day.pass(Duration::from_millis(20))?;
+    if day.harms > 0 && day.draw(3) == 0 {
+        let faults = [Fault::Cut, Fault::Sever, Fault::Stall, Fault::Pause];
+        day.world.storm(&faults.map(|fault| (fault, 2 * day.lease)), 3 * day.lease);
+    }
+    for _ in 0..STEPS {
+        day.step()?;
+    }
+    day.rest()?;
+    Ok(day.seen)
+}

@@ -1,0 +1,216 @@
+//! The disks of a file server and of a member in virtual time: their contents, over maps.
+
+use bytes::Bytes;
+use sim::Content;
+use spread::messages::{ChangeKind, VisitorKey};
+use spread::server_work::{Check, NewRevision, NotDone, Settings, SiteChange, SiteState};
+use spread::{SiteKey, Swept, member_work, server_work, trees};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::rc::Rc;
+use tree::{ChunkHash, Part, Sink, Source, descend, mark};
+
+/// Chunks by their names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chunks(pub(crate) BTreeMap<ChunkHash, Bytes>);
+
+impl Source for Chunks {
+    type Error = ChunkHash;
+
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, ChunkHash> {
+        self.0.get(hash).cloned().ok_or(*hash)
+    }
+}
+
+impl Sink for Chunks {
+    type Error = Infallible;
+
+    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), Infallible> {
+        self.0.insert(hash, bytes);
+        Ok(())
+    }
+}
+
+impl Chunks {
+    fn has(&self, hashes: &[ChunkHash]) -> Vec<bool> {
+        hashes.iter().map(|hash| self.0.contains_key(hash)).collect()
+    }
+
+    /// The chunks that none of these trees needs.
+    fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, String> {
+        let mut used = BTreeSet::new();
+        for root in roots {
+            mark(self, *root, |hash, part| used.insert((*hash, part))).map_err(|error| format!("{error:?}"))?;
+        }
+        let is_used = |hash: &ChunkHash| Part::ALL.iter().any(|part| used.contains(&(*hash, *part)));
+        Ok(self.0.keys().filter(|hash| !is_used(hash)).copied().collect())
+    }
+
+    /// How many chunks none of these trees needs.
+    pub(crate) fn unused_of(&self, roots: &[ChunkHash]) -> usize {
+        self.unused(roots).map_or(usize::MAX, |unused| unused.len())
+    }
+
+    fn sweep(&mut self, hashes: &[ChunkHash]) -> Swept {
+        let mut swept = Swept::default();
+        for bytes in hashes.iter().filter_map(|hash| self.0.remove(hash)) {
+            swept.chunks += 1;
+            swept.bytes += bytes.len() as u64;
+        }
+        swept
+    }
+
+    /// The first chunk of a tree that is missing, or that is another one than its name says.
+    pub(crate) fn lacks(&self, root: ChunkHash) -> Option<ChunkHash> {
+        let mut named = BTreeSet::new();
+        if let Err(error) = mark(self, root, |hash, part| named.insert((*hash, part))) {
+            let tree::ReadError::Source(hash) = error else { return Some(root) };
+            return Some(hash);
+        }
+        let mut named = named.into_iter().map(|(hash, _)| hash);
+        named.find(|hash| self.0.get(hash).is_none_or(|bytes| ChunkHash::of(bytes) != *hash))
+    }
+}
+
+/// What has become durable at a store, over all copies of its disk.
+#[derive(Debug, Default)]
+pub(crate) struct Happened {
+    pub(crate) published: RefCell<Vec<NewRevision>>,
+    /// Reads return other bytes than were written.
+    pub(crate) lies: Cell<bool>,
+}
+
+/// The disk of a file server.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerDisk {
+    pub(crate) chunks: Chunks,
+    pub(crate) sites: BTreeMap<SiteKey, SiteState>,
+    pub(crate) happened: Rc<Happened>,
+}
+
+impl ServerDisk {
+    pub(crate) fn new(happened: Rc<Happened>) -> Self {
+        Self { chunks: Chunks::default(), sites: BTreeMap::new(), happened }
+    }
+
+    fn publish(&mut self, new: NewRevision) -> Settings {
+        let site = self.sites.entry(new.key.clone()).or_insert_with(|| SiteState {
+            key: new.key.clone(),
+            revisions: Vec::new(),
+            settings: Settings { keep: 2, visitor_key: VisitorKey([7; 32]) },
+            publishes: Vec::new(),
+        });
+        site.revisions.push(new.revision);
+        site.revisions.retain(|it| !new.drops.contains(&it.number));
+        site.publishes.push((new.identity, new.revision.number));
+        let settings = site.settings;
+        self.happened.published.borrow_mut().push(new);
+        settings
+    }
+
+    fn change(&mut self, key: SiteKey, change: SiteChange) -> Result<Option<SiteState>, NotDone> {
+        match change.kind {
+            ChangeKind::Create => Err(NotDone::IsThere),
+            ChangeKind::Keep => {
+                self.sites.get_mut(&key).ok_or(NotDone::NoSite)?.settings.keep = change.keep;
+                Ok(None)
+            }
+            ChangeKind::Remove => self.sites.remove(&key).map(|_| None).ok_or(NotDone::NoSite),
+        }
+    }
+}
+
+impl Content for ServerDisk {
+    type Work = server_work::Work;
+    type Done = server_work::Done;
+
+    fn is_ordered(work: &Self::Work) -> bool {
+        !matches!(work, server_work::Work::Read(_))
+    }
+
+    fn work(&mut self, work: Self::Work) -> Option<Self::Done> {
+        use server_work::{Done, Work};
+        Some(match work {
+            Work::Missing(id, hashes) => {
+                let missing = hashes.into_iter().filter(|hash| !self.chunks.0.contains_key(hash)).collect();
+                Done::Missing(id, Ok(missing))
+            }
+            Work::Put(id, chunks) => {
+                if chunks.iter().any(|(hash, bytes)| ChunkHash::of(bytes) != *hash) {
+                    return Some(Done::Put(id, Err(NotDone::Malformed("another chunk".to_owned()))));
+                }
+                self.chunks.0.extend(chunks);
+                Done::Put(id, Ok(()))
+            }
+            Work::Check(id, Check { base, root }) => {
+                let has = &mut |hashes: &[ChunkHash]| Ok(self.chunks.has(hashes));
+                let checked = trees::check(&self.chunks, has, base, root);
+                Done::Checked(id, checked.map_err(|error| NotDone::Malformed(format!("{error:?}"))))
+            }
+            Work::Publish(id, new) => Done::Published(id, Ok(self.publish(new))),
+            Work::Change(id, key, change) => Done::Changed(id, self.change(key, change)),
+            Work::Drop(key, numbers) => {
+                if let Some(site) = self.sites.get_mut(&key) {
+                    site.revisions.retain(|it| !numbers.contains(&it.number));
+                }
+                Done::Dropped(key, numbers)
+            }
+            Work::Mark(roots) => Done::Marked(self.chunks.unused(&roots).map_err(NotDone::Failed)),
+            Work::Sweep(hashes) => Done::Swept(Ok(self.chunks.sweep(&hashes))),
+            Work::Read(hash) => {
+                let bytes = self.chunks.0.get(&hash).cloned();
+                let lies = self.happened.lies.get();
+                Done::Read(hash, bytes.map(|bytes| if lies { [&bytes[1..], b"!"].concat().into() } else { bytes }))
+            }
+        })
+    }
+}
+
+/// The disk of a member.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemberDisk {
+    pub(crate) chunks: Chunks,
+    pub(crate) state: Option<member_work::State>,
+}
+
+impl Content for MemberDisk {
+    type Work = member_work::Work;
+    type Done = member_work::Done;
+
+    fn is_ordered(_: &Self::Work) -> bool {
+        true
+    }
+
+    fn work(&mut self, work: Self::Work) -> Option<Self::Done> {
+        use member_work::{Done, Edited, Work};
+        Some(match work {
+            Work::Apply(Edited { base, root, edits }) => {
+                let mut made = Chunks::default();
+                if trees::apply_edits(&self.chunks, base, root, edits, &mut made).is_ok() {
+                    self.chunks.0.extend(made.0);
+                }
+                return None;
+            }
+            Work::Descend(steps) => {
+                let has = &mut |hashes: &[ChunkHash]| Ok(self.chunks.has(hashes));
+                let found = descend(&self.chunks, has, steps, 2);
+                Done::Descended(found.map_err(|error| format!("{error:?}")))
+            }
+            Work::Put(hash, bytes) => {
+                let is_it = ChunkHash::of(&bytes) == hash;
+                if is_it {
+                    self.chunks.0.insert(hash, bytes);
+                }
+                Done::Put(hash, Ok(is_it))
+            }
+            Work::Switch(state) => {
+                let number = state.revisions.last().map(|it| it.number).unwrap_or_default();
+                self.state = Some(state);
+                Done::Switched(number, Ok(()))
+            }
+            Work::Mark(roots) => Done::Marked(self.chunks.unused(&roots)),
+            Work::Sweep(hashes) => Done::Swept(Ok(self.chunks.sweep(&hashes))),
+        })
+    }
+}
