@@ -16,8 +16,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub(crate) use files::{
-    FilesTarget, PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs,
-    SiteRollbackArgs, SiteServeArgs, SiteSetArgs,
+    PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs, SiteRollbackArgs,
+    SiteServeArgs, SiteSetArgs,
 };
 pub(crate) use operators::OperatorArgs;
 pub(crate) use store::{
@@ -212,26 +212,26 @@ impl Command {
 }
 
 /// Which store a command speaks to.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct StoreTarget {
     /// The address of the store, or of a group's redirector; or several, separated by commas, that are tried in turn.
     /// Without it THORP_SERVER of the environment; without that 127.0.0.1:7411.
     #[arg(long, value_name = "ADDR", conflicts_with = "dir")]
     pub(crate) server: Option<String>,
-    /// A store's directory, opened inside this command instead. Without it THORP_DIR of the environment. Made by `put`
-    /// and `load` where there is none, but not the directories above it; other commands expect a store there. A
+    /// A store's directory, opened inside this command instead. Without it THORP_DIR of the environment. Made by `put`,
+    /// `load` and `publish` where there is none, but not the directories above it; other commands expect a store there. A
     /// directory that cannot be written is only read: its log is recovered in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
 
 /// Which store a command speaks to, and of which of its spaces.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) store: StoreTarget,
-    /// The space of the store, by name: each has documents and designs of its own. Without it the one that every store
-    /// has, `main`. Made by `put` and `load` where there is none; other commands expect it.
+    /// The space of the store, by name: each has documents, designs and sites of its own. Without it the one that every store
+    /// has, `main`. Made by `put`, `load` and `publish` where there is none; other commands expect it.
     #[arg(long, value_name = "NAME", value_parser = space)]
     pub(crate) space: Option<String>,
 }

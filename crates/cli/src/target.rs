@@ -3,9 +3,12 @@
 use crate::cli::{DEFAULT_SERVER, StoreTarget, Target};
 use crate::error::usage;
 use crate::{Error, Result};
+use database::MAIN_SPACE_NAME;
+use files::{Server, Sites};
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thorp::{Builder, Db};
 use vfs::{can_write, make_directory};
 
@@ -57,6 +60,58 @@ impl Target {
     fn builder(&self) -> Builder {
         self.space.iter().fold(Db::builder(), Builder::space)
     }
+}
+
+/// The sites of a store, as a command opens them.
+impl Target {
+    /// Opens the sites of a store, which is made if it is a directory without one. A wait for a server ends when
+    /// `is_given_up` says so.
+    pub(crate) fn sites_or_create(&self, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Result<Sites> {
+        self.sites_with(true, is_given_up)
+    }
+
+    /// Opens the sites of a store that is there.
+    pub(crate) fn sites(&self, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Result<Sites> {
+        self.sites_with(false, is_given_up)
+    }
+
+    fn sites_with(&self, create: bool, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Result<Sites> {
+        match self.store.place()? {
+            Place::Server(addresses) => {
+                let db = self.builder().create(create).connect(&addresses)?;
+                let (space, cache) = (self.space_name(), cache());
+                Ok(Sites::connect(db, Server { addresses, space, cache, is_given_up: Arc::new(is_given_up) })?)
+            }
+            Place::Dir(dir) => {
+                if create {
+                    make_directory(&dir)?;
+                } else if is_bare(&dir) {
+                    return Err(no_store(&dir));
+                }
+                Ok(Sites::open(self.builder().create(create).open(&dir)?, &dir)?)
+            }
+        }
+    }
+
+    /// The addresses of the store, if it is not a directory.
+    pub(crate) fn addresses(&self) -> Result<Option<String>> {
+        match self.store.place()? {
+            Place::Server(addresses) => Ok(Some(addresses)),
+            Place::Dir(_) => Ok(None),
+        }
+    }
+
+    /// The name of the space.
+    pub(crate) fn space_name(&self) -> String {
+        self.space.clone().unwrap_or_else(|| MAIN_SPACE_NAME.to_owned())
+    }
+}
+
+/// The folder of this user for what can be made again, if there is one.
+fn cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))?.join("thorp");
+    std::fs::create_dir_all(&folder).ok().map(|()| folder)
 }
 
 impl StoreTarget {
@@ -117,7 +172,7 @@ fn is_bare(dir: &Path) -> bool {
 
 fn no_store(dir: &Path) -> Error {
     let dir = dir.display();
-    format!("there is no store in {dir}: check the path; `thorp put`, `thorp load` and `thorp serve` make one").into()
+    format!("there is no store in {dir}: check the path; `thorp put`, `thorp load`, `thorp publish` and `thorp serve` make one").into()
 }
 
 /// A word as a shell takes it.

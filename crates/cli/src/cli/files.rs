@@ -1,23 +1,10 @@
 //! The commands of published files.
 
-use super::{OperatorArgs, listen_address};
+use super::{OperatorArgs, Target, listen_address};
 use clap::{Args, Subcommand};
 use files::SiteName;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// The store that has the sites.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct FilesTarget {
-    /// The store's directory, opened inside this command; its chunks are in the folder `chunks` there. Without it
-    /// THORP_DIR of the environment. Made by `publish` and `site create` where there is none, but not the directories
-    /// above it.
-    #[arg(long, value_name = "STORE")]
-    pub(crate) dir: Option<PathBuf>,
-    /// The space of the store, by name: each has sites of its own. Without it `main`.
-    #[arg(long, value_name = "NAME", value_parser = super::space)]
-    pub(crate) space: Option<String>,
-}
 
 /// `thorp publish`.
 #[derive(Debug, Args)]
@@ -40,18 +27,21 @@ pub(crate) struct PublishArgs {
     #[arg(long, value_name = "REVISION")]
     pub(crate) base: Option<u64>,
     /// Reads the chunks that the store has, and writes damaged ones again, also those of a directory that has not
-    /// changed.
+    /// changed. For a store's directory.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) repair: bool,
     /// Publishes a directory without files in place of one that has some, which else is refused: a disk may not be
     /// mounted.
     #[arg(long)]
     pub(crate) allow_empty: bool,
+    /// Waits until no server shows an older revision without saying so. Ctrl-C ends the wait, and the revision stays.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) wait: bool,
     /// Prints what would change, and publishes nothing. A store that is not there is made.
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// A site, and perhaps a revision and a path in it: `NAME[@REVISION][/PATH]`.
@@ -98,9 +88,12 @@ pub(crate) enum SiteCommand {
     Cat(SitePathArgs),
     /// Writes a site, or a file or directory of it, to a place that is new or empty.
     Get(SiteGetArgs),
-    /// Serves a site over HTTP, until SIGTERM or Ctrl-C. No page mixes two revisions, and no visitor goes back. With
-    /// --from it publishes a directory first, and again at each SIGHUP.
+    /// Serves a site over HTTP, until SIGTERM or Ctrl-C. No page mixes two revisions, and no visitor goes back. From a
+    /// store's server it follows the site and has whole revisions in --cache; from a store's directory it publishes
+    /// --from first, and again at each SIGHUP.
     Serve(SiteServeArgs),
+    /// Prints the newest revision of a site, and how the servers that follow it stand.
+    Status(SiteArgs),
     /// Reads every chunk of every revision that is kept, and reports those that are missing or damaged.
     Verify(SiteArgs),
     /// Removes a site with all its revisions. Their chunks stay until `thorp site collect`.
@@ -116,14 +109,14 @@ pub(crate) struct SiteArgs {
     #[arg(value_parser = SiteName::parse)]
     pub(crate) site: SiteName,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// A command about all sites.
 #[derive(Debug, Args)]
 pub(crate) struct SiteListArgs {
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// `thorp site create` and `set`.
@@ -136,7 +129,7 @@ pub(crate) struct SiteSetArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) keep: u32,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// `thorp site diff`.
@@ -150,7 +143,7 @@ pub(crate) struct SiteDiffArgs {
     /// The newer one. Without it the newest.
     pub(crate) newer: Option<u64>,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// `thorp site rollback`.
@@ -166,7 +159,7 @@ pub(crate) struct SiteRollbackArgs {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) note: String,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// `thorp site ls` and `cat`.
@@ -176,7 +169,7 @@ pub(crate) struct SitePathArgs {
     #[arg(value_name = "NAME[@REVISION][/PATH]", value_parser = site_path)]
     pub(crate) at: SitePath,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// `thorp site get`.
@@ -188,7 +181,7 @@ pub(crate) struct SiteGetArgs {
     /// The directory to write to, which is new or empty, or the file, which is new.
     pub(crate) to: PathBuf,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
 }
 
 /// `thorp site serve`.
@@ -200,8 +193,16 @@ pub(crate) struct SiteServeArgs {
     /// The address to listen on. Port 0 takes any free port; the line that says "ready" names it.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
-    /// Publishes this directory at the start, and again at SIGHUP or `POST /reload`. While a site is served, the store
-    /// is in use, and other commands cannot open it.
+    /// The directory for the site's files, where it follows a store's server: made if there is none, but not the
+    /// directories above it. A server that comes back to it serves at once what is there.
+    #[arg(long, value_name = "FILES", conflicts_with_all = ["from", "dir"])]
+    pub(crate) cache: Option<PathBuf>,
+    /// Refuses to serve a revision that may not be the newest, as while the store cannot be reached: 503. Without it
+    /// such answers have the field `Thorp-Stale`, for how many seconds.
+    #[arg(long, requires = "cache")]
+    pub(crate) refuse_stale: bool,
+    /// Publishes this directory at the start, and again at SIGHUP or `POST /reload`. For a store's directory, which
+    /// other commands cannot open while the site is served.
     #[arg(long, value_name = "DIR")]
     pub(crate) from: Option<PathBuf>,
     /// Leaves out of --from what matches, as `thorp publish` does. May be repeated.
@@ -218,7 +219,7 @@ pub(crate) struct SiteServeArgs {
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
     #[command(flatten)]
-    pub(crate) target: FilesTarget,
+    pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) operators: OperatorArgs,
 }

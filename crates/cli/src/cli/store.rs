@@ -40,6 +40,10 @@ pub(crate) struct ServeArgs {
     /// the directories above it.
     #[arg(long, value_name = "HOMES")]
     pub(crate) volumes: Option<PathBuf>,
+    /// How long a server that follows a published site may show what it was told last without saying that there may be
+    /// something newer, in milliseconds. A publish that waits for all servers waits so long for one that is lost.
+    #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(500..=600_000))]
+    pub(crate) site_lease_ms: u32,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long)]
     pub(crate) insecure: bool,
@@ -77,6 +81,9 @@ pub(crate) struct GroupArgs {
     /// K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
     pub(crate) stand_by_cache: usize,
+    /// Memory for the chunks of published sites that members of the group fetch: bytes, or with K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    pub(crate) site_cache: usize,
     /// How long a member may take to send a page that another wants, in milliseconds, before the next one, or the
     /// store, is asked for it. More where the members' network is slow and the store still further; `late_help` in
     /// `thorp status` counts the pages that took longer.

@@ -5,6 +5,8 @@ use crate::operators::{Operators, and_operators, of_host};
 use crate::output::Output;
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
+use files::SiteRelay;
+use files::tables::RELAY;
 use machine::RoleId;
 use net::ConnectError::Refused;
 use net::{
@@ -51,7 +53,8 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
     let (role, redirector) = machines.add(redirector);
     let host = Host::start(machines, &runtime);
     host.connect(role, store);
-    host.listen_at(role, listener)?;
+    let relay = SiteRelay::start(&args.store, args.site_cache)?;
+    host.listen_with(role, listener, vec![relay.beside(sessions_max)])?;
     close_on_signal(&host)?;
     let admin = operators.address();
     let _operators = operators.serve(service(&host, role))?;
@@ -73,7 +76,7 @@ fn service(host: &Arc<Host>, role: RoleId) -> Arc<dyn Service> {
         ) => Vec::new(),
         Some(UpstreamState::Down(why) | UpstreamState::Over(why)) => vec![format!("the store is not reached: {why}")],
     };
-    of_host(host, &[redirector::tables::TABLES], troubles)
+    of_host(host, &[redirector::tables::TABLES, &[RELAY.described()]], troubles)
 }
 
 /// Where members are told that they reach the redirector.

@@ -6,8 +6,11 @@ use crate::output::{self, Output, checks};
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
 use attach::{HomeServer, VOLUME_HOMES};
-use database::{LocalStore, Recovered};
+use client::tables::CLIENT;
+use database::{LocalStore, Recovered, client_beside};
 use disk::Progress;
+use files::FileService;
+use files::tables::FILE_SERVER;
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
 use ops::Service;
 use serde_json::json;
@@ -23,6 +26,10 @@ use vfs::make_directory;
 
 /// How often the store is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The memory for the records of published sites, and how long a transaction on them is tried.
+const RECORDS_CACHE_BYTES: usize = 8 << 20;
+const RECORDS_PATIENCE: Duration = Duration::from_secs(30);
 
 const SALVAGE: &str =
     "stop the store and copy out what is whole with 'thorp doctor --salvage', or restore the directory from a copy";
@@ -42,9 +49,11 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let (recovered, seconds) = recover(&args.dir, &disk_config, &args.store)?;
     let (runtime, progress) = (Runtime::start()?, recovered.progress);
     let homes = args.volumes.as_deref().map(|dir| homes(dir, &runtime)).transpose()?;
-    let store = recovered.start(None, &runtime);
+    let store = recovered.start(Some(client_beside(RECORDS_CACHE_BYTES)), &runtime);
     let host = store.host().clone();
-    host.listen_with(store.role(), listener, homes.iter().map(|homes| homes.beside(home_sessions)).collect())?;
+    let files = sites(&store, args, &runtime)?;
+    let homes_beside = homes.iter().map(|homes| homes.beside(home_sessions));
+    host.listen_with(store.role(), listener, homes_beside.chain([files.beside(sessions_max)]).collect())?;
     close_on_signal(&host)?;
     let (admin, damaged) = (operators.address(), Arc::new(AtomicU64::new(0)));
     let operators = operators.serve(service(&host, damaged.clone()))?;
@@ -55,7 +64,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     if let HostEnd::Failed(why) = watch(&host, &store, &damaged, output) {
         return Err(format!("{why}; what was acknowledged is safe: start it again").into());
     }
-    drop(operators);
+    drop((operators, files));
     let counted = Counted::of(&host, &store);
     store.close()?;
     counted.say(&args.dir, output)
@@ -118,13 +127,22 @@ fn service(host: &Arc<Host>, damaged: Arc<AtomicU64>) -> Arc<dyn Service> {
         let damaged = damaged.map(|count| format!("damaged pages that cannot be read: {count}; {SALVAGE}"));
         failed.into_iter().chain(damaged).collect()
     };
-    of_host(host, &[store::tables::TABLES, &[VOLUME_HOMES.described()]], troubles)
+    let beside = &[CLIENT.described(), VOLUME_HOMES.described(), FILE_SERVER.described()];
+    of_host(host, &[store::tables::TABLES, beside], troubles)
 }
 
 /// The homes of volumes, in a directory.
 fn homes(dir: &Path, runtime: &Runtime) -> Result<HomeServer> {
     make_directory(dir)?;
     Ok(HomeServer::start_told(dir, runtime, checks())?)
+}
+
+/// The file server of published sites, whose records are objects of the store.
+fn sites(store: &LocalStore, args: &ServeArgs, runtime: &Runtime) -> Result<FileService> {
+    let (client, driver) = store.client().ok_or("the store has no client beside it")?;
+    let db = objects::over(client, driver, RECORDS_PATIENCE);
+    let lease = Duration::from_millis(args.site_lease_ms.into());
+    Ok(FileService::start(db, &args.dir, lease, runtime)?)
 }
 
 /// The counts of a store from its start to its close.

@@ -1,63 +1,31 @@
-//! `publish` and `site`: directories as revisions of a site, in a store that this command opens.
+//! `publish` and `site`: directories as revisions of a site, at a store's server or in its directory.
 
 mod serve;
 
 use crate::cli::{
-    FilesTarget, PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs,
-    SiteRollbackArgs, SiteSetArgs,
+    PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs, SiteRollbackArgs,
+    SiteSetArgs, Target,
 };
-use crate::error::usage;
 use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
-use files::{Change, Damage, Entry, FilesError, Kind, Part, Publish, Revision, Sites, export};
+use files::{Change, Damage, Entry, FilesError, Follower, Kind, Part, Publish, Revision, export};
 use responses::Time;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use thorp::Db;
-use vfs::make_directory;
-
-/// The environment's word for `--dir`.
-const DIR_VARIABLE: &str = "THORP_DIR";
-
-impl FilesTarget {
-    fn dir(&self) -> Result<PathBuf> {
-        let variable = || std::env::var_os(DIR_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
-        self.dir.clone().or_else(variable).ok_or_else(|| {
-            usage(format!("name the store's directory with --dir, or {DIR_VARIABLE} in the environment"))
-        })
-    }
-
-    /// Opens the sites of a store, which is made if there is none.
-    fn open_or_create(&self) -> Result<Sites> {
-        make_directory(&self.dir()?)?;
-        self.open_with(true)
-    }
-
-    /// Opens the sites of a store that is there.
-    fn open(&self) -> Result<Sites> {
-        self.open_with(false)
-    }
-
-    fn open_with(&self, create: bool) -> Result<Sites> {
-        let dir = self.dir()?;
-        let builder = self.space.iter().fold(Db::builder(), thorp::Builder::space);
-        let db = builder.create(create).open(&dir)?;
-        Ok(Sites::open(db, &dir)?)
-    }
-}
 
 /// `thorp publish`.
 pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     if !args.from.is_dir() {
         return Err(format!("{} is not a directory: name the directory to publish", args.from.display()).into());
     }
-    let sites = args.target.open_or_create()?;
-    let (note, exclude) = (args.note.clone(), args.exclude.clone());
-    let settings = Publish { base: args.base, note, exclude, repair: args.repair, allow_empty: args.allow_empty };
     let interrupt = Interrupt::watch()?;
+    let waits = interrupt.clone();
+    let sites = args.target.sites_or_create(move || waits.has_come())?;
+    let (note, exclude) = (args.note.clone(), args.exclude.clone());
+    let (base, repair, allow_empty, wait) = (args.base, args.repair, args.allow_empty, args.wait);
+    let settings = Publish { base, note, exclude, allow_empty, wait, repair };
     let bar = output::spinner("publish (files)");
     let mut on = |progress: files::Progress| {
         bar.set_position(progress.files);
@@ -88,6 +56,11 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     output.line(&json, text)
 }
 
+/// Nobody gives up before the command ends.
+fn never() -> bool {
+    false
+}
+
 /// `thorp site`.
 pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
     match command {
@@ -101,13 +74,14 @@ pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
         SiteCommand::Cat(args) => cat(args, output),
         SiteCommand::Get(args) => get(args, output),
         SiteCommand::Serve(args) => serve::serve(args, output),
+        SiteCommand::Status(args) => status(args, output),
         SiteCommand::Verify(args) => verify(args, output),
         SiteCommand::Rm(args) => {
-            args.target.open()?.remove(&args.site)?;
+            args.target.sites(never)?.remove(&args.site)?;
             if output.is_json() { output.raw(json!({"removed": args.site.as_str()})) } else { Ok(()) }
         }
         SiteCommand::Collect(args) => {
-            let collected = args.target.open()?.collect()?;
+            let collected = args.target.sites(never)?.collect()?;
             let json = json!({"chunks": collected.chunks, "bytes": collected.bytes});
             output.line(&json, format!("{} chunks of {} bytes removed", collected.chunks, collected.bytes))
         }
@@ -115,12 +89,12 @@ pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
 }
 
 fn create(args: &SiteSetArgs, output: &mut Output) -> Result {
-    args.target.open_or_create()?.create(&args.site, args.keep)?;
+    args.target.sites_or_create(never)?.create(&args.site, args.keep)?;
     print_settings(args, output)
 }
 
 fn set(args: &SiteSetArgs, output: &mut Output) -> Result {
-    args.target.open()?.set_keep(&args.site, args.keep)?;
+    args.target.sites(never)?.set_keep(&args.site, args.keep)?;
     print_settings(args, output)
 }
 
@@ -129,8 +103,8 @@ fn print_settings(args: &SiteSetArgs, output: &mut Output) -> Result {
     output.line(&json, format!("{}: keeps {} revisions", args.site, args.keep))
 }
 
-fn list(target: &FilesTarget, output: &mut Output) -> Result {
-    for site in target.open()?.list()? {
+fn list(target: &Target, output: &mut Output) -> Result {
+    for site in target.sites(never)?.list()? {
         let head = site.head.as_ref();
         let json = json!({
             "site": site.name, "head": head.map(of_revision), "revisions": site.revisions, "keep": site.keep,
@@ -146,7 +120,7 @@ fn list(target: &FilesTarget, output: &mut Output) -> Result {
 }
 
 fn log(args: &SiteArgs, output: &mut Output) -> Result {
-    for revision in args.target.open()?.log(&args.site)? {
+    for revision in args.target.sites(never)?.log(&args.site)? {
         let again = revision.of.map_or_else(String::new, |of| format!("  ({of} again)"));
         let note = visible(&revision.note);
         let (number, at) = (revision.number, Time::from_unix_s(revision.published_s).to_rfc3339());
@@ -157,7 +131,7 @@ fn log(args: &SiteArgs, output: &mut Output) -> Result {
 }
 
 fn diff(args: &SiteDiffArgs, output: &mut Output) -> Result {
-    let sites = args.target.open()?;
+    let sites = args.target.sites(never)?;
     let newer = match args.newer {
         Some(newer) => newer,
         None => sites.view(&args.site, None)?.revision().number,
@@ -171,6 +145,29 @@ fn diff(args: &SiteDiffArgs, output: &mut Output) -> Result {
     printed
 }
 
+fn status(args: &SiteArgs, output: &mut Output) -> Result {
+    let sites = args.target.sites(never)?;
+    let followers = sites.followers(&args.site)?;
+    let head = sites.head(&args.site)?;
+    let number = head.as_ref().map(|head| head.number);
+    let connected = followers.iter().filter(|it| it.is_connected).count();
+    let json =
+        json!({"site": args.site.as_str(), "revision": number, "servers": followers.len(), "connected": connected});
+    let revision = number.map_or_else(|| "no revision yet".to_owned(), |number| format!("revision {number}"));
+    output.line(&json, format!("{}: {revision}; servers that follow it: {connected}", args.site))?;
+    for Follower { life, revision, lease, holds, is_connected } in followers {
+        let lease_ms = lease.as_millis() as u64;
+        let json = json!({
+            "server": format!("{life:016x}"), "revision": revision, "lease_ms": lease_ms, "holds": holds,
+            "is_connected": is_connected,
+        });
+        let away = if is_connected { "" } else { ", not connected" };
+        let lease = lease.as_secs_f64();
+        output.line(&json, format!("  {life:016x}  revision {revision}, lease {lease:.1} s, holds {holds}{away}"))?;
+    }
+    Ok(())
+}
+
 fn print_change(path: &str, change: &Change, output: &mut Output) -> Result {
     let (sign, name) = match change {
         Change::Added(_) => ('+', "added"),
@@ -181,7 +178,7 @@ fn print_change(path: &str, change: &Change, output: &mut Output) -> Result {
 }
 
 fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
-    let sites = args.target.open()?;
+    let sites = args.target.sites(never)?;
     let to = match (args.to, &sites.log(&args.site)?[..]) {
         (Some(to), _) => to,
         (None, [_, before, ..]) => before.number,
@@ -194,7 +191,7 @@ fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
 }
 
 fn ls(args: &SitePathArgs, output: &mut Output) -> Result {
-    let sites = args.target.open()?;
+    let sites = args.target.sites(never)?;
     let SitePath { site, revision, path } = &args.at;
     for (name, entry) in sites.view(site, *revision)?.list(path)? {
         let (kind, text) = match &entry.kind {
@@ -217,7 +214,7 @@ fn size_of(entry: &Entry) -> Option<u64> {
 }
 
 fn cat(args: &SitePathArgs, output: &mut Output) -> Result {
-    let sites = args.target.open()?;
+    let sites = args.target.sites(never)?;
     let SitePath { site, revision, path } = &args.at;
     let view = sites.view(site, *revision)?;
     let not_a_file = || Error::from(FilesError::WrongKind(path.to_string(), "a file"));
@@ -239,10 +236,11 @@ fn cat(args: &SitePathArgs, output: &mut Output) -> Result {
 }
 
 fn get(args: &SiteGetArgs, output: &mut Output) -> Result {
-    let sites = args.target.open()?;
+    let interrupt = Interrupt::watch()?;
+    let waits = interrupt.clone();
+    let sites = args.target.sites(move || waits.has_come())?;
     let SitePath { site, revision, path } = &args.at;
     let view = sites.view(site, *revision)?;
-    let interrupt = Interrupt::watch()?;
     let bar = output::spinner("get (files)");
     let exported = export(&view, path, &args.to, &mut |exported| {
         bar.set_position(exported.files);
@@ -261,7 +259,7 @@ fn get(args: &SiteGetArgs, output: &mut Output) -> Result {
 }
 
 fn verify(args: &SiteArgs, output: &mut Output) -> Result {
-    let sites = args.target.open()?;
+    let sites = args.target.sites(never)?;
     let mut found = Vec::new();
     let whole = sites.verify(&args.site, &mut |damage| found.push(damage))?;
     for damage in &found {

@@ -13,6 +13,7 @@ mod errors;
 mod experiments;
 mod failing_cache;
 mod fio_volumes;
+mod followed_sites;
 mod full_disk;
 mod full_volumes;
 mod groups;

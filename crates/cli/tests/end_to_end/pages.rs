@@ -48,6 +48,7 @@ fn tables() -> Vec<Described<'static>> {
         proxy::tables::TABLES,
         verify::tables::TABLES,
         files::tables::TABLES,
+        &[files::tables::FILE_SERVER.described(), files::tables::RELAY.described()],
         attach::control::tables::TABLES,
         &[VOLUME_HOMES.described()],
     ]

@@ -33,7 +33,7 @@ fn serve(place: &SiteFolder, more: &[&str]) -> Process {
 }
 
 /// The head and the body of an answer, whole or not.
-fn ask(address: SocketAddr, line: &str, fields: &str) -> (String, String) {
+pub(crate) fn ask(address: SocketAddr, line: &str, fields: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{fields}\r\n").unwrap();
     let mut answer = String::new();
@@ -82,7 +82,12 @@ fn a_directory_is_published_read_and_rolled_back() {
 #[test]
 fn wrong_words_are_refused_with_the_remedy() {
     let place = SiteFolder::new();
-    assert!(thorp(["site", "list"]).usage().contains("name the store's directory with --dir"));
+    let nobody = ["--server", "127.0.0.1:9"];
+    assert!(thorp([&["site", "list"][..], &nobody].concat()).error().contains("no server at 127.0.0.1:9"));
+    let follow = [&["site", "serve", "shop"][..], &nobody].concat();
+    assert!(thorp(&follow).usage().contains("name a directory for the site's files with --cache"));
+    let both = [&follow[..], &["--from", "www", "--cache", "files"]].concat();
+    assert!(thorp(&both).code == Some(2));
     assert!(run(&place, &["site", "list"]).error().contains("there is no store in"));
     assert!(run(&place, &["publish", &place.file("none"), "shop"]).error().contains("is not a directory"));
     for name in ["-shop", "a/b", "shop@1", ""] {
@@ -154,7 +159,7 @@ fn a_publish_that_is_killed_leaves_one_revision_or_the_other() {
 }
 
 /// Says that a test has ended, well or not.
-struct Ending<'a>(&'a AtomicBool);
+pub(crate) struct Ending<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {

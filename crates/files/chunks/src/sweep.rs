@@ -49,10 +49,7 @@ impl Chunks {
                 }
             }
         }
-        for first in 0..=u8::MAX {
-            swept.leftovers += self.sweep_leftovers(first)?;
-        }
-        reserve::keep(&*self.files)?;
+        swept.leftovers = self.remove_leftovers()?;
         progress(swept);
         Ok(swept)
     }
@@ -69,8 +66,37 @@ impl Chunks {
         let (entries, is_last) = self.table.page(kind, after, PAGE_CHUNKS, false)?;
         let last = entries.last().map(|entry| entry.hash);
         let unused: Vec<_> = entries.into_iter().filter(|entry| !is_used(&entry.hash)).collect();
+        self.remove_entries(unused, swept)?;
+        Ok((last, is_last))
+    }
+
+    /// Removes these chunks. Those that the store does not have are none.
+    ///
+    /// # Errors
+    /// A file cannot be written. Some of the chunks may be removed; the call can be repeated.
+    pub fn remove(&self, hashes: &[ChunkHash]) -> Result<Swept, ChunkError> {
+        let _writing = self.lock_to_write();
+        let mut swept = Swept::default();
+        // Their files make room for the table's changes, should the disk be full.
+        let mut entries = self.table.entries(hashes)?;
+        entries.sort_by_key(|entry| entry.kind == Kind::Small);
+        self.remove_entries(entries, &mut swept)?;
+        Ok(swept)
+    }
+
+    /// Removes files that an interrupted `put` or sweep has left, and returns how many there were.
+    ///
+    /// # Errors
+    /// A folder cannot be read or written.
+    pub fn remove_leftovers(&self) -> Result<u64, ChunkError> {
+        let removed = (0..=u8::MAX).map(|first| self.sweep_leftovers(first)).sum::<Result<u64, ChunkError>>()?;
+        reserve::keep(&*self.files)?;
+        Ok(removed)
+    }
+
+    fn remove_entries(&self, unused: Vec<Entry>, swept: &mut Swept) -> Result<(), ChunkError> {
         if unused.is_empty() {
-            return Ok((last, is_last));
+            return Ok(());
         }
         self.forget(&unused)?;
         self.forget_damage(unused.iter().map(|entry| entry.hash));
@@ -81,7 +107,7 @@ impl Chunks {
             swept.chunks += 1;
             swept.bytes += entry.bytes;
         }
-        Ok((last, is_last))
+        Ok(())
     }
 
     /// Removes chunks from the table. On a full disk even that needs room: the reserve makes some.

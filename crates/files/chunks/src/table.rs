@@ -12,6 +12,7 @@ use crate::error::ChunkError;
 use crate::limits::SMALL_BYTES_MAX;
 use bytes::Bytes;
 use redb::{Database, Durability, Key, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, Value};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 use tree::ChunkHash;
@@ -108,6 +109,24 @@ impl Table {
                 return Ok(Some(Found::Small(Bytes::copy_from_slice(value.value()))));
             }
             Ok(read.open_table(LARGE)?.get(hash.as_bytes())?.map(|value| Found::Large(value.value())))
+        })
+    }
+
+    /// Returns those of the chunks that the table has, each once.
+    pub(crate) fn entries(&self, hashes: &[ChunkHash]) -> Result<Vec<Entry>, ChunkError> {
+        let hashes: BTreeSet<ChunkHash> = hashes.iter().copied().collect();
+        self.0.read(|database| {
+            let read = database.begin_read()?;
+            let (small, large) = (read.open_table(SMALL)?, read.open_table(LARGE)?);
+            let mut entries = Vec::new();
+            for &hash in &hashes {
+                let found = match small.get(hash.as_bytes())? {
+                    Some(value) => Some((Kind::Small, value.value().len() as u64)),
+                    None => large.get(hash.as_bytes())?.map(|value| (Kind::Large, u64::from(value.value()))),
+                };
+                entries.extend(found.map(|(kind, bytes)| Entry { hash, bytes, kind, is_whole: true }));
+            }
+            Ok(entries)
         })
     }
 

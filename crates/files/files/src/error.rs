@@ -69,6 +69,20 @@ pub enum FilesError {
     Listen(SocketAddr, io::Error),
     /// The work was interrupted.
     Interrupted,
+    /// A server cannot be reached, or failed, for this reason.
+    Server(String, String),
+    /// A server has no room.
+    ServerFull(String),
+    /// What was asked for is up to a store, and a group's redirector was asked.
+    Relay(String),
+    /// An option that works on the directory of a store alone.
+    NotRemote(&'static str),
+    /// A revision was published, and the wait for all servers was interrupted.
+    NotEverywhere(String, u64),
+    /// A member's directory has another site.
+    OtherSite(PathBuf, String),
+    /// A thread could not be started.
+    Thread(io::Error),
     /// A thread that read for a client panicked, with this message.
     Panicked(String),
 }
@@ -102,6 +116,13 @@ impl FilesError {
             Self::NoRandom(_) => "no-random",
             Self::Listen(..) => "listen",
             Self::Interrupted => "interrupted",
+            Self::Server(..) => "server",
+            Self::ServerFull(_) => "server-full",
+            Self::Relay(_) => "relay",
+            Self::NotRemote(_) => "not-remote",
+            Self::NotEverywhere(..) => "not-everywhere",
+            Self::OtherSite(..) => "other-site",
+            Self::Thread(_) => "thread",
             Self::Panicked(_) => "panicked",
         }
     }
@@ -164,6 +185,25 @@ impl fmt::Display for FilesError {
             Self::NoRandom(why) => write!(f, "the system gives no random numbers: {why}"),
             Self::Listen(address, error) => write!(f, "cannot serve at {address}: {error}"),
             Self::Interrupted => f.write_str("interrupted: nothing was published; what was uploaded is kept"),
+            Self::Server(addresses, why) => write!(f, "the store at {addresses}: {why}"),
+            Self::ServerFull(why) => write!(f, "the store has no room: {why}; nothing was published"),
+            Self::Relay(addresses) => write!(
+                f,
+                "{addresses} is the redirector of a group, which takes no publishes: name the store with --server"
+            ),
+            Self::NotRemote(option) => {
+                write!(
+                    f,
+                    "{option} works on the directory of a store: stop its server and name the directory with --dir"
+                )
+            }
+            Self::NotEverywhere(site, number) => {
+                write!(f, "interrupted: {site}@{number} is published, and some servers may not have it yet")
+            }
+            Self::OtherSite(dir, site) => {
+                write!(f, "{} is the directory of the site {site}: name another one with --cache", dir.display())
+            }
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Panicked(said) => {
                 write!(f, "a reader panicked ('{said}'), which is an error of Thorp's own: please report it")
             }
@@ -174,7 +214,9 @@ impl fmt::Display for FilesError {
 impl std::error::Error for FilesError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unreadable(_, error) | Self::Unwritable(_, error) | Self::Listen(_, error) => Some(error),
+            Self::Unreadable(_, error) | Self::Unwritable(_, error) | Self::Listen(_, error) | Self::Thread(error) => {
+                Some(error)
+            }
             Self::Chunks(error) => Some(error),
             Self::Store(error) => Some(error),
             _ => None,

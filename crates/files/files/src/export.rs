@@ -1,7 +1,7 @@
 //! A revision as a directory: files with mode, time, extended attributes and hard links, directories and links.
 
 use crate::error::FilesError;
-use crate::view::View;
+use crate::view::{AHEAD_BYTES, View};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmod, chownat, lsetxattr, utimensat,
 };
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
-use tree::{Attributes, Entry, Kind};
+use tree::{Attributes, Entry, Kind, Name};
 
 /// The files and bytes that were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,17 @@ pub fn export(
     Ok(export.exported)
 }
 
+/// Entries in groups whose content is asked for together.
+fn groups(entries: &[(Name, Entry)]) -> impl Iterator<Item = &[(Name, Entry)]> {
+    let mut bytes = 0;
+    entries.chunk_by(move |_, (_, next)| {
+        let size = if let Kind::File { size, .. } = next.kind { size as usize } else { 0 };
+        let is_full = bytes + size > AHEAD_BYTES;
+        bytes = if is_full { size } else { bytes + size };
+        !is_full
+    })
+}
+
 struct Export<'a> {
     view: &'a View<'a>,
     on: &'a mut dyn FnMut(Exported) -> ControlFlow<()>,
@@ -65,8 +76,12 @@ impl Export<'_> {
             }
             made => made.map_err(unwritable)?,
         }
-        for (name, entry) in self.view.list(from)? {
-            self.entry(&from.join(&name), &entry, &to.join(OsStr::from_bytes(name.as_bytes())))?;
+        let entries = self.view.list(from)?;
+        for group in groups(&entries) {
+            self.view.expect(group)?;
+            for (name, entry) in group {
+                self.entry(&from.join(name), entry, &to.join(OsStr::from_bytes(name.as_bytes())))?;
+            }
         }
         Ok(())
     }

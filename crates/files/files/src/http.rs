@@ -11,6 +11,7 @@
 //! | module | duty |
 //! |---|---|
 //! | `server`, `served` | start and stop; the state that all threads share, and counts |
+//! | `origin` | where revisions and chunks are from: the own store, or a member's directory |
 //! | `answers` | a request, from its head to its answer |
 //! | `visitor` | the cookie, and the revision that a request reads |
 //! | `resolve` | the file, redirect or refusal at a path |
@@ -20,6 +21,7 @@
 
 mod answers;
 mod body;
+mod origin;
 mod refusal;
 mod reply;
 mod resolve;
@@ -27,5 +29,6 @@ mod served;
 mod server;
 mod visitor;
 
+pub(crate) use origin::{LocalChunks, Origin};
 pub use served::Tally;
 pub use server::{SiteConfig, SiteServer, SiteStopper};

@@ -20,29 +20,40 @@
 //! | `export` | a revision as a directory |
 //! | `http` | a site over HTTP |
 //! | `tables` | the figures of a site's server |
-//! | `stored` | the store's chunks as the source of trees |
 //! | `error` | the errors of all of them |
 
 mod content;
+mod depot;
 mod error;
 mod export;
 mod http;
 mod index;
+mod local;
+mod member;
 mod record;
+mod records;
+mod relay;
+mod remote;
 mod scan;
+mod server;
 mod sites;
-mod stored;
 pub mod tables;
 mod upload;
 mod view;
 mod xattrs;
 
+pub use depot::{Collected, Follower};
 pub use error::FilesError;
 pub use export::{Exported, export};
 pub use http::{SiteConfig, SiteServer, SiteStopper, Tally};
+pub use member::{Followed, MemberService};
 pub use record::{Revision, SiteName};
+pub use records::Summary;
+pub use relay::SiteRelay;
+pub use remote::Server;
 pub use scan::{Progress, Scanned};
+pub use server::FileService;
 pub use serving::{CertificateFiles, LoadedCertificates};
-pub use sites::{Collected, Damage, Publish, Published, Sites, Summary};
+pub use sites::{Damage, Publish, Published, Sites};
 pub use tree::{Change, Entry, Kind, Part, Path};
 pub use view::View;

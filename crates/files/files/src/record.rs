@@ -1,12 +1,13 @@
 //! The record of a site, as ordinary objects of a store: its settings, its head, and its revisions.
 //!
 //! ```text
-//!   "sites" -> map: name -> SiteRecord{head, count, keep, revisions} -> map: number -> Revision{root, time, note}
+//!   "sites" -> map: name -> SiteRecord{head, keep, revisions} -> map: number -> Revision{root, time, note}
 //! ```
 
 use crate::error::FilesError;
 use objects::{Anywhere, Map, Result, Tx};
 use serde::{Deserialize, Serialize};
+use spread::Number;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tree::ChunkHash;
@@ -63,6 +64,16 @@ pub(crate) struct SiteRecord {
     pub(crate) revisions: Map<u64, Revision>,
     /// The key that signs the cookies of visitors, drawn when the site was created.
     pub(crate) visitor_key: [u8; 32],
+    /// The last publishes by a server, the oldest first: one that is asked for again is not made again.
+    pub(crate) publishes: Vec<Made>,
+}
+
+/// A publish that was made: its publisher and number, and the revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) publisher: u64,
+    pub(crate) number: u64,
+    pub(crate) revision: u64,
 }
 
 /// A revision of a site: an immutable tree under a number.
@@ -70,6 +81,8 @@ pub(crate) struct SiteRecord {
 pub struct Revision {
     /// The number: 1, 2, 3 …
     pub number: u64,
+    /// The life of the store that published it, which orders the revisions of a store and those of its copies.
+    pub(crate) life: u64,
     root: [u8; ChunkHash::BYTES],
     /// The time of its publish, in seconds since 1970.
     pub published_s: u64,
@@ -84,13 +97,20 @@ pub struct Revision {
 }
 
 impl Revision {
-    pub(crate) fn new(number: u64, root: ChunkHash, note: String, (files, bytes): (u64, u64)) -> Self {
-        Self { number, root: *root.as_bytes(), published_s: now_s(), note, files, bytes, of: None }
+    pub(crate) fn new(
+        number: Number,
+        root: ChunkHash,
+        note: String,
+        (files, bytes): (u64, u64),
+        of: Option<u64>,
+    ) -> Self {
+        let Number { life, count } = number;
+        Self { number: count, life, root: *root.as_bytes(), published_s: now_s(), note, files, bytes, of }
     }
 
-    /// The revision's tree under a new number.
-    pub(crate) fn again(&self, number: u64, note: String) -> Self {
-        Self { number, note, published_s: now_s(), of: Some(self.number), ..self.clone() }
+    /// Its number among those of all copies of the store.
+    pub(crate) fn full_number(&self) -> Number {
+        Number { life: self.life, count: self.number }
     }
 
     /// The topmost node of its tree.
@@ -102,18 +122,29 @@ impl Revision {
 impl SiteRecord {
     /// A site without a revision.
     pub(crate) fn create(tx: &mut Tx, keep: u32, visitor_key: [u8; 32]) -> Result<Self> {
-        let revisions = Map::create(tx, Anywhere)?;
-        Ok(Self { head: 0, keep, created_s: now_s(), revisions, visitor_key })
+        let (revisions, publishes) = (Map::create(tx, Anywhere)?, Vec::new());
+        Ok(Self { head: 0, keep, created_s: now_s(), revisions, visitor_key, publishes })
     }
 
-    /// Makes a revision the head, and drops those that are no longer kept.
+    /// Makes a revision the head.
     pub(crate) fn switch(&mut self, tx: &mut Tx, revision: &Revision) -> Result<()> {
         self.revisions.insert(tx, &revision.number, revision)?;
         self.head = revision.number;
-        let least = revision.number.saturating_sub(u64::from(self.keep.max(1)) - 1);
+        Ok(())
+    }
+
+    /// Drops the revisions that are older than those that are kept.
+    pub(crate) fn drop_older(&self, tx: &mut Tx) -> Result<()> {
+        let least = self.head.saturating_sub(u64::from(self.keep.max(1)) - 1);
         self.revisions.remove_range(tx, ..least)?;
         Ok(())
     }
+}
+
+/// The life of a store that begins now: later starts have greater ones, also of a copy that was put in its place.
+pub(crate) fn life_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or_default()
 }
 
 /// Seconds since 1970.

@@ -6,9 +6,9 @@
 //! its time there, so a fresh checkout changes nothing.
 
 use crate::content::read_content;
+use crate::depot::Depot;
 use crate::error::FilesError;
 use crate::index::{Known, NewIndex, Numbers};
-use crate::stored::Stored;
 use crate::xattrs::Xattrs;
 use bytes::Bytes;
 use chunks::ChunkError;
@@ -85,7 +85,7 @@ impl Exclude {
 
 /// A scan of a directory into a sink.
 pub(crate) struct Scan<'a, S> {
-    pub(crate) older: Stored<'a>,
+    pub(crate) older: &'a dyn Depot,
     pub(crate) exclude: &'a Exclude,
     /// The receiver of nodes.
     pub(crate) sink: S,

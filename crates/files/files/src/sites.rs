@@ -1,59 +1,34 @@
-//! The sites of a store: their records, and the transaction that makes a revision the head.
+//! The sites of a space: publish, roll back, list, read, verify. The store is a directory that this process has open, or
+//! a server.
 //!
 //! | to change | see |
 //! |---|---|
 //! | how a directory becomes a revision, and a dry run | `publish.rs` |
-//! | how chunks that no revision needs are removed | `collect.rs` |
 //! | how the chunks of a site are checked | `verify.rs` |
 
-mod collect;
 mod publish;
 mod verify;
 
-pub use collect::Collected;
 pub use publish::{Publish, Published};
 pub use verify::Damage;
 
+use crate::depot::{Collected, Depot, Follower, NewTree};
 use crate::error::FilesError;
-use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord};
-use crate::stored::Stored;
-use crate::view::{View, read_piece};
-use bytes::Bytes;
-use chunks::Chunks;
-use objects::{Db, Map, Tx};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::RwLock;
-use tree::{Change, Piece, diff};
-use vfs::{make_directory, random};
+use crate::local::Local;
+use crate::record::{Revision, SiteName, life_now};
+use crate::records::{Records, Summary};
+use crate::remote::{Remote, Server};
+use crate::view::View;
+use objects::Db;
+use spread::messages::ChangeKind;
+use std::path::Path;
+use tree::{Change, diff};
 
-/// The folder of the chunks in a store's directory, and that of the indexes of published directories.
-const CHUNKS: &str = "chunks";
-const INDEXES: &str = "indexes";
-
-/// The sites of a store, opened by this process.
+/// The sites of a space of a store.
 #[derive(Debug)]
 pub struct Sites {
-    db: Db,
-    chunks: Chunks,
-    indexes: PathBuf,
-    /// Held for reading by publishes and for writing by a collection: the chunks of a publish are in no revision yet.
-    publishing: RwLock<()>,
-}
-
-/// A site in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// The name.
-    pub name: String,
-    /// The newest revision; none before the first.
-    pub head: Option<Revision>,
-    /// Revisions that are kept.
-    pub revisions: u64,
-    /// How many are kept at most.
-    pub keep: u32,
-    /// When the site was created, in seconds since 1970.
-    pub created_s: u64,
+    records: Records,
+    depot: Box<dyn Depot>,
 }
 
 impl Sites {
@@ -63,30 +38,17 @@ impl Sites {
     /// # Errors
     /// A folder that is in use, that cannot be made, or that has no chunks in it.
     pub fn open(db: Db, dir: &Path) -> Result<Self, FilesError> {
-        let folder = dir.join(CHUNKS);
-        make_directory(&folder).map_err(|error| FilesError::Unwritable(folder.clone(), io::Error::other(error)))?;
-        let indexes = dir.join(INDEXES);
-        Ok(Self { db, chunks: Chunks::open(&folder)?, indexes, publishing: RwLock::default() })
+        let records = Records::new(db, life_now());
+        Ok(Self { records: records.clone(), depot: Box::new(Local::open(records, dir)?) })
     }
 
-    /// Makes a revision the head, if the head is still `base`.
-    fn switch(&self, site: &SiteName, base: u64, revision: impl Fn(u64) -> Revision) -> Result<Revision, FilesError> {
-        let key = draw_key()?;
-        let switched = self.db.transact(|tx| {
-            let sites: SiteMap = tx.map(ROOT)?;
-            let mut record = match sites.get(tx, site.as_str())? {
-                Some(record) => record,
-                None => SiteRecord::create(tx, KEEP, key)?,
-            };
-            if record.head != base {
-                return Ok(Err(record.head));
-            }
-            let revision = revision(record.head + 1);
-            record.switch(tx, &revision)?;
-            sites.insert(tx, site.as_str(), &record)?;
-            Ok(Ok(revision))
-        })?;
-        switched.map_err(|head| FilesError::Overtaken { site: site.to_string(), base, head })
+    /// The sites of a space of a store that is served: `db` is connected to it.
+    ///
+    /// # Errors
+    /// A server that cannot be reached, or that is none.
+    pub fn connect(db: Db, server: Server) -> Result<Self, FilesError> {
+        let records = Records::new(db, 0);
+        Ok(Self { records: records.clone(), depot: Box::new(Remote::connect(records, server)?) })
     }
 
     /// Creates a site without a revision.
@@ -94,17 +56,23 @@ impl Sites {
     /// # Errors
     /// [`FilesError::IsThere`], and the store's.
     pub fn create(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
-        let key = draw_key()?;
-        let created = self.db.transact(|tx| {
-            let sites: SiteMap = tx.map(ROOT)?;
-            if sites.contains_key(tx, site.as_str())? {
-                return Ok(false);
-            }
-            let record = SiteRecord::create(tx, keep, key)?;
-            sites.insert(tx, site.as_str(), &record)?;
-            Ok(true)
-        })?;
-        if created { Ok(()) } else { Err(FilesError::IsThere(site.to_string())) }
+        self.depot.change(site, ChangeKind::Create, keep)
+    }
+
+    /// Sets how many of the newest revisions are kept, from the next publish on.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], and the store's.
+    pub fn set_keep(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
+        self.depot.change(site, ChangeKind::Keep, keep)
+    }
+
+    /// Removes a site with all its revisions. Its chunks stay until a collection.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], and the store's.
+    pub fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
+        self.depot.change(site, ChangeKind::Remove, 0)
     }
 
     /// Publishes an earlier revision again, under a new number.
@@ -117,24 +85,25 @@ impl Sites {
         if earlier.root() == head.root() {
             return Err(FilesError::IsHead(site.to_string(), to));
         }
-        self.switch(site, head.number, |number| earlier.again(number, note.to_owned()))
+        let (files, bytes, note) = (earlier.files, earlier.bytes, note.to_owned());
+        let new = NewTree { root: earlier.root(), of: Some(to), files, bytes, note, waits: false };
+        self.depot.switch(site, Some(&head), new)
     }
 
-    /// Runs a transaction on the record of a site.
+    /// Removes all chunks that no kept revision of any site in any space needs.
+    ///
+    /// # Errors
+    /// A tree that cannot be read, which removes nothing, and the store's.
+    pub fn collect(&self) -> Result<Collected, FilesError> {
+        self.depot.collect()
+    }
+
+    /// How the members and relays that follow a site stand.
     ///
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
-    fn with_record<T>(
-        &self,
-        site: &SiteName,
-        run: impl Fn(&mut Tx, SiteRecord) -> objects::Result<T>,
-    ) -> Result<T, FilesError> {
-        let found = self.db.transact(|tx| {
-            let sites = tx.find_map::<String, SiteRecord>(ROOT)?;
-            let record = sites.map_or(Ok(None), |sites| sites.get(tx, site.as_str()))?;
-            record.map(|record| run(tx, record)).transpose()
-        })?;
-        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
+    pub fn followers(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError> {
+        self.depot.survey(site)
     }
 
     /// The newest revision of a site; none before its first.
@@ -142,7 +111,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn head(&self, site: &SiteName) -> Result<Option<Revision>, FilesError> {
-        self.with_record(site, |tx, record| record.revisions.get(tx, &record.head))
+        self.records.head(site)
     }
 
     /// A revision of a site.
@@ -150,8 +119,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], [`FilesError::NoRevision`], and the store's.
     pub fn revision(&self, site: &SiteName, number: u64) -> Result<Revision, FilesError> {
-        let revision = self.with_record(site, |tx, record| record.revisions.get(tx, &number))?;
-        revision.ok_or_else(|| FilesError::NoRevision(site.to_string(), number))
+        self.records.revision(site, number)
     }
 
     /// The revisions of a site that are kept, the newest first.
@@ -159,7 +127,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn log(&self, site: &SiteName) -> Result<Vec<Revision>, FilesError> {
-        self.with_record(site, |tx, record| revisions(tx, record.revisions))
+        self.records.log(site)
     }
 
     /// All sites, by name.
@@ -167,43 +135,7 @@ impl Sites {
     /// # Errors
     /// The store's.
     pub fn list(&self) -> Result<Vec<Summary>, FilesError> {
-        Ok(self.db.transact(|tx| {
-            let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
-            let (mut all, mut cursor) = (Vec::new(), sites.iter());
-            while let Some((name, record)) = cursor.next(tx)? {
-                let kept = revisions(tx, record.revisions)?;
-                let (keep, created_s) = (record.keep, record.created_s);
-                let revisions = kept.len() as u64;
-                all.push(Summary { name, head: kept.into_iter().next(), revisions, keep, created_s });
-            }
-            Ok(all)
-        })?)
-    }
-
-    /// Sets how many of the newest revisions are kept, from the next publish on.
-    ///
-    /// # Errors
-    /// [`FilesError::NoSite`], and the store's.
-    pub fn set_keep(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
-        self.with_record(site, |tx, record| {
-            let sites: SiteMap = tx.map(ROOT)?;
-            sites.insert(tx, site.as_str(), &SiteRecord { keep, ..record })?;
-            Ok(())
-        })
-    }
-
-    /// Removes a site with all its revisions. Its chunks stay until a collection.
-    ///
-    /// # Errors
-    /// [`FilesError::NoSite`], and the store's.
-    pub fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
-        self.with_record(site, |tx, record| {
-            let sites: SiteMap = tx.map(ROOT)?;
-            sites.remove(tx, site.as_str())?;
-            record.revisions.clear(tx)?;
-            tx.delete(record.revisions.root())?;
-            Ok(())
-        })
+        self.records.list()
     }
 
     /// The view of a revision, or of the newest one.
@@ -215,7 +147,7 @@ impl Sites {
             Some(number) => self.revision(site, number)?,
             None => self.head(site)?.ok_or_else(|| FilesError::NoRevision(site.to_string(), 1))?,
         };
-        Ok(View::new(&self.chunks, revision))
+        Ok(View::new(&*self.depot, revision))
     }
 
     /// The key that signs the cookies of a site's visitors.
@@ -223,25 +155,12 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub(crate) fn visitor_key(&self, site: &SiteName) -> Result<[u8; 32], FilesError> {
-        self.with_record(site, |_, record| Ok(record.visitor_key))
+        self.records.with(site, |_, record| Ok(record.visitor_key))
     }
 
-    /// The number of the store's chunks, and their bytes.
-    pub(crate) fn chunk_counts(&self) -> Result<(u64, u64), FilesError> {
-        Ok(self.chunks.size()?)
-    }
-
-    /// The bytes of a piece of a file.
-    ///
-    /// # Errors
-    /// A chunk that is missing, damaged or of another length.
-    pub(crate) fn chunk(&self, piece: &Piece) -> Result<Bytes, FilesError> {
-        read_piece(&self.chunks, piece)
-    }
-
-    /// The view of a revision that was looked up.
-    pub(crate) fn view_of(&self, revision: Revision) -> View<'_> {
-        View::new(&self.chunks, revision)
+    /// The place of the chunks.
+    pub(crate) fn depot(&self) -> &dyn Depot {
+        &*self.depot
     }
 
     /// Reports the differences between two revisions of a site.
@@ -256,26 +175,6 @@ impl Sites {
         report: &mut dyn FnMut(&tree::Path, Change),
     ) -> Result<(), FilesError> {
         let (older, newer) = (self.revision(site, older)?, self.revision(site, newer)?);
-        Ok(diff(&Stored(&self.chunks), older.root(), newer.root(), &mut |path, change| report(path, change))?)
+        Ok(diff(&&*self.depot, older.root(), newer.root(), &mut |path, change| report(path, change))?)
     }
-}
-
-/// A key of random bits.
-fn draw_key() -> Result<[u8; 32], FilesError> {
-    let mut key = [0; 32];
-    for part in key.chunks_exact_mut(8) {
-        let bits = random().map_err(|error| FilesError::NoRandom(error.to_string()))?;
-        part.copy_from_slice(&bits.to_le_bytes());
-    }
-    Ok(key)
-}
-
-/// The revisions of a site that are kept, the newest first.
-fn revisions(tx: &mut Tx, map: Map<u64, Revision>) -> objects::Result<Vec<Revision>> {
-    let (mut all, mut cursor) = (Vec::new(), map.iter());
-    while let Some((_, revision)) = cursor.next(tx)? {
-        all.push(revision);
-    }
-    all.reverse();
-    Ok(all)
 }

@@ -1,6 +1,7 @@
 //! The figures of a site's server: names, units and meanings.
 
 use machine::metrics::{Column, Described, Metrics};
+pub use spread::tables::{FILE_SERVER, MEMBER, RELAY};
 
 /// The server of a site.
 pub const SITE: Metrics<7> = Metrics {
@@ -17,5 +18,5 @@ pub const SITE: Metrics<7> = Metrics {
     ],
 };
 
-/// The tables of a status.
-pub const TABLES: &[Described<'static>] = &[SITE.described()];
+/// The tables of the status of a site's server.
+pub const TABLES: &[Described<'static>] = &[SITE.described(), MEMBER.described()];

@@ -1,8 +1,8 @@
 //! Chunks on their way into the store: in batches, and only those that it does not have.
 
+use crate::depot::Depot;
 use crate::error::FilesError;
 use bytes::Bytes;
-use chunks::{ChunkError, Chunks};
 use std::collections::HashSet;
 use tree::{ChunkHash, Sink};
 
@@ -12,7 +12,7 @@ const BATCH_CHUNKS: usize = 4096;
 
 /// An upload: chunks are durable when it has ended.
 pub(crate) struct Upload<'a> {
-    chunks: &'a Chunks,
+    depot: &'a dyn Depot,
     batch: Vec<(ChunkHash, Bytes)>,
     bytes: usize,
     /// The chunks that this upload has seen, which are in the store or in the batch.
@@ -30,24 +30,18 @@ pub(crate) struct Written {
 }
 
 impl<'a> Upload<'a> {
-    pub(crate) fn new(chunks: &'a Chunks, repairs: bool) -> Self {
-        Self { chunks, batch: Vec::new(), bytes: 0, seen: HashSet::new(), written: Written::default(), repairs }
+    pub(crate) fn new(depot: &'a dyn Depot, repairs: bool) -> Self {
+        Self { depot, batch: Vec::new(), bytes: 0, seen: HashSet::new(), written: Written::default(), repairs }
     }
 
     fn flush(&mut self) -> Result<(), FilesError> {
         let hashes: Vec<ChunkHash> = self.batch.iter().map(|(hash, _)| *hash).collect();
         if self.repairs {
-            for hash in &hashes {
-                match self.chunks.get(hash) {
-                    // The chunk is missing from now on.
-                    Ok(_) | Err(ChunkError::Damaged { .. }) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
+            self.depot.check(&hashes)?;
         }
-        let missing: HashSet<ChunkHash> = self.chunks.missing(&hashes)?.into_iter().collect();
+        let missing: HashSet<ChunkHash> = self.depot.missing(&hashes)?.into_iter().collect();
         self.batch.retain(|(hash, _)| missing.contains(hash));
-        self.chunks.put(&self.batch)?;
+        self.depot.put(&self.batch)?;
         self.written.chunks += self.batch.len() as u64;
         self.written.bytes += self.batch.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
         self.batch.clear();

@@ -1,23 +1,25 @@
 //! A revision of a site, to be read: lists of directories, and the content of files.
 
+use crate::depot::Depot;
 use crate::error::FilesError;
 use crate::record::Revision;
-use crate::stored::Stored;
 use bytes::Bytes;
-use chunks::Chunks;
 use std::ops::Range;
-use tree::{Content, Entry, Kind, Name, Path, Piece, Source, Tree};
+use tree::{ChunkHash, Content, Entry, Kind, Name, Path, Piece, Source, Tree};
+
+/// The bytes of content that are asked for before they are read.
+pub(crate) const AHEAD_BYTES: usize = 32 * 1024 * 1024;
 
 /// A view of a revision. It never changes (rule SessionKeepsView).
 #[derive(Debug)]
 pub struct View<'a> {
-    chunks: &'a Chunks,
+    depot: &'a dyn Depot,
     revision: Revision,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(chunks: &'a Chunks, revision: Revision) -> Self {
-        Self { chunks, revision }
+    pub(crate) fn new(depot: &'a dyn Depot, revision: Revision) -> Self {
+        Self { depot, revision }
     }
 
     /// The revision.
@@ -26,8 +28,8 @@ impl<'a> View<'a> {
     }
 
     /// The revision's tree.
-    pub(crate) fn tree(&self) -> Tree<Stored<'a>> {
-        Tree::new(Stored(self.chunks), self.revision.root())
+    pub(crate) fn tree(&self) -> Tree<&'a dyn Depot> {
+        Tree::new(self.depot, self.revision.root())
     }
 
     /// The entry at a path.
@@ -49,6 +51,29 @@ impl<'a> View<'a> {
         }
         self.find(path)?;
         Err(FilesError::WrongKind(path.to_string(), "a directory"))
+    }
+
+    /// The content of these entries is about to be read, in their order.
+    pub(crate) fn expect(&self, entries: &[(Name, Entry)]) -> Result<(), FilesError> {
+        let mut pieces = Vec::new();
+        for (_, entry) in entries {
+            if let Kind::File { size, content: content @ Content::Pieces(_), .. } = &entry.kind {
+                pieces.extend(self.pieces(*size, content)?);
+            }
+        }
+        self.expect_pieces(&pieces);
+        Ok(())
+    }
+
+    /// These pieces are about to be read: as many of them as there is memory for.
+    fn expect_pieces(&self, pieces: &[Piece]) {
+        let mut bytes = 0;
+        let fits = |piece: &&Piece| {
+            bytes += piece.bytes as usize;
+            bytes <= AHEAD_BYTES
+        };
+        let hashes: Vec<ChunkHash> = pieces.iter().take_while(fits).map(|piece| piece.hash).collect();
+        self.depot.expect_chunks(&hashes);
     }
 
     /// The pieces of a file's content, if it has them.
@@ -80,10 +105,12 @@ impl<'a> View<'a> {
             return write(part(bytes, 0));
         }
         let mut at = 0;
-        for piece in self.pieces(*size, content)? {
+        let pieces = self.pieces(*size, content)?;
+        for (index, piece) in pieces.iter().enumerate() {
             let end = at + u64::from(piece.bytes);
             if at < range.end && end > range.start {
-                write(part(&read_piece(self.chunks, &piece)?, at))?;
+                self.expect_pieces(&pieces[index..]);
+                write(part(&read_piece(&self.depot, piece)?, at))?;
             }
             at = end;
         }
@@ -92,8 +119,8 @@ impl<'a> View<'a> {
 }
 
 /// The bytes of a piece of a file.
-pub(crate) fn read_piece(chunks: &Chunks, piece: &Piece) -> Result<Bytes, FilesError> {
-    let bytes = Stored(chunks).chunk(&piece.hash)?;
+pub(crate) fn read_piece(source: &impl Source<Error = FilesError>, piece: &Piece) -> Result<Bytes, FilesError> {
+    let bytes = source.chunk(&piece.hash)?;
     if bytes.len() == piece.bytes as usize {
         return Ok(bytes);
     }

@@ -59,6 +59,6 @@ pub use hash::ChunkHash;
 pub use mark::mark;
 pub use name::{BadName, Name, Path, PathError};
 pub use node::{write_directory, write_pieces};
-pub use read::{Tree, pieces};
+pub use read::{Tree, nodes_below, pieces};
 pub use source::{Malformed, ReadError, Sink, Source};
 pub use walk::{Needed, Part, Visitor, walk};

@@ -150,6 +150,17 @@ pub(crate) fn listing<S: Source>(
     Ok(entries)
 }
 
+/// The nodes of directories that a node names: those of its directory, and those of the directories below.
+///
+/// # Errors
+/// Bytes that are no node of a directory.
+pub fn nodes_below(bytes: Bytes) -> Result<Vec<ChunkHash>, Malformed> {
+    Ok(match read_node(bytes)? {
+        Node::Leaf(entries) => entries.iter().filter_map(|(_, entry)| entry.directory()).collect(),
+        Node::Index { below, .. } => below.into_iter().map(|(_, hash)| hash).collect(),
+    })
+}
+
 /// The pieces of a file that has them, in order.
 ///
 /// # Errors

@@ -71,6 +71,7 @@ pub use database::{Database, apart, go_on};
 pub use error::{Error, Result};
 pub use local::{LocalStore, Recovered};
 pub use nested::Inside;
+pub use open::client_beside;
 pub use transaction::{Committed, Transaction};
 pub use tries::{Cure, GaveUp, Tries};
 pub use wait::{Async, Blocking, Mode, block_on};

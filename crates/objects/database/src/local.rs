@@ -85,7 +85,7 @@ impl LocalStore {
     }
 
     /// The client beside it, and what drives that.
-    pub(crate) fn client(&self) -> Option<(Shared<Client>, Arc<dyn Driver>)> {
+    pub fn client(&self) -> Option<(Shared<Client>, Arc<dyn Driver>)> {
         self.client.as_ref().map(|(role, client)| (client.clone(), self.host.driver(*role)))
     }
 

@@ -31,6 +31,19 @@ impl Database {
     }
 }
 
+/// A client that stands beside a store in its process, with so many bytes of memory for pages. There is no connection
+/// that would carry little at first, and nothing to ask for before it is needed.
+pub fn client_beside(cache_bytes: usize) -> Client {
+    let config = client::Config {
+        cache_bytes_limit: cache_bytes,
+        first_window_bytes: usize::MAX,
+        follows: false,
+        first: None,
+        ..client::Config::default()
+    };
+    Client::new(config, new_client())
+}
+
 /// An identity that nobody else has.
 pub(crate) fn new_client() -> ClientId {
     // The standard library's hasher is the nearest randomness: each is keyed again.

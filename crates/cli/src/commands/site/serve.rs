@@ -1,21 +1,77 @@
-//! `site serve`: a site over HTTP from a store that this command opens, and publishes of a directory beside it.
+//! `site serve`: a site over HTTP. It follows a store's server and has the site's files in a directory of its own, or it
+//! opens a store's directory and publishes into it.
 
+use super::never;
 use crate::cli::SiteServeArgs;
 use crate::error::usage;
 use crate::operators::{Operators, and_operators};
 use crate::output::Output;
 use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
-use files::{CertificateFiles, LoadedCertificates, Publish, Published, SiteConfig, SiteServer, Sites};
+use files::{
+    CertificateFiles, Followed, LoadedCertificates, MemberService, Publish, Published, SiteConfig, SiteServer, Sites,
+};
 use ops::{Reload, Tables};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Sockets and files of one connection: its own, and a chunk that is read.
 const DESCRIPTORS_PER_CONNECTION: usize = 2;
 
+/// How long a server that follows a site waits for a first revision before it says that it is ready without one.
+const FIRST_WITHIN: Duration = Duration::from_secs(5);
+
 pub(super) fn serve(args: &SiteServeArgs, output: &mut Output) -> Result {
+    match args.target.addresses()? {
+        Some(addresses) => follow(args, addresses, output),
+        None => serve_own(args, output),
+    }
+}
+
+/// Follows a site of a store's server, and serves it from a directory of its own.
+fn follow(args: &SiteServeArgs, addresses: String, output: &mut Output) -> Result {
+    let Some(dir) = args.cache.clone() else {
+        return Err(usage("name a directory for the site's files with --cache, or a store's directory with --dir"));
+    };
+    if args.from.is_some() {
+        return Err(usage("--from publishes into a store's directory: publish to a server with `thorp publish`"));
+    }
+    let (config, operators) = (config(args)?, Operators::listen(&args.operators)?);
+    let followed = Followed { addresses, space: args.target.space_name(), site: args.site.clone(), dir };
+    let member = Arc::new(MemberService::start(followed)?);
+    let revision = member.wait_ready(FIRST_WITHIN);
+    let server = SiteServer::follow(member, config)?;
+    let service = server.observed();
+    let text = revision.map_or_else(|| format!("{} (no revision yet)", args.site), |it| format!("{}@{it}", args.site));
+    run(args, server, operators, service, (revision, text), output)
+}
+
+/// Serves a site from the store's directory, which this command opens.
+fn serve_own(args: &SiteServeArgs, output: &mut Output) -> Result {
+    if args.cache.is_some() {
+        return Err(usage("--cache is for a site of a store's server: name it with --server"));
+    }
+    let (config, operators) = (config(args)?, Operators::listen(&args.operators)?);
+    let sites = if args.from.is_some() { args.target.sites_or_create(never)? } else { args.target.sites(never)? };
+    let publisher = Publisher { sites: Arc::new(sites), args: args.clone(), running: Mutex::new(()) };
+    let published = publisher.publish()?;
+    let server = SiteServer::start(publisher.sites.clone(), args.site.clone(), config)?;
+    let publisher = Arc::new(publisher);
+    let again = publisher.clone();
+    when_hung_up(move || match again.publish() {
+        Ok(published) => published.iter().for_each(|published| eprintln!("{}", line(&again.args, published))),
+        Err(why) => eprintln!("thorp: the site stays as it is: {why}"),
+    })?;
+    let service = Arc::new(Operated { observed: server.observed(), publisher });
+    let revision = published.as_ref().map(|published| published.revision.number);
+    let text = published.map_or_else(|| args.site.to_string(), |published| line(args, &published));
+    run(args, server, operators, service, (revision, text), output)
+}
+
+/// The settings of the server.
+fn config(args: &SiteServeArgs) -> Result<SiteConfig> {
     if args.tls_cert.len() != args.tls_key.len() {
         let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
         return Err(usage(format!("each --tls-cert has a --tls-key: got {certificates} and {keys}")));
@@ -23,36 +79,35 @@ pub(super) fn serve(args: &SiteServeArgs, output: &mut Output) -> Result {
     let files = args.tls_cert.iter().zip(&args.tls_key);
     let files: Vec<_> = files.map(|(chain, key)| CertificateFiles { chain: chain.clone(), key: key.clone() }).collect();
     let certificates = if files.is_empty() { None } else { Some(LoadedCertificates::read(&files)?) };
-    let operators = Operators::listen(&args.operators)?;
-    let sites = if args.from.is_some() { args.target.open_or_create()? } else { args.target.open()? };
-    let publisher = Publisher { sites: Arc::new(sites), args: args.clone(), running: Mutex::new(()) };
-    let published = publisher.publish()?;
-    let config = SiteConfig {
+    Ok(SiteConfig {
         listen: args.listen,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         connections: descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?,
         certificates,
-    };
-    let mut server = SiteServer::start(publisher.sites.clone(), args.site.clone(), config)?;
+        refuses_stale: args.refuse_stale,
+    })
+}
+
+/// Serves until it is told to stop.
+fn run(
+    args: &SiteServeArgs,
+    mut server: SiteServer,
+    operators: Operators,
+    service: Arc<dyn ops::Service>,
+    (revision, text): (Option<u64>, String),
+    output: &mut Output,
+) -> Result {
     let stopper = server.stopper();
     let stop = move || stopper.stop();
     when_told(stop.clone())?;
     if args.until_stdin_closes {
         when_stdin_closes(stop);
     }
-    let publisher = Arc::new(publisher);
-    let (again, admin) = (publisher.clone(), operators.address());
-    when_hung_up(move || match again.publish() {
-        Ok(published) => published.iter().for_each(|published| eprintln!("{}", line(&again.args, published))),
-        Err(why) => eprintln!("thorp: the site stays as it is: {why}"),
-    })?;
-    let observed = Arc::new(Operated { observed: server.observed(), publisher });
-    let _operators = operators.serve(observed)?;
+    let admin = operators.address();
+    let _operators = operators.serve(service)?;
     let address = server.address();
-    let revision = published.as_ref().map(|published| published.revision.number);
-    let json = json!({"listen": address, "site": args.site.as_str(), "published": revision, "admin": admin});
-    let site = published.map_or_else(|| args.site.to_string(), |published| line(args, &published));
-    output.line(&json, format_args!("ready: {site} on {address}{}", and_operators(admin)))?;
+    let json = json!({"listen": address, "site": args.site.as_str(), "revision": revision, "admin": admin});
+    output.line(&json, format_args!("ready: {text} on {address}{}", and_operators(admin)))?;
     output.flush()?;
     server.wait()?;
     let tally = server.tally();

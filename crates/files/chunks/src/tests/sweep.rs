@@ -49,6 +49,22 @@ fn a_sweep_removes_files_that_are_not_in_the_table_and_no_others() {
 }
 
 #[test]
+fn chunks_are_removed_by_name_and_no_others() {
+    let disks = Disks::new();
+    let store = disks.open().unwrap();
+    let chunks: Vec<_> = (0..20).map(|seed| chunk(50, seed)).chain((0..6).map(large)).collect();
+    store.put(&chunks).unwrap();
+    let (gone, kept) = (&chunks[15..23], [&chunks[..15], &chunks[23..]].concat());
+    let names = [hashes(gone), hashes(gone), hashes(&[large(99)])].concat();
+    let bytes = gone.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    assert_eq!(store.remove(&names).unwrap(), Swept { chunks: 8, bytes, leftovers: 0 });
+    assert_eq!(store.missing(&hashes(gone)).unwrap(), hashes(gone));
+    assert_has(&store, &kept, "kept");
+    assert_eq!(store.remove(&names).unwrap(), Swept::default());
+    assert_eq!(store.remove_leftovers().unwrap(), 0);
+}
+
+#[test]
 fn a_damaged_chunk_is_swept_like_any_other() {
     let disks = Disks::new();
     let store = disks.open().unwrap();

@@ -6,13 +6,13 @@ use crate::http::refusal::Refusal;
 use crate::http::reply::Reply;
 use crate::http::resolve::{Resource, resolve};
 use crate::http::served::Served;
-use crate::http::visitor::Reads;
 use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{HeaderName, Method, Request, Response};
 use hyper::body::Incoming;
 use serving::{Answer, Answered, UnderWay};
+use spread::Opened;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,7 +21,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::task::spawn_blocking;
-use tree::{Content, Kind, Piece};
+use tree::{Content, Kind, Piece, Tree};
+
+/// For how many seconds there may be a newer revision than the one that is served (rule SayWhenOver).
+const STALE: HeaderName = HeaderName::from_static("thorp-stale");
 
 /// The part of a site's server that each thread has.
 pub(crate) struct Answers(pub(crate) Arc<Served>);
@@ -74,18 +77,17 @@ fn found(served: &Arc<Served>, request: &Parts) -> Result<Found, Refusal> {
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Refusal::Method);
     }
-    let newest = served.sites.head(&served.site)?.ok_or(Refusal::Empty)?;
-    let Reads { revision, moves } = served.visitors.reads(&request.headers, newest.number)?;
-    let view = if revision == newest.number {
-        served.sites.view_of(newest)
-    } else {
-        match served.sites.view(&served.site, Some(revision)) {
-            Err(FilesError::NoRevision(..)) => return Err(Refusal::RevisionGone),
-            view => view?,
-        }
+    let key = served.origin.visitor_key()?.ok_or(Refusal::Empty)?;
+    let (revision, moves, stale) = match served.origin.open(served.visitors.visit(&request.headers, &key))? {
+        Opened::View { stale: Some(_), .. } if served.refuses_stale => return Err(Refusal::Stale),
+        Opened::View { revision, moves, stale } => (revision, moves, stale),
+        Opened::Behind => return Err(Refusal::Behind),
+        Opened::Gone => return Err(Refusal::RevisionGone),
+        Opened::Nothing => return Err(Refusal::Empty),
     };
+    let tree = Tree::new(served.origin.source(), revision.root);
     let path = request.uri.path();
-    let (reply, source) = match resolve(&view, path)? {
+    let (reply, source) = match resolve(&tree, path)? {
         Resource::Slash => (Reply::slash(path, request.uri.query())?, Source::Bytes(Bytes::new())),
         Resource::File(entry, name) => {
             let Kind::File { size, content, .. } = &entry.kind else { return Err(Refusal::NotFound) };
@@ -95,7 +97,7 @@ fn found(served: &Arc<Served>, request: &Parts) -> Result<Found, Refusal> {
                 Content::Inline(bytes) => Source::Bytes(bytes.slice(start as usize..end as usize)),
                 _ if start == end || request.method == Method::HEAD => Source::Bytes(Bytes::new()),
                 content => {
-                    let (pieces, range) = (view.pieces(*size, content)?, start..end);
+                    let (pieces, range) = (tree.pieces(*size, content).map_err(FilesError::from)?, start..end);
                     let first = read_first(served, &pieces, &range)?;
                     Source::Pieces { pieces, range, first }
                 }
@@ -104,8 +106,11 @@ fn found(served: &Arc<Served>, request: &Parts) -> Result<Found, Refusal> {
         }
     };
     let mut head = reply.head;
-    if moves && let Some(cookie) = served.visitors.cookie(revision) {
+    if moves && let Some(cookie) = served.visitors.cookie(revision.number, &key) {
         head.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    if let Some(stale) = stale {
+        head.headers_mut().insert(STALE, stale.as_secs().into());
     }
     Ok(Found { head, source })
 }

@@ -2,6 +2,7 @@
 
 use crate::error::FilesError;
 use crate::http::served::Served;
+use crate::view::read_piece;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use serving::AnswerBody;
@@ -106,7 +107,7 @@ pub(crate) fn read_first(
         end > range.start
     };
     let Some(piece) = pieces.iter().find(is_first) else { return Ok(None) };
-    let held = Held::new(served.sites.chunk(piece)?, served);
+    let held = Held::new(read_piece(&served.origin.source(), piece)?, served);
     Ok(held.map(Bytes::from_owner))
 }
 
@@ -120,7 +121,7 @@ impl Chunks {
         }
         let reading = self.reading.get_or_insert_with(|| {
             let served = self.served.clone();
-            spawn_blocking(move || served.sites.chunk(&piece))
+            spawn_blocking(move || read_piece(&served.origin.source(), &piece))
         });
         let read = ready!(Pin::new(reading).poll(cx));
         self.reading = None;

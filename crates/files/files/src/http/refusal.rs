@@ -18,6 +18,8 @@ pub(crate) enum Refusal {
     RevisionGone,
     /// The visitor has seen a newer revision than the newest here.
     Behind,
+    /// The revision may not be the newest, and this server was told to refuse that.
+    Stale,
     /// The site has no revision yet.
     Empty,
     /// The store failed.
@@ -32,7 +34,7 @@ impl Refusal {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::RevisionGone => StatusCode::GONE,
-            Self::Behind | Self::Empty => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Behind | Self::Stale | Self::Empty => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -46,6 +48,7 @@ impl Refusal {
             Self::Range(_) => "range: the file does not have these bytes\n",
             Self::RevisionGone => "revision-gone: the page's revision is no longer kept; load the page again\n",
             Self::Behind => "behind: you have seen a newer revision elsewhere; try again\n",
+            Self::Stale => "stale: this server cannot know whether there is a newer revision; try again\n",
             Self::Empty => "no-revision: nothing has been published yet\n",
             Self::Failed(_) => "failed: the file cannot be read; the operators can see why\n",
         }

@@ -78,7 +78,7 @@ impl Reply {
         fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         match refusal {
             Refusal::Method => drop(fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"))),
-            Refusal::Behind | Refusal::Empty => drop(fields.insert(RETRY_AFTER, 1.into())),
+            Refusal::Behind | Refusal::Stale | Refusal::Empty => drop(fields.insert(RETRY_AFTER, 1.into())),
             Refusal::Range(size) => {
                 if let Ok(range) = HeaderValue::try_from(format!("bytes */{size}")) {
                     fields.insert(CONTENT_RANGE, range);

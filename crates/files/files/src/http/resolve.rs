@@ -2,9 +2,11 @@
 
 use crate::error::FilesError;
 use crate::http::refusal::Refusal;
-use crate::view::View;
 use percent_encoding::percent_decode_str;
-use tree::{Entry, Kind, Path};
+use tree::{Entry, Kind, Path, Source, Tree};
+
+/// A tree of a site, from wherever its chunks are.
+pub(crate) type SiteTree<'a> = Tree<&'a dyn Source<Error = FilesError>>;
 
 /// The file that stands for a directory.
 const INDEX: &[u8] = b"index.html";
@@ -33,12 +35,12 @@ enum Wanted {
 }
 
 /// Finds the resource of a request's path, which begins with a slash.
-pub(crate) fn resolve(view: &View<'_>, path: &str) -> Result<Resource, Refusal> {
+pub(crate) fn resolve(tree: &SiteTree<'_>, path: &str) -> Result<Resource, Refusal> {
     let decoded = decode(path).ok_or(Refusal::Path)?;
     let mut path = Path::parse(&decoded).map_err(|_| Refusal::Path)?;
     let mut wanted = if decoded.ends_with(b"/") { Wanted::Directory } else { Wanted::File };
     for _ in 0..LINKS_MAX {
-        match (locate(view, &mut path)?, wanted) {
+        match (locate(tree, &mut path)?, wanted) {
             (Located::Moved, _) => {}
             (Located::Directory, Wanted::File) => return Ok(Resource::Slash),
             (Located::Directory, Wanted::Directory) => (path, wanted) = (index(&path)?, Wanted::Index),
@@ -74,8 +76,7 @@ enum Located {
     Moved,
 }
 
-fn locate(view: &View<'_>, path: &mut Path) -> Result<Located, Refusal> {
-    let tree = view.tree();
+fn locate(tree: &SiteTree<'_>, path: &mut Path) -> Result<Located, Refusal> {
     let (mut at, mut directory) = (Path::ROOT, tree.root());
     for (index, name) in path.names().iter().enumerate() {
         at.push(name.clone());

@@ -1,10 +1,9 @@
 //! The state that the threads of a site's server share, and its figures.
 
 use crate::error::FilesError;
+use crate::http::origin::{LocalChunks, Origin};
 use crate::http::refusal::Refusal;
 use crate::http::visitor::Visitors;
-use crate::record::SiteName;
-use crate::sites::Sites;
 use crate::tables::SITE;
 use machine::{Cell, Table};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -32,9 +31,10 @@ pub struct Tally {
 /// The state that the threads of a server share.
 #[derive(Debug)]
 pub(crate) struct Served {
-    pub(crate) sites: Arc<Sites>,
-    pub(crate) site: SiteName,
+    pub(crate) origin: Arc<dyn Origin>,
     pub(crate) visitors: Visitors,
+    /// Whether a revision that may not be the newest is refused.
+    pub(crate) refuses_stale: bool,
     pub(crate) connections: AtomicU64,
     pub(crate) requests: AtomicU64,
     refused: AtomicU64,
@@ -45,11 +45,11 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(sites: Arc<Sites>, site: SiteName, visitors: Visitors) -> Self {
+    pub(crate) fn new(origin: Arc<dyn Origin>, visitors: Visitors, refuses_stale: bool) -> Self {
         let (connections, requests, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self {
-            sites,
-            site,
+            origin,
+            refuses_stale,
             visitors,
             connections,
             requests,
@@ -95,21 +95,21 @@ impl Served {
     }
 
     pub(crate) fn tables(&self) -> Vec<Table> {
-        let head = self.sites.head(&self.site).ok().flatten().map_or(0, |head| head.number);
-        let (tally, (chunks, bytes)) = (self.tally(), self.sites.chunk_counts().unwrap_or_default());
-        vec![SITE.one([
-            ("site", Cell::Text(self.site.to_string())),
+        let head = self.origin.head().unwrap_or_default();
+        let (tally, LocalChunks { chunks, bytes }) = (self.tally(), self.origin.chunks());
+        let own = SITE.one([
+            ("site", Cell::Text(self.origin.site().to_string())),
             ("revision", Cell::Count(head)),
             ("connections", Cell::Count(tally.connections)),
             ("requests", Cell::Count(tally.requests)),
             ("refused", Cell::Count(tally.refused)),
             ("chunks", Cell::Count(chunks)),
             ("chunk_bytes", Cell::Count(bytes)),
-        ])]
+        ]);
+        [own].into_iter().chain(self.origin.tables()).collect()
     }
 
     pub(crate) fn troubles(&self) -> Vec<String> {
-        let store = self.sites.head(&self.site).err().map(|error| error.to_string());
-        store.into_iter().chain(self.recent_error()).collect()
+        self.origin.troubles().into_iter().chain(self.recent_error()).collect()
     }
 }

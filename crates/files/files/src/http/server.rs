@@ -2,8 +2,10 @@
 
 use crate::error::FilesError;
 use crate::http::answers::Answers;
+use crate::http::origin::{Origin, OwnSite};
 use crate::http::served::{Served, Tally};
 use crate::http::visitor::Visitors;
+use crate::member::MemberService;
 use crate::record::SiteName;
 use crate::sites::Sites;
 use crate::tables::TABLES;
@@ -29,6 +31,8 @@ pub struct SiteConfig {
     pub connections: usize,
     /// The certificates of HTTPS; without them it is HTTP.
     pub certificates: Option<LoadedCertificates>,
+    /// Whether a revision that may not be the newest is refused. It is served otherwise, and the answer says so.
+    pub refuses_stale: bool,
 }
 
 struct Front(Arc<Served>);
@@ -76,12 +80,24 @@ impl SiteStopper {
 }
 
 impl SiteServer {
-    /// Serves a site that is there, from now on.
+    /// Serves a site that is there, from the store that this process has open.
     ///
     /// # Errors
     /// [`FilesError::NoSite`], an address that is in use, and the store's.
     pub fn start(sites: Arc<Sites>, site: SiteName, config: SiteConfig) -> Result<Self, FilesError> {
-        let key = sites.visitor_key(&site)?;
+        sites.visitor_key(&site)?;
+        Self::of(Arc::new(OwnSite { sites, site }), config)
+    }
+
+    /// Serves the site that a member follows, from its directory.
+    ///
+    /// # Errors
+    /// An address that is in use.
+    pub fn follow(member: Arc<MemberService>, config: SiteConfig) -> Result<Self, FilesError> {
+        Self::of(member, config)
+    }
+
+    fn of(origin: Arc<dyn Origin>, config: SiteConfig) -> Result<Self, FilesError> {
         let cannot_listen = |error: io::Error| FilesError::Listen(config.listen, error);
         let listener = TcpListener::bind(config.listen).map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
@@ -89,8 +105,8 @@ impl SiteServer {
         let tls = certificates.clone().map(Certificates::acceptor).transpose();
         let tls = tls.map_err(|error| cannot_listen(io::Error::other(error)))?;
         let (stop, stopped) = watch::channel(false);
-        let visitors = Visitors::new(site.clone(), key, tls.is_some());
-        let served = Arc::new(Served::new(sites, site, visitors));
+        let visitors = Visitors::new(origin.site().clone(), tls.is_some());
+        let served = Arc::new(Served::new(origin, visitors, config.refuses_stale));
         let settings = Settings { name: "site", threads: config.threads, connections: config.connections, tls };
         let server = Server::start(listener, settings, &Arc::new(Front(served.clone())), &stopped);
         let server = server.map_err(cannot_listen)?;

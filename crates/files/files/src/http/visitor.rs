@@ -1,9 +1,10 @@
 //! The session of a visitor: a signed cookie that names the revision of the page.
 
-use crate::http::refusal::Refusal;
 use crate::record::SiteName;
 use http::header::{ACCEPT, COOKIE};
 use http::{HeaderMap, HeaderValue};
+use spread::messages::VisitorKey;
+use spread::{Number, Visit};
 
 /// The bytes of a signature in a cookie. A forged cookie would let a client choose old revisions, and nothing more.
 const MAC_BYTES: usize = 16;
@@ -12,58 +13,45 @@ const MAC_BYTES: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Visitors {
     site: SiteName,
-    key: [u8; 32],
     /// Whether clients speak HTTPS.
     is_secure: bool,
 }
 
-/// The revision that a request reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reads {
-    pub(crate) revision: u64,
-    /// Whether the visitor's session moves to it.
-    pub(crate) moves: bool,
-}
-
 impl Visitors {
-    pub(crate) fn new(site: SiteName, key: [u8; 32], is_secure: bool) -> Self {
-        Self { site, key, is_secure }
+    pub(crate) fn new(site: SiteName, is_secure: bool) -> Self {
+        Self { site, is_secure }
     }
 
-    /// Chooses the revision for a request, where `head` is the newest.
-    pub(crate) fn reads(&self, fields: &HeaderMap, head: u64) -> Result<Reads, Refusal> {
-        let seen = self.seen(fields);
-        match seen {
-            // The store is older than what the visitor has seen (rule NeverBack).
-            Some(seen) if seen > head => Err(Refusal::Behind),
-            Some(seen) if !is_navigation(fields) => Ok(Reads { revision: seen, moves: false }),
-            _ => Ok(Reads { revision: head, moves: seen != Some(head) && is_navigation(fields) }),
-        }
+    /// The session of a request: the revision of its page, and whether it opens another page.
+    pub(crate) fn visit(&self, fields: &HeaderMap, key: &VisitorKey) -> Visit {
+        Visit { seen: self.seen(fields, key), navigates: is_navigation(fields) }
     }
 
     /// The cookie that moves a visitor's session to a revision.
-    pub(crate) fn cookie(&self, revision: u64) -> Option<HeaderValue> {
-        let (site, mac) = (&self.site, self.mac(revision));
+    pub(crate) fn cookie(&self, revision: Number, key: &VisitorKey) -> Option<HeaderValue> {
+        let (site, mac) = (&self.site, self.mac(revision, key));
+        let Number { life, count } = revision;
         let secure = if self.is_secure { "; Secure" } else { "" };
-        let text = format!("thorp-{site}={revision}.{mac}; Path=/; HttpOnly; SameSite=Lax{secure}");
+        let text = format!("thorp-{site}={count}.{life}.{mac}; Path=/; HttpOnly; SameSite=Lax{secure}");
         HeaderValue::try_from(text).ok()
     }
 
     /// The revision in the visitor's cookie, if it is signed.
-    fn seen(&self, fields: &HeaderMap) -> Option<u64> {
+    fn seen(&self, fields: &HeaderMap, key: &VisitorKey) -> Option<Number> {
         // Other cookies may have any bytes.
         let lines = fields.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
         let mut cookies = lines.filter_map(|cookie| str::from_utf8(cookie).ok()?.trim().split_once('='));
         cookies.find_map(|(name, value)| {
             let is_ours = name.strip_prefix("thorp-") == Some(self.site.as_str());
-            let (revision, mac) = value.split_once('.').filter(|_| is_ours)?;
-            let revision = revision.parse().ok()?;
-            (mac == self.mac(revision)).then_some(revision)
+            let mut parts = value.splitn(3, '.').filter(|_| is_ours);
+            let (count, life, mac) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+            let revision = Number { life, count };
+            (mac == self.mac(revision, key)).then_some(revision)
         })
     }
 
-    fn mac(&self, revision: u64) -> String {
-        let hash = blake3::keyed_hash(&self.key, format!("{}@{revision}", self.site).as_bytes()).to_hex();
+    fn mac(&self, Number { life, count }: Number, key: &VisitorKey) -> String {
+        let hash = blake3::keyed_hash(&key.0, format!("{}@{count}.{life}", self.site).as_bytes()).to_hex();
         hash[..2 * MAC_BYTES].to_owned()
     }
 }
@@ -91,52 +79,56 @@ mod tests {
         fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
-    fn of(revision: u64) -> String {
-        let cookie = visitors().cookie(revision).unwrap();
+    const KEY: VisitorKey = VisitorKey([7; 32]);
+    const OF_16: Number = Number { life: 3, count: 16 };
+
+    fn cookie() -> String {
+        let cookie = visitors().cookie(OF_16, &KEY).unwrap();
         cookie.to_str().unwrap().split(';').next().unwrap().to_owned()
     }
 
     fn visitors() -> Visitors {
-        Visitors::new(SiteName::parse("shop").unwrap(), [7; 32], false)
+        Visitors::new(SiteName::parse("shop").unwrap(), false)
     }
 
     #[test]
     fn a_navigation_moves_and_a_part_of_a_page_does_not() {
-        let reads = |head, given: &[(&'static str, &str)]| visitors().reads(&fields(given), head).ok();
+        let visit = |given: &[(&'static str, &str)]| {
+            let Visit { seen, navigates } = visitors().visit(&fields(given), &KEY);
+            (seen, navigates)
+        };
         let page = ("sec-fetch-mode", "navigate");
         let part = ("sec-fetch-mode", "no-cors");
-        let of_16 = of(16);
-        assert_eq!(reads(17, &[page]), Some(Reads { revision: 17, moves: true }));
-        assert_eq!(reads(17, &[page, ("cookie", &of_16)]), Some(Reads { revision: 17, moves: true }));
-        assert_eq!(reads(17, &[page, ("cookie", &of(17))]), Some(Reads { revision: 17, moves: false }));
-        assert_eq!(reads(17, &[part, ("cookie", &of_16)]), Some(Reads { revision: 16, moves: false }));
-        assert_eq!(reads(17, &[part, ("cookie", &format!("a=b; {of_16}; c=d"))]).map(|it| it.revision), Some(16));
-        assert_eq!(reads(17, &[part]), Some(Reads { revision: 17, moves: false }));
+        let text = cookie();
+        let of_16 = ("cookie", text.as_str());
+        assert_eq!(visit(&[page]), (None, true));
+        assert_eq!(visit(&[page, of_16]), (Some(OF_16), true));
+        assert_eq!(visit(&[part, of_16]), (Some(OF_16), false));
+        assert_eq!(visit(&[part, ("cookie", &format!("a=b; {text}; c=d"))]), (Some(OF_16), false));
+        assert_eq!(visit(&[part]), (None, false));
         // Without the field, as over a connection that is not secure.
         let accept = ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
-        assert_eq!(reads(17, &[accept, ("cookie", &of_16)]).map(|it| it.revision), Some(17));
+        assert_eq!(visit(&[accept, of_16]), (Some(OF_16), true));
         // A script, a frame in the page, and a page that may be opened later.
-        let of_16 = ("cookie", of_16.as_str());
-        assert_eq!(reads(17, &[("accept", "text/html, */*"), of_16]).map(|it| it.revision), Some(16));
-        assert_eq!(reads(17, &[page, ("sec-fetch-dest", "iframe"), of_16]).map(|it| it.revision), Some(16));
-        assert_eq!(reads(17, &[page, ("sec-purpose", "prefetch"), of_16]).map(|it| it.revision), Some(16));
-        let of_16 = of_16.1;
-        assert_eq!(reads(17, &[("accept", "image/png"), ("cookie", of_16)]).map(|it| it.revision), Some(16));
-        assert_eq!(reads(15, &[part, ("cookie", of_16)]), None, "the store is behind");
-        assert_eq!(reads(15, &[page, ("cookie", of_16)]), None);
+        assert!(!visit(&[("accept", "text/html, */*"), of_16]).1);
+        assert!(!visit(&[page, ("sec-fetch-dest", "iframe"), of_16]).1);
+        assert!(!visit(&[page, ("sec-purpose", "prefetch"), of_16]).1);
+        assert!(!visit(&[("accept", "image/png"), of_16]).1);
         let mut others = HeaderMap::new();
-        let bytes = ["theme=d\u{e4}rk; ".as_bytes(), b"\xff=\xfe; ", of_16.as_bytes()].concat();
+        let bytes = ["theme=d\u{e4}rk; ".as_bytes(), b"\xff=\xfe; ", text.as_bytes()].concat();
         others.insert(COOKIE, HeaderValue::from_bytes(&bytes).unwrap());
-        assert_eq!(visitors().reads(&others, 17).map(|it| it.revision).ok(), Some(16));
+        assert_eq!(visitors().visit(&others, &KEY).seen, Some(OF_16));
     }
 
     #[test]
     fn a_forged_cookie_is_none() {
-        let cookie = of(16);
-        for forged in [cookie.replace("=16.", "=15."), cookie.replace("shop", "shed"), format!("{cookie}0")] {
-            assert_eq!(visitors().seen(&fields(&[("cookie", &forged)])), None, "{forged}");
+        let cookie = cookie();
+        let seen = |cookie: &str, key: &VisitorKey| visitors().visit(&fields(&[("cookie", cookie)]), key).seen;
+        assert_eq!(seen(&cookie, &KEY), Some(OF_16));
+        let changed = [("=16.", "=15."), ("16.3.", "16.4."), ("shop", "shed"), (".3.", ".")];
+        for forged in changed.map(|(from, to)| cookie.replace(from, to)).into_iter().chain([format!("{cookie}0")]) {
+            assert_eq!(seen(&forged, &KEY), None, "{forged}");
         }
-        let others = Visitors::new(SiteName::parse("shop").unwrap(), [8; 32], false);
-        assert_eq!(others.seen(&fields(&[("cookie", &cookie)])), None);
+        assert_eq!(seen(&cookie, &VisitorKey([8; 32])), None);
     }
 }

@@ -1,11 +1,11 @@
 //! Publishes: a directory becomes a revision of a site, or is compared with one.
 
 use super::Sites;
+use crate::depot::{Depot, NewTree};
 use crate::error::FilesError;
 use crate::index::{self, Known, NewIndex};
 use crate::record::{Revision, SiteName, now_s};
 use crate::scan::{Exclude, Progress, Scan, Scanned};
-use crate::stored::Stored;
 use crate::upload::Upload;
 use crate::xattrs::Xattrs;
 use bytes::Bytes;
@@ -13,9 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 use tree::{Change, ChunkHash, Sink, Source, diff};
-use vfs::make_directory;
 
 /// The settings of a publish.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +26,8 @@ pub struct Publish {
     pub exclude: Vec<String>,
     /// Whether a directory without files may follow a revision with some.
     pub allow_empty: bool,
+    /// Whether to wait until no server shows an older revision without saying so.
+    pub wait: bool,
     /// Whether the chunks that the store has are read, and written again if they are damaged.
     pub repair: bool,
 }
@@ -62,11 +62,12 @@ impl Sites {
         on: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Published, FilesError> {
         let exclude = Exclude::new(&settings.exclude)?;
-        let _publishing = self.publishing.read().unwrap_or_else(PoisonError::into_inner);
+        let _publishing = self.depot.begin();
         let base = self.base(site, settings.base)?;
         let older = base.as_ref().map(Revision::root);
+        older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let place = self.index_place(site, dir);
-        let mut scan = self.scan(&exclude, Upload::new(&self.chunks, settings.repair), true, on);
+        let mut scan = self.scan(&exclude, Upload::new(&*self.depot, settings.repair), true, on);
         scan.index = place.is_some().then(|| NewIndex::begin(now_s()));
         if let Some(place) = place.as_ref().filter(|_| !settings.repair) {
             let kept = self.kept_roots(site)?;
@@ -95,10 +96,9 @@ impl Sites {
             write_index();
             return Ok(published(head.clone(), false));
         }
-        let counts = (progress.files, progress.bytes);
-        let number = base.as_ref().map_or(0, |base| base.number);
-        let revision =
-            self.switch(site, number, |number| Revision::new(number, root, settings.note.clone(), counts))?;
+        let (files, bytes) = (progress.files, progress.bytes);
+        let new = NewTree { root, of: None, files, bytes, note: settings.note.clone(), waits: settings.wait };
+        let revision = self.depot.switch(site, base.as_ref(), new)?;
         write_index();
         Ok(published(revision, true))
     }
@@ -118,9 +118,10 @@ impl Sites {
         let exclude = Exclude::new(&settings.exclude)?;
         let base = self.base(site, settings.base)?;
         let older = base.as_ref().map(Revision::root);
+        older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let mut scan = self.scan(&exclude, Nodes::default(), false, on);
         let root = scan.run(dir, older)?;
-        let mut source = Beside { nodes: scan.sink, stored: Stored(&self.chunks) };
+        let mut source = Beside { nodes: scan.sink, depot: &*self.depot };
         let scanned = Scanned { root, progress: scan.progress };
         let older = match older {
             Some(older) => older,
@@ -139,16 +140,15 @@ impl Sites {
     ) -> Scan<'a, S> {
         let (progress, linked) = (Progress::default(), HashMap::new());
         let (known, index, xattrs) = (Known::default(), None, Xattrs::default());
-        let store = self.indexes.parent().and_then(|dir| dir.metadata().ok());
+        let store = self.depot.directory().and_then(|dir| dir.metadata().ok());
         let store = store.map(|metadata| (metadata.dev(), metadata.ino()));
-        let older = Stored(&self.chunks);
+        let older = &*self.depot;
         Scan { older, exclude, sink, keeps_content, on, progress, linked, store, xattrs, known, index }
     }
 
     /// The place of the index of a directory, if there can be one.
     fn index_place(&self, site: &SiteName, dir: &Path) -> Option<PathBuf> {
-        make_directory(&self.indexes).ok()?;
-        index::place(&self.indexes, site.as_str(), dir).ok()
+        index::place(&self.depot.indexes()?, site.as_str(), dir).ok()
     }
 
     /// The roots of the revisions of a site that are kept.
@@ -188,13 +188,13 @@ impl Sink for Nodes {
 /// The nodes of a tree that is compared, and the store's chunks behind them.
 struct Beside<'a> {
     nodes: Nodes,
-    stored: Stored<'a>,
+    depot: &'a dyn Depot,
 }
 
 impl Source for Beside<'_> {
     type Error = FilesError;
 
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
-        self.nodes.0.get(hash).map_or_else(|| self.stored.chunk(hash), |bytes| Ok(bytes.clone()))
+        self.nodes.0.get(hash).map_or_else(|| self.depot.chunk(hash), |bytes| Ok(bytes.clone()))
     }
 }

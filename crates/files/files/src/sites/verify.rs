@@ -1,14 +1,14 @@
 //! Verification: every chunk of a site is read, and a damaged one is named by the first path that needs it.
 
 use super::Sites;
+use crate::depot::Depot;
 use crate::error::FilesError;
 use crate::record::SiteName;
-use crate::stored::Stored;
 use bytes::Bytes;
 use chunks::ChunkError;
 use std::collections::HashSet;
 use std::fmt;
-use tree::{ChunkHash, Malformed, Needed, Part, Path, ReadError, Source, Visitor, walk};
+use tree::{ChunkHash, Malformed, Needed, Part, Path, ReadError, Visitor, walk};
 
 /// A chunk that is missing, damaged or malformed, and the first place that needs it.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl fmt::Display for Damage {
 
 /// A verification, revision by revision.
 struct Verifier<'a> {
-    stored: Stored<'a>,
+    depot: &'a dyn Depot,
     /// Nodes and lists that were read.
     nodes: HashSet<ChunkHash>,
     /// Content that was read. A file may have the bytes of a node, which has more below it.
@@ -75,7 +75,7 @@ impl Visitor for Verifier<'_> {
             return Ok(None);
         }
         let is_counted = others.contains(&needed.hash);
-        match self.stored.chunk(&needed.hash) {
+        match self.depot.chunk(&needed.hash) {
             Ok(bytes) => {
                 self.whole += u64::from(!is_counted);
                 Ok(Some(bytes))
@@ -101,8 +101,8 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn verify(&self, site: &SiteName, report: &mut dyn FnMut(Damage)) -> Result<u64, FilesError> {
-        let (nodes, pieces, stored) = (HashSet::new(), HashSet::new(), Stored(&self.chunks));
-        let mut verifier = Verifier { stored, nodes, pieces, whole: 0, revision: 0, report };
+        let (nodes, pieces, depot) = (HashSet::new(), HashSet::new(), &*self.depot);
+        let mut verifier = Verifier { depot, nodes, pieces, whole: 0, revision: 0, report };
         for revision in self.log(site)? {
             verifier.revision = revision.number;
             walk(revision.root(), &mut verifier)?;

@@ -89,6 +89,13 @@ pub struct SiteState {
     pub publishes: Vec<(Identity, Number)>,
 }
 
+impl SiteState {
+    /// The life of the store that published the newest revision.
+    pub fn last_life(&self) -> Option<u64> {
+        self.revisions.last().map(|revision| revision.number.life)
+    }
+}
+
 /// The settings in a site's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {

@@ -1,0 +1,134 @@
+//! The sites of a store in a directory, which this process has open.
+
+use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
+use crate::error::FilesError;
+use crate::record::{Revision, SiteName};
+use crate::records::Records;
+use bytes::Bytes;
+use chunks::{ChunkError, Chunks};
+use spread::messages::ChangeKind;
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use tree::{ChunkHash, Part, Source, mark};
+use vfs::make_directory;
+
+/// The folder of the chunks in a store's directory, and that of the indexes of published directories.
+pub(crate) const CHUNKS: &str = "chunks";
+const INDEXES: &str = "indexes";
+
+/// Chunks and records in a directory.
+#[derive(Debug)]
+pub(crate) struct Local {
+    dir: PathBuf,
+    records: Records,
+    chunks: Chunks,
+    /// Held for reading by publishes and for writing by a collection: the chunks of a publish are in no revision yet.
+    publishing: RwLock<()>,
+}
+
+impl Local {
+    /// Opens the chunks in the directory of a store, whose records are open.
+    pub(crate) fn open(records: Records, dir: &Path) -> Result<Self, FilesError> {
+        Ok(Self { dir: dir.to_owned(), records, chunks: open_chunks(dir)?, publishing: RwLock::default() })
+    }
+}
+
+/// Opens the chunks in the directory of a store. Their folder is made if there is none.
+pub(crate) fn open_chunks(dir: &Path) -> Result<Chunks, FilesError> {
+    let folder = dir.join(CHUNKS);
+    make_directory(&folder).map_err(|error| FilesError::Unwritable(folder.clone(), io::Error::other(error)))?;
+    Ok(Chunks::open(&folder)?)
+}
+
+impl Source for Local {
+    type Error = FilesError;
+
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
+        self.chunks.get(hash)?.ok_or(FilesError::MissingChunk(*hash))
+    }
+}
+
+impl Depot for Local {
+    fn begin(&self) -> Publishing<'_> {
+        Publishing(Some(self.publishing.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn missing(&self, hashes: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {
+        Ok(self.chunks.missing(hashes)?)
+    }
+
+    fn put(&self, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError> {
+        Ok(self.chunks.put(chunks)?)
+    }
+
+    fn check(&self, hashes: &[ChunkHash]) -> Result<(), FilesError> {
+        for hash in hashes {
+            match self.chunks.get(hash) {
+                // The chunk is missing from now on.
+                Ok(_) | Err(ChunkError::Damaged { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
+        // Nobody else serves the sites of a directory that this process has open.
+        let NewTree { root, of, files, bytes, note, waits: _ } = new;
+        self.records.switch(site, base, |number| Revision::new(number, root, note.clone(), (files, bytes), of))
+    }
+
+    fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError> {
+        match kind {
+            ChangeKind::Create => self.records.create(site, keep),
+            ChangeKind::Keep => self.records.set_keep(site, keep),
+            ChangeKind::Remove => self.records.remove(site),
+        }
+    }
+
+    fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError> {
+        // Nobody follows the sites of a directory that this process has open.
+        self.records.head(site).map(|_| Vec::new())
+    }
+
+    fn collect(&self) -> Result<Collected, FilesError> {
+        let _publishing = self.publishing.write().unwrap_or_else(PoisonError::into_inner);
+        let used = Used::of(self, &self.records.all_roots()?)?;
+        let swept = self.chunks.sweep(|hash| used.has(hash), |_| {})?;
+        Ok(Collected { chunks: swept.chunks, bytes: swept.bytes })
+    }
+
+    fn indexes(&self) -> Option<PathBuf> {
+        let folder = self.dir.join(INDEXES);
+        make_directory(&folder).ok().map(|()| folder)
+    }
+
+    fn size(&self) -> (u64, u64) {
+        self.chunks.size().unwrap_or_default()
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.dir)
+    }
+}
+
+/// The chunks that trees need. A file may have the bytes of a node, and then its chunk is both.
+pub(crate) struct Used(HashSet<(ChunkHash, Part)>);
+
+impl Used {
+    /// The chunks of these trees.
+    pub(crate) fn of(source: &impl Source<Error = FilesError>, roots: &[ChunkHash]) -> Result<Self, FilesError> {
+        let mut used = HashSet::new();
+        for root in roots {
+            mark(source, *root, |hash, part| used.insert((*hash, part)))?;
+        }
+        Ok(Self(used))
+    }
+
+    /// Whether a chunk is one of them.
+    pub(crate) fn has(&self, hash: &ChunkHash) -> bool {
+        Part::ALL.iter().any(|part| self.0.contains(&(*hash, *part)))
+    }
+}

@@ -1,0 +1,193 @@
+//! A member: a host that follows a site of a store elsewhere, and has whole revisions of it on its own disk.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `disk` | the thread that does the machine's work on the directory |
+//! | `state` | the record of the revisions in it |
+
+mod disk;
+mod state;
+
+use crate::error::FilesError;
+use crate::http::{LocalChunks, Origin};
+use crate::local::open_chunks;
+use crate::record::SiteName;
+use crate::records::draw;
+use bytes::Bytes;
+use chunks::{ChunkError, Chunks};
+use disk::MemberDisk;
+use machine::{RoleId, Table};
+use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
+use spread::messages::{SUBSCRIBER, VisitorKey};
+use spread::{Member, MemberConfig, Opened, READY, SiteKey, Visit};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tree::{ChunkHash, Source};
+use vfs::make_directory;
+
+/// How long a page may ask for more after its last request.
+const VISIT: Duration = Duration::from_secs(60);
+
+/// How long after a switch the chunks are removed that nobody needs.
+const COLLECT_AFTER: Duration = Duration::from_secs(60);
+
+/// The site that a member follows.
+#[derive(Clone, Debug)]
+pub struct Followed {
+    /// The addresses of the store, or of the group's redirector, separated by commas: they are tried in turn.
+    pub addresses: String,
+    /// The space of the site.
+    pub space: String,
+    /// The site.
+    pub site: SiteName,
+    /// The member's directory, which is made if there is none.
+    pub dir: PathBuf,
+}
+
+/// A member that runs.
+pub struct MemberService {
+    followed: Followed,
+    member: Handle<Member>,
+    host: Arc<Host>,
+    role: RoleId,
+    chunks: Arc<Chunks>,
+}
+
+impl MemberService {
+    /// Opens the member's directory, and follows the site from now on.
+    ///
+    /// # Errors
+    /// A directory that is in use, that is of another site, or that cannot be read.
+    pub fn start(followed: Followed) -> Result<Self, FilesError> {
+        let failed = |why: String| FilesError::Server(followed.addresses.clone(), why);
+        let upstream = UpstreamConfig::parse(SUBSCRIBER, &followed.addresses).map_err(|it| failed(it.to_string()))?;
+        make_directory(&followed.dir)
+            .map_err(|error| FilesError::Unwritable(followed.dir.clone(), std::io::Error::other(error)))?;
+        let chunks = Arc::new(open_chunks(&followed.dir)?);
+        let key = SiteKey { space: followed.space.clone(), name: followed.site.to_string() };
+        let state = state::read(&followed.dir, &key)?;
+        let disk = MemberDisk::start(&followed.dir, key.clone(), chunks.clone())?;
+        let config = MemberConfig {
+            key,
+            life: draw()?,
+            visit: VISIT,
+            collect_after: COLLECT_AFTER,
+            broken: types::Broken::NONE,
+        };
+        let mut machines = Machines::new();
+        let (role, member) = machines.add_with_disk(Member::new(config, state), disk);
+        let runtime = Runtime::start().map_err(FilesError::Thread)?;
+        let host = Host::start(machines, &runtime);
+        host.connect(role, upstream);
+        Ok(Self { member: Handle::new(member, host.driver(role)), followed, host, role, chunks })
+    }
+
+    /// The number of the revision that is served; none before the first.
+    pub fn revision(&self) -> Option<u64> {
+        self.member.look(|member| member.current()).map(|current| current.number.count)
+    }
+
+    /// The site.
+    pub fn site(&self) -> &SiteName {
+        &self.followed.site
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.followed.dir
+    }
+
+    /// Waits for a first revision, for at most this long. Returns its number.
+    pub fn wait_ready(&self, within: Duration) -> Option<u64> {
+        let begun = std::time::Instant::now();
+        loop {
+            if let Some(revision) = self.revision() {
+                return Some(revision);
+            }
+            let left = within.checked_sub(begun.elapsed())?;
+            let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
+            self.member.driver().wake_on(READY, &waker);
+            std::thread::park_timeout(left.min(Duration::from_millis(100)));
+        }
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl fmt::Debug for MemberService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemberService").field("followed", &self.followed).finish_non_exhaustive()
+    }
+}
+
+impl Source for MemberService {
+    type Error = FilesError;
+
+    /// A chunk that is damaged is fetched again, for the next request.
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
+        match self.chunks.get(hash) {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => {
+                self.member.call(|member| member.damaged(*hash));
+                Err(FilesError::MissingChunk(*hash))
+            }
+            Err(error) => {
+                if let ChunkError::Damaged { .. } = error {
+                    self.member.call(|member| member.damaged(*hash));
+                }
+                Err(error.into())
+            }
+        }
+    }
+}
+
+impl Origin for MemberService {
+    fn site(&self) -> &SiteName {
+        &self.followed.site
+    }
+
+    fn open(&self, visit: Visit) -> Result<Opened, FilesError> {
+        if self.member.look(|member| member.is_over()) {
+            return Err(FilesError::Server(self.followed.addresses.clone(), "the member has ended".to_owned()));
+        }
+        Ok(self.member.call_if(|member, now| (member.open(now, visit), false)))
+    }
+
+    fn visitor_key(&self) -> Result<Option<VisitorKey>, FilesError> {
+        Ok(self.member.look(|member| member.visitor_key()))
+    }
+
+    fn source(&self) -> &dyn Source<Error = FilesError> {
+        self
+    }
+
+    fn chunks(&self) -> LocalChunks {
+        let (chunks, bytes) = self.chunks.size().unwrap_or_default();
+        LocalChunks { chunks, bytes }
+    }
+
+    fn head(&self) -> Result<u64, FilesError> {
+        Ok(self.revision().unwrap_or_default())
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        let of_member = self.member.look(|member| member.trouble().map(str::to_owned));
+        let of_server = match self.host.server_state(self.role) {
+            UpstreamState::Down(why) | UpstreamState::Over(why) => Some(format!("the store is not reached: {why}")),
+            UpstreamState::Connecting | UpstreamState::Up(_) => None,
+        };
+        of_member.into_iter().chain(of_server).collect()
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        self.member.look(|member| machine::Machine::status(member))
+    }
+}

@@ -1,0 +1,131 @@
+//! The record of a member's directory: the revisions that are there as a whole.
+//!
+//! ```text
+//!   "THMB" | format u32 | bytes u16, space | bytes u16, site | key of visitors 32
+//!   (life u64, count u64, root 32) *                             the oldest first; the last is served
+//!   BLAKE3 of all of it
+//! ```
+//! It is replaced as a whole. A member that finds no record begins without a revision, and one that finds a damaged
+//! record too: the chunks that are there need not be fetched again.
+
+use crate::error::FilesError;
+use bytes::{Buf, BufMut, Bytes};
+use spread::member_work::State;
+use spread::messages::VisitorKey;
+use spread::{Number, Revision, SiteKey};
+use std::path::Path;
+use tree::ChunkHash;
+use vfs::{Directory, Files, read_small, replace_small};
+
+/// The name of the file.
+const NAME: &str = "site";
+const MAGIC: &[u8; 4] = b"THMB";
+const FORMAT: u32 = 1;
+const KEY_BYTES: usize = 32;
+
+/// The largest record: that of all revisions that a member keeps, and more.
+const BYTES_MAX: u64 = 64 * 1024;
+
+/// Reads the record of a directory that is for this site.
+pub(super) fn read(dir: &Path, key: &SiteKey) -> Result<Option<State>, FilesError> {
+    let files = Directory::new(dir);
+    let is_there = files.list().is_ok_and(|names| names.iter().any(|name| name == NAME));
+    if !is_there {
+        return Ok(None);
+    }
+    let Ok(bytes) = read_small(&files, NAME, BYTES_MAX) else { return Ok(None) };
+    let Some((found, state)) = decode(bytes.into()) else { return Ok(None) };
+    if found == *key {
+        return Ok(Some(state));
+    }
+    Err(FilesError::OtherSite(dir.to_owned(), format!("{}/{}", found.space, found.name)))
+}
+
+/// Replaces the record.
+pub(super) fn write(dir: &Path, key: &SiteKey, state: &State) -> Result<(), String> {
+    replace_small(&Directory::new(dir), NAME, &encode(key, state))
+        .map_err(|error| format!("cannot write {}: {error}", dir.join(NAME).display()))
+}
+
+fn encode(key: &SiteKey, State { revisions, visitor_key }: &State) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_slice(MAGIC);
+    bytes.put_u32_le(FORMAT);
+    for text in [&key.space, &key.name] {
+        bytes.put_u16_le(text.len() as u16);
+        bytes.put_slice(text.as_bytes());
+    }
+    bytes.put_slice(&visitor_key.0);
+    for Revision { number, root } in revisions {
+        bytes.put_u64_le(number.life);
+        bytes.put_u64_le(number.count);
+        bytes.put_slice(root.as_bytes());
+    }
+    let hash = ChunkHash::of(&bytes);
+    bytes.put_slice(hash.as_bytes());
+    bytes
+}
+
+fn decode(mut bytes: Bytes) -> Option<(SiteKey, State)> {
+    let hash = bytes.split_off(bytes.len().checked_sub(ChunkHash::BYTES)?);
+    if ChunkHash::of(&bytes).as_bytes()[..] != hash[..] || !bytes.starts_with(MAGIC) {
+        return None;
+    }
+    bytes.advance(MAGIC.len());
+    if bytes.try_get_u32_le().ok()? != FORMAT {
+        return None;
+    }
+    let (space, name) = (text(&mut bytes)?, text(&mut bytes)?);
+    let mut visitor_key = [0; KEY_BYTES];
+    bytes.try_copy_to_slice(&mut visitor_key).ok()?;
+    let mut revisions = Vec::new();
+    while !bytes.is_empty() {
+        let number = Number { life: bytes.try_get_u64_le().ok()?, count: bytes.try_get_u64_le().ok()? };
+        let mut root = [0; ChunkHash::BYTES];
+        bytes.try_copy_to_slice(&mut root).ok()?;
+        revisions.push(Revision { number, root: root.into() });
+    }
+    Some((SiteKey { space, name }, State { revisions, visitor_key: VisitorKey(visitor_key) }))
+}
+
+fn text(bytes: &mut Bytes) -> Option<String> {
+    let length = usize::from(bytes.try_get_u16_le().ok()?);
+    let text = (length <= bytes.len()).then(|| bytes.split_to(length))?;
+    String::from_utf8(text.into()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (SiteKey, State) {
+        let revision = |life, count| Revision { number: Number { life, count }, root: ChunkHash::of(b"root") };
+        let revisions = vec![revision(1, 2), revision(3, 4)];
+        let key = SiteKey { space: "main".to_owned(), name: "shop".to_owned() };
+        (key, State { revisions, visitor_key: VisitorKey([7; KEY_BYTES]) })
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let (key, state) = sample();
+        let bytes = encode(&key, &state);
+        let golden = "54484d420100000004006d61696e040073686f70";
+        let hex: String = bytes[..20].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((hex.as_str(), bytes.len()), (golden, 20 + 32 + 2 * 48 + 32));
+        assert_eq!(decode(bytes.into()), Some((key, state)));
+    }
+
+    #[test]
+    fn a_damaged_record_is_none() {
+        let (key, state) = sample();
+        let bytes = encode(&key, &state);
+        for length in 0..bytes.len() {
+            assert_eq!(decode(Bytes::copy_from_slice(&bytes[..length])), None);
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(decode(damaged.into()), None, "byte {at}");
+        }
+    }
+}

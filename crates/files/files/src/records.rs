@@ -1,0 +1,189 @@
+//! The records of the sites of a space: read by anyone who has the store open, written by whoever has its chunks.
+
+use crate::error::FilesError;
+use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord};
+use objects::{Db, Map, Tx};
+use spread::Number;
+use tree::ChunkHash;
+use vfs::random;
+
+/// A site in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The name.
+    pub name: String,
+    /// The newest revision; none before the first.
+    pub head: Option<Revision>,
+    /// Revisions that are kept.
+    pub revisions: u64,
+    /// How many are kept at most.
+    pub keep: u32,
+    /// When the site was created, in seconds since 1970.
+    pub created_s: u64,
+}
+
+/// The records of the sites of a space.
+#[derive(Clone, Debug)]
+pub(crate) struct Records {
+    db: Db,
+    /// The life of the store: new revisions have it.
+    life: u64,
+}
+
+impl Records {
+    /// Those that a database has. `life` is greater than that of any process before.
+    pub(crate) fn new(db: Db, life: u64) -> Self {
+        Self { db, life }
+    }
+
+    /// Runs a transaction on the record of a site.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], and the store's.
+    pub(crate) fn with<T>(
+        &self,
+        site: &SiteName,
+        run: impl Fn(&mut Tx, SiteRecord) -> objects::Result<T>,
+    ) -> Result<T, FilesError> {
+        let found = self.db.transact(|tx| {
+            let sites = tx.find_map::<String, SiteRecord>(ROOT)?;
+            let record = sites.map_or(Ok(None), |sites| sites.get(tx, site.as_str()))?;
+            record.map(|record| run(tx, record)).transpose()
+        })?;
+        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
+    }
+
+    /// The newest revision of a site; none before its first.
+    pub(crate) fn head(&self, site: &SiteName) -> Result<Option<Revision>, FilesError> {
+        self.with(site, |tx, record| record.revisions.get(tx, &record.head))
+    }
+
+    /// A revision of a site.
+    pub(crate) fn revision(&self, site: &SiteName, number: u64) -> Result<Revision, FilesError> {
+        let revision = self.with(site, |tx, record| record.revisions.get(tx, &number))?;
+        revision.ok_or_else(|| FilesError::NoRevision(site.to_string(), number))
+    }
+
+    /// The revisions of a site that are kept, the newest first.
+    pub(crate) fn log(&self, site: &SiteName) -> Result<Vec<Revision>, FilesError> {
+        self.with(site, |tx, record| revisions(tx, record.revisions))
+    }
+
+    /// All sites, by name.
+    pub(crate) fn list(&self) -> Result<Vec<Summary>, FilesError> {
+        Ok(self.db.transact(|tx| {
+            let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
+            let (mut all, mut cursor) = (Vec::new(), sites.iter());
+            while let Some((name, record)) = cursor.next(tx)? {
+                let kept = revisions(tx, record.revisions)?;
+                let (keep, created_s) = (record.keep, record.created_s);
+                let revisions = kept.len() as u64;
+                all.push(Summary { name, head: kept.into_iter().next(), revisions, keep, created_s });
+            }
+            Ok(all)
+        })?)
+    }
+
+    /// The trees of all kept revisions of all sites, in every space.
+    pub(crate) fn all_roots(&self) -> Result<Vec<ChunkHash>, FilesError> {
+        let mut roots = Vec::new();
+        for space in self.db.spaces()? {
+            let db = self.db.space(&space.name)?;
+            roots.extend(db.transact(|tx| {
+                let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
+                let (mut roots, mut cursor) = (Vec::new(), sites.iter());
+                while let Some((_, record)) = cursor.next(tx)? {
+                    roots.extend(revisions(tx, record.revisions)?.iter().map(Revision::root));
+                }
+                Ok(roots)
+            })?);
+        }
+        Ok(roots)
+    }
+
+    /// Makes a revision the head, if the head is still `base`. A site that is not there is created.
+    pub(crate) fn switch(
+        &self,
+        site: &SiteName,
+        base: Option<&Revision>,
+        revision: impl Fn(Number) -> Revision,
+    ) -> Result<Revision, FilesError> {
+        let (key, base) = (draw_key()?, base.map_or(0, |base| base.number));
+        let switched = self.db.transact(|tx| {
+            let sites: SiteMap = tx.map(ROOT)?;
+            let mut record = match sites.get(tx, site.as_str())? {
+                Some(record) => record,
+                None => SiteRecord::create(tx, KEEP, key)?,
+            };
+            if record.head != base {
+                return Ok(Err(record.head));
+            }
+            let life = record.revisions.get(tx, &record.head)?.map_or(0, |head| head.life);
+            let revision = revision(Number { life: self.life.max(life), count: record.head + 1 });
+            record.switch(tx, &revision)?;
+            record.drop_older(tx)?;
+            sites.insert(tx, site.as_str(), &record)?;
+            Ok(Ok(revision))
+        })?;
+        switched.map_err(|head| FilesError::Overtaken { site: site.to_string(), base, head })
+    }
+
+    /// Creates a site without a revision.
+    pub(crate) fn create(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
+        let key = draw_key()?;
+        let created = self.db.transact(|tx| {
+            let sites: SiteMap = tx.map(ROOT)?;
+            if sites.contains_key(tx, site.as_str())? {
+                return Ok(false);
+            }
+            let record = SiteRecord::create(tx, keep, key)?;
+            sites.insert(tx, site.as_str(), &record)?;
+            Ok(true)
+        })?;
+        if created { Ok(()) } else { Err(FilesError::IsThere(site.to_string())) }
+    }
+
+    /// Sets how many of the newest revisions are kept, from the next publish on.
+    pub(crate) fn set_keep(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
+        self.with(site, |tx, record| {
+            let sites: SiteMap = tx.map(ROOT)?;
+            sites.insert(tx, site.as_str(), &SiteRecord { keep, ..record })?;
+            Ok(())
+        })
+    }
+
+    /// Removes a site with all its revisions. Its chunks stay until a collection.
+    pub(crate) fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
+        self.with(site, |tx, record| {
+            let sites: SiteMap = tx.map(ROOT)?;
+            sites.remove(tx, site.as_str())?;
+            record.revisions.clear(tx)?;
+            tx.delete(record.revisions.root())?;
+            Ok(())
+        })
+    }
+}
+
+/// A key of random bits.
+pub(crate) fn draw_key() -> Result<[u8; 32], FilesError> {
+    let mut key = [0; 32];
+    for part in key.chunks_exact_mut(8) {
+        part.copy_from_slice(&draw()?.to_le_bytes());
+    }
+    Ok(key)
+}
+
+/// A random number.
+pub(crate) fn draw() -> Result<u64, FilesError> {
+    random().map_err(|error| FilesError::NoRandom(error.to_string()))
+}
+
+/// The revisions of a site that are kept, the newest first.
+pub(crate) fn revisions(tx: &mut Tx, map: Map<u64, Revision>) -> objects::Result<Vec<Revision>> {
+    let (mut all, mut cursor) = (Vec::new(), map.iter());
+    while let Some((_, revision)) = cursor.next(tx)? {
+        all.push(revision);
+    }
+    all.reverse();
+    Ok(all)
+}

@@ -1,0 +1,346 @@
+//! The sites of a store that is served: requests to its file server, over a session that comes back by itself.
+//!
+//! Chunks that are about to be read are asked for together, so a tree costs a round trip for each level of directories
+//! and not one for each directory.
+
+use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
+use crate::error::FilesError;
+use crate::record::{Revision, SiteName};
+use crate::records::{Records, draw};
+use bytes::Bytes;
+use machine::{RoleId, Waiter};
+use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
+use spread::messages::{ChangeKind, Refusal, SUBSCRIBER, Size, Standing};
+use spread::{Answer, Client, Number, Request, SiteKey, Swept, Ticket};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use tree::{ChunkHash, Source, nodes_below};
+use types::limits::{CHUNKS_PER_PUT_MAX, HASHES_PER_MESSAGE_MAX, PUBLISHER_REQUESTS_MAX, PUT_BYTES_MAX};
+use vfs::make_directory;
+
+/// How long a server that is lost is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a thread that waits looks whether it should still wait.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Nodes that are asked for at a time.
+const NODES_AT_A_TIME: usize = 1000;
+
+/// Requests of an upload that are under way at a time.
+const REQUESTS_MAX: usize = PUBLISHER_REQUESTS_MAX / 2;
+
+/// A server of sites, as a command names it.
+pub struct Server {
+    /// Its addresses, separated by commas, which are tried in turn.
+    pub addresses: String,
+    /// The space of its sites.
+    pub space: String,
+    /// The folder for what this host remembers of directories that it has published, if there is one.
+    pub cache: Option<PathBuf>,
+    /// Whether the caller has given up.
+    pub is_given_up: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// Chunks and records at a server.
+pub(crate) struct Remote {
+    server: Server,
+    records: Records,
+    client: Handle<Client>,
+    host: Arc<Host>,
+    role: RoleId,
+    /// Chunks that were read ahead.
+    ahead: Mutex<Ahead>,
+}
+
+#[derive(Default)]
+struct Ahead {
+    /// Nodes stay, as a tree is walked more than once.
+    nodes: HashMap<ChunkHash, Bytes>,
+    /// Content that is on its way, and is read once.
+    asked: HashMap<ChunkHash, Ticket>,
+}
+
+impl Remote {
+    /// Connects to the file server of a store, whose records are connected already.
+    pub(crate) fn connect(records: Records, server: Server) -> Result<Self, FilesError> {
+        let failed = |why: String| FilesError::Server(server.addresses.clone(), why);
+        let upstream = UpstreamConfig::parse(SUBSCRIBER, &server.addresses).map_err(|it| failed(it.to_string()))?;
+        let mut machines = Machines::new();
+        let (role, client) = machines.add(Client::new(draw()?));
+        let runtime = Runtime::start().map_err(|error| failed(error.to_string()))?;
+        let host = Host::start(machines, &runtime);
+        host.connect(role, upstream);
+        let client = Handle::new(client, host.driver(role));
+        Ok(Self { server, records, client, host, role, ahead: Mutex::default() })
+    }
+
+    fn key(&self, site: &SiteName) -> SiteKey {
+        SiteKey { space: self.server.space.clone(), name: site.to_string() }
+    }
+
+    fn ask(&self, request: Request) -> Ticket {
+        self.client.call(|client| client.ask(request))
+    }
+
+    /// Waits for the next answer to a request.
+    fn wait(&self, ticket: Ticket) -> Result<Answer, FilesError> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut lost_since = None;
+        loop {
+            let (answer, is_over) = self.client.look(|client| (client.take(ticket), client.is_over()));
+            if let Some(answer) = answer {
+                return Ok(answer);
+            }
+            let failed = |why: String| Err(FilesError::Server(self.server.addresses.clone(), why));
+            if is_over {
+                return failed("the connection has ended".to_owned());
+            }
+            match self.host.server_state(self.role) {
+                UpstreamState::Over(why) => return failed(why.to_string()),
+                UpstreamState::Down(why) => {
+                    if lost_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                        return failed(why.to_string());
+                    }
+                }
+                UpstreamState::Connecting | UpstreamState::Up(_) => lost_since = None,
+            }
+            if (self.server.is_given_up)() {
+                self.client.look(|client| client.forget(ticket));
+                return Err(FilesError::Interrupted);
+            }
+            self.client.driver().wake_on(Waiter(ticket.0), &waker);
+            // An answer that came before the waker was there has woken it.
+            thread::park_timeout(LOOK_EVERY);
+        }
+    }
+
+    /// Waits for the only answer to a request.
+    fn wait_for(&self, site: &str, ticket: Ticket) -> Result<Answer, FilesError> {
+        match self.wait(ticket)? {
+            Answer::Refused(why, head, text) => Err(self.refused(site, why, head, text)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn refused(&self, site: &str, why: Refusal, head: Number, text: String) -> FilesError {
+        match why {
+            Refusal::Overtaken => FilesError::Overtaken { site: site.to_owned(), base: 0, head: head.count },
+            Refusal::NoSite => FilesError::NoSite(site.to_owned()),
+            Refusal::IsThere => FilesError::IsThere(site.to_owned()),
+            Refusal::Malformed => FilesError::Malformed(text),
+            Refusal::NoRoom => FilesError::ServerFull(text),
+            Refusal::Relay => FilesError::Relay(self.server.addresses.clone()),
+            Refusal::Incomplete | Refusal::Failed => FilesError::Server(self.server.addresses.clone(), text),
+        }
+    }
+
+    fn unexpected(&self, answer: &Answer) -> FilesError {
+        FilesError::Server(self.server.addresses.clone(), format!("it answers {answer:?}, which does not fit"))
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a chunk that was asked for.
+    fn arrive(&self, hash: &ChunkHash, ticket: Ticket) -> Result<Bytes, FilesError> {
+        match self.wait(ticket)? {
+            Answer::Chunk(bytes) => bytes.ok_or(FilesError::MissingChunk(*hash)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Source for Remote {
+    type Error = FilesError;
+
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
+        let asked = {
+            let mut ahead = self.ahead();
+            if let Some(bytes) = ahead.nodes.get(hash) {
+                return Ok(bytes.clone());
+            }
+            ahead.asked.remove(hash)
+        };
+        let ticket = asked.unwrap_or_else(|| self.ask(Request::Want(*hash)));
+        self.arrive(hash, ticket)
+    }
+}
+
+impl Depot for Remote {
+    /// The server protects what this session has named.
+    fn begin(&self) -> Publishing<'_> {
+        Publishing(None)
+    }
+
+    fn missing(&self, hashes: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {
+        let mut missing = Vec::new();
+        for part in hashes.chunks(REQUESTS_MAX * HASHES_PER_MESSAGE_MAX) {
+            let ask = |part: &[ChunkHash]| self.ask(Request::Have(part.to_vec()));
+            let tickets: Vec<Ticket> = part.chunks(HASHES_PER_MESSAGE_MAX).map(ask).collect();
+            for ticket in tickets {
+                match self.wait_for("", ticket)? {
+                    Answer::Missing(hashes) => missing.extend(hashes),
+                    other => return Err(self.unexpected(&other)),
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    fn put(&self, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError> {
+        let mut under_way = VecDeque::new();
+        for part in parts(chunks) {
+            if under_way.len() == REQUESTS_MAX
+                && let Some(ticket) = under_way.pop_front()
+            {
+                self.wait_for("", ticket)?;
+            }
+            under_way.push_back(self.ask(Request::Put(part.to_vec())));
+        }
+        under_way.into_iter().try_for_each(|ticket| self.wait_for("", ticket).map(drop))
+    }
+
+    fn check(&self, _: &[ChunkHash]) -> Result<(), FilesError> {
+        Err(FilesError::NotRemote("--repair"))
+    }
+
+    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
+        let NewTree { root, of, files, bytes, note, waits } = new;
+        let (key, size) = (self.key(site), Size { files, bytes });
+        let base_root = base.map(Revision::root);
+        let ticket = self.ask(Request::Publish { key, base: base_root, root, of, size, waits, note });
+        let name = site.to_string();
+        let number = match self.wait_for(&name, ticket) {
+            Ok(Answer::Published(number)) => number,
+            Ok(other) => return Err(self.unexpected(&other)),
+            Err(FilesError::Overtaken { site, head, .. }) => {
+                let base = base.map_or(0, |base| base.number);
+                return Err(FilesError::Overtaken { site, base, head });
+            }
+            Err(error) => return Err(error),
+        };
+        if waits {
+            // The publish is made, whatever becomes of the wait.
+            match self.wait(ticket) {
+                Ok(_) => {}
+                Err(FilesError::Interrupted) => return Err(FilesError::NotEverywhere(name, number.count)),
+                Err(error) => return Err(error),
+            }
+        }
+        self.records.revision(site, number.count)
+    }
+
+    fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError> {
+        let ticket = self.ask(Request::Change(self.key(site), kind, keep));
+        self.wait_for(site.as_str(), ticket).map(drop)
+    }
+
+    fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError> {
+        let ticket = self.ask(Request::Survey(self.key(site)));
+        let follower = |it: Standing| Follower {
+            life: it.life,
+            revision: it.at.count,
+            lease: Duration::from_millis(it.lease_ms.into()),
+            holds: it.holds,
+            is_connected: it.is_connected,
+        };
+        match self.wait_for(site.as_str(), ticket)? {
+            Answer::Surveyed(_, standings) => Ok(standings.into_iter().map(follower).collect()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn collect(&self) -> Result<Collected, FilesError> {
+        let ticket = self.ask(Request::Collect);
+        match self.wait_for("", ticket)? {
+            Answer::Collected(Swept { chunks, bytes }) => Ok(Collected { chunks, bytes }),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn expect_nodes(&self, root: ChunkHash) -> Result<(), FilesError> {
+        let mut level = vec![root];
+        while !level.is_empty() {
+            let mut below = Vec::new();
+            for part in level.chunks(NODES_AT_A_TIME) {
+                let ask = |hash: &ChunkHash| (*hash, self.ask(Request::Want(*hash)));
+                let asked: Vec<(ChunkHash, Ticket)> =
+                    part.iter().filter(|hash| !self.ahead().nodes.contains_key(hash)).map(ask).collect();
+                for (hash, ticket) in asked {
+                    let bytes = match self.arrive(&hash, ticket) {
+                        // Whoever needs it finds out.
+                        Err(FilesError::MissingChunk(_)) => continue,
+                        bytes => bytes?,
+                    };
+                    below.extend(nodes_below(bytes.clone()).unwrap_or_default());
+                    self.ahead().nodes.insert(hash, bytes);
+                }
+            }
+            level = below;
+        }
+        Ok(())
+    }
+
+    fn expect_chunks(&self, hashes: &[ChunkHash]) {
+        for hash in hashes {
+            let is_new = {
+                let ahead = self.ahead();
+                !ahead.nodes.contains_key(hash) && !ahead.asked.contains_key(hash)
+            };
+            if is_new {
+                let ticket = self.ask(Request::Want(*hash));
+                self.ahead().asked.insert(*hash, ticket);
+            }
+        }
+    }
+
+    fn indexes(&self) -> Option<PathBuf> {
+        // Of each store its own: sites of two stores may have one name.
+        let store = ChunkHash::of(format!("{} {}", self.server.addresses, self.server.space).as_bytes()).to_string();
+        let folder = self.server.cache.as_ref()?.join(&store[..16]);
+        make_directory(&folder).ok().map(|()| folder)
+    }
+}
+
+/// Chunks in parts that fit into a message each.
+fn parts(chunks: &[(ChunkHash, Bytes)]) -> impl Iterator<Item = &[(ChunkHash, Bytes)]> {
+    let mut left = chunks;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |(_, chunk): &&(ChunkHash, Bytes)| {
+            bytes += chunk.len();
+            bytes <= PUT_BYTES_MAX
+        };
+        let count = left.iter().take(CHUNKS_PER_PUT_MAX).take_while(fits).count();
+        let (part, rest) = left.split_at(count.max(1).min(left.len()));
+        left = rest;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,54 @@
+//! The file server of a store, in the process that serves it.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `disk` | the threads that do the machine's work on chunks and records |
+//! | `records` | records of sites as the machine needs them |
+
+mod disk;
+mod records;
+
+use crate::error::FilesError;
+use crate::record::life_now;
+use disk::ServerDisk;
+use net::{Beside, Host, Machines, Runtime};
+use objects::Db;
+use spread::messages::FILE_SERVER;
+use spread::server_work::SiteState;
+use spread::{FileServer, ServerConfig};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use types::limits::SESSIONS_MAX;
+
+/// A subscriber or publisher whose machine is silent for this long is considered gone.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// The file server of a store.
+#[derive(Debug)]
+pub struct FileService {
+    host: Arc<Host>,
+    role: machine::RoleId,
+}
+
+impl FileService {
+    /// Starts the file server of the store in `dir`, which `db` has open. Subscribers have leases of this length.
+    ///
+    /// # Errors
+    /// Records that cannot be read, and chunks that cannot be opened.
+    pub fn start(db: Db, dir: &Path, lease: Duration, runtime: &Runtime) -> Result<Self, FilesError> {
+        let sites = records::load(&db)?;
+        let disk = ServerDisk::start(db, dir)?;
+        let last = sites.iter().filter_map(SiteState::last_life).max().unwrap_or_default();
+        let config = ServerConfig { lease, ..ServerConfig::new(life_now().max(last + 1)) };
+        let mut machines = Machines::new();
+        let (role, _) = machines.add_with_disk(FileServer::new(config, sites), disk);
+        Ok(Self { host: Host::start(machines, runtime), role })
+    }
+
+    /// The machine, for a listener at whose address sessions of others are taken, too: so many of its own at a time.
+    pub fn beside(&self, sessions_max: usize) -> Beside {
+        let sessions_max = sessions_max.min(SESSIONS_MAX);
+        Beside { host: self.host.clone(), role: self.role, codec: FILE_SERVER, sessions_max, silence: Some(SILENCE) }
+    }
+}

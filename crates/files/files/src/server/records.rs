@@ -1,0 +1,149 @@
+//! The records of sites as a file server needs them: all of them at its start, and one at each publish.
+
+use crate::error::FilesError;
+use crate::record::{KEEP, Made, ROOT, Revision, SiteMap, SiteName, SiteRecord};
+use crate::records::{Records, draw_key, revisions};
+use objects::{Db, Tx};
+use spread::messages::{ChangeKind, Identity, VisitorKey};
+use spread::server_work::{NewRevision, Settings, SiteChange, SiteState};
+use spread::{Number, SiteKey};
+use std::collections::HashMap;
+use types::limits::PUBLISHES_REMEMBERED;
+
+/// The sites of all spaces.
+pub(super) fn load(db: &Db) -> Result<Vec<SiteState>, FilesError> {
+    let mut all = Vec::new();
+    for space in db.spaces()? {
+        let db = db.space(&space.name)?;
+        all.extend(db.transact(|tx| {
+            let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
+            let (mut found, mut cursor) = (Vec::new(), sites.iter());
+            while let Some((name, record)) = cursor.next(tx)? {
+                found.push(state(tx, SiteKey { space: space.name.clone(), name }, &record)?);
+            }
+            Ok(found)
+        })?);
+    }
+    Ok(all)
+}
+
+fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<SiteState> {
+    let kept = revisions(tx, record.revisions)?;
+    let publishes = record.publishes.iter().filter_map(|made| {
+        let revision = kept.iter().find(|it| it.number == made.revision);
+        let identity = Identity { publisher: made.publisher, number: made.number };
+        let life = revision.map_or(0, |revision| revision.life);
+        (life > 0).then_some((identity, Number { life, count: made.revision }))
+    });
+    let publishes = publishes.collect();
+    let revision = |it: &Revision| spread::Revision { number: it.full_number(), root: it.root() };
+    let mut revisions: Vec<_> = kept.iter().map(revision).collect();
+    revisions.sort_by_key(|it| it.number);
+    Ok(SiteState { key, revisions, settings: settings(record), publishes })
+}
+
+fn settings(record: &SiteRecord) -> Settings {
+    Settings { keep: record.keep, visitor_key: VisitorKey(record.visitor_key) }
+}
+
+/// The records of a store, each space opened when it is needed.
+#[derive(Debug)]
+pub(super) struct Spaces {
+    db: Db,
+    spaces: HashMap<String, Db>,
+}
+
+/// The reason why a record was not changed.
+pub(super) enum NotChanged {
+    NoSite,
+    IsThere,
+    Failed(FilesError),
+}
+
+impl From<FilesError> for NotChanged {
+    fn from(error: FilesError) -> Self {
+        match error {
+            FilesError::NoSite(_) => Self::NoSite,
+            FilesError::IsThere(_) => Self::IsThere,
+            error => Self::Failed(error),
+        }
+    }
+}
+
+impl Spaces {
+    pub(super) fn new(db: Db) -> Self {
+        Self { db, spaces: HashMap::new() }
+    }
+
+    fn space(&mut self, name: &str) -> Result<Db, FilesError> {
+        if let Some(db) = self.spaces.get(name) {
+            return Ok(db.clone());
+        }
+        let db = self.db.space(name)?;
+        self.spaces.insert(name.to_owned(), db.clone());
+        Ok(db)
+    }
+
+    /// Makes a revision the head, and drops others, in one transaction.
+    pub(super) fn publish(&mut self, new: &NewRevision) -> Result<Settings, FilesError> {
+        let site = SiteName::parse(&new.key.name)?;
+        let (db, key) = (self.space(&new.key.space)?, draw_key()?);
+        let Identity { publisher, number } = new.identity;
+        let spread::Revision { number: of_revision, root } = new.revision;
+        let size = (new.size.files, new.size.bytes);
+        let revision = Revision::new(of_revision, root, new.note.clone(), size, new.of);
+        let publish = |tx: &mut Tx| {
+            let sites: SiteMap = tx.map(ROOT)?;
+            let mut record = match sites.get(tx, site.as_str())? {
+                Some(record) => record,
+                None => SiteRecord::create(tx, KEEP, key)?,
+            };
+            let made = Made { publisher, number, revision: revision.number };
+            // A transaction whose outcome was unknown may have taken place.
+            if !record.publishes.contains(&made) {
+                record.switch(tx, &revision)?;
+                for number in &new.drops {
+                    record.revisions.remove(tx, &number.count)?;
+                }
+                record.publishes.push(made);
+                let extra = record.publishes.len().saturating_sub(PUBLISHES_REMEMBERED);
+                record.publishes.drain(..extra);
+                sites.insert(tx, site.as_str(), &record)?;
+            }
+            Ok(settings(&record))
+        };
+        match db.transact(publish) {
+            Err(objects::Error::OutcomeUnknown(_)) => Ok(db.transact(publish)?),
+            published => Ok(published?),
+        }
+    }
+
+    /// Drops revisions of a site.
+    pub(super) fn drop_revisions(&mut self, key: &SiteKey, numbers: &[Number]) -> Result<(), FilesError> {
+        let (db, site) = (self.space(&key.space)?, SiteName::parse(&key.name)?);
+        Records::new(db, 0).with(&site, |tx, record| {
+            for number in numbers {
+                record.revisions.remove(tx, &number.count)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes a site. Returns one that was created.
+    pub(super) fn change(&mut self, key: &SiteKey, change: SiteChange) -> Result<Option<SiteState>, NotChanged> {
+        let site = SiteName::parse(&key.name)?;
+        let is_there = self.db.spaces().map_err(FilesError::from)?.iter().any(|space| space.name == key.space);
+        if change.kind != ChangeKind::Create && !is_there {
+            return Err(NotChanged::NoSite);
+        }
+        let records = Records::new(self.space(&key.space)?, 0);
+        match change.kind {
+            ChangeKind::Create => {
+                records.create(&site, change.keep)?;
+                Ok(Some(records.with(&site, |tx, record| state(tx, key.clone(), &record))?))
+            }
+            ChangeKind::Keep => Ok(records.set_keep(&site, change.keep).map(|()| None)?),
+            ChangeKind::Remove => Ok(records.remove(&site).map(|()| None)?),
+        }
+    }
+}
