@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 /// `thorp publish`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct PublishArgs {
     /// The directory to publish: regular files, directories and symbolic links, with modes, owners, times, hard links
     /// and extended attributes of users. Devices, sockets and FIFOs are refused.

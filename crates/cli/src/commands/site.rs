@@ -56,7 +56,7 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     output.line(&json, text)
 }
 
-/// Nobody gives up before the command ends.
+/// The answer of a command that waits until its answer is there.
 fn never() -> bool {
     false
 }

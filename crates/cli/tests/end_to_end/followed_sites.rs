@@ -1,5 +1,5 @@
-//! Published files at a distance: a store that is served, a group with its relay, and servers that follow a site. Whoever
-//! dies, no page mixes two revisions, no visitor goes back, and nobody is shown what may be old without a word.
+//! Published files at a distance: a store that is served, a group with its relay, and servers that follow a site. No
+//! page mixes two revisions, no visitor goes back, and no answer that may be old is without a word, whatever is killed.
 
 use crate::program::{Ran, command, ran, start, thorp};
 use crate::sites::{Ending, ask};
@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const LEASE: Duration = Duration::from_millis(1000);
+const LEASE: Duration = Duration::from_secs(1);
 
 /// A store, a group, and servers of a site: each at an address that it has again when it is started again.
 struct Farm {
@@ -21,7 +21,7 @@ struct Farm {
     address: SocketAddr,
 }
 
-/// What a server of a site is asked for by a browser.
+/// The fields of a request for a page.
 const PAGE: &str = "Sec-Fetch-Mode: navigate\r\n";
 
 impl Farm {
@@ -200,7 +200,7 @@ fn a_damaged_chunk_of_a_server_heals() {
     let (head, text) = ask(server.address(), "GET /large", PAGE);
     assert!(head.starts_with("HTTP/1.1 500 ") && text.starts_with("failed: "), "{head}");
     until("it is whole again", || ask(server.address(), "GET /large", PAGE).1 == "\u{1}".repeat(200_000));
-    // A directory is of one site.
+    // A directory belongs to one site.
     farm.run(&["publish", &farm.place.file("www"), "other"]).ok();
     let (address, dir) = (farm.address.to_string(), farm.place.file("a"));
     drop(server);
@@ -222,7 +222,7 @@ fn no_page_mixes_two_revisions_whoever_dies() {
     let mut group = farm.group("127.0.0.1:0");
     let relay = group.address();
     let mut members =
-        vec![farm.member("a", relay, &[]), farm.member("b", relay, &[]), farm.member("c", farm.address, &[])];
+        [farm.member("a", relay, &[]), farm.member("b", relay, &[]), farm.member("c", farm.address, &[])];
     let addresses: Vec<SocketAddr> = members.iter().map(Process::address).collect();
     let (is_over, pages, stale) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -70,7 +70,7 @@ impl Chunks {
         Ok((last, is_last))
     }
 
-    /// Removes these chunks. Those that the store does not have are none.
+    /// Removes these chunks, as far as the store has them.
     ///
     /// # Errors
     /// A file cannot be written. Some of the chunks may be removed; the call can be repeated.

@@ -34,7 +34,7 @@ pub struct Follower {
     pub is_connected: bool,
 }
 
-/// A tree that is to be the newest revision of a site.
+/// A tree that a publish makes the newest revision of a site.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTree {
     pub(crate) root: ChunkHash,

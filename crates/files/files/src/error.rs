@@ -73,7 +73,7 @@ pub enum FilesError {
     Server(String, String),
     /// A server has no room.
     ServerFull(String),
-    /// What was asked for is up to a store, and a group's redirector was asked.
+    /// A request for a store came to a group's redirector.
     Relay(String),
     /// An option that works on the directory of a store alone.
     NotRemote(&'static str),

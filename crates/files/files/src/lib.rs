@@ -5,12 +5,18 @@
 //!   revision  -- view: lists, content ------------> programs, another directory, visitors by HTTP
 //! ```
 //! A site is a tree of chunks under a name. Its record is in the store, as ordinary objects; its chunks are in a folder
-//! of the store's directory. A publish writes only the chunks that are missing, and is seen whole or not at all.
+//! of the store's directory. A publish writes only the chunks that are missing, and is seen whole or not at all. The
+//! rules of publishes, holds and leases between machines are those of `spread`.
 //!
 //! | module | duty |
 //! |---|---|
-//! | `sites` | the sites of a store: publish, roll back, log, remove, collect |
-//! | `record` | a site's record, as objects |
+//! | `sites` | the sites of a store: publish, roll back, log, read, verify |
+//! | `record`, `records` | a site's record as objects; the records of a space |
+//! | `depot` | where chunks and records are kept, as `sites` needs it |
+//! | `local`, `remote` | the two places: a directory of this process, and a server |
+//! | `server` | the file server in the process of a store |
+//! | `relay` | the relay in the process of a group's redirector |
+//! | `member` | a host that follows a site, and has whole revisions of it |
 //! | `scan` | a directory as a tree: what is read, refused and excluded |
 //! | `xattrs` | the extended attributes of files |
 //! | `content` | the content of a file in chunks |

@@ -75,7 +75,7 @@ impl Depot for Local {
     }
 
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
-        // Nobody else serves the sites of a directory that this process has open.
+        // No other server has the sites of a directory that this process has open.
         let NewTree { root, of, files, bytes, note, waits: _ } = new;
         self.records.switch(site, base, |number| Revision::new(number, root, note.clone(), (files, bytes), of))
     }
@@ -89,7 +89,7 @@ impl Depot for Local {
     }
 
     fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError> {
-        // Nobody follows the sites of a directory that this process has open.
+        // No server follows the sites of a directory that this process has open.
         self.records.head(site).map(|_| Vec::new())
     }
 

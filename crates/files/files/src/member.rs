@@ -30,7 +30,7 @@ use vfs::make_directory;
 /// How long a page may ask for more after its last request.
 const VISIT: Duration = Duration::from_secs(60);
 
-/// How long after a switch the chunks are removed that nobody needs.
+/// The time from a switch to the removal of unused chunks.
 const COLLECT_AFTER: Duration = Duration::from_secs(60);
 
 /// The site that a member follows.
@@ -59,7 +59,7 @@ impl MemberService {
     /// Opens the member's directory, and follows the site from now on.
     ///
     /// # Errors
-    /// A directory that is in use, that is of another site, or that cannot be read.
+    /// A directory that is in use, that belongs to another site, or that cannot be read.
     pub fn start(followed: Followed) -> Result<Self, FilesError> {
         let failed = |why: String| FilesError::Server(followed.addresses.clone(), why);
         let upstream = UpstreamConfig::parse(SUBSCRIBER, &followed.addresses).map_err(|it| failed(it.to_string()))?;

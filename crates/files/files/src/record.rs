@@ -141,7 +141,7 @@ impl SiteRecord {
     }
 }
 
-/// The life of a store that begins now: later starts have greater ones, also of a copy that was put in its place.
+/// The life of a store that begins now. Later starts have greater ones, even if a copy was put in the store's place.
 pub(crate) fn life_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The records of the sites of a space: read by anyone who has the store open, written by whoever has its chunks.
+//! The records of the sites of a space. Any client of the store can read them; the process with the chunks writes them.
 
 use crate::error::FilesError;
 use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord};
@@ -31,7 +31,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Those that a database has. `life` is greater than that of any process before.
+    /// The records in a database. `life` is greater than that of any process before.
     pub(crate) fn new(db: Db, life: u64) -> Self {
         Self { db, life }
     }

@@ -26,7 +26,7 @@ impl SiteRelay {
     /// its chunks are large, and the messages of the redirector are not.
     ///
     /// # Errors
-    /// Addresses that are none, and threads that cannot be started.
+    /// Addresses that cannot be parsed, and threads that cannot be started.
     pub fn start(store: &str, cache_bytes: usize) -> Result<Self, FilesError> {
         let upstream = UpstreamConfig::parse(SUBSCRIBER, store);
         let upstream = upstream.map_err(|error| FilesError::Server(store.to_owned(), error.to_string()))?;

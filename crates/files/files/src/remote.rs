@@ -26,7 +26,7 @@ use vfs::make_directory;
 /// How long a server that is lost is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a thread that waits looks whether it should still wait.
+/// The interval at which a waiting thread checks that the server is there and the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Nodes that are asked for at a time.
@@ -287,7 +287,7 @@ impl Depot for Remote {
                     part.iter().filter(|hash| !self.ahead().nodes.contains_key(hash)).map(ask).collect();
                 for (hash, ticket) in asked {
                     let bytes = match self.arrive(&hash, ticket) {
-                        // Whoever needs it finds out.
+                        // A reader that needs it finds out.
                         Err(FilesError::MissingChunk(_)) => continue,
                         bytes => bytes?,
                     };
@@ -314,7 +314,7 @@ impl Depot for Remote {
     }
 
     fn indexes(&self) -> Option<PathBuf> {
-        // Of each store its own: sites of two stores may have one name.
+        // Sites of two stores may have one name, so each store has a folder.
         let store = ChunkHash::of(format!("{} {}", self.server.addresses, self.server.space).as_bytes()).to_string();
         let folder = self.server.cache.as_ref()?.join(&store[..16]);
         make_directory(&folder).ok().map(|()| folder)

@@ -1,5 +1,5 @@
-//! The sites of a space: publish, roll back, list, read, verify. The store is a directory that this process has open, or
-//! a server.
+//! The sites of a space: publish, roll back, list, read, verify. The store is a directory that this process has open,
+//! or a server.
 //!
 //! | to change | see |
 //! |---|---|
@@ -45,7 +45,7 @@ impl Sites {
     /// The sites of a space of a store that is served: `db` is connected to it.
     ///
     /// # Errors
-    /// A server that cannot be reached, or that is none.
+    /// A server that cannot be reached, or that is not of Thorp.
     pub fn connect(db: Db, server: Server) -> Result<Self, FilesError> {
         let records = Records::new(db, 0);
         Ok(Self { records: records.clone(), depot: Box::new(Remote::connect(records, server)?) })

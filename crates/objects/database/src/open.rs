@@ -31,8 +31,8 @@ impl Database {
     }
 }
 
-/// A client that stands beside a store in its process, with so many bytes of memory for pages. There is no connection
-/// that would carry little at first, and nothing to ask for before it is needed.
+/// A client for a store in the same process, with this many bytes of memory for pages. There is no connection that would
+/// carry little at first, and nothing to ask for before it is needed.
 pub fn client_beside(cache_bytes: usize) -> Client {
     let config = client::Config {
         cache_bytes_limit: cache_bytes,

@@ -37,7 +37,7 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     /// How many chunks are here.
     fn chunks(&self) -> LocalChunks;
 
-    /// What operators should know.
+    /// Troubles that operators should know of.
     fn troubles(&self) -> Vec<String> {
         Vec::new()
     }

@@ -109,9 +109,8 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         let (key, state) = sample();
         let bytes = encode(&key, &state);
-        let golden = "54484d420100000004006d61696e040073686f70";
-        let hex: String = bytes[..20].iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!((hex.as_str(), bytes.len()), (golden, 20 + 32 + 2 * 48 + 32));
+        let golden = b"THMB\x01\0\0\0\x04\0main\x04\0shop";
+        assert_eq!((&bytes[..20], bytes.len()), (&golden[..], 20 + 32 + 2 * 48 + 32));
         assert_eq!(decode(bytes.into()), Some((key, state)));
     }
 

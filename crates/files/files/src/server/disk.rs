@@ -167,7 +167,7 @@ impl Shared {
             }
             let Some(hash) = queue.reads.pop_front() else { continue };
             drop(queue);
-            // A damaged chunk is none: whoever publishes it again repairs it.
+            // A damaged chunk counts as missing. Publishing it again repairs it.
             let read = contained(|| self.chunks.get().map_or(Ok(None), |chunks| chunks.get(&hash)));
             self.tell(Done::Read(hash, read.ok().and_then(Result::ok).flatten()));
         }
@@ -231,7 +231,7 @@ impl Shared {
                 ));
             }
             Work::Drop(key, numbers) => {
-                // One that stays in the record is dropped at the next start.
+                // A revision that stays in the record is dropped after the next start.
                 let _ = doing(|| lock(&self.spaces).drop_revisions(&key, &numbers));
                 self.tell(Done::Dropped(key, numbers));
             }
