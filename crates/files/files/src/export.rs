@@ -39,9 +39,12 @@ pub fn export(
 ) -> Result<Exported, FilesError> {
     let mut export = Export { view, on, exported: Exported::default(), linked: HashMap::new() };
     if from.names().is_empty() {
+        view.expect_directories(view.revision().root())?;
         export.directory(from, to)?;
     } else {
-        export.entry(from, &view.find(from)?, to)?;
+        let entry = view.find(from)?;
+        entry.directory().map_or(Ok(()), |directory| view.expect_directories(directory))?;
+        export.entry(from, &entry, to)?;
     }
     Ok(export.exported)
 }

@@ -6,7 +6,7 @@
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
 use crate::error::FilesError;
 use crate::record::{Revision, SiteName};
-use crate::records::{Records, draw};
+use crate::records::draw;
 use bytes::Bytes;
 use machine::{RoleId, Waiter};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
@@ -56,7 +56,6 @@ impl fmt::Debug for Server {
 /// Chunks and records at a server.
 pub(crate) struct Remote {
     server: Server,
-    records: Records,
     client: Handle<Client>,
     host: Arc<Host>,
     role: RoleId,
@@ -73,8 +72,8 @@ struct Ahead {
 }
 
 impl Remote {
-    /// Connects to the file server of a store, whose records are connected already.
-    pub(crate) fn connect(records: Records, server: Server) -> Result<Self, FilesError> {
+    /// Connects to the file server of a store.
+    pub(crate) fn connect(server: Server) -> Result<Self, FilesError> {
         let failed = |why: String| FilesError::Server(server.addresses.clone(), why);
         let upstream = UpstreamConfig::parse(SUBSCRIBER, &server.addresses).map_err(|it| failed(it.to_string()))?;
         let mut machines = Machines::new();
@@ -83,7 +82,7 @@ impl Remote {
         let host = Host::start(machines, &runtime);
         host.connect(role, upstream);
         let client = Handle::new(client, host.driver(role));
-        Ok(Self { server, records, client, host, role, ahead: Mutex::default() })
+        Ok(Self { server, client, host, role, ahead: Mutex::default() })
     }
 
     fn key(&self, site: &SiteName) -> SiteKey {
@@ -227,7 +226,7 @@ impl Depot for Remote {
         let NewTree { root, of, files, bytes, note, waits } = new;
         let (key, size) = (self.key(site), Size { files, bytes });
         let base_root = base.map(Revision::root);
-        let ticket = self.ask(Request::Publish { key, base: base_root, root, of, size, waits, note });
+        let ticket = self.ask(Request::Publish { key, base: base_root, root, of, size, waits, note: note.clone() });
         let name = site.to_string();
         let number = match self.wait_for(&name, ticket) {
             Ok(Answer::Published(number)) => number,
@@ -246,7 +245,8 @@ impl Depot for Remote {
                 Err(error) => return Err(error),
             }
         }
-        self.records.revision(site, number.count)
+        // As its record has it, but for the second in which the store wrote that.
+        Ok(Revision::new(number, root, note, (files, bytes), of))
     }
 
     fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError> {

@@ -47,8 +47,7 @@ impl Sites {
     /// # Errors
     /// A server that cannot be reached, or that is not of Thorp.
     pub fn connect(db: Db, server: Server) -> Result<Self, FilesError> {
-        let records = Records::new(db, 0);
-        Ok(Self { records: records.clone(), depot: Box::new(Remote::connect(records, server)?) })
+        Ok(Self { records: Records::new(db, 0), depot: Box::new(Remote::connect(server)?) })
     }
 
     /// Creates a site without a revision.

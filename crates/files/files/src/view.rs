@@ -53,6 +53,11 @@ impl<'a> View<'a> {
         Err(FilesError::WrongKind(path.to_string(), "a directory"))
     }
 
+    /// All directories below one are about to be read.
+    pub(crate) fn expect_directories(&self, directory: ChunkHash) -> Result<(), FilesError> {
+        self.depot.expect_nodes(directory)
+    }
+
     /// The content of these entries is about to be read, in their order.
     pub(crate) fn expect(&self, entries: &[(Name, Entry)]) -> Result<(), FilesError> {
         let mut pieces = Vec::new();

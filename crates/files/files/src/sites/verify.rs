@@ -8,6 +8,7 @@ use bytes::Bytes;
 use chunks::ChunkError;
 use std::collections::HashSet;
 use std::fmt;
+use std::mem;
 use tree::{ChunkHash, Malformed, Needed, Part, Path, ReadError, Visitor, walk};
 
 /// A chunk that is missing, damaged or malformed, and the first place that needs it.
@@ -44,22 +45,50 @@ impl fmt::Display for Damage {
     }
 }
 
+/// Pieces of content that are read together.
+const PIECES_AT_A_TIME: usize = 64;
+
 /// A verification, revision by revision.
 struct Verifier<'a> {
     depot: &'a dyn Depot,
     /// Nodes and lists that were read.
     nodes: HashSet<ChunkHash>,
-    /// Content that was read. A file may have the bytes of a node, which has more below it.
+    /// Content that was read, or will be. A file may have the bytes of a node, which has more below it.
     pieces: HashSet<ChunkHash>,
+    /// Content that is to be read, and the file that needs it.
+    next: Vec<(ChunkHash, Path)>,
     whole: u64,
     revision: u64,
     report: &'a mut dyn FnMut(Damage),
 }
 
 impl Verifier<'_> {
-    fn damaged(&mut self, needed: Needed<'_>, error: FilesError) {
-        let Needed { part, path, .. } = needed;
+    fn damaged(&mut self, part: Part, path: &Path, error: FilesError) {
         (self.report)(Damage { revision: self.revision, path: path.clone(), part, error });
+    }
+
+    /// Reads a chunk, and reports it if that fails.
+    fn read(&mut self, hash: ChunkHash, part: Part, path: &Path) -> Result<Option<Bytes>, FilesError> {
+        let others = if part == Part::Piece { &self.nodes } else { &self.pieces };
+        let is_counted = others.contains(&hash);
+        match self.depot.chunk(&hash) {
+            Ok(bytes) => {
+                self.whole += u64::from(!is_counted);
+                Ok(Some(bytes))
+            }
+            Err(error @ (FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. }))) => {
+                self.damaged(part, path, error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the content that is to be read.
+    fn read_next(&mut self) -> Result<(), FilesError> {
+        let next = mem::take(&mut self.next);
+        self.depot.expect_chunks(&next.iter().map(|(hash, _)| *hash).collect::<Vec<_>>());
+        next.iter().try_for_each(|(hash, path)| self.read(*hash, Part::Piece, path).map(drop))
     }
 }
 
@@ -67,29 +96,24 @@ impl Visitor for Verifier<'_> {
     type Error = FilesError;
 
     fn chunk(&mut self, needed: Needed<'_>) -> Result<Option<Bytes>, FilesError> {
-        let (seen, others) = match needed.part {
-            Part::Directory | Part::List => (&mut self.nodes, &self.pieces),
-            Part::Piece => (&mut self.pieces, &self.nodes),
-        };
-        if !seen.insert(needed.hash) {
+        let Needed { hash, part, path } = needed;
+        let seen = if part == Part::Piece { &mut self.pieces } else { &mut self.nodes };
+        if !seen.insert(hash) {
             return Ok(None);
         }
-        let is_counted = others.contains(&needed.hash);
-        match self.depot.chunk(&needed.hash) {
-            Ok(bytes) => {
-                self.whole += u64::from(!is_counted);
-                Ok(Some(bytes))
-            }
-            Err(error @ (FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. }))) => {
-                self.damaged(needed, error);
-                Ok(None)
-            }
-            Err(error) => Err(error),
+        if part != Part::Piece {
+            return self.read(hash, part, path);
         }
+        self.next.push((hash, path.clone()));
+        if self.next.len() >= PIECES_AT_A_TIME {
+            self.read_next()?;
+        }
+        Ok(None)
     }
 
     fn malformed(&mut self, needed: Needed<'_>, why: Malformed) -> Result<(), FilesError> {
-        self.damaged(needed, ReadError::<FilesError>::Malformed(needed.hash, why).into());
+        let Needed { hash, part, path } = needed;
+        self.damaged(part, path, ReadError::<FilesError>::Malformed(hash, why).into());
         Ok(())
     }
 }
@@ -102,10 +126,12 @@ impl Sites {
     /// [`FilesError::NoSite`], and the store's.
     pub fn verify(&self, site: &SiteName, report: &mut dyn FnMut(Damage)) -> Result<u64, FilesError> {
         let (nodes, pieces, depot) = (HashSet::new(), HashSet::new(), &*self.depot);
-        let mut verifier = Verifier { depot, nodes, pieces, whole: 0, revision: 0, report };
+        let mut verifier = Verifier { depot, nodes, pieces, next: Vec::new(), whole: 0, revision: 0, report };
         for revision in self.log(site)? {
             verifier.revision = revision.number;
+            depot.expect_nodes(revision.root())?;
             walk(revision.root(), &mut verifier)?;
+            verifier.read_next()?;
         }
         Ok(verifier.whole)
     }
