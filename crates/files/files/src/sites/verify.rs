@@ -57,7 +57,7 @@ struct Verifier<'a> {
     pieces: HashSet<ChunkHash>,
     /// Content that is to be read, and the file that needs it.
     next: Vec<(ChunkHash, Path)>,
-    whole: u64,
+    whole: HashSet<ChunkHash>,
     revision: u64,
     report: &'a mut dyn FnMut(Damage),
 }
@@ -69,14 +69,16 @@ impl Verifier<'_> {
 
     /// Reads a chunk, and reports it if that fails.
     fn read(&mut self, hash: ChunkHash, part: Part, path: &Path) -> Result<Option<Bytes>, FilesError> {
-        let others = if part == Part::Piece { &self.nodes } else { &self.pieces };
-        let is_counted = others.contains(&hash);
         match self.depot.chunk(&hash) {
             Ok(bytes) => {
-                self.whole += u64::from(!is_counted);
+                self.whole.insert(hash);
                 Ok(Some(bytes))
             }
             Err(error @ (FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. }))) => {
+                if part != Part::Piece {
+                    // Reports are in the order of paths.
+                    self.read_next()?;
+                }
                 self.damaged(part, path, error);
                 Ok(None)
             }
@@ -113,6 +115,7 @@ impl Visitor for Verifier<'_> {
 
     fn malformed(&mut self, needed: Needed<'_>, why: Malformed) -> Result<(), FilesError> {
         let Needed { hash, part, path } = needed;
+        self.read_next()?;
         self.damaged(part, path, ReadError::<FilesError>::Malformed(hash, why).into());
         Ok(())
     }
@@ -126,13 +129,13 @@ impl Sites {
     /// [`FilesError::NoSite`], and the store's.
     pub fn verify(&self, site: &SiteName, report: &mut dyn FnMut(Damage)) -> Result<u64, FilesError> {
         let (nodes, pieces, depot) = (HashSet::new(), HashSet::new(), &*self.depot);
-        let mut verifier = Verifier { depot, nodes, pieces, next: Vec::new(), whole: 0, revision: 0, report };
+        let mut verifier = Verifier { depot, nodes, pieces, next: Vec::new(), whole: HashSet::new(), revision: 0, report };
         for revision in self.log(site)? {
             verifier.revision = revision.number;
             depot.expect_nodes(revision.root())?;
             walk(revision.root(), &mut verifier)?;
             verifier.read_next()?;
         }
-        Ok(verifier.whole)
+        Ok(verifier.whole.len() as u64)
     }
 }
