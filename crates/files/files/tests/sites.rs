@@ -249,8 +249,8 @@ fn what_a_site_cannot_hold_is_refused_by_name_or_left_out() {
     assert!(matches!(publish(&["/pipe"]).unwrap_err(), FilesError::Special(..)));
 }
 
-/// A file may have the bytes of a directory's node, as in a copy of a chunk folder. It needs nothing else; the directory
-/// does.
+/// A file may have the bytes of a directory's node, as in a copy of a chunk folder. It needs no other chunk; the
+/// directory does.
 #[test]
 fn a_file_with_the_bytes_of_a_node_hides_nothing_from_a_collection() {
     let place = SiteFolder::new();

@@ -5,8 +5,8 @@
 //!                   ^   |
 //!                   +---+  the session was lost: it is said again in the next one
 //! ```
-//! Every request may be said twice: chunks have names, and a publish has an identity (**OneSwitch**). A reader holds its
-//! revision with a lease that is renewed while it reads (**HeldAbove**).
+//! Every request may be said twice: chunks have names, and a publish has an identity (**OneSwitch**). A reader holds
+//! its revision with a lease that is renewed while it reads (**HeldAbove**).
 
 use crate::condemned::Swept;
 use crate::messages::{
@@ -49,16 +49,17 @@ pub enum Request {
         of: Option<u64>,
         /// Its size.
         size: Size,
-        /// Whether to wait until nobody serves an older revision without saying so: [`Answer::Everywhere`] follows.
+        /// Whether to wait until every older revision that is served says that it is stale: [`Answer::Everywhere`]
+        /// follows.
         waits: bool,
         /// A note for the log.
         note: String,
     },
     /// Change a site.
     Change(SiteKey, ChangeKind, u32),
-    /// Remove the chunks that nobody needs.
+    /// Remove unused chunks.
     Collect,
-    /// How does a site stand?
+    /// Describe a site and its subscribers.
     Survey(SiteKey),
     /// A chunk is wanted.
     Want(ChunkHash),
@@ -98,7 +99,7 @@ struct Reading {
 /// A client.
 #[derive(Debug)]
 pub struct Client {
-    /// Drawn at random: it tells the publishes of this client from those of others.
+    /// Drawn at random: two clients never use the same identity for a publish.
     publisher: u64,
     is_up: bool,
     last: u64,
@@ -169,7 +170,7 @@ impl Client {
         answer
     }
 
-    /// Nobody waits for an answer any longer.
+    /// Drops a request that its caller has given up, with its answers.
     pub fn forget(&mut self, ticket: Ticket) {
         self.requests.remove(&ticket);
         self.answers.remove(&ticket);
@@ -274,7 +275,7 @@ impl Client {
             }
             FromFileServer::Renewed(renewed) => reading.taker.renewed(now, &renewed),
             FromFileServer::Lapsed(Lapsed { .. }) => reading.taker.ask_at(now),
-            // What is newer does not matter to a reader.
+            // A reader keeps its revision: a newer one is released at once.
             FromFileServer::Offer(offer) => {
                 reading.taker.promised(offer.number);
                 reading.taker.release(offer.number);
@@ -317,7 +318,7 @@ impl Machine for Client {
         self.outputs.push_back(Output::Closed);
     }
 
-    /// Those that wait for an answer find that there is none to be had.
+    /// Wakes all callers: the client is over, and no answer follows.
     fn stop(&mut self, _: &str) {
         self.is_over = true;
         self.outputs.clear();

@@ -4,8 +4,8 @@
 //!   idle --begin--> marking --the disk has found what is unused--> sweeping, batch by batch --> idle
 //!                      |  a chunk is relied on: it is spared         |  likewise, if its batch has not left
 //! ```
-//! From the moment at which somebody relies on a chunk that is there, it is not swept (**SwitchHasAll**). The disk does
-//! its work in order, so a chunk that was swept before is missing to whoever asks later.
+//! A chunk is not swept once an upload, a switch or a fetch relies on it (**SwitchHasAll**). The disk does its work in
+//! order, so a later question finds a swept chunk missing.
 
 use crate::rule::Way;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ pub(crate) struct Condemned {
 #[derive(Debug)]
 enum Phase {
     Idle,
-    /// What is relied on since it began.
+    /// The chunks that were relied on since it began.
     Marking(Set<ChunkHash>),
     Sweeping {
         left: Set<ChunkHash>,
@@ -52,17 +52,17 @@ impl Condemned {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// A collection begins: the disk is to look for unused chunks.
+    /// Begins a collection. The caller has the disk look for unused chunks.
     pub(crate) fn begin(&mut self) {
         (self.phase, self.swept) = (Phase::Marking(Set::default()), Swept::default());
     }
 
-    /// It ends, as the disk could not look.
+    /// Ends the collection after an error of the disk.
     pub(crate) fn give_up(&mut self) {
         self.phase = Phase::Idle;
     }
 
-    /// Somebody relies on these chunks from now on.
+    /// Protects chunks that are relied on from now on.
     pub(crate) fn spare<'a>(&mut self, hashes: impl IntoIterator<Item = &'a ChunkHash>) {
         match &mut self.phase {
             Phase::Idle => {}

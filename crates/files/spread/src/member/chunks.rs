@@ -73,7 +73,7 @@ impl Member {
         }
     }
 
-    /// Ends the fetch of a revision that cannot be had.
+    /// Ends the fetch of a revision whose chunks are gone at the server.
     pub(super) fn give_up(&mut self) {
         self.fetch = None;
         self.queue.clear();

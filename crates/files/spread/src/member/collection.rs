@@ -1,4 +1,4 @@
-//! Removal of the chunks at a member that nobody needs.
+//! Removal of unused chunks at a member.
 
 use super::fetch::Stage;
 use super::work::{State, Work};
@@ -27,7 +27,7 @@ impl Member {
     }
 
     pub(super) fn sweep(&mut self) {
-        // What a fetch relies on is known when it has looked.
+        // The chunks a fetch relies on are known when it has looked.
         if self.fetch.as_ref().is_some_and(|fetch| fetch.stage == Stage::Descending) {
             return;
         }

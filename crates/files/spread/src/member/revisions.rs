@@ -1,4 +1,4 @@
-//! Revisions at a member: heard of, fetched, served.
+//! Revisions at a member: offered, fetched, served.
 
 use super::fetch::{Fetch, Stage};
 use super::work::{Edited, State, Work};
@@ -37,7 +37,7 @@ impl Member {
         }
     }
 
-    /// Looks what is missing, if that is to be done now.
+    /// Looks for missing chunks, if the fetch waits for a look.
     pub(super) fn descend(&mut self) {
         let base = self.kept.current().map(|current| current.root);
         if let Some(steps) = self.fetch.as_mut().and_then(|fetch| fetch.descend(base)) {
@@ -102,7 +102,7 @@ impl Member {
         self.kept.serve(self.now, revision, self.frozen);
     }
 
-    /// A chunk is not to be had now: it is asked for again in a while.
+    /// Asks again in a while for a chunk that did not come.
     pub(super) fn retry_later(&mut self, why: String) {
         self.trouble = Some(why);
         self.retry_at = Some(self.now + RETRY_AFTER);

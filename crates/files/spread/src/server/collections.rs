@@ -1,4 +1,4 @@
-//! What a file server drops and removes: revisions that nobody holds, chunks that nobody needs.
+//! Removal at a file server: revisions that are not held, and unused chunks.
 
 use super::FileServer;
 use super::site::{Site, Stage, UnderWay};
@@ -14,13 +14,13 @@ use tree::ChunkHash;
 use types::Time;
 
 impl FileServer {
-    /// Revisions were dropped: their chunks are to be removed some time.
+    /// Schedules a collection after revisions were dropped.
     pub(super) fn collect_later(&mut self, now: Time) {
         self.collect_at.get_or_insert(now + self.config.collect_after);
     }
 
     pub(super) fn collect(&mut self, port: Port, ticket: u64) {
-        // One that is under way does not know what was dropped since it began.
+        // A collection under way misses the chunks of revisions that were dropped since it began.
         self.next_collectors.push((port, ticket));
         self.begin_collection();
     }

@@ -38,7 +38,7 @@ impl FileServer {
         self.bound_requests(now, port);
     }
 
-    /// A publisher may have so many requests under way: more would be kept for it without a bound.
+    /// Ends the session of a publisher with more requests under way than [`PUBLISHER_REQUESTS_MAX`].
     pub(super) fn bound_requests(&mut self, now: Time, port: Port) {
         let of_port = |purpose: &&Purpose| matches!(purpose, Purpose::Request(of, _) if *of == port);
         if self.under_way.values().filter(of_port).count() > PUBLISHER_REQUESTS_MAX {
@@ -60,7 +60,7 @@ impl FileServer {
         }
         let asked = Asked { port: Some(port), switch };
         match &mut site.under_way {
-            // Whoever asks again is answered; the tree is the one that was checked.
+            // A repeated request gets the answer; the tree is the one that was checked.
             Some(UnderWay { asked: before, .. }) if before.switch.identity == identity => {
                 before.port = asked.port;
                 (before.switch.ticket, before.switch.waits) = (ticket, asked.switch.waits);
@@ -105,8 +105,8 @@ impl FileServer {
         self.forget_nothing(key);
     }
 
-    /// A subscriber has seen a later revision than the head: the store was restored. Its head is published again, above that
-    /// one (**NeverBack**).
+    /// Publishes the head again above a revision that a subscriber has seen: the store was restored from an older copy
+    /// (**NeverBack**).
     pub(super) fn publish_again(&mut self, now: Time, key: &SiteKey, above: Number, head: Revision) {
         self.config.life = self.config.life.max(above.life + 1);
         let Some(site) = self.sites.get_mut(key) else { return };
@@ -139,7 +139,7 @@ impl FileServer {
         Number { life: self.config.life.max(head.life), count: head.count + 1 }
     }
 
-    /// A site that was to be created, and was not, is not there.
+    /// Forgets a site whose creation has failed.
     pub(super) fn forget_nothing(&mut self, key: &SiteKey) {
         if self.sites.get(key).is_some_and(Site::is_nothing) {
             self.sites.remove(key);
@@ -178,7 +178,7 @@ impl FileServer {
         let opens = now >= self.opens_at || self.is_broken(Way::SweepAtOnce);
         let Some(site) = self.sites.get_mut(key) else { return };
         let base = site.head().map(|head| head.root);
-        // From here on nobody is promised what is dropped.
+        // From here on a dropped revision is promised to no subscriber.
         let drops = if opens && !site.drops { site.take_droppable(now, 1) } else { Vec::new() };
         let dropped = drops.iter().map(|revision| revision.number).collect();
         let Some(under_way) = &mut site.under_way else { return };
