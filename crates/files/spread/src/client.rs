@@ -93,6 +93,8 @@ pub enum Answer {
 struct Reading {
     taker: Taker,
     number: Number,
+    /// The newest revision, which its giver holds for every subscriber until there is a newer one.
+    newest: Number,
     is_refused: Option<NotNow>,
 }
 
@@ -180,7 +182,7 @@ impl Client {
     /// Holds a revision of a site for as long as this client lives. `life` is drawn at random.
     pub fn hold(&mut self, now: Time, key: SiteKey, number: Number, life: u64) {
         let taker = Taker::new(key, 0, life, Broken::NONE);
-        self.reading = Some(Reading { taker, number, is_refused: None });
+        self.reading = Some(Reading { taker, number, newest: Number::NONE, is_refused: None });
         self.now = now;
         self.pump();
     }
@@ -233,8 +235,15 @@ impl Client {
         let (now, is_up) = (self.now, self.is_up);
         let Some(reading) = self.reading.as_mut().filter(|_| is_up) else { return };
         let number = reading.number;
+        // Without this, a reader would hold every revision that is published while it reads.
+        let unused = |held: &&Number| **held != number && **held != reading.newest;
+        let freed: Vec<Number> = reading.taker.held().iter().filter(unused).copied().collect();
+        for number in freed {
+            reading.taker.release(number);
+        }
         let join = reading.taker.join(now, (number, number), [number].into_iter());
-        let renew = reading.taker.renewal(now, number);
+        // It serves no revision as the newest, so no publisher waits for it.
+        let renew = reading.taker.renewal(now, reading.newest);
         let messages = join.map(ToFileServer::from).into_iter().chain(renew.map(ToFileServer::from));
         messages.collect::<Vec<_>>().into_iter().for_each(|message| self.say(message));
     }
@@ -268,17 +277,25 @@ impl Client {
     fn hear_of_hold(&mut self, now: Time, message: FromFileServer) {
         let Some(reading) = &mut self.reading else { return };
         match message {
-            FromFileServer::Joined(joined) => reading.taker.joined(now, &joined),
+            FromFileServer::Joined(joined) => {
+                reading.newest = reading.newest.max(joined.number);
+                reading.taker.joined(now, &joined);
+                if reading.newest > reading.number {
+                    reading.taker.report_now(now);
+                }
+            }
             FromFileServer::NotJoined(NotJoined { why, .. }) => {
                 reading.is_refused = Some(why);
                 reading.taker.ask_at(now + AGAIN_AFTER);
             }
             FromFileServer::Renewed(renewed) => reading.taker.renewed(now, &renewed),
             FromFileServer::Lapsed(Lapsed { .. }) => reading.taker.ask_at(now),
-            // A reader keeps its revision: a newer one is released at once.
             FromFileServer::Offer(offer) => {
+                reading.newest = reading.newest.max(offer.number);
                 reading.taker.promised(offer.number);
-                reading.taker.release(offer.number);
+                if offer.reports {
+                    reading.taker.report_now(now);
+                }
                 return;
             }
             _ => return,

@@ -24,8 +24,12 @@ pub(crate) struct Condemned {
 #[derive(Debug)]
 enum Phase {
     Idle,
-    /// The chunks that were relied on since it began.
-    Marking(Set<ChunkHash>),
+    Marking {
+        /// The chunks that were relied on since it began.
+        spared: Set<ChunkHash>,
+        /// A tree that the disk does not mark is needed after all.
+        is_spoiled: bool,
+    },
     Sweeping {
         left: Set<ChunkHash>,
         /// A batch is at the disk.
@@ -54,7 +58,8 @@ impl Condemned {
 
     /// Begins a collection. The caller has the disk look for unused chunks.
     pub(crate) fn begin(&mut self) {
-        (self.phase, self.swept) = (Phase::Marking(Set::default()), Swept::default());
+        self.phase = Phase::Marking { spared: Set::default(), is_spoiled: false };
+        self.swept = Swept::default();
     }
 
     /// Ends the collection after an error of the disk.
@@ -66,7 +71,7 @@ impl Condemned {
     pub(crate) fn spare<'a>(&mut self, hashes: impl IntoIterator<Item = &'a ChunkHash>) {
         match &mut self.phase {
             Phase::Idle => {}
-            Phase::Marking(spared) => spared.extend(hashes),
+            Phase::Marking { spared, .. } => spared.extend(hashes),
             Phase::Sweeping { .. } if self.broken.is(Way::SweepAnyway) => {}
             Phase::Sweeping { left, .. } => hashes.into_iter().for_each(|hash| {
                 left.remove(hash);
@@ -74,12 +79,20 @@ impl Condemned {
         }
     }
 
-    /// The disk has found these unused.
-    pub(crate) fn found(&mut self, unused: Vec<ChunkHash>) {
-        if let Phase::Marking(spared) = &mut self.phase {
-            let left = unused.into_iter().filter(|hash| !spared.contains(hash)).collect();
-            self.phase = Phase::Sweeping { left, is_busy: false };
+    /// A record could not be written, so that it names trees which the disk does not mark: nothing is removed.
+    pub(crate) fn spoil(&mut self) {
+        if let Phase::Marking { is_spoiled, .. } = &mut self.phase {
+            *is_spoiled = true;
         }
+    }
+
+    /// The disk has found these unused. Returns false if they are not removed, as the collection was spoiled.
+    pub(crate) fn found(&mut self, unused: Vec<ChunkHash>) -> bool {
+        let Phase::Marking { spared, is_spoiled } = &mut self.phase else { return true };
+        let is_spoiled = *is_spoiled;
+        let left = unused.into_iter().filter(|hash| !spared.contains(hash)).collect();
+        self.phase = if is_spoiled { Phase::Idle } else { Phase::Sweeping { left, is_busy: false } };
+        !is_spoiled
     }
 
     /// The next batch for the disk, if none is there.

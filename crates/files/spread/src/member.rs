@@ -213,7 +213,10 @@ impl Member {
         if let Some(seen) = seen.filter(|seen| *seen > current.number)
             && !self.is_broken(Way::NoFloor)
         {
-            // There may be a newer one that this member was not offered.
+            // There may be a newer one that this member was not offered: the server is asked, once for each.
+            if seen > self.seen.max(self.newest_number()) && self.taker.is_joined() {
+                self.taker.ask_at(now);
+            }
             self.seen = self.seen.max(seen);
             return Opened::Behind;
         }
@@ -370,17 +373,20 @@ impl Machine for Member {
             Done::Put(hash, stored) => self.stored(hash, stored),
             Done::Switched(number, switched) => self.switched(number, switched),
             Done::Marked(Ok(unused)) => {
-                self.condemned.found(unused);
-                self.condemned.spare(&self.storing);
-                self.sweep();
+                if self.condemned.found(unused) {
+                    self.condemned.spare(&self.storing);
+                    self.sweep();
+                } else {
+                    self.give_up_collection();
+                }
             }
             Done::Swept(Ok(swept)) => {
                 self.condemned.removed(swept);
                 self.sweep();
             }
             Done::Marked(Err(why)) | Done::Swept(Err(why)) => {
-                self.condemned.give_up();
                 self.trouble = Some(why);
+                self.give_up_collection();
             }
         }
         self.pump();

@@ -13,7 +13,8 @@
 //!    restored from an older copy: the head is published again, under a number above the subscriber's.
 //! 4. A revision is dropped when it is neither held nor among the newest ones, which are kept. A restarted server knows
 //!    of no hold, so it drops nothing for as long as a lease lasts (**EndByLease**).
-//! 5. Unused chunks, those of ended uploads included, are removed while publishes are made (`crate::condemned`).
+//! 5. Unused chunks, those of ended uploads included, are removed while publishes are made (`crate::condemned`). A
+//!    restarted server waits for a lease: it knows of no upload either.
 //! 6. The server waits for a subscriber until its lease ends, and no longer. A subscriber that does not read is offered
 //!    only the newest revision when it does.
 
@@ -222,8 +223,8 @@ impl Machine for FileServer {
             ToFileServer::Have(have) => self.have(now, port, have),
             ToFileServer::Put(put) => self.put(now, port, put),
             ToFileServer::Switch(switch) => self.switch(now, port, switch),
-            ToFileServer::Change(change) => self.change(port, change),
-            ToFileServer::Collect(collect) => self.collect(port, collect.ticket),
+            ToFileServer::Change(change) => self.change(now, port, change),
+            ToFileServer::Collect(collect) => self.collect(now, port, collect.ticket),
             ToFileServer::Survey(survey) => self.survey(now, port, survey),
             ToFileServer::Goodbye(_) => {}
         }
@@ -262,7 +263,7 @@ impl Machine for FileServer {
                     self.changed(now, (port, ticket), key, change, changed);
                 }
             }
-            Done::Dropped(key, _) => self.dropped(now, &key),
+            Done::Dropped(key, numbers) => self.dropped(now, &key, &numbers),
             Done::Marked(unused) => self.marked(unused),
             Done::Swept(swept) => self.swept(swept),
             Done::Read(hash, bytes) => {

@@ -40,15 +40,19 @@ impl Member {
         }
         match stored {
             Ok(true) => {
-                self.mending.remove(&hash);
+                if self.mending.remove(&hash) && self.mending.is_empty() && self.fetch.is_none() {
+                    self.trouble = None;
+                }
                 let is_whole = self.fetch.as_mut().is_some_and(|fetch| {
                     fetch.has(&hash);
                     fetch.is_whole()
                 });
                 if is_whole { self.switch() } else { self.descend() }
             }
-            // It was another chunk than its name says.
-            Ok(false) => self.queue.push_back(hash),
+            Ok(false) => {
+                self.queue.push_back(hash);
+                self.retry_later(format!("chunk {hash} does not match its name as the store or relay sent it"));
+            }
             Err(why) => {
                 self.queue.push_back(hash);
                 self.retry_later(why);

@@ -26,6 +26,12 @@ impl Member {
         self.work(Work::Mark(roots));
     }
 
+    /// Ends a collection after an error of the disk. It is tried again in a while.
+    pub(super) fn give_up_collection(&mut self) {
+        self.condemned.give_up();
+        self.collect_at.get_or_insert(self.now + RETRY_AFTER);
+    }
+
     pub(super) fn sweep(&mut self) {
         // The chunks a fetch relies on are known when it has looked.
         if self.fetch.as_ref().is_some_and(|fetch| fetch.stage == Stage::Descending) {

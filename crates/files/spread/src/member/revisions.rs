@@ -83,7 +83,14 @@ impl Member {
 
     pub(super) fn switched(&mut self, number: Number, switched: Result<(), String>) {
         let is_it = |fetch: &mut Fetch| fetch.stage == Stage::Switching && fetch.revision.number == number;
-        let Some(fetch) = self.fetch.take_if(is_it) else { return };
+        let Some(fetch) = self.fetch.take_if(is_it) else {
+            if let Err(why) = switched {
+                // The record still names revisions whose chunks were about to be removed.
+                self.condemned.spoil();
+                self.trouble = Some(why);
+            }
+            return;
+        };
         match switched {
             Ok(()) => {
                 self.serve(fetch.revision);

@@ -30,10 +30,12 @@ pub(super) struct Site {
     pub(super) waiting: Vec<Waiting>,
     /// Whether its record is there: false while the site is being created.
     pub(super) exists: bool,
+    /// Whether its removal is at the disk: a publish that came now would be lost.
+    pub(super) is_leaving: bool,
     /// The last offer.
     pub(super) offer: Option<LastOffer>,
-    /// Revisions are being dropped.
-    pub(super) drops: bool,
+    /// Revisions that are being dropped.
+    pub(super) drops: Vec<Revision>,
 }
 
 /// A publish that was asked for.
@@ -88,8 +90,9 @@ impl Site {
             queue: VecDeque::new(),
             waiting: Vec::new(),
             exists: false,
+            is_leaving: false,
             offer: None,
-            drops: false,
+            drops: Vec::new(),
         }
     }
 
@@ -172,6 +175,12 @@ impl Site {
             // The publish continues, and a repeated request gets the answer.
             under_way.asked.port = None;
         }
+    }
+
+    /// A publisher waits for a revision. Asked again on its port, it is told once.
+    pub(super) fn wait(&mut self, waiting: Waiting) {
+        self.waiting.retain(|it| it.port != waiting.port || it.number != waiting.number);
+        self.waiting.push(waiting);
     }
 
     /// Takes the publishers whose wait is over: every older revision that is served says that it is stale.

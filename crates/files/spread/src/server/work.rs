@@ -138,7 +138,7 @@ pub enum Done {
     Published(WorkId, Result<Settings, NotDone>),
     /// The outcome of [`Work::Change`], with the record of a site that was created.
     Changed(WorkId, Result<Option<SiteState>, NotDone>),
-    /// The outcome of [`Work::Drop`]: the dropped revisions.
+    /// The outcome of [`Work::Drop`]: the dropped revisions. The others stay, as after an error of the disk.
     Dropped(SiteKey, Vec<Number>),
     /// The outcome of [`Work::Mark`]: the unused chunks.
     Marked(Result<Vec<ChunkHash>, NotDone>),
