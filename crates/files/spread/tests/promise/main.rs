@@ -41,7 +41,7 @@ fn one_seed_is_one_run() {
     assert_eq!(day(7, Broken::NONE), day(7, Broken::NONE));
 }
 
-/// Ways that a conversation notices: `tests/conversations.rs`.
+/// Ways that a conversation notices: `tests/conversations`.
 const OF_CONVERSATIONS: [Way; 4] = [Way::LateOffer, Way::OldList, Way::CountFromAnswer, Way::SameClocks];
 
 #[test]
