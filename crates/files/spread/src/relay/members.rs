@@ -10,13 +10,17 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::{Output, Port};
-use types::Time;
 use types::limits::{HOLDS_PER_SUBSCRIBER_MAX, SITES_PER_SESSION_MAX};
+use types::{GoodbyeReason, Time};
 
 impl Relay {
     pub(super) fn join(&mut self, port: Port, join: Join) {
         let Join { slot, asked, life, at, seen, space, site: name, held } = join;
         let key = SiteKey { space, name };
+        if !at.is_sound() || !seen.is_sound() {
+            // The file server would end the session of the whole group.
+            return self.end(port, GoodbyeReason::Malformed, "a number that no revision has");
+        }
         let on_port = self.seats.range((port, 0)..=(port, u32::MAX)).count();
         let is_full = self.sites.len() >= SITES_PER_SESSION_MAX && !self.sites.contains_key(&key);
         if is_full || on_port >= SITES_PER_SESSION_MAX && !self.seats.contains_key(&(port, slot)) {
