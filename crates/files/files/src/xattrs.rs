@@ -32,7 +32,7 @@ impl Xattrs {
     /// such attributes has none.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The extended attributes of the system.
     pub(crate) fn read(&mut self, file: BorrowedFd<'_>) -> Result<Vec<(Bytes, Bytes)>, Errno> {
         let length = match flistxattr(file, &mut self.names[..]) {
             Ok(length) => length,

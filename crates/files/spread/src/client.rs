@@ -5,8 +5,8 @@
 //!                   ^   |
 //!                   +---+  the session was lost: it is said again in the next one
 //! ```
-//! Every request may be said twice: chunks have names, and a publish has an identity (**OneSwitch**). A reader holds its
-//! revision with a lease that is renewed while it reads (**HeldAbove**).
+//! Every request may be said twice: chunks have names, and a publish has an identity (**OneSwitch**). A reader holds
+//! its revision with a lease that is renewed while it reads (**HeldAbove**).
 
 use crate::condemned::Swept;
 use crate::messages::{
@@ -49,16 +49,17 @@ pub enum Request {
         of: Option<u64>,
         /// Its size.
         size: Size,
-        /// Whether to wait until nobody serves an older revision without saying so: [`Answer::Everywhere`] follows.
+        /// Whether to wait until every older revision that is served says that it is stale: [`Answer::Everywhere`]
+        /// follows.
         waits: bool,
         /// A note for the log.
         note: String,
     },
     /// Change a site.
     Change(SiteKey, ChangeKind, u32),
-    /// Remove the chunks that nobody needs.
+    /// Remove unused chunks.
     Collect,
-    /// How does a site stand?
+    /// Describe a site and its subscribers.
     Survey(SiteKey),
     /// A chunk is wanted.
     Want(ChunkHash),
@@ -92,13 +93,15 @@ pub enum Answer {
 struct Reading {
     taker: Taker,
     number: Number,
+    /// The newest revision, which its giver holds for every subscriber until there is a newer one.
+    newest: Number,
     is_refused: Option<NotNow>,
 }
 
 /// A client.
 #[derive(Debug)]
 pub struct Client {
-    /// Drawn at random: it tells the publishes of this client from those of others.
+    /// Drawn at random: two clients never use the same identity for a publish.
     publisher: u64,
     is_up: bool,
     last: u64,
@@ -169,7 +172,7 @@ impl Client {
         answer
     }
 
-    /// Nobody waits for an answer any longer.
+    /// Drops a request that its caller has given up, with its answers.
     pub fn forget(&mut self, ticket: Ticket) {
         self.requests.remove(&ticket);
         self.answers.remove(&ticket);
@@ -179,7 +182,7 @@ impl Client {
     /// Holds a revision of a site for as long as this client lives. `life` is drawn at random.
     pub fn hold(&mut self, now: Time, key: SiteKey, number: Number, life: u64) {
         let taker = Taker::new(key, 0, life, Broken::NONE);
-        self.reading = Some(Reading { taker, number, is_refused: None });
+        self.reading = Some(Reading { taker, number, newest: Number::NONE, is_refused: None });
         self.now = now;
         self.pump();
     }
@@ -232,8 +235,15 @@ impl Client {
         let (now, is_up) = (self.now, self.is_up);
         let Some(reading) = self.reading.as_mut().filter(|_| is_up) else { return };
         let number = reading.number;
+        // Without this, a reader would hold every revision that is published while it reads.
+        let unused = |held: &&Number| **held != number && **held != reading.newest;
+        let freed: Vec<Number> = reading.taker.held().iter().filter(unused).copied().collect();
+        for number in freed {
+            reading.taker.release(number);
+        }
         let join = reading.taker.join(now, (number, number), [number].into_iter());
-        let renew = reading.taker.renewal(now, number);
+        // It serves no revision as the newest, so no publisher waits for it.
+        let renew = reading.taker.renewal(now, reading.newest);
         let messages = join.map(ToFileServer::from).into_iter().chain(renew.map(ToFileServer::from));
         messages.collect::<Vec<_>>().into_iter().for_each(|message| self.say(message));
     }
@@ -267,17 +277,25 @@ impl Client {
     fn hear_of_hold(&mut self, now: Time, message: FromFileServer) {
         let Some(reading) = &mut self.reading else { return };
         match message {
-            FromFileServer::Joined(joined) => reading.taker.joined(now, &joined),
+            FromFileServer::Joined(joined) => {
+                reading.newest = reading.newest.max(joined.number);
+                reading.taker.joined(now, &joined);
+                if reading.newest > reading.number {
+                    reading.taker.report_now(now);
+                }
+            }
             FromFileServer::NotJoined(NotJoined { why, .. }) => {
                 reading.is_refused = Some(why);
                 reading.taker.ask_at(now + AGAIN_AFTER);
             }
             FromFileServer::Renewed(renewed) => reading.taker.renewed(now, &renewed),
             FromFileServer::Lapsed(Lapsed { .. }) => reading.taker.ask_at(now),
-            // What is newer does not matter to a reader.
             FromFileServer::Offer(offer) => {
+                reading.newest = reading.newest.max(offer.number);
                 reading.taker.promised(offer.number);
-                reading.taker.release(offer.number);
+                if offer.reports {
+                    reading.taker.report_now(now);
+                }
                 return;
             }
             _ => return,
@@ -317,7 +335,7 @@ impl Machine for Client {
         self.outputs.push_back(Output::Closed);
     }
 
-    /// Those that wait for an answer find that there is none to be had.
+    /// Wakes all callers: the client is over, and no answer follows.
     fn stop(&mut self, _: &str) {
         self.is_over = true;
         self.outputs.clear();

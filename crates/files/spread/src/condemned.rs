@@ -4,8 +4,8 @@
 //!   idle --begin--> marking --the disk has found what is unused--> sweeping, batch by batch --> idle
 //!                      |  a chunk is relied on: it is spared         |  likewise, if its batch has not left
 //! ```
-//! From the moment at which somebody relies on a chunk that is there, it is not swept (**SwitchHasAll**). The disk does
-//! its work in order, so a chunk that was swept before is missing to whoever asks later.
+//! A chunk is not swept once an upload, a switch or a fetch relies on it (**SwitchHasAll**). The disk does its work in
+//! order, so a later question finds a swept chunk missing.
 
 use crate::rule::Way;
 use alloc::vec::Vec;
@@ -24,8 +24,12 @@ pub(crate) struct Condemned {
 #[derive(Debug)]
 enum Phase {
     Idle,
-    /// What is relied on since it began.
-    Marking(Set<ChunkHash>),
+    Marking {
+        /// The chunks that were relied on since it began.
+        spared: Set<ChunkHash>,
+        /// A tree that the disk does not mark is needed after all.
+        is_spoiled: bool,
+    },
     Sweeping {
         left: Set<ChunkHash>,
         /// A batch is at the disk.
@@ -52,21 +56,22 @@ impl Condemned {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// A collection begins: the disk is to look for unused chunks.
+    /// Begins a collection. The caller has the disk look for unused chunks.
     pub(crate) fn begin(&mut self) {
-        (self.phase, self.swept) = (Phase::Marking(Set::default()), Swept::default());
+        self.phase = Phase::Marking { spared: Set::default(), is_spoiled: false };
+        self.swept = Swept::default();
     }
 
-    /// It ends, as the disk could not look.
+    /// Ends the collection after an error of the disk.
     pub(crate) fn give_up(&mut self) {
         self.phase = Phase::Idle;
     }
 
-    /// Somebody relies on these chunks from now on.
+    /// Protects chunks that are relied on from now on.
     pub(crate) fn spare<'a>(&mut self, hashes: impl IntoIterator<Item = &'a ChunkHash>) {
         match &mut self.phase {
             Phase::Idle => {}
-            Phase::Marking(spared) => spared.extend(hashes),
+            Phase::Marking { spared, .. } => spared.extend(hashes),
             Phase::Sweeping { .. } if self.broken.is(Way::SweepAnyway) => {}
             Phase::Sweeping { left, .. } => hashes.into_iter().for_each(|hash| {
                 left.remove(hash);
@@ -74,12 +79,20 @@ impl Condemned {
         }
     }
 
-    /// The disk has found these unused.
-    pub(crate) fn found(&mut self, unused: Vec<ChunkHash>) {
-        if let Phase::Marking(spared) = &mut self.phase {
-            let left = unused.into_iter().filter(|hash| !spared.contains(hash)).collect();
-            self.phase = Phase::Sweeping { left, is_busy: false };
+    /// A record could not be written, so that it names trees which the disk does not mark: nothing is removed.
+    pub(crate) fn spoil(&mut self) {
+        if let Phase::Marking { is_spoiled, .. } = &mut self.phase {
+            *is_spoiled = true;
         }
+    }
+
+    /// The disk has found these unused. Returns false if they are not removed, as the collection was spoiled.
+    pub(crate) fn found(&mut self, unused: Vec<ChunkHash>) -> bool {
+        let Phase::Marking { spared, is_spoiled } = &mut self.phase else { return true };
+        let is_spoiled = *is_spoiled;
+        let left = unused.into_iter().filter(|hash| !spared.contains(hash)).collect();
+        self.phase = if is_spoiled { Phase::Idle } else { Phase::Sweeping { left, is_busy: false } };
+        !is_spoiled
     }
 
     /// The next batch for the disk, if none is there.

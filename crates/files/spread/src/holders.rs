@@ -5,8 +5,8 @@
 //!                  |  session lost: the lease runs on       (EndByLease)
 //!                  +--- no renewal in time ---> over        its holds are gone, and a renewal is answered with Lapsed
 //! ```
-//! One table for both levels (**HoldUnion**): a hold is given only by whoever has it from above, and it ends by release
-//! or with the lease. A lease is counted longer here than at its holder (**LeaseWithin**).
+//! One table for both levels (**HoldUnion**): a giver grants only holds that it has from above, and a hold ends by
+//! release or with the lease. A lease is counted longer here than at its holder (**LeaseWithin**).
 
 use crate::messages::Standing;
 use crate::number::Number;
@@ -41,9 +41,9 @@ struct Holder {
     at: Number,
     /// The end of its lease, by the clock here.
     until: Time,
-    /// What was said to it has left: an offer may carry content.
+    /// Whether everything sent to it has left: an offer may carry content.
     is_reading: bool,
-    /// It was not offered the newest revision, as it was not reading.
+    /// Whether an offer of the newest revision is due, which was not made while it did not read.
     is_owed: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Holders {
     broken: Broken<Way>,
 }
 
-/// A subscriber that is to be offered a revision.
+/// A subscriber to offer a revision to.
 #[derive(Debug)]
 pub(crate) struct ToOffer {
     pub(crate) seat: Seat,
@@ -68,9 +68,9 @@ impl Holders {
         Self { all: BTreeMap::new(), last: 0, broken }
     }
 
-    /// A subscriber joins under a lease that the giver counts as `span`. Of the revisions that it asks for, and of those
-    /// that it was promised before, the ones that are held above (`is_above`) are held for it. Returns its lease as a
-    /// message has it, and all that it holds; none if there are too many subscribers.
+    /// Admits a subscriber under a lease that the giver counts as `span`. It holds the revisions that it asks for or
+    /// was promised before, as far as they are held above (`is_above`). Returns its lease as a message has it, and its
+    /// holds; none if there are too many subscribers.
     pub(crate) fn join(
         &mut self,
         now: Time,
@@ -149,8 +149,8 @@ impl Holders {
         holds
     }
 
-    /// The newest revision is to be offered: whom to. It is held for each of them from now on (**HeldAbove**). Those
-    /// that have yet to read what they were told before are offered it when they have.
+    /// Returns the subscribers to offer the newest revision to, and holds it for each of them (**HeldAbove**). A
+    /// subscriber that has yet to read earlier messages is offered it afterwards.
     pub(crate) fn offer(&mut self, now: Time, number: Number) -> Vec<ToOffer> {
         let pins = !self.broken.is(Way::PinLater);
         let leased = self.all.values_mut().filter(|holder| now < holder.until);
@@ -169,7 +169,7 @@ impl Holders {
         leased.filter_map(offer).collect()
     }
 
-    /// What was said on a port has left: whom of it the newest revision is owed to.
+    /// Notes that everything sent on a port has left. Returns its subscribers that are owed an offer.
     pub(crate) fn has_room(&mut self, now: Time, port: Port, newest: Number) -> Vec<ToOffer> {
         let on_port = self.all.values_mut().filter(|holder| holder.seat.is_some_and(|seat| seat.port == port));
         on_port
@@ -201,7 +201,7 @@ impl Holders {
         }
     }
 
-    /// Forgets those whose lease is over: none of their holds counts, and those without a session are nobody.
+    /// Ends the holds of expired leases, and forgets their subscribers if they have no session.
     pub(crate) fn forget(&mut self, now: Time) {
         self.all.retain(|_, holder| now < holder.until || holder.seat.is_some());
         self.all.values_mut().filter(|holder| now >= holder.until).for_each(|holder| holder.holds.clear());
@@ -218,15 +218,15 @@ impl Holders {
         leased.flat_map(|holder| holder.holds.iter().copied()).collect()
     }
 
-    /// The oldest revision that a subscriber may serve as the newest: all count whose lease runs (**WaitCountsAll**).
-    /// None if there is nobody.
+    /// Returns the oldest revision that a subscriber may serve as the newest: all count whose lease runs
+    /// (**WaitCountsAll**). None without such a subscriber.
     pub(crate) fn oldest(&self, now: Time) -> Option<Number> {
         let counts_connected = self.broken.is(Way::CountConnected);
         let counts = |holder: &&Holder| now < holder.until && (holder.seat.is_some() || !counts_connected);
         self.all.values().filter(counts).map(|holder| holder.at).min()
     }
 
-    /// Whether nobody is here, and nobody may come back to a lease.
+    /// Returns whether there is neither a session nor a lease to come back to.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -253,7 +253,7 @@ impl Holders {
         self.all.values().filter_map(|holder| Some((holder.seat?, &holder.holds)))
     }
 
-    /// A revision is held for nobody any longer, as it is not held above.
+    /// Ends all holds on a revision, which is not held above.
     pub(crate) fn drop_hold(&mut self, number: Number) {
         self.all.values_mut().for_each(|holder| {
             holder.holds.remove(&number);

@@ -1,14 +1,14 @@
 //! Published files between machines: a file server, relays, members and publishers, as state machines.
 //!
 //! ```text
-//!   publisher --Have, Put, Switch--> file server --Offer, Chunk--> relay of a group --Offer, Chunk--> member --> visitors
-//!                                        ^                          ^    |                             |
-//!                                        +-------- Renew -----------+    +------------ Renew ----------+
+//!   publisher --Have, Put, Switch--> file server --Offer, Chunk--> relay --Offer, Chunk--> member --> visitors
+//!                                        ^                          |  ^                     |
+//!                                        +--------- Renew ----------+  +------- Renew -------+
 //! ```
-//! A publish is one switch of a site's newest revision. Subscribers are told of it at once, fetch what they lack, and
-//! serve it when they have all of it. What is read somewhere is held, level by level, under leases: within its lease a
-//! subscriber serves no older revision than it was told of, and after it, it says so. The rules have names in bold, and
-//! `rule` lists the ways to break them. Nothing here knows a clock, a socket or a disk.
+//! A publish is one switch of a site's newest revision. It is offered to subscribers at once; they fetch the chunks
+//! they lack, and serve it when they have all of it. Revisions in use are held, level by level, under leases. A
+//! subscriber whose lease is over says that its revision may be stale. The rules have names in bold, and `rule` lists
+//! the ways to break them. Nothing here knows a clock, a socket or a disk.
 //!
 //! | module | duty |
 //! |---|---|
@@ -23,7 +23,7 @@
 //! | `relay` | the relay of a group |
 //! | `member` | a member that has whole revisions, and its visitors |
 //! | `client` | a publisher or a reader |
-//! | `trees` | the trees of an offer and a switch: what both disks do with them |
+//! | `trees` | the trees of an offer and a switch, as both disks use them |
 //! | `tables` | the tables of a status |
 #![no_std]
 

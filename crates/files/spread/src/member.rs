@@ -1,15 +1,16 @@
 //! A member that has whole revisions of a site: it fetches each as it is published, and serves one to each visitor.
 //!
 //! ```text
-//!   Offer --edits--> descend --missing--> fetch --stored--> descend ... --nothing missing--> switch --durable--> served
+//!   Offer --edits--> descend --missing--> fetch --stored--> descend ... --whole--> switch --durable--> served
 //! ```
 //! 1. A revision is served when all of it is here, and the record that says so is durable (**SwitchWhole**,
-//!    **NeverBack**). What is being fetched is finished before a newer one is begun (**FinishOne**).
-//! 2. A visitor's page is of one revision (**SessionKeepsView**). It is kept here while the page may ask for more
-//!    (**HoldUnion**), and a visitor who has seen a newer one at another member is not served an older one (**NeverBack**).
+//!    **NeverBack**). A fetch is finished before that of a newer revision begins (**FinishOne**).
+//! 2. A visitor's page has one revision (**SessionKeepsView**). It is kept here while the page may ask for more
+//!    (**HoldUnion**), and a visitor who has seen a newer one at another member is not served an older one
+//!    (**NeverBack**).
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
-//! 4. Reads never wait for the network: what is served is here.
+//! 4. Reads never wait for the network: all of a served revision is here.
 
 mod chunks;
 mod collection;
@@ -53,7 +54,7 @@ pub struct MemberConfig {
     pub life: u64,
     /// How long a page may ask for more after its last request.
     pub visit: Duration,
-    /// How long after a switch the chunks are removed that nobody needs.
+    /// How long after a switch unused chunks are removed.
     pub collect_after: Duration,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,
@@ -96,7 +97,7 @@ pub struct Member {
     is_up: bool,
     visitor_key: Option<VisitorKey>,
     kept: Kept,
-    /// The newest revision that it was told of.
+    /// The newest revision that it was offered.
     newest: Option<Revision>,
     /// The end of the last lease under which the revision that is served was the newest, once there is a newer one.
     frozen: Time,
@@ -108,7 +109,7 @@ pub struct Member {
     /// Whether a publisher waits for a report of the newest revision, and which was reported.
     reports: bool,
     told: Number,
-    /// Chunks that were asked for, that are to be, and that are being stored.
+    /// Chunks that were asked for, that wait to be asked for, and that are being stored.
     wanted: BTreeSet<ChunkHash>,
     queue: VecDeque<ChunkHash>,
     storing: BTreeSet<ChunkHash>,
@@ -119,7 +120,7 @@ pub struct Member {
     condemned: Condemned,
     collect_at: Option<Time>,
     retry_at: Option<Time>,
-    /// Why something does not go on, for people.
+    /// The obstacle to a fetch or a collection, for people.
     trouble: Option<String>,
     is_over: bool,
     now: Time,
@@ -168,7 +169,7 @@ impl Member {
         self.kept.current()
     }
 
-    /// The newest revision that it was told of.
+    /// Returns the newest revision that it was offered.
     pub fn newest(&self) -> Option<Revision> {
         self.newest
     }
@@ -189,7 +190,7 @@ impl Member {
         self.taker.held().iter().copied().filter(move |_| is_leased)
     }
 
-    /// Why something does not go on, for people.
+    /// Returns the obstacle to a fetch or a collection, for people.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -212,7 +213,10 @@ impl Member {
         if let Some(seen) = seen.filter(|seen| *seen > current.number)
             && !self.is_broken(Way::NoFloor)
         {
-            // There may be a newer one that nobody has told this member of.
+            // There may be a newer one that this member was not offered: the server is asked, once for each.
+            if seen > self.seen.max(self.newest_number()) && self.taker.is_joined() {
+                self.taker.ask_at(now);
+            }
             self.seen = self.seen.max(seen);
             return Opened::Behind;
         }
@@ -266,7 +270,7 @@ impl Member {
 }
 
 impl Member {
-    /// Says what is due to the server.
+    /// Sends the messages that are due to the server.
     fn pump(&mut self) {
         self.settle();
         let (now, used) = (self.now, self.used());
@@ -369,17 +373,20 @@ impl Machine for Member {
             Done::Put(hash, stored) => self.stored(hash, stored),
             Done::Switched(number, switched) => self.switched(number, switched),
             Done::Marked(Ok(unused)) => {
-                self.condemned.found(unused);
-                self.condemned.spare(&self.storing);
-                self.sweep();
+                if self.condemned.found(unused) {
+                    self.condemned.spare(&self.storing);
+                    self.sweep();
+                } else {
+                    self.give_up_collection();
+                }
             }
             Done::Swept(Ok(swept)) => {
                 self.condemned.removed(swept);
                 self.sweep();
             }
             Done::Marked(Err(why)) | Done::Swept(Err(why)) => {
-                self.condemned.give_up();
                 self.trouble = Some(why);
+                self.give_up_collection();
             }
         }
         self.pump();

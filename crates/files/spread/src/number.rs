@@ -10,8 +10,7 @@ fields! {
     /// (**NeverBack**).
     ///
     /// The life counts first: it is that of the store which published the revision. A store that was restored from an
-    /// older copy has a greater life than the one that was lost, so its revisions are later than those that it does not
-    /// know any more.
+    /// older copy has a greater life than the one that was lost, so its revisions are later than those that were lost.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct Number {
         /// The life of the store.

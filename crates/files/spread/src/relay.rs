@@ -88,7 +88,7 @@ struct Site {
     told: Number,
     /// Why it is not joined, if the file server has said so.
     refused: Option<NotNow>,
-    /// It is followed until then, also without a member: one that was told to come again may do so.
+    /// The end of its time without a member: a member that was not joined yet may come again.
     wanted_until: Time,
 }
 

@@ -1,8 +1,8 @@
 //! The rules of published files, in the ways in which a test can break them to see that the checkers notice.
 //!
-//! One rule more is not of the machines: **RenewInOrder**, that a renewal keeps its place behind the offers, is the pace
-//! of the messages (`crate::messages`). Where all of a publish is one transaction (**OneSwitch**) and where a chunk is
-//! compared with its name when it is read from a disk (**VerifyChunk**) is up to the disks of the machines.
+//! The machines do not have all rules. **RenewInOrder**, that a renewal keeps its place behind the offers, is the pace
+//! of the messages (`crate::messages`). The machines' disks publish in one transaction (**OneSwitch**), and compare a
+//! chunk that they read with its name (**VerifyChunk**).
 
 /// A way to break a rule. The name of the rule is in bold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,9 +19,9 @@ pub enum Way {
     SwitchBlind,
     /// **SwitchHasAll**: a chunk that was unused before a switch is swept after it.
     SweepAnyway,
-    /// **NeverBack**: a store that was restored goes on from the numbers of its copy.
+    /// **NeverBack**: a restored store continues the numbers of its copy.
     RestoreBack,
-    /// **NeverBack**: an offer that comes late is taken for the newest.
+    /// **NeverBack**: a late offer counts as the newest.
     LateOffer,
     /// **NeverBack**: a member serves a revision before it is sure to come back with it.
     ForgetSwitch,
@@ -37,7 +37,7 @@ pub enum Way {
     PinLater,
     /// **HeldAbove**: a relay answers for a hold from its own memory.
     FromMemory,
-    /// **EndByLease**: what a subscriber held ends when its session does and another one joins.
+    /// **EndByLease**: a subscriber's holds end when its session has ended and another one joins.
     NewRelay,
     /// **EndByLease**: a subscriber that comes again is held what it lists, and nothing else.
     OldList,
@@ -55,7 +55,7 @@ pub enum Way {
     WholeLease,
     /// **SayWhenOver**: a member does not say that its revision may not be the newest.
     Silent,
-    /// **WaitCountsAll**: a publisher is told *everywhere* when all that are connected have the revision.
+    /// **WaitCountsAll**: a publisher is told *everywhere* when all connected subscribers have the revision.
     CountConnected,
     /// **WaitCountsAll**: a file server that was restarted does not count those that it does not know.
     ForgetEarlier,
@@ -70,7 +70,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// All of them.
+    /// Each way once.
     pub const ALL: [Self; 30] = [
         Self::AnyIdentity,
         Self::AckEarly,

@@ -1,20 +1,22 @@
 //! A file server: it makes publishes durable in one order, and offers each to its subscribers.
 //!
 //! ```text
-//!   Switch --> queue --base is the head--> checking --nothing missing--> publishing --durable--> head: offered, acknowledged
-//!                          |                  |                              |
-//!                       Overtaken         Incomplete                      Failed
+//!   Switch --> queue --base is the head--> checking --whole--> publishing --durable--> head: offered, acknowledged
+//!                          |                  |                    |
+//!                       Overtaken         Incomplete            Failed
 //! ```
 //! 1. A site's publishes are made one after the other. Each has an identity, and is made once (**OneSwitch**); it names
 //!    the tree that it was made from, which must be the newest one's (**CompareBase**).
 //! 2. All chunks of its tree are there, durably, before it is made (**SwitchHasAll**). Nothing is acknowledged or
 //!    offered before it is durable (**DurableFirst**).
 //! 3. Numbers increase (**NeverBack**). A subscriber that has a later revision than the head shows that the store was
-//!    restored from an older copy: the head is published again, under a number above that one.
-//! 4. A revision is dropped when it is neither among the newest ones that are kept nor held. A server that was restarted
-//!    knows of no hold, so it drops nothing for as long as a lease lasts (**EndByLease**).
-//! 5. Chunks that nobody needs are removed beside all that (`crate::condemned`), also those of uploads that ended.
-//! 6. Nobody is waited for but for a lease: a subscriber that does not read is offered only what is newest when it does.
+//!    restored from an older copy: the head is published again, under a number above the subscriber's.
+//! 4. A revision is dropped when it is neither held nor among the newest ones, which are kept. A restarted server knows
+//!    of no hold, so it drops nothing for as long as a lease lasts (**EndByLease**).
+//! 5. Unused chunks, those of ended uploads included, are removed while publishes are made (`crate::condemned`). A
+//!    restarted server waits for a lease: it knows of no upload either.
+//! 6. The server waits for a subscriber until its lease ends, and no longer. A subscriber that does not read is offered
+//!    only the newest revision when it does.
 
 mod collections;
 mod publishers;
@@ -48,7 +50,7 @@ pub struct ServerConfig {
     pub lease: Duration,
     /// The life of the store: greater than that of every revision that it knows.
     pub life: u64,
-    /// How long after revisions were dropped the chunks are removed that nobody needs.
+    /// How long after revisions were dropped unused chunks are removed.
     pub collect_after: Duration,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,
@@ -72,7 +74,7 @@ pub struct FileServer {
     uploads: Uploads,
     wants: Wants,
     condemned: Condemned,
-    /// Those who wait for the collection under way to end, and those who came after it had begun.
+    /// The publishers that wait for the collection under way, and those that asked after it had begun.
     collectors: Vec<(Port, u64)>,
     next_collectors: Vec<(Port, u64)>,
     /// When one is due.
@@ -90,7 +92,7 @@ pub struct FileServer {
     outputs: VecDeque<Output>,
 }
 
-/// What a piece of work is for.
+/// The purpose of a piece of work.
 #[derive(Debug)]
 enum Purpose {
     Request(Port, u64),
@@ -221,8 +223,8 @@ impl Machine for FileServer {
             ToFileServer::Have(have) => self.have(now, port, have),
             ToFileServer::Put(put) => self.put(now, port, put),
             ToFileServer::Switch(switch) => self.switch(now, port, switch),
-            ToFileServer::Change(change) => self.change(port, change),
-            ToFileServer::Collect(collect) => self.collect(port, collect.ticket),
+            ToFileServer::Change(change) => self.change(now, port, change),
+            ToFileServer::Collect(collect) => self.collect(now, port, collect.ticket),
             ToFileServer::Survey(survey) => self.survey(now, port, survey),
             ToFileServer::Goodbye(_) => {}
         }
@@ -261,7 +263,7 @@ impl Machine for FileServer {
                     self.changed(now, (port, ticket), key, change, changed);
                 }
             }
-            Done::Dropped(key, _) => self.dropped(now, &key),
+            Done::Dropped(key, numbers) => self.dropped(now, &key, &numbers),
             Done::Marked(unused) => self.marked(unused),
             Done::Swept(swept) => self.swept(swept),
             Done::Read(hash, bytes) => {
@@ -299,7 +301,7 @@ impl Machine for FileServer {
             self.report(now, &key);
         }
         if self.collect_at.is_some_and(|at| at <= now) {
-            // One that is under way does not know what was dropped since it began.
+            // A collection under way misses the chunks of revisions that were dropped since it began.
             self.collect_at = (!self.condemned.is_idle()).then(|| now + self.config.collect_after);
             self.begin_collection();
         }

@@ -32,7 +32,7 @@ pub const MEMBER: Metrics<7> = Metrics {
     what: "the member that follows a site (docs/files.md)",
     columns: [
         Column::new("revision", "now", "the number of the revision that it serves"),
-        Column::new("newest", "now", "the number of the newest revision that it was told of"),
+        Column::new("newest", "now", "the number of the newest revision that it was offered"),
         Column::new("is_stale", "flag", "1 while it says that its revision may not be the newest"),
         Column::new("missing", "now", "chunks of the next revision that it is known to lack"),
         Column::new("held", "now", "revisions that visitors read, or may come back to"),

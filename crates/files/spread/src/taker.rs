@@ -48,7 +48,7 @@ pub(crate) struct Taker {
     renew_at: Time,
     /// The revisions that are held above, the newest among them.
     held: BTreeSet<Number>,
-    /// Those that are to be released with the next renewal.
+    /// The revisions that the next renewal releases.
     released: BTreeSet<Number>,
     broken: Broken<Way>,
 }
@@ -79,7 +79,7 @@ impl Taker {
         self.phase == Phase::Joined
     }
 
-    /// What is left of the lease, and no more than all of it: that of those behind this subscriber.
+    /// Returns the rest of the lease, at most its whole length: the lease of the subscribers behind this one.
     pub(crate) fn rest(&self, now: Time) -> Duration {
         if self.broken.is(Way::WholeLease) { self.length } else { self.until.since(now).min(self.length) }
     }
@@ -110,7 +110,7 @@ impl Taker {
         self.released.clear();
     }
 
-    /// The giver knows nothing of the lease any more, or does not let it join: it is asked again at this time.
+    /// Asks again at this time: the lease has expired at the giver, or the giver did not let it join.
     pub(crate) fn ask_at(&mut self, at: Time) {
         self.phase = Phase::Away(at);
     }
@@ -136,7 +136,7 @@ impl Taker {
         Some(Join { slot: self.slot, asked: now, life: self.life, at, seen, space, site, held })
     }
 
-    /// The giver let it join. What was held before, and is not now, may be gone.
+    /// The giver let it join. Revisions that were held before, and are not now, may be gone.
     pub(crate) fn joined(&mut self, now: Time, joined: &Joined) {
         if joined.asked != self.asked || matches!(self.phase, Phase::Away(_)) {
             return;
@@ -164,7 +164,7 @@ impl Taker {
         self.renew_at = now + (self.length / 3).max(RENEW_AFTER);
     }
 
-    /// The question for a hold on a revision. A release of it that was not said yet is not said any more: it would end
+    /// Returns the question for a hold on a revision. A release of it that was not said yet is withdrawn: it would end
     /// the hold that the answer promises.
     pub(crate) fn ask_for_hold(&mut self, number: Number) -> Hold {
         self.released.remove(&number);
@@ -182,7 +182,7 @@ impl Taker {
         self.held.remove(&number);
     }
 
-    /// A revision is read by nobody any more.
+    /// Lets go of a revision without readers.
     pub(crate) fn release(&mut self, number: Number) {
         if self.held.remove(&number) {
             self.released.insert(number);
@@ -199,7 +199,7 @@ impl Taker {
         if !self.is_joined() || now < self.renew_at {
             return None;
         }
-        // Its answer sets the next time. One that stays out is asked for again.
+        // Its answer sets the next time. Without an answer, it is asked for again.
         self.renew_at = now + (self.length / 3).max(RENEW_AFTER);
         let released: Vec<Number> = self.released.iter().take(HOLDS_PER_SUBSCRIBER_MAX).copied().collect();
         for number in &released {

@@ -32,14 +32,14 @@ struct Session {
 }
 
 impl Wants {
-    /// A session asks for chunks. Returns whether it may have asked for so many.
+    /// A session asks for chunks. Returns whether it may have that many wants.
     pub(crate) fn want(&mut self, port: Port, hashes: Vec<ChunkHash>) -> bool {
         let session = self.sessions.entry(port).or_default();
         session.queue.extend(hashes);
         session.queue.len() + session.reads <= WANTS_PER_SESSION_MAX
     }
 
-    /// The reads that are to begin for a session.
+    /// Returns the reads to begin for a session.
     pub(crate) fn begin(&mut self, port: Port) -> Vec<ChunkHash> {
         let mut reads = Vec::new();
         let Some(session) = self.sessions.get_mut(&port) else { return reads };
@@ -82,7 +82,7 @@ impl Wants {
         }
     }
 
-    /// Whether somebody waits for a chunk.
+    /// Returns whether a session waits for a chunk.
     pub(crate) fn is_wanted(&self, hash: &ChunkHash) -> bool {
         self.reading.get(hash).is_some_and(|waiting| !waiting.is_empty())
     }

@@ -22,7 +22,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Whether one more may be on its way beside so many.
+    /// Returns whether one more may be on its way when `under_way` chunks are.
     pub(crate) fn allows(self, under_way: usize) -> bool {
         under_way < (BYTES / self.mean.max(1)).clamp(LEAST, MOST)
     }

@@ -23,7 +23,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them.
+    /// Each part once.
     pub const ALL: [Self; 3] = [Self::Directory, Self::List, Self::Piece];
 }
 

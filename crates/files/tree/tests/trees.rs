@@ -187,7 +187,7 @@ fn hashes_are_golden() {
     assert_eq!(large.to_string(), "6efd4c215add97a5f7ff1292470a7160c9b916897d1871b430cbc0306ff71a2f");
 }
 
-/// The chunks that a walk visits, of which it is given those of a memory alone.
+/// The chunks that a walk visits. It is given the chunks of a memory alone.
 struct Visits<'a> {
     memory: &'a Memory,
     seen: Vec<(String, Part, bool)>,

@@ -1,5 +1,5 @@
-//! A disk of a front end's own, whose work is more than a log: what the work does is up to the front end, when it is
-//! done and what a power failure leaves of it is up to the simulator.
+//! A disk of a front end's own, whose work is more than a log. The front end decides what the work does; the simulator,
+//! when it is done and how much of it a power failure leaves.
 //!
 //! ```text
 //!   submit --> line --one after the other--> done: reported            pieces that need no order are done beside

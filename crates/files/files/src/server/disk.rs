@@ -231,9 +231,9 @@ impl Shared {
                 ));
             }
             Work::Drop(key, numbers) => {
-                // A revision that stays in the record is dropped after the next start.
-                let _ = doing(|| lock(&self.spaces).drop_revisions(&key, &numbers));
-                self.tell(Done::Dropped(key, numbers));
+                // Revisions that stay in the record are dropped later.
+                let dropped = doing(|| lock(&self.spaces).drop_revisions(&key, &numbers));
+                self.tell(Done::Dropped(key, if dropped.is_ok() { numbers } else { Vec::new() }));
             }
             Work::Mark(roots) => {
                 let unused = doing(|| self.unused(&roots));

@@ -40,15 +40,19 @@ impl Member {
         }
         match stored {
             Ok(true) => {
-                self.mending.remove(&hash);
+                if self.mending.remove(&hash) && self.mending.is_empty() && self.fetch.is_none() {
+                    self.trouble = None;
+                }
                 let is_whole = self.fetch.as_mut().is_some_and(|fetch| {
                     fetch.has(&hash);
                     fetch.is_whole()
                 });
                 if is_whole { self.switch() } else { self.descend() }
             }
-            // It was another chunk than its name says.
-            Ok(false) => self.queue.push_back(hash),
+            Ok(false) => {
+                self.queue.push_back(hash);
+                self.retry_later(format!("chunk {hash} does not match its name as the store or relay sent it"));
+            }
             Err(why) => {
                 self.queue.push_back(hash);
                 self.retry_later(why);
@@ -73,7 +77,7 @@ impl Member {
         }
     }
 
-    /// Ends the fetch of a revision that cannot be had.
+    /// Ends the fetch of a revision whose chunks are gone at the server.
     pub(super) fn give_up(&mut self) {
         self.fetch = None;
         self.queue.clear();

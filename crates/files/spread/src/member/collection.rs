@@ -1,4 +1,4 @@
-//! Removal of the chunks at a member that nobody needs.
+//! Removal of unused chunks at a member.
 
 use super::fetch::Stage;
 use super::work::{State, Work};
@@ -26,8 +26,14 @@ impl Member {
         self.work(Work::Mark(roots));
     }
 
+    /// Ends a collection after an error of the disk. It is tried again in a while.
+    pub(super) fn give_up_collection(&mut self) {
+        self.condemned.give_up();
+        self.collect_at.get_or_insert(self.now + RETRY_AFTER);
+    }
+
     pub(super) fn sweep(&mut self) {
-        // What a fetch relies on is known when it has looked.
+        // The chunks a fetch relies on are known when it has looked.
         if self.fetch.as_ref().is_some_and(|fetch| fetch.stage == Stage::Descending) {
             return;
         }

@@ -9,7 +9,7 @@ use tree::{ChunkHash, Descent, Step};
 /// The state of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The tree is to be looked at, from the steps that are left.
+    /// Before a look at the tree, from the steps that are left.
     Waiting,
     /// The disk looks.
     Descending,
@@ -35,7 +35,7 @@ impl Fetch {
         Self { revision, stage: Stage::Waiting, steps: None, lacks: BTreeSet::new(), has_failed: false }
     }
 
-    /// The steps that the disk is to take now, where a tree is whole: when everything that was missing is here.
+    /// Returns the steps for the disk when all chunks that were missing are here; `base` is a tree that is whole.
     pub(super) fn descend(&mut self, base: Option<ChunkHash>) -> Option<Vec<Step>> {
         if self.stage != Stage::Waiting || !self.lacks.is_empty() {
             return None;
@@ -45,7 +45,7 @@ impl Fetch {
         Some(self.steps.take().unwrap_or_else(|| Vec::from([Step::root(root, base)])))
     }
 
-    /// The disk has looked. Returns the chunks that are to be fetched.
+    /// The disk has looked. Returns the chunks to fetch.
     pub(super) fn descended(&mut self, found: Descent, is_storing: impl Fn(&ChunkHash) -> bool) -> Vec<ChunkHash> {
         self.stage = Stage::Waiting;
         self.steps = Some(found.waits);

@@ -28,7 +28,7 @@ struct One {
 }
 
 impl Kept {
-    /// Those of a record, the oldest first.
+    /// The revisions of a record, the oldest first.
     pub(super) fn new(revisions: Vec<Revision>) -> Self {
         let current = revisions.last().map(|last| last.number);
         let one = |it: Revision| (it.number, One::new(it.root));
@@ -54,13 +54,13 @@ impl Kept {
         self.revisions.iter().filter(move |(_, one)| now < one.visited_until).map(|(number, _)| *number)
     }
 
-    /// What the record has when this revision is served.
+    /// Returns the revisions of the record when this one is served.
     pub(super) fn with(&self, now: Time, revision: Revision) -> Vec<Revision> {
         let kept = self.wanted(now).into_iter().filter(|it| it.number != revision.number);
         kept.chain([revision]).collect()
     }
 
-    /// A revision is served from now on; the last lease of the one before ended then.
+    /// Serves a revision; `fresh_until` is the end of the last lease of the one before.
     pub(super) fn serve(&mut self, now: Time, revision: Revision, fresh_until: Time) {
         if let Some(before) = self.current.and_then(|current| self.revisions.get_mut(&current)) {
             before.fresh_until = fresh_until;
@@ -71,7 +71,7 @@ impl Kept {
         self.retain(&wanted);
     }
 
-    /// Forgets the revisions that nobody needs, and returns the others, the one that is served last.
+    /// Forgets unused revisions, and returns the others, the one that is served last.
     pub(super) fn forget(&mut self, now: Time) -> Vec<Revision> {
         let wanted = self.wanted(now);
         self.retain(&wanted);
@@ -82,7 +82,7 @@ impl Kept {
         self.revisions.retain(|number, _| wanted.iter().any(|it| it.number == *number));
     }
 
-    /// The revisions that somebody may need, the one that is served last: those that are read, and the most recent.
+    /// Returns the revisions that may be needed, the one that is served last: those that are read, and the most recent.
     fn wanted(&self, now: Time) -> Vec<Revision> {
         let older = self.revisions.iter().filter(|(number, _)| Some(**number) != self.current);
         let count = older.clone().count();

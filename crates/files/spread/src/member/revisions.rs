@@ -1,4 +1,4 @@
-//! Revisions at a member: heard of, fetched, served.
+//! Revisions at a member: offered, fetched, served.
 
 use super::fetch::{Fetch, Stage};
 use super::work::{Edited, State, Work};
@@ -37,7 +37,7 @@ impl Member {
         }
     }
 
-    /// Looks what is missing, if that is to be done now.
+    /// Looks for missing chunks, if the fetch waits for a look.
     pub(super) fn descend(&mut self) {
         let base = self.kept.current().map(|current| current.root);
         if let Some(steps) = self.fetch.as_mut().and_then(|fetch| fetch.descend(base)) {
@@ -83,7 +83,14 @@ impl Member {
 
     pub(super) fn switched(&mut self, number: Number, switched: Result<(), String>) {
         let is_it = |fetch: &mut Fetch| fetch.stage == Stage::Switching && fetch.revision.number == number;
-        let Some(fetch) = self.fetch.take_if(is_it) else { return };
+        let Some(fetch) = self.fetch.take_if(is_it) else {
+            if let Err(why) = switched {
+                // The record still names revisions whose chunks were about to be removed.
+                self.condemned.spoil();
+                self.trouble = Some(why);
+            }
+            return;
+        };
         match switched {
             Ok(()) => {
                 self.serve(fetch.revision);
@@ -102,7 +109,7 @@ impl Member {
         self.kept.serve(self.now, revision, self.frozen);
     }
 
-    /// A chunk is not to be had now: it is asked for again in a while.
+    /// Asks again in a while for a chunk that did not come.
     pub(super) fn retry_later(&mut self, why: String) {
         self.trouble = Some(why);
         self.retry_at = Some(self.now + RETRY_AFTER);

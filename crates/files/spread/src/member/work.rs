@@ -35,7 +35,7 @@ pub struct Edited {
     pub base: ChunkHash,
     /// The tree that they make.
     pub root: ChunkHash,
-    /// The edits, with chunks (`crate::edits`).
+    /// The edits, with chunks (`crate::trees`).
     pub edits: Bytes,
 }
 
@@ -51,15 +51,15 @@ pub struct State {
 /// The outcome of a piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Of [`Work::Descend`].
+    /// The outcome of [`Work::Descend`].
     Descended(Result<Descent, String>),
-    /// Of [`Work::Put`]: durable, or not what its name says, or not written for a reason.
+    /// The outcome of [`Work::Put`]: whether the chunk matched its name and is durable, or why it was not written.
     Put(ChunkHash, Result<bool, String>),
-    /// Of [`Work::Switch`], with the revision that the record serves: durable, or not.
+    /// The outcome of [`Work::Switch`], with the revision that the record serves.
     Switched(Number, Result<(), String>),
-    /// Of [`Work::Mark`]: the unused chunks.
+    /// The outcome of [`Work::Mark`]: the unused chunks.
     Marked(Result<Vec<ChunkHash>, String>),
-    /// Of [`Work::Sweep`].
+    /// The outcome of [`Work::Sweep`].
     Swept(Result<Swept, String>),
 }
 

@@ -53,7 +53,7 @@ impl Relay {
         if !self.chunks.asked.remove(&hash) {
             return;
         }
-        // One that is another chunk than its name says is none.
+        // A chunk that does not match its name is dropped.
         let bytes = bytes.filter(|bytes| ChunkHash::of(bytes) == hash || self.is_broken(Way::BelieveChunk));
         if let Some(bytes) = &bytes {
             self.chunks.fetched += 1;

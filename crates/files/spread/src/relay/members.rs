@@ -10,13 +10,17 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::{Output, Port};
-use types::Time;
-use types::limits::SITES_PER_SESSION_MAX;
+use types::limits::{HOLDS_PER_SUBSCRIBER_MAX, SITES_PER_SESSION_MAX};
+use types::{GoodbyeReason, Time};
 
 impl Relay {
     pub(super) fn join(&mut self, port: Port, join: Join) {
         let Join { slot, asked, life, at, seen, space, site: name, held } = join;
         let key = SiteKey { space, name };
+        if !at.is_sound() || !seen.is_sound() {
+            // The file server would end the session of the whole group.
+            return self.end(port, GoodbyeReason::Malformed, "a number that no revision has");
+        }
         let on_port = self.seats.range((port, 0)..=(port, u32::MAX)).count();
         let is_full = self.sites.len() >= SITES_PER_SESSION_MAX && !self.sites.contains_key(&key);
         if is_full || on_port >= SITES_PER_SESSION_MAX && !self.seats.contains_key(&(port, slot)) {
@@ -42,7 +46,8 @@ impl Relay {
         let (seat, span) = (Seat { port, slot }, site.taker.rest(now));
         let taker = &site.taker;
         let is_above = |number| taker.holds(number) || from_memory;
-        let others: Vec<Number> = held.iter().copied().filter(|number| !is_above(*number)).collect();
+        let others = held.iter().copied().filter(|number| !is_above(*number));
+        let others: Vec<Number> = others.take(HOLDS_PER_SUBSCRIBER_MAX.saturating_sub(site.asks.len())).collect();
         let asked_for = (held.into_iter().chain([revision.number]), is_above);
         let Some((lease_ms, held)) = site.members.join(now, (seat, life), at, asked_for, span) else {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
@@ -53,7 +58,9 @@ impl Relay {
             if waiting.is_empty() {
                 holds.push(site.taker.ask_for_hold(number));
             }
-            waiting.push(seat);
+            if !waiting.contains(&seat) {
+                waiting.push(seat);
+            }
         }
         self.seats.insert((port, slot), key);
         let Revision { number, root } = revision;
@@ -116,9 +123,14 @@ impl Relay {
             let is_held = site.members.hold(now, seat, number);
             return self.say(port, Held { slot, number, is_held });
         }
+        if site.asks.len() >= HOLDS_PER_SUBSCRIBER_MAX && !site.asks.contains_key(&number) {
+            return self.say(port, Held { slot, number, is_held: false });
+        }
         let waiting = site.asks.entry(number).or_default();
         let hold = waiting.is_empty().then(|| site.taker.ask_for_hold(number));
-        waiting.push(seat);
+        if !waiting.contains(&seat) {
+            waiting.push(seat);
+        }
         if let Some(hold) = hold {
             self.ask(hold);
         }

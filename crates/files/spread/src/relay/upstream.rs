@@ -18,7 +18,7 @@ impl Relay {
         site.refused = None;
         let revision = Revision { number: joined.number, root: joined.root };
         site.taker.joined(now, joined);
-        // What is no longer held above is held for no member.
+        // A member holds only revisions that are held above.
         let lost: Vec<(Seat, Number)> = site
             .members
             .seats()
@@ -90,7 +90,7 @@ impl Relay {
         }
     }
 
-    /// Says what is due to the file server, and lets go of what nobody reads.
+    /// Sends the messages that are due to the file server, and releases unused revisions.
     pub(super) fn pump(&mut self) {
         let now = self.now;
         let (lets_go, keeps) = (self.is_broken(Way::RelayLetsGo), self.is_broken(Way::NeverRelease));
@@ -130,7 +130,7 @@ impl Relay {
         self.ask_for_chunks();
     }
 
-    /// Sites that nobody follows are left.
+    /// Leaves the sites that no member follows.
     pub(super) fn leave_unused(&mut self) {
         let now = self.now;
         let is_unused = |site: &Site| site.members.is_empty() && now >= site.wanted_until;

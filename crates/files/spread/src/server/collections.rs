@@ -1,12 +1,13 @@
-//! What a file server drops and removes: revisions that nobody holds, chunks that nobody needs.
+//! Removal at a file server: revisions that are not held, and unused chunks.
 
 use super::FileServer;
 use super::site::{Site, Stage, UnderWay};
 use super::work::{NotDone, Work};
 use crate::condemned::Swept;
 use crate::messages::Collected;
-use crate::number::SiteKey;
+use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
+use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 use core::mem;
 use machine::Port;
@@ -14,35 +15,43 @@ use tree::ChunkHash;
 use types::Time;
 
 impl FileServer {
-    /// Revisions were dropped: their chunks are to be removed some time.
+    /// Schedules a collection after revisions were dropped.
     pub(super) fn collect_later(&mut self, now: Time) {
         self.collect_at.get_or_insert(now + self.config.collect_after);
     }
 
-    pub(super) fn collect(&mut self, port: Port, ticket: u64) {
-        // One that is under way does not know what was dropped since it began.
+    pub(super) fn collect(&mut self, now: Time, port: Port, ticket: u64) {
+        // A collection under way misses the chunks of revisions that were dropped since it began.
         self.next_collectors.push((port, ticket));
         self.begin_collection();
+        self.bound_requests(now, port);
     }
 
+    /// Begins a collection. A restarted server waits for a lease: publishers may come again for what they have put.
     pub(super) fn begin_collection(&mut self) {
-        if self.condemned.is_idle() {
-            self.collectors = mem::take(&mut self.next_collectors);
-            self.condemned.begin();
-            let roots = self.sites.values().flat_map(Site::roots).collect();
-            self.work(Work::Mark(roots));
+        if !self.condemned.is_idle() {
+            return;
         }
+        if self.now < self.opens_at && !self.is_broken(Way::SweepAtOnce) {
+            self.collect_at = Some(self.collect_at.map_or(self.opens_at, |at| at.min(self.opens_at)));
+            return;
+        }
+        self.collectors = mem::take(&mut self.next_collectors);
+        self.condemned.begin();
+        let roots = self.sites.values().flat_map(Site::roots).collect();
+        self.work(Work::Mark(roots));
     }
 
     pub(super) fn marked(&mut self, unused: Result<Vec<ChunkHash>, NotDone>) {
-        match unused {
-            Ok(unused) => {
-                self.condemned.found(unused);
-                self.condemned.spare(self.uploads.chunks());
-                self.sweep();
-            }
-            Err(why) => self.give_up_collection(&why),
+        let found = unused.and_then(|unused| {
+            let spoiled = || NotDone::Failed("revisions could not be dropped: collect again".to_owned());
+            self.condemned.found(unused).then_some(()).ok_or_else(spoiled)
+        });
+        if let Err(why) = found {
+            return self.give_up_collection(&why);
         }
+        self.condemned.spare(self.uploads.chunks());
+        self.sweep();
     }
 
     /// Removes the next batch, unless a check is under way, which relies on what it finds.
@@ -90,22 +99,28 @@ impl FileServer {
         }
         let Some(site) = self.sites.get_mut(key) else { return };
         let is_publishing = matches!(&site.under_way, Some(UnderWay { stage: Stage::Publishing { .. }, .. }));
-        if site.drops || is_publishing {
+        if !site.drops.is_empty() || is_publishing {
             return;
         }
         let drops = site.take_droppable(now, 0);
         if !drops.is_empty() {
-            site.drops = true;
-            let drops = drops.into_iter().map(|revision| revision.number).collect();
-            self.work(Work::Drop(key.clone(), drops));
+            let numbers = drops.iter().map(|revision| revision.number).collect();
+            site.drops = drops;
+            self.work(Work::Drop(key.clone(), numbers));
         }
     }
 
-    pub(super) fn dropped(&mut self, now: Time, key: &SiteKey) {
-        if let Some(site) = self.sites.get_mut(key) {
-            site.drops = false;
-        }
-        self.drop_revisions(now, key);
+    /// The disk has dropped revisions. Those it could not drop stay, and are tried again with the next publish, release
+    /// or end of a lease.
+    pub(super) fn dropped(&mut self, now: Time, key: &SiteKey, dropped: &[Number]) {
         self.collect_later(now);
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let failed = |revision: &Revision| !dropped.contains(&revision.number);
+        let failed: Vec<Revision> = mem::take(&mut site.drops).into_iter().filter(failed).collect();
+        if failed.is_empty() {
+            return self.drop_revisions(now, key);
+        }
+        site.put_back(failed);
+        self.condemned.spoil();
     }
 }

@@ -38,10 +38,12 @@ impl FileServer {
         self.bound_requests(now, port);
     }
 
-    /// A publisher may have so many requests under way: more would be kept for it without a bound.
+    /// Ends the session of a publisher with more requests under way than [`PUBLISHER_REQUESTS_MAX`].
     pub(super) fn bound_requests(&mut self, now: Time, port: Port) {
-        let of_port = |purpose: &&Purpose| matches!(purpose, Purpose::Request(of, _) if *of == port);
-        if self.under_way.values().filter(of_port).count() > PUBLISHER_REQUESTS_MAX {
+        let of_port =
+            |purpose: &&Purpose| matches!(purpose, Purpose::Request(of, _) | Purpose::Change(of, ..) if *of == port);
+        let collectors = self.collectors.iter().chain(&self.next_collectors).filter(|(of, _)| *of == port);
+        if self.under_way.values().filter(of_port).count() + collectors.count() > PUBLISHER_REQUESTS_MAX {
             self.end(now, port, GoodbyeReason::Protocol, "more requests than were answered");
         }
     }
@@ -53,14 +55,17 @@ impl FileServer {
         let (identity, ticket) = (switch.identity, switch.ticket);
         if let Some(number) = site.made_by(identity).filter(|_| !broken.is(Way::AnyIdentity)) {
             if switch.waits {
-                site.waiting.push(Waiting { port, ticket, number });
+                site.wait(Waiting { port, ticket, number });
             }
             self.say(port, Published { ticket, number });
             return self.report(now, &key);
         }
+        if site.is_leaving {
+            return self.refuse(port, ticket, Refusal::Failed, "the site is being removed: try again");
+        }
         let asked = Asked { port: Some(port), switch };
         match &mut site.under_way {
-            // Whoever asks again is answered; the tree is the one that was checked.
+            // A repeated request gets the answer; the tree is the one that was checked.
             Some(UnderWay { asked: before, .. }) if before.switch.identity == identity => {
                 before.port = asked.port;
                 (before.switch.ticket, before.switch.waits) = (ticket, asked.switch.waits);
@@ -105,12 +110,12 @@ impl FileServer {
         self.forget_nothing(key);
     }
 
-    /// A subscriber has seen a later revision than the head: the store was restored. Its head is published again, above that
-    /// one (**NeverBack**).
+    /// Publishes the head again above a revision that a subscriber has seen: the store was restored from an older copy
+    /// (**NeverBack**).
     pub(super) fn publish_again(&mut self, now: Time, key: &SiteKey, above: Number, head: Revision) {
         self.config.life = self.config.life.max(above.life + 1);
         let Some(site) = self.sites.get_mut(key) else { return };
-        if site.under_way.is_some() {
+        if site.under_way.is_some() || site.is_leaving {
             return;
         }
         self.last_own += 1;
@@ -139,7 +144,7 @@ impl FileServer {
         Number { life: self.config.life.max(head.life), count: head.count + 1 }
     }
 
-    /// A site that was to be created, and was not, is not there.
+    /// Forgets a site whose creation has failed.
     pub(super) fn forget_nothing(&mut self, key: &SiteKey) {
         if self.sites.get(key).is_some_and(Site::is_nothing) {
             self.sites.remove(key);
@@ -178,8 +183,8 @@ impl FileServer {
         let opens = now >= self.opens_at || self.is_broken(Way::SweepAtOnce);
         let Some(site) = self.sites.get_mut(key) else { return };
         let base = site.head().map(|head| head.root);
-        // From here on nobody is promised what is dropped.
-        let drops = if opens && !site.drops { site.take_droppable(now, 1) } else { Vec::new() };
+        // From here on a dropped revision is promised to no subscriber.
+        let drops = if opens && site.drops.is_empty() { site.take_droppable(now, 1) } else { Vec::new() };
         let dropped = drops.iter().map(|revision| revision.number).collect();
         let Some(under_way) = &mut site.under_way else { return };
         let (stage, port) = (Stage::Publishing { revision, drops, base, edits }, under_way.asked.port);
@@ -221,7 +226,7 @@ impl FileServer {
                 let base = base.unwrap_or(revision.root);
                 site.offer = Some(LastOffer { base, reports: switch.waits, edits });
                 if let Some(port) = port.filter(|_| switch.waits) {
-                    site.waiting.push(Waiting { port, ticket: switch.ticket, number: revision.number });
+                    site.wait(Waiting { port, ticket: switch.ticket, number: revision.number });
                 }
                 self.published += 1;
                 if !drops.is_empty() {
@@ -239,7 +244,10 @@ impl FileServer {
                 self.report(now, key);
             }
             Err(why) => {
-                site.put_back(drops);
+                if !drops.is_empty() {
+                    site.put_back(drops);
+                    self.condemned.spoil();
+                }
                 if let Some(port) = port {
                     self.refuse_for(port, switch.ticket, why);
                 }
@@ -250,15 +258,18 @@ impl FileServer {
         self.begin_next(now, key);
     }
 
-    pub(super) fn change(&mut self, port: Port, change: Change) {
+    pub(super) fn change(&mut self, now: Time, port: Port, change: Change) {
         let Change { ticket, kind, keep, space, site } = change;
         let (key, change) = (SiteKey { space, name: site }, SiteChange { kind, keep });
-        let is_busy = self.sites.get(&key).is_some_and(|site| site.under_way.is_some());
-        if is_busy && kind == ChangeKind::Remove {
-            return self.refuse(port, ticket, Refusal::Failed, "a publish of the site is under way: try again");
+        if let Some(site) = self.sites.get_mut(&key).filter(|_| kind == ChangeKind::Remove) {
+            if site.under_way.is_some() {
+                return self.refuse(port, ticket, Refusal::Failed, "a publish of the site is under way: try again");
+            }
+            site.is_leaving = true;
         }
         let id = self.work_for(Purpose::Change(port, ticket, key.clone(), change));
         self.work(Work::Change(id, key, change));
+        self.bound_requests(now, port);
     }
 
     pub(super) fn changed(
@@ -271,11 +282,19 @@ impl FileServer {
     ) {
         let state = match changed {
             Ok(state) => state,
-            Err(why) => return self.refuse_for(port, ticket, why),
+            Err(why) => {
+                if let Some(site) = self.sites.get_mut(&key).filter(|_| change.kind == ChangeKind::Remove) {
+                    site.is_leaving = false;
+                }
+                return self.refuse_for(port, ticket, why);
+            }
         };
         match (change.kind, state) {
             (ChangeKind::Remove, _) => {
-                self.sites.remove(&key);
+                let waiting = self.sites.remove(&key).map_or(Vec::new(), |site| site.waiting);
+                for Waiting { port, ticket, .. } in waiting {
+                    self.refuse(port, ticket, Refusal::NoSite, "the site was removed");
+                }
                 self.seats.retain(|_, of| *of != key);
                 self.collect_later(now);
             }

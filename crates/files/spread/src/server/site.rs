@@ -26,14 +26,16 @@ pub(super) struct Site {
     /// The publish that is under way, and those that wait for it.
     pub(super) under_way: Option<UnderWay>,
     pub(super) queue: VecDeque<Asked>,
-    /// Publishers that wait until nobody serves an older revision without saying so.
+    /// Publishers that wait until every older revision that is served says that it is stale.
     pub(super) waiting: Vec<Waiting>,
-    /// Whether its record is there. One that is about to be created is not.
+    /// Whether its record is there: false while the site is being created.
     pub(super) exists: bool,
+    /// Whether its removal is at the disk: a publish that came now would be lost.
+    pub(super) is_leaving: bool,
     /// The last offer.
     pub(super) offer: Option<LastOffer>,
-    /// Revisions are being dropped.
-    pub(super) drops: bool,
+    /// Revisions that are being dropped.
+    pub(super) drops: Vec<Revision>,
 }
 
 /// A publish that was asked for.
@@ -56,7 +58,7 @@ pub(super) struct UnderWay {
 pub(super) enum Stage {
     /// The disk looks for the chunks of its tree.
     Checking,
-    /// It is being made durable.
+    /// The revision is being made durable.
     Publishing { revision: Revision, drops: Vec<Revision>, base: Option<ChunkHash>, edits: Bytes },
 }
 
@@ -88,8 +90,9 @@ impl Site {
             queue: VecDeque::new(),
             waiting: Vec::new(),
             exists: false,
+            is_leaving: false,
             offer: None,
-            drops: false,
+            drops: Vec::new(),
         }
     }
 
@@ -147,7 +150,7 @@ impl Site {
         numbers.into_iter().filter_map(take).collect()
     }
 
-    /// Revisions that were to be dropped stay.
+    /// Puts back revisions whose drop has failed.
     pub(super) fn put_back(&mut self, revisions: Vec<Revision>) {
         self.revisions.extend(revisions.into_iter().map(|revision| (revision.number, revision.root)));
     }
@@ -169,12 +172,18 @@ impl Site {
         if let Some(under_way) = &mut self.under_way
             && under_way.asked.port == Some(port)
         {
-            // It goes on, and whoever asks for it again is answered.
+            // The publish continues, and a repeated request gets the answer.
             under_way.asked.port = None;
         }
     }
 
-    /// The publishers who may be told that nobody serves an older revision without saying so.
+    /// A publisher waits for a revision. Asked again on its port, it is told once.
+    pub(super) fn wait(&mut self, waiting: Waiting) {
+        self.waiting.retain(|it| it.port != waiting.port || it.number != waiting.number);
+        self.waiting.push(waiting);
+    }
+
+    /// Takes the publishers whose wait is over: every older revision that is served says that it is stale.
     pub(super) fn take_reported(&mut self, now: Time) -> Vec<Waiting> {
         let oldest = self.holders.oldest(now);
         let (reported, waiting) =
@@ -183,7 +192,7 @@ impl Site {
         reported
     }
 
-    /// Whether nothing is known of it and nobody asks for anything.
+    /// Returns whether there is neither a record nor a request.
     pub(super) fn is_nothing(&self) -> bool {
         !self.exists && self.under_way.is_none() && self.queue.is_empty()
     }

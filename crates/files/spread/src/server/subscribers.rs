@@ -59,7 +59,7 @@ impl FileServer {
         let Some(site) = key.as_ref().and_then(|key| self.sites.get_mut(key)) else {
             return self.say(port, Lapsed { slot });
         };
-        // The newest revision stays held for whoever was offered it.
+        // The newest revision stays held for the subscribers that were offered it.
         let head = site.head_number();
         let released: Vec<Number> = released.iter().copied().filter(|number| *number != head).collect();
         site.holders.report(seat, at, &released);
@@ -120,7 +120,7 @@ impl FileServer {
         }
     }
 
-    /// Tells publishers that nobody serves an older revision without saying so, where that is so.
+    /// Sends *everywhere* to the publishers whose wait is over.
     pub(super) fn report(&mut self, now: Time, key: &SiteKey) {
         if now < self.opens_at && !self.is_broken(Way::ForgetEarlier) {
             return;

@@ -1,5 +1,5 @@
-//! The chunks that publishers are going to need: they are not swept while the publisher's session lasts, and for a lease
-//! afterwards, so that one who was interrupted finds what it has put.
+//! The chunks that publishers are going to need. They are not swept while the publisher's session lasts, and for a
+//! lease afterwards, so that an interrupted publisher finds its chunks.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use types::{Set, Time};
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
     sessions: BTreeMap<Port, Set<ChunkHash>>,
-    /// Those whose session is gone, and until when each is protected.
+    /// Uploads whose session is gone, and until when each is protected.
     ended: Vec<(Time, Set<ChunkHash>)>,
 }
 

@@ -1,7 +1,7 @@
 //! The disk of a file server, as its machine sees it: chunks, and the records of sites.
 //!
-//! All work but reads is done in order: a chunk that is swept is missing to whoever asks later, and a switch is taken
-//! on what the check before it has found.
+//! All work but reads is done in order: a later question finds a swept chunk missing, and a switch relies on the check
+//! before it.
 
 use crate::condemned::Swept;
 use crate::messages::{ChangeKind, Identity, Size, VisitorKey};
@@ -135,23 +135,23 @@ pub enum NotDone {
 /// The outcome of a piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Of [`Work::Missing`].
+    /// The outcome of [`Work::Missing`].
     Missing(WorkId, Result<Vec<ChunkHash>, NotDone>),
-    /// Of [`Work::Put`]: all are durable.
+    /// The outcome of [`Work::Put`]: all are durable.
     Put(WorkId, Result<(), NotDone>),
-    /// Of [`Work::Check`].
+    /// The outcome of [`Work::Check`].
     Checked(WorkId, Result<Checked, NotDone>),
-    /// Of [`Work::Publish`]: durable, or not made.
+    /// The outcome of [`Work::Publish`]: durable, or not made.
     Published(WorkId, Result<Settings, NotDone>),
-    /// Of [`Work::Change`], with the record of a site that was created.
+    /// The outcome of [`Work::Change`], with the record of a site that was created.
     Changed(WorkId, Result<Option<SiteState>, NotDone>),
-    /// Of [`Work::Drop`]: those that were dropped.
+    /// The outcome of [`Work::Drop`]: the dropped revisions. The others stay, as after an error of the disk.
     Dropped(SiteKey, Vec<Number>),
-    /// Of [`Work::Mark`]: the unused chunks.
+    /// The outcome of [`Work::Mark`]: the unused chunks.
     Marked(Result<Vec<ChunkHash>, NotDone>),
-    /// Of [`Work::Sweep`].
+    /// The outcome of [`Work::Sweep`].
     Swept(Result<Swept, NotDone>),
-    /// Of [`Work::Read`]: none if the chunk is not there, or is damaged.
+    /// The outcome of [`Work::Read`]: none if the chunk is missing or damaged.
     Read(ChunkHash, Option<Bytes>),
 }
 

@@ -27,7 +27,7 @@ const FILES: usize = 4;
 const VALUES: u64 = 5;
 const STEPS: u32 = 400;
 
-/// What was seen, to know that something was.
+/// Counts of a day's events, which show that the checks had something to check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) published: usize,
@@ -86,7 +86,6 @@ struct Visitor {
     page: Option<(usize, u32, Time)>,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of the day by itself")]
 struct Day {
     world: Processes,
     lease: Duration,
@@ -357,7 +356,7 @@ impl Day {
         }
     }
 
-    /// A publisher hears of its requests, and asks for the next step.
+    /// Takes a publisher's answers, and asks for the next step.
     fn go_on(&mut self, at: usize) -> Result<(), String> {
         let take = |ticket: Ticket| move |client: &mut Client, _: Time| client.take(ticket);
         if at == 0
@@ -600,7 +599,7 @@ impl Day {
         Ok(())
     }
 
-    /// Nothing goes wrong any more: everything comes to rest.
+    /// Ends all faults, and checks that everything comes to rest.
     fn rest(&mut self) -> Result<(), String> {
         self.world.calm();
         self.happened.lies.set(false);
@@ -618,7 +617,7 @@ impl Day {
         if let Some(job) = self.jobs.iter().flatten().next() {
             return Err(format!("10: a publish has no answer: {job:?}"));
         }
-        // What publishers have named is protected while they are there.
+        // Chunks that a publisher has named are protected while its session lasts.
         for publisher in PUBLISHERS {
             self.fall(publisher);
             self.rise(publisher);
@@ -629,9 +628,9 @@ impl Day {
             self.pass(self.lease)?;
         }
         let Some(head) = self.truth.head() else { return Ok(()) };
-        for at in 0..MEMBERS.len() {
-            let clock = self.world.clock(MEMBERS[at]);
-            let member = self.world.look::<Member>(MEMBERS[at]).expect("it runs");
+        for (at, name) in MEMBERS.into_iter().enumerate() {
+            let clock = self.world.clock(name);
+            let member = self.world.look::<Member>(name).expect("it runs");
             if member.current() != Some(head) {
                 let trouble = member.trouble();
                 return Err(format!("10: member {at} stays at {:?}, not {head:?}: {trouble:?}", member.current()));
@@ -640,7 +639,7 @@ impl Day {
                 return Err(format!("10: member {at} goes on saying that it may be stale: {stale:?}"));
             }
             let roots = member.roots();
-            let unused = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.unused_of(&roots));
+            let unused = self.world.content(name, ONE, |disk: &mut MemberDisk| disk.chunks.unused_of(&roots));
             if unused > 0 {
                 return Err(format!("10: {unused} unused chunks stay at member {at}"));
             }
@@ -656,10 +655,10 @@ impl Day {
         if kept.len() > 2 || unused > 0 {
             return Err(format!("10: {kept:?} are kept, and {unused} unused chunks"));
         }
-        for at in 0..MEMBERS.len() {
+        for (at, name) in MEMBERS.into_iter().enumerate() {
             self.visitors[0] = Visitor::default();
             let open = |member: &mut Member, now| member.open(now, Visit { seen: None, navigates: true });
-            let opened = self.world.call(MEMBERS[at], open);
+            let opened = self.world.call(name, open);
             let Some(Opened::View { revision, stale: None, .. }) = opened else {
                 return Err(format!("10: member {at} serves {opened:?}"));
             };
@@ -669,7 +668,7 @@ impl Day {
     }
 }
 
-/// What was seen on a day, or what was wrong.
+/// Returns the counts of a day, or the promise that was broken.
 pub(crate) fn day(seed: u64, broken: Broken<Way>) -> Result<Seen, String> {
     let mut day = Day::new(seed, broken);
     day.pass(Duration::from_millis(20))?;

@@ -61,7 +61,7 @@ impl Chunks {
         swept
     }
 
-    /// The first chunk of a tree that is missing, or that is another one than its name says.
+    /// Returns the first chunk of a tree that is missing or does not match its name.
     pub(crate) fn lacks(&self, root: ChunkHash) -> Option<ChunkHash> {
         let mut named = BTreeSet::new();
         if let Err(error) = mark(self, root, |hash, part| named.insert((*hash, part))) {
@@ -73,7 +73,7 @@ impl Chunks {
     }
 }
 
-/// What has become durable at a store, over all copies of its disk.
+/// The revisions that became durable at a store, over all copies of its disk.
 #[derive(Debug, Default)]
 pub(crate) struct Happened {
     pub(crate) published: RefCell<Vec<NewRevision>>,
@@ -109,14 +109,14 @@ impl ServerDisk {
         settings
     }
 
-    fn change(&mut self, key: SiteKey, change: SiteChange) -> Result<Option<SiteState>, NotDone> {
+    fn change(&mut self, key: &SiteKey, change: SiteChange) -> Result<Option<SiteState>, NotDone> {
         match change.kind {
             ChangeKind::Create => Err(NotDone::IsThere),
             ChangeKind::Keep => {
-                self.sites.get_mut(&key).ok_or(NotDone::NoSite)?.settings.keep = change.keep;
+                self.sites.get_mut(key).ok_or(NotDone::NoSite)?.settings.keep = change.keep;
                 Ok(None)
             }
-            ChangeKind::Remove => self.sites.remove(&key).map(|_| None).ok_or(NotDone::NoSite),
+            ChangeKind::Remove => self.sites.remove(key).map(|_| None).ok_or(NotDone::NoSite),
         }
     }
 }
@@ -149,7 +149,7 @@ impl Content for ServerDisk {
                 Done::Checked(id, checked.map_err(|error| NotDone::Malformed(format!("{error:?}"))))
             }
             Work::Publish(id, new) => Done::Published(id, Ok(self.publish(new))),
-            Work::Change(id, key, change) => Done::Changed(id, self.change(key, change)),
+            Work::Change(id, key, change) => Done::Changed(id, self.change(&key, change)),
             Work::Drop(key, numbers) => {
                 if let Some(site) = self.sites.get_mut(&key) {
                     site.revisions.retain(|it| !numbers.contains(&it.number));

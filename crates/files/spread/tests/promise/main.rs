@@ -1,6 +1,6 @@
 //! The promises of published files in virtual time: a store with its disk, relays of two groups, members with disks of
-//! their own, publishers, visitors who go from member to member. Processes die, lines break, clocks differ by as much as
-//! leases allow for, the store is restored from a copy, its disk returns other bytes.
+//! their own, publishers, visitors who go from member to member. Processes die, lines break, clocks differ by as much
+//! as leases allow for, the store is restored from a copy, its disk returns other bytes.
 //!
 //! | number | promise |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | 5 | neither a member nor a visitor goes back |
 //! | 6 | no chunk of the newest revision, or of one that a member holds, is freed |
 //! | 9 | once a publisher is told *everywhere*, no new view is older and does not say so |
-//! | 10 | when nothing goes wrong any more, everybody has the newest revision, and nothing unused stays |
+//! | 10 | after the last fault, all members reach the newest revision, and unused chunks are freed |
 
 mod day;
 mod disks;
@@ -41,7 +41,7 @@ fn one_seed_is_one_run() {
     assert_eq!(day(7, Broken::NONE), day(7, Broken::NONE));
 }
 
-/// Those that conversations show to be noticed: `tests/conversations.rs`.
+/// Ways that a conversation notices: `tests/conversations`.
 const OF_CONVERSATIONS: [Way; 4] = [Way::LateOffer, Way::OldList, Way::CountFromAnswer, Way::SameClocks];
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the store has published, by the time of the run: every answer is compared with that.
+//! The revisions that the store has published, by the time of the run. Every answer is compared with them.
 
 use spread::messages::Identity;
 use spread::server_work::NewRevision;
@@ -22,7 +22,7 @@ pub(crate) struct Published {
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     pub(crate) all: Vec<Published>,
-    /// What each publish was made from.
+    /// The base of each publish.
     bases: BTreeMap<Identity, Option<ChunkHash>>,
 }
 

@@ -1,0 +1,102 @@
+//! Fields that several messages have: names of chunks, a root that may be missing, the key of cookies.
+
+use alloc::vec::Vec;
+use framing::field::check_count;
+use framing::{Field, FieldLayout, Limits, Meta, Reader, WireError};
+use tree::ChunkHash;
+use types::limits::HASHES_PER_MESSAGE_MAX;
+
+/// The name of a chunk as a field.
+#[derive(Debug)]
+pub struct Hash;
+
+impl Hash {
+    pub(super) const BYTES: usize = ChunkHash::BYTES;
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<ChunkHash, WireError> {
+        Ok(ChunkHash::from(*reader.get::<[u8; Self::BYTES]>()?))
+    }
+}
+
+impl FieldLayout<ChunkHash> for Hash {
+    const LIMITS: Limits = Limits::bytes(Self::BYTES);
+
+    fn put(field: &ChunkHash, _: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(field.as_bytes());
+        Ok(())
+    }
+
+    fn get(_: &'static str, reader: &mut Reader<'_>) -> Result<ChunkHash, WireError> {
+        Self::read(reader)
+    }
+}
+
+/// At most [`HASHES_PER_MESSAGE_MAX`] names of chunks, to the end of the meta.
+#[derive(Debug)]
+pub struct Hashes;
+
+impl FieldLayout<Vec<ChunkHash>> for Hashes {
+    const LIMITS: Limits = Limits::NOTHING.and_up_to(HASHES_PER_MESSAGE_MAX * Hash::BYTES);
+
+    fn put(field: &Vec<ChunkHash>, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count(what, field.len(), HASHES_PER_MESSAGE_MAX)?;
+        for hash in field {
+            meta.put(hash.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Vec<ChunkHash>, WireError> {
+        let count = reader.meta_bytes() / Hash::BYTES;
+        check_count(what, count, HASHES_PER_MESSAGE_MAX)?;
+        let hashes = reader.list(count, Hash::BYTES, Hash::read)?;
+        reader.end()?;
+        Ok(hashes)
+    }
+}
+
+/// The key that signs the cookies of a site's visitors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct VisitorKey(pub [u8; Self::BYTES]);
+
+impl VisitorKey {
+    const BYTES: usize = 32;
+}
+
+impl core::fmt::Debug for VisitorKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("VisitorKey")
+    }
+}
+
+impl Field for VisitorKey {
+    const BYTES: usize = Self::BYTES;
+
+    fn put(&self, meta: &mut Meta<'_>) {
+        meta.put(&self.0);
+    }
+
+    fn get(_: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self(*reader.get::<[u8; Self::BYTES]>()?))
+    }
+}
+
+/// A root that a message may lack: a site may have no revision.
+#[derive(Debug)]
+pub struct MayBe;
+
+impl FieldLayout<Option<ChunkHash>> for MayBe {
+    const LIMITS: Limits = Limits::bytes(u32::BYTES + Hash::BYTES);
+
+    fn put(field: &Option<ChunkHash>, _: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        field.is_some().put(meta);
+        meta.put(field.map_or([0; Hash::BYTES], |hash| *hash.as_bytes()).as_slice());
+        Ok(())
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Option<ChunkHash>, WireError> {
+        let is_there = bool::get(what, reader)?;
+        let hash = Hash::read(reader)?;
+        Ok(is_there.then_some(hash))
+    }
+}

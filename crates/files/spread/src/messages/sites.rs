@@ -1,0 +1,116 @@
+//! Care of sites: settings, collections, surveys.
+
+use crate::number::Number;
+use alloc::string::String;
+use alloc::vec::Vec;
+use framing::{Field, Meta, Reader, Rest, Text, WireError, fields, messages};
+use types::limits::{HASHES_PER_MESSAGE_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX};
+
+messages! {
+    /// A change of a site's settings.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Change {
+        /// The publisher's number for the request.
+        pub ticket: u64,
+        /// The change.
+        pub kind: ChangeKind,
+        /// How many of the newest revisions are kept, where that is part of it.
+        pub keep: u32,
+        /// The space of the site.
+        pub space: String as Text<SPACE_NAME_BYTES_MAX>,
+        /// The site.
+        pub site: String as Text<SITE_NAME_BYTES_MAX>,
+    }
+
+    /// A change is durable.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Changed {
+        /// The publisher's number for the request.
+        pub ticket: u64,
+    }
+
+    /// Asks for the removal of unused chunks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Collect {
+        /// The publisher's number for the request.
+        pub ticket: u64,
+    }
+
+    /// A collection has ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Collected {
+        /// The publisher's number for the request.
+        pub ticket: u64,
+        /// The chunks that were removed.
+        pub chunks: u64,
+        /// Their bytes.
+        pub bytes: u64,
+    }
+
+    /// Asks for a site's head and subscribers.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Survey {
+        /// The asker's number for the request.
+        pub ticket: u64,
+        /// The space of the site.
+        pub space: String as Text<SPACE_NAME_BYTES_MAX>,
+        /// The site.
+        pub site: String as Text<SITE_NAME_BYTES_MAX>,
+    }
+
+    /// The answer to [`Survey`].
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Surveyed {
+        /// The asker's number for the request.
+        pub ticket: u64,
+        /// The newest revision.
+        pub head: Number,
+        /// The subscribers.
+        pub subscribers: Vec<Standing> as Rest<HASHES_PER_MESSAGE_MAX>,
+    }
+}
+
+/// The kinds of changes of a site's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// A site without a revision is created.
+    Create,
+    /// Another number of revisions is kept.
+    Keep,
+    /// The site is removed with all its revisions.
+    Remove,
+}
+
+impl Field for ChangeKind {
+    const BYTES: usize = u32::BYTES;
+
+    fn put(&self, meta: &mut Meta<'_>) {
+        (*self as u32).put(meta);
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        match u32::get(what, reader)? {
+            0 => Ok(Self::Create),
+            1 => Ok(Self::Keep),
+            2 => Ok(Self::Remove),
+            got => Err(WireError::Code { what, got: got.into() }),
+        }
+    }
+}
+
+fields! {
+    /// The state of a subscriber.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Standing {
+        /// The number of its run.
+        pub life: u64,
+        /// The revision that it has reported.
+        pub at: Number,
+        /// The rest of its lease, in milliseconds.
+        pub lease_ms: u32,
+        /// The revisions that it holds.
+        pub holds: u32,
+        /// Whether it is connected.
+        pub is_connected: bool,
+    }
+}

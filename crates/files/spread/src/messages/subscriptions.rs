@@ -1,0 +1,191 @@
+//! Subscriptions: joins, leases, holds, offers and chunks.
+
+use super::fields::{Hash, Hashes, VisitorKey};
+use crate::number::Number;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use framing::{Data, Field, Meta, Reader, Rest, Text, WireError, messages};
+use tree::ChunkHash;
+use tree::limits::CHUNK_BYTES_MAX;
+use types::Time;
+use types::limits::{EDITS_BYTES_MAX, HOLDS_PER_SUBSCRIBER_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX};
+
+messages! {
+    /// A subscriber wants a site. Said again, it begins again.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Join {
+        /// The subscriber's number for the site in this session.
+        pub slot: u32,
+        /// When it asks, by its own clock.
+        pub asked: Time,
+        /// The number of this run of the subscriber, drawn at random: what it holds is known by it when it comes again.
+        pub life: u64,
+        /// The revision that it serves; of a relay, the oldest that a member behind it serves.
+        pub at: Number,
+        /// The newest revision that it, or a member behind it, knows of.
+        pub seen: Number,
+        /// The space of the site.
+        pub space: String as Text<SPACE_NAME_BYTES_MAX>,
+        /// The site.
+        pub site: String as Text<SITE_NAME_BYTES_MAX>,
+        /// The revisions that are read at it, and below it.
+        pub held: Vec<Number> as Rest<HOLDS_PER_SUBSCRIBER_MAX>,
+    }
+
+    /// The answer to [`Join`].
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Joined {
+        /// The site.
+        pub slot: u32,
+        /// When the subscriber asked, by its own clock.
+        pub asked: Time,
+        /// Its lease from then on, in milliseconds by its own clock.
+        pub lease_ms: u32,
+        /// The newest revision.
+        pub number: Number,
+        /// Its tree.
+        pub root: ChunkHash as Hash,
+        /// How many revisions the site keeps.
+        pub keep: u32,
+        /// The key that signs the cookies of the site's visitors.
+        pub key: VisitorKey,
+        /// The revisions that are held for the subscriber, beside the newest.
+        pub held: Vec<Number> as Rest<HOLDS_PER_SUBSCRIBER_MAX>,
+    }
+
+    /// The other answer to [`Join`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NotJoined {
+        /// The site.
+        pub slot: u32,
+        /// The reason.
+        pub why: NotNow,
+    }
+
+    /// A subscriber asks for more of its lease, and reports.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Renew {
+        /// The site.
+        pub slot: u32,
+        /// When it asks, by its own clock.
+        pub asked: Time,
+        /// The revision that it serves; of a relay, the oldest that a member behind it serves.
+        pub at: Number,
+        /// Revisions that it was promised and that have no readers left.
+        pub released: Vec<Number> as Rest<HOLDS_PER_SUBSCRIBER_MAX>,
+    }
+
+    /// The lease is renewed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Renewed {
+        /// The site.
+        pub slot: u32,
+        /// When the subscriber asked, by its own clock.
+        pub asked: Time,
+        /// Its lease from then on, in milliseconds by its own clock.
+        pub lease_ms: u32,
+    }
+
+    /// The lease is over, and its revisions may be gone: the subscriber must join again.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Lapsed {
+        /// The site.
+        pub slot: u32,
+    }
+
+    /// A relay asks for a hold on a revision, for a member behind it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Hold {
+        /// The site.
+        pub slot: u32,
+        /// The revision.
+        pub number: Number,
+    }
+
+    /// The answer to [`Hold`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Held {
+        /// The site.
+        pub slot: u32,
+        /// The revision.
+        pub number: Number,
+        /// Whether it is there, and held from now on.
+        pub is_held: bool,
+    }
+
+    /// A subscriber wants a site no longer: what it held is free.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Leave {
+        /// The site.
+        pub slot: u32,
+    }
+
+    /// There is a newer revision, which is held for the subscriber.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Offer {
+        /// The site.
+        pub slot: u32,
+        /// The revision.
+        pub number: Number,
+        /// Its tree.
+        pub root: ChunkHash as Hash,
+        /// The tree from which the edits lead to it.
+        pub base: ChunkHash as Hash,
+        /// Whether a publisher waits for the subscriber to report that it serves the revision.
+        pub reports: bool,
+        /// The edits, with the chunks that they need; empty if they are too large.
+        pub edits: Bytes as Data<EDITS_BYTES_MAX>,
+    }
+
+    /// Wants chunks. Each is answered.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Want {
+        /// Their names.
+        pub hashes: Vec<ChunkHash> as Hashes,
+    }
+
+    /// A chunk.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Chunk {
+        /// Its name.
+        pub hash: ChunkHash as Hash,
+        /// Its bytes.
+        pub bytes: Bytes as Data<CHUNK_BYTES_MAX>,
+    }
+
+    /// A chunk that is not there.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Gone {
+        /// Its name.
+        pub hash: ChunkHash as Hash,
+    }
+}
+
+/// Why a subscriber cannot join at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotNow {
+    /// There is no such site, or it has no revision.
+    NoSite,
+    /// A relay has no lease itself, or a server has yet to find out what it published before.
+    NotYet,
+    /// There are as many subscribers as it takes.
+    Full,
+}
+
+impl Field for NotNow {
+    const BYTES: usize = u32::BYTES;
+
+    fn put(&self, meta: &mut Meta<'_>) {
+        (*self as u32).put(meta);
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        match u32::get(what, reader)? {
+            0 => Ok(Self::NoSite),
+            1 => Ok(Self::NotYet),
+            2 => Ok(Self::Full),
+            got => Err(WireError::Code { what, got: got.into() }),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A member whose disk is the script: work is written down, and its outcome is an event. `up` is its link to the relay
+//! or file server.
+
+use crate::play::Player;
+use crate::words::{Names, Words, from_server, key, ms, number, show, show_to};
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
+use spread::member_work::{Done, State, Work};
+use spread::messages::VisitorKey;
+use spread::{Member, MemberConfig, Opened, READY, Swept, Visit, Way};
+use std::fmt::Write as _;
+use std::time::Duration;
+use tree::{Descent, Step};
+use types::{Broken, Time};
+
+/// The member's number for its site.
+const SLOT: u32 = 0;
+
+/// A member whose pages may ask for more for 300 ms, and which collects five seconds after a switch.
+pub(crate) struct MemberScript {
+    member: Member,
+    broken: Broken<Way>,
+    now: Time,
+    names: Names,
+    pub(crate) said: String,
+}
+
+impl MemberScript {
+    pub(crate) fn new(broken: Broken<Way>) -> Self {
+        let mut script = Self {
+            member: member(broken, None),
+            broken,
+            now: Time::ZERO,
+            names: Names::default(),
+            said: String::new(),
+        };
+        script.member.start(Time::ZERO);
+        script
+    }
+
+    fn pass(&mut self, to: Time) {
+        self.now = to;
+        while self.member.poll_timeout().is_some_and(|due| due <= to) {
+            self.member.handle_timeout(to);
+        }
+    }
+
+    fn disk(&mut self, words: &[&str]) -> Option<()> {
+        let names = &mut self.names;
+        let done = match *words {
+            ["descended", "fails", ref why @ ..] => Done::Descended(Err(why.join(" "))),
+            ["descended", ref words @ ..] => {
+                // `lacks c1 c2 relies c3 waits t1`
+                let (mut found, mut what) = (Descent::default(), "");
+                for word in words {
+                    match *word {
+                        "lacks" | "relies" | "waits" => what = word,
+                        name if what == "lacks" => found.lacks.push(names.hash(name)),
+                        name if what == "relies" => found.relies.push(names.hash(name)),
+                        name => found.waits.push(Step::root(names.hash(name), None)),
+                    }
+                }
+                Done::Descended(Ok(found))
+            }
+            ["put", name] => Done::Put(names.hash(name), Ok(true)),
+            ["put", name, "differs"] => Done::Put(names.hash(name), Ok(false)),
+            ["put", name, "fails", ref why @ ..] => Done::Put(names.hash(name), Err(why.join(" "))),
+            ["switched", of] => Done::Switched(number(of)?, Ok(())),
+            ["switched", of, "fails", ref why @ ..] => Done::Switched(number(of)?, Err(why.join(" "))),
+            ["marked", ref chunks @ ..] => Done::Marked(Ok(names.hashes(chunks))),
+            ["swept", chunks] => Done::Swept(Ok(Swept { chunks: chunks.parse().ok()?, bytes: 0 })),
+            _ => return None,
+        };
+        self.member.disk(self.now, DiskDone::new(done));
+        Some(())
+    }
+
+    fn work(&mut self, work: Opaque) {
+        let Ok(work) = work.open::<Work>() else { panic!("a member has other work") };
+        let names = &self.names;
+        let said = match work {
+            Work::Apply(edited) => {
+                let edits = String::from_utf8_lossy(&edited.edits);
+                format!("Apply {} -> {} {edits}", names.name(edited.base), names.name(edited.root))
+            }
+            Work::Descend(steps) => {
+                let nodes: Vec<_> = steps.iter().map(Step::node).collect();
+                format!("Descend{}", names.list(&nodes))
+            }
+            Work::Put(hash, _) => format!("Put {}", names.name(hash)),
+            Work::Switch(State { revisions, .. }) => {
+                revisions.iter().fold("Switch".to_owned(), |said, it| said + " " + &names.show(*it))
+            }
+            Work::Mark(roots) => format!("Mark{}", names.list(&roots)),
+            Work::Sweep(hashes) => {
+                let mut chunks: Vec<&str> = hashes.iter().map(|hash| names.name(*hash)).collect();
+                chunks.sort_unstable();
+                format!("Sweep {}", chunks.join(" "))
+            }
+        };
+        writeln!(self.said, "disk {said}").unwrap();
+    }
+
+    fn open(&mut self, words: Words<'_>) -> Option<()> {
+        let seen = words.value("seen").map(|seen| number(seen).ok_or(())).transpose().ok()?;
+        let visit = Visit { seen, navigates: words.has("page") };
+        let said = match self.member.open(self.now, visit) {
+            Opened::View { revision, moves, stale } => {
+                let moves = if moves { " moves" } else { "" };
+                let stale = stale.map_or(String::new(), |stale| format!(" stale for {} ms", stale.as_millis()));
+                format!("{}{moves}{stale}", self.names.show(revision))
+            }
+            other => format!("{other:?}"),
+        };
+        writeln!(self.said, "= {said}").unwrap();
+        Some(())
+    }
+}
+
+fn member(broken: Broken<Way>, state: Option<State>) -> Member {
+    let (visit, collect_after) = (Duration::from_millis(300), Duration::from_secs(5));
+    Member::new(MemberConfig { key: key(), life: 6, visit, collect_after, broken }, state)
+}
+
+impl Player for MemberScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let parts: Vec<_> = event.split(' ').collect();
+        match parts[..] {
+            ["at", time] => self.pass(ms(time)?),
+            ["starts", ref revisions @ ..] => {
+                let revisions = revisions.iter().map(|word| self.names.revision(word)).collect::<Option<_>>()?;
+                self.member = member(self.broken, Some(State { revisions, visitor_key: VisitorKey([7; 32]) }));
+                self.member.start(self.now);
+            }
+            ["up", "connected"] => self.member.connected(self.now, Port::SERVER),
+            ["up", "lost"] => self.member.disconnected(self.now, Port::SERVER),
+            ["up", ref words @ ..] => {
+                let message = from_server(&mut self.names, SLOT, words)?;
+                self.member.handle(self.now, Port::SERVER, Parcel::new(message));
+            }
+            ["disk", ref words @ ..] => self.disk(words)?,
+            ["open", ref words @ ..] => self.open(Words(words))?,
+            ["damaged", name] => {
+                let hash = self.names.hash(name);
+                self.member.damaged(hash);
+            }
+            ["served"] => {
+                let current = self.member.current().map_or("nothing".to_owned(), |it| show(it.number));
+                let stale = self.member.stale(self.now);
+                let stale = stale.map_or("fresh".to_owned(), |stale| format!("stale for {} ms", stale.as_millis()));
+                writeln!(self.said, "= {current}, {stale}").unwrap();
+            }
+            ["trouble"] => writeln!(self.said, "= {}", self.member.trouble().unwrap_or("none")).unwrap(),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.member.poll_output() {
+            match output {
+                Output::Send(Port::SERVER, message, None) => {
+                    let message = message.open().expect("a member says such messages");
+                    writeln!(self.said, "up {}", show_to(&self.names, message)).unwrap();
+                }
+                Output::Disk(work) => self.work(work),
+                Output::Wake(waiter) => {
+                    assert_eq!(waiter, READY);
+                    writeln!(self.said, "wake").unwrap();
+                }
+                other => panic!("a member does not want {other:?}"),
+            }
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}

@@ -1,0 +1,190 @@
+//! A file server whose disk is the script: work is written down, and its outcome is an event.
+
+use crate::play::Player;
+use crate::words::{Names, Words, key, link, ms, number, port, show, show_from, to_server};
+use bytes::Bytes;
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
+use spread::messages::{Identity, VisitorKey};
+use spread::server_work::{Check, Checked, Done, NotDone, Settings, SiteChange, SiteState, Work, WorkId};
+use spread::{FileServer, ServerConfig, Swept, Way};
+use std::fmt::Write as _;
+use std::time::Duration;
+use tree::ChunkHash;
+use types::{Broken, Time};
+
+const LEASE: Duration = Duration::from_secs(1);
+
+/// The number of a site in every session.
+const SLOT: u32 = 1;
+
+/// A file server with a lease of one second; its links have names of one letter.
+pub(crate) struct ServerScript {
+    server: FileServer,
+    broken: Broken<Way>,
+    now: Time,
+    /// How many revisions the site keeps.
+    keep: u32,
+    names: Names,
+    pub(crate) said: String,
+}
+
+impl ServerScript {
+    pub(crate) fn new(broken: Broken<Way>) -> Self {
+        let mut script = Self {
+            server: FileServer::new(ServerConfig::new(1), Vec::new()),
+            broken,
+            now: Time::ZERO,
+            keep: 1,
+            names: Names::default(),
+            said: String::new(),
+        };
+        script.starts(1, Vec::new());
+        script
+    }
+
+    /// The store starts with these sites.
+    fn starts(&mut self, life: u64, sites: Vec<SiteState>) {
+        let collect_after = Duration::from_secs(600);
+        let config = ServerConfig { lease: LEASE, collect_after, broken: self.broken, ..ServerConfig::new(life) };
+        self.server = FileServer::new(config, sites);
+        self.server.start(self.now);
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { keep: self.keep, visitor_key: VisitorKey([7; 32]) }
+    }
+
+    /// The record of the site with these revisions, such as `1.1=t1`, and publishes, such as `made=7.1:1.1`.
+    fn record(&mut self, words: &[&str]) -> Option<SiteState> {
+        self.keep = Words(words).parsed("keep").unwrap_or(1);
+        let settings = self.settings();
+        let mut state = SiteState { key: key(), revisions: Vec::new(), settings, publishes: Vec::new() };
+        for word in words.iter().filter(|word| !word.starts_with("keep=")) {
+            if let Some((id, made)) = word.strip_prefix("made=").and_then(|made| made.split_once(':')) {
+                let id = number(id)?;
+                state.publishes.push((Identity { publisher: id.life, number: id.count }, number(made)?));
+            } else {
+                state.revisions.push(self.names.revision(word)?);
+            }
+        }
+        Some(state)
+    }
+
+    fn pass(&mut self, to: Time) {
+        self.now = to;
+        while self.server.poll_timeout().is_some_and(|due| due <= to) {
+            self.server.handle_timeout(to);
+        }
+    }
+
+    fn disk(&mut self, words: &[&str]) -> Option<()> {
+        let id = |number: &str| number.parse().ok().map(WorkId);
+        let failed = |why: &[&str]| match why {
+            ["full"] => NotDone::NoRoom("the disk is full".to_owned()),
+            ["malformed"] => NotDone::Malformed("a node cannot be read".to_owned()),
+            _ => NotDone::Failed(why.join(" ")),
+        };
+        let done = match *words {
+            ["missing", of, ref chunks @ ..] => Done::Missing(id(of)?, Ok(self.names.hashes(chunks))),
+            ["put", of] => Done::Put(id(of)?, Ok(())),
+            ["put", of, "fails", ref why @ ..] => Done::Put(id(of)?, Err(failed(why))),
+            ["checked", of, "whole", ref rest @ ..] => {
+                let new = rest.iter().filter(|word| !word.starts_with("edits=")).map(|name| self.names.hash(name));
+                let edits = Bytes::from(Words(rest).value("edits").unwrap_or_default().to_owned());
+                Done::Checked(id(of)?, Ok(Checked { lacks: Vec::new(), new: new.collect(), edits }))
+            }
+            ["checked", of, "lacks", ref chunks @ ..] => {
+                let lacks = self.names.hashes(chunks);
+                Done::Checked(id(of)?, Ok(Checked { lacks, ..Checked::default() }))
+            }
+            ["checked", of, "fails", ref why @ ..] => Done::Checked(id(of)?, Err(failed(why))),
+            ["published", of] => Done::Published(id(of)?, Ok(self.settings())),
+            ["published", of, "fails", ref why @ ..] => Done::Published(id(of)?, Err(failed(why))),
+            ["changed", of] => Done::Changed(id(of)?, Ok(None)),
+            ["created", of] => Done::Changed(id(of)?, Ok(self.record(&[]))),
+            ["changed", of, "fails", ref why @ ..] => Done::Changed(id(of)?, Err(failed(why))),
+            ["dropped", ref numbers @ ..] => {
+                Done::Dropped(key(), numbers.iter().map(|word| number(word)).collect::<Option<_>>()?)
+            }
+            ["marked", "fails", ref why @ ..] => Done::Marked(Err(failed(why))),
+            ["marked", ref chunks @ ..] => Done::Marked(Ok(self.names.hashes(chunks))),
+            ["swept", chunks] => Done::Swept(Ok(Swept { chunks: chunks.parse().ok()?, bytes: 0 })),
+            ["read", name] => Done::Read(self.names.hash(name), Some(Bytes::from(name.to_owned()))),
+            ["unread", name] => Done::Read(self.names.hash(name), None),
+            _ => return None,
+        };
+        self.server.disk(self.now, DiskDone::new(done));
+        Some(())
+    }
+
+    fn work(&mut self, work: Opaque) {
+        let Ok(work) = work.open::<Work>() else { panic!("a file server has other work") };
+        let names = &self.names;
+        let tree = |root: Option<ChunkHash>| root.map_or("-".to_owned(), |root| names.name(root).to_owned());
+        let said = match work {
+            Work::Missing(WorkId(id), hashes) => format!("Missing {id}{}", names.list(&hashes)),
+            Work::Put(WorkId(id), chunks) => format!("Put {id}{}", names.list(chunks.iter().map(|(hash, _)| hash))),
+            Work::Check(WorkId(id), Check { base, root }) => {
+                format!("Check {id} {} -> {}", tree(base), names.name(root))
+            }
+            Work::Publish(WorkId(id), new) => {
+                let Identity { publisher, number } = new.identity;
+                let drops = new.drops.iter().fold(String::new(), |drops, it| drops + " drops " + &show(*it));
+                format!("Publish {id} {} id={publisher}.{number}{drops}", names.show(new.revision))
+            }
+            Work::Change(WorkId(id), _, SiteChange { kind, keep }) => format!("Change {id} {kind:?} keep={keep}"),
+            Work::Drop(_, numbers) => numbers.iter().fold("Drop".to_owned(), |said, it| said + " " + &show(*it)),
+            Work::Mark(roots) => format!("Mark{}", names.list(&roots)),
+            Work::Sweep(hashes) => {
+                let mut chunks: Vec<&str> = hashes.iter().map(|hash| names.name(*hash)).collect();
+                chunks.sort_unstable();
+                format!("Sweep {}", chunks.join(" "))
+            }
+            Work::Read(hash) => format!("Read {}", names.name(hash)),
+        };
+        writeln!(self.said, "disk {said}").unwrap();
+    }
+}
+
+impl Player for ServerScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let parts: Vec<_> = event.split(' ').collect();
+        match parts[..] {
+            ["at", time] => self.pass(ms(time)?),
+            ["starts", life, ref rest @ ..] => {
+                let record = self.record(rest)?;
+                self.starts(Words(&[life]).parsed("life")?, vec![record]);
+            }
+            ["disk", ref words @ ..] => self.disk(words)?,
+            [link, "lost"] => self.server.disconnected(self.now, port(link)?),
+            [link, "has", "room"] => self.server.has_room(port(link)?),
+            [link, ref words @ ..] => {
+                let message = to_server(&mut self.names, SLOT, words)?;
+                self.server.handle(self.now, port(link)?, Parcel::new(message));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.server.poll_output() {
+            match output {
+                Output::Send(port @ Port::Session(_), message, None) => {
+                    let message = message.open().expect("a file server says such messages");
+                    writeln!(self.said, "{} {}", link(port), show_from(&self.names, message)).unwrap();
+                }
+                Output::Disk(work) => self.work(work),
+                Output::End(port, reason, text) => {
+                    writeln!(self.said, "{} ends: {}: {text}", link(port), reason.name()).unwrap();
+                }
+                Output::AwaitRoom(_) => {}
+                other => panic!("a file server does not want {other:?}"),
+            }
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}

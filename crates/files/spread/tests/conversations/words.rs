@@ -1,0 +1,296 @@
+//! The words of the scripts: times, revisions, chunks, and the messages of the family in both directions.
+//!
+//! ```text
+//! 1.17                                the revision 17 of the store's life 1; `-` is below every revision
+//! 1.17=t17                            with the root of its tree
+//! c1                                  a chunk, whose bytes are its name; `-` is no tree
+//! ```
+
+use bytes::Bytes;
+use machine::Port;
+use spread::messages::{
+    Change, ChangeKind, Changed, Chunk, Collect, Collected, Everywhere, FromFileServer, Gone, Have, Held, Hold,
+    Identity, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Refusal, Refused, Renew,
+    Renewed, Size, Stored, Survey, Surveyed, Switch, ToFileServer, VisitorKey, Want,
+};
+use spread::{Number, Revision, SiteKey};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::str::FromStr;
+use tree::ChunkHash;
+use types::{SessionId, Time};
+
+pub(crate) fn key() -> SiteKey {
+    SiteKey { space: "main".to_owned(), name: "shop".to_owned() }
+}
+
+/// The chunks that a script has named, by their hashes.
+#[derive(Debug, Default)]
+pub(crate) struct Names(BTreeMap<ChunkHash, String>);
+
+impl Names {
+    pub(crate) fn hash(&mut self, name: &str) -> ChunkHash {
+        let hash = ChunkHash::of(name.as_bytes());
+        self.0.insert(hash, name.to_owned());
+        hash
+    }
+
+    pub(crate) fn hashes(&mut self, names: &[&str]) -> Vec<ChunkHash> {
+        names.iter().map(|name| self.hash(name)).collect()
+    }
+
+    pub(crate) fn revision(&mut self, word: &str) -> Option<Revision> {
+        let (of, root) = word.split_once('=')?;
+        Some(Revision { number: number(of)?, root: self.hash(root) })
+    }
+
+    pub(crate) fn name(&self, hash: ChunkHash) -> &str {
+        self.0.get(&hash).map_or("unnamed", String::as_str)
+    }
+
+    /// The names of chunks, each behind a space.
+    pub(crate) fn list<'a>(&self, hashes: impl IntoIterator<Item = &'a ChunkHash>) -> String {
+        hashes.into_iter().fold(String::new(), |list, hash| list + " " + self.name(*hash))
+    }
+
+    pub(crate) fn show(&self, Revision { number, root }: Revision) -> String {
+        format!("{}={}", show(number), self.name(root))
+    }
+}
+
+pub(crate) fn ms(text: &str) -> Option<Time> {
+    Some(Time(text.parse::<u64>().ok()? * 1_000_000))
+}
+
+pub(crate) fn in_ms(time: Time) -> u64 {
+    time.0 / 1_000_000
+}
+
+pub(crate) fn number(word: &str) -> Option<Number> {
+    if word == "-" {
+        return Some(Number::NONE);
+    }
+    let (life, count) = word.split_once('.')?;
+    Some(Number { life: life.parse().ok()?, count: count.parse().ok()? })
+}
+
+pub(crate) fn show(number: Number) -> String {
+    if number == Number::NONE { "-".to_owned() } else { format!("{}.{}", number.life, number.count) }
+}
+
+fn show_all(numbers: &[Number]) -> String {
+    numbers.iter().map(|number| show(*number)).collect::<Vec<_>>().join(",")
+}
+
+pub(crate) fn port(link: &str) -> Option<Port> {
+    let letter = link.bytes().next().filter(|_| link.len() == 1)?;
+    Some(Port::Session(SessionId(u64::from(letter))))
+}
+
+pub(crate) fn link(port: Port) -> String {
+    match port {
+        Port::Session(SessionId(number)) => char::from(number as u8).to_string(),
+        _ => "up".to_owned(),
+    }
+}
+
+/// The words of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<'a>(pub(crate) &'a [&'a str]);
+
+impl<'a> Words<'a> {
+    /// The value behind `name=`.
+    pub(crate) fn value(self, name: &str) -> Option<&'a str> {
+        self.0.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    pub(crate) fn has(self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+
+    pub(crate) fn parsed<T: FromStr>(self, name: &str) -> Option<T> {
+        self.value(name)?.parse().ok()
+    }
+
+    fn time(self, name: &str) -> Option<Time> {
+        self.value(name).map_or(Some(Time::ZERO), ms)
+    }
+
+    pub(crate) fn number(self, name: &str) -> Option<Number> {
+        self.value(name).map_or(Some(Number::NONE), number)
+    }
+
+    fn numbers(self, name: &str) -> Option<Vec<Number>> {
+        self.value(name).map_or(Some(Vec::new()), |list| list.split(',').map(number).collect())
+    }
+}
+
+/// Reads a message to a file server or relay. Its site has the number `slot` in the session.
+pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<ToFileServer> {
+    let words = Words(parts);
+    let ticket = || parts.get(1)?.parse().ok();
+    let SiteKey { space, name: site } = key();
+    let change = |kind, keep| Some(Change { ticket: ticket()?, kind, keep, space: "main".into(), site: "shop".into() });
+    Some(match *parts {
+        ["join", ..] => {
+            let (asked, life) = (words.time("asked")?, words.parsed("life")?);
+            let (at, seen, held) = (words.number("at")?, words.number("seen")?, words.numbers("held")?);
+            Join { slot, asked, life, at, seen, space, site, held }.into()
+        }
+        ["renew", ..] => {
+            let (asked, at, released) = (words.time("asked")?, words.number("at")?, words.numbers("released")?);
+            Renew { slot, asked, at, released }.into()
+        }
+        ["hold", of] => Hold { slot, number: number(of)? }.into(),
+        ["leave"] => Leave { slot }.into(),
+        ["want", count, "times", chunk] => Want { hashes: vec![names.hash(chunk); count.parse().ok()?] }.into(),
+        ["want", ref chunks @ ..] => Want { hashes: names.hashes(chunks) }.into(),
+        ["have", _, ref chunks @ ..] => Have { ticket: ticket()?, hashes: names.hashes(chunks) }.into(),
+        ["put", _, ref chunks @ ..] => {
+            let chunk = |name: &&str| (names.hash(name), Bytes::from(name.to_string()));
+            Put { ticket: ticket()?, chunks: chunks.iter().map(chunk).collect() }.into()
+        }
+        ["switch", ..] => {
+            let Number { life: publisher, count } = words.number("id")?;
+            let base = words.value("base").filter(|base| *base != "-").map(|base| names.hash(base));
+            let root = names.hash(words.value("root")?);
+            let (ticket, waits, of) = (ticket()?, words.has("waits"), words.parsed("of").unwrap_or_default());
+            let (identity, size, note) = (Identity { publisher, number: count }, Size::default(), String::new());
+            Switch { ticket, identity, space, site, base, root, of, size, waits, note }.into()
+        }
+        ["create", _] => change(ChangeKind::Create, 0)?.into(),
+        ["keep", _, count] => change(ChangeKind::Keep, count.parse().ok()?)?.into(),
+        ["remove", _] => change(ChangeKind::Remove, 0)?.into(),
+        ["collect", _] => Collect { ticket: ticket()? }.into(),
+        ["survey", _] => Survey { ticket: ticket()?, space, site }.into(),
+        _ => return None,
+    })
+}
+
+/// Reads a message of a file server or relay, for a site with the number `slot` in the session.
+pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<FromFileServer> {
+    let words = Words(parts);
+    let ticket = || parts.get(1)?.parse().ok();
+    Some(match *parts {
+        ["joined", revision, ..] => {
+            let Revision { number, root } = names.revision(revision)?;
+            let (asked, lease_ms) = (words.time("asked")?, words.parsed("lease")?);
+            let (keep, key, held) = (2, VisitorKey([7; 32]), words.numbers("held")?);
+            Joined { slot, asked, lease_ms, number, root, keep, key, held }.into()
+        }
+        ["not-joined", why] => {
+            let why = match why {
+                "no-site" => NotNow::NoSite,
+                "not-yet" => NotNow::NotYet,
+                _ => NotNow::Full,
+            };
+            NotJoined { slot, why }.into()
+        }
+        ["offer", revision, ..] => {
+            let Revision { number, root } = names.revision(revision)?;
+            let base = names.hash(words.value("base").unwrap_or("-"));
+            let edits = Bytes::from(words.value("edits").unwrap_or_default().to_owned());
+            Offer { slot, number, root, base, reports: words.has("reports"), edits }.into()
+        }
+        ["renewed", ..] => Renewed { slot, asked: words.time("asked")?, lease_ms: words.parsed("lease")? }.into(),
+        ["lapsed"] => Lapsed { slot }.into(),
+        ["held", of] => Held { slot, number: number(of)?, is_held: true }.into(),
+        ["not-held", of] => Held { slot, number: number(of)?, is_held: false }.into(),
+        ["chunk", name, ..] => {
+            let bytes = words.value("bytes").unwrap_or(name).to_owned();
+            Chunk { hash: names.hash(name), bytes: bytes.into() }.into()
+        }
+        ["gone", name] => Gone { hash: names.hash(name) }.into(),
+        ["missing", _, ref chunks @ ..] => Missing { ticket: ticket()?, hashes: names.hashes(chunks) }.into(),
+        ["stored", _] => Stored { ticket: ticket()? }.into(),
+        ["published", _, of] => Published { ticket: ticket()?, number: number(of)? }.into(),
+        ["everywhere", _] => Everywhere { ticket: ticket()? }.into(),
+        ["changed", _] => Changed { ticket: ticket()? }.into(),
+        ["collected", _, chunks] => Collected { ticket: ticket()?, chunks: chunks.parse().ok()?, bytes: 0 }.into(),
+        ["surveyed", _, of] => Surveyed { ticket: ticket()?, head: number(of)?, subscribers: Vec::new() }.into(),
+        ["overtaken", _, of] => {
+            let (why, head, text) = (Refusal::Overtaken, number(of)?, String::new());
+            Refused { ticket: ticket()?, why, head, text }.into()
+        }
+        _ => return None,
+    })
+}
+
+/// A message to a file server or relay, as a script has it.
+pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
+    match message {
+        ToFileServer::Join(Join { asked, life, at, seen, held, .. }) => {
+            let (at, seen, held) = (show(at), show(seen), show_all(&held));
+            format!("Join life={life} asked={} at={at} seen={seen} held={held}", in_ms(asked))
+        }
+        ToFileServer::Renew(Renew { asked, at, released, .. }) => {
+            format!("Renew asked={} at={} released={}", in_ms(asked), show(at), show_all(&released))
+        }
+        ToFileServer::Hold(Hold { number, .. }) => format!("Hold {}", show(number)),
+        ToFileServer::Leave(_) => "Leave".to_owned(),
+        ToFileServer::Want(Want { hashes }) => format!("Want{}", names.list(&hashes)),
+        ToFileServer::Have(Have { ticket, hashes }) => format!("Have {ticket}{}", names.list(&hashes)),
+        ToFileServer::Put(Put { ticket, chunks }) => {
+            format!("Put {ticket}{}", names.list(chunks.iter().map(|(hash, _)| hash)))
+        }
+        ToFileServer::Switch(Switch { ticket, identity, base, root, waits, .. }) => {
+            let Identity { publisher, number } = identity;
+            let (base, waits) = (base.map_or("-", |base| names.name(base)), if waits { " waits" } else { "" });
+            format!("Switch {ticket} id={publisher}.{number} base={base} root={}{waits}", names.name(root))
+        }
+        ToFileServer::Change(Change { ticket, kind, keep, .. }) => format!("Change {ticket} {kind:?} keep={keep}"),
+        ToFileServer::Collect(Collect { ticket }) => format!("Collect {ticket}"),
+        ToFileServer::Survey(Survey { ticket, .. }) => format!("Survey {ticket}"),
+        ToFileServer::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
+    }
+}
+
+/// A message of a file server or relay, as a script has it.
+pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
+    match message {
+        FromFileServer::Joined(Joined { asked, lease_ms, number, root, held, .. }) => {
+            let (revision, held) = (names.show(Revision { number, root }), show_all(&held));
+            format!("Joined {revision} asked={} lease={lease_ms} held={held}", in_ms(asked))
+        }
+        FromFileServer::NotJoined(NotJoined { why, .. }) => format!("NotJoined {why:?}"),
+        FromFileServer::Offer(Offer { number, root, base, reports, edits, .. }) => {
+            let mut said = format!("Offer {} base={}", names.show(Revision { number, root }), names.name(base));
+            said += if reports { " reports" } else { "" };
+            if !edits.is_empty() {
+                write!(said, " edits={}", String::from_utf8_lossy(&edits)).unwrap();
+            }
+            said
+        }
+        FromFileServer::Renewed(Renewed { asked, lease_ms, .. }) => {
+            format!("Renewed asked={} lease={lease_ms}", in_ms(asked))
+        }
+        FromFileServer::Lapsed(_) => "Lapsed".to_owned(),
+        FromFileServer::Held(Held { number, is_held, .. }) => {
+            format!("{} {}", if is_held { "Held" } else { "NotHeld" }, show(number))
+        }
+        FromFileServer::Chunk(Chunk { hash, bytes }) => {
+            let is_it = ChunkHash::of(&bytes) == hash;
+            let other = if is_it { String::new() } else { format!(" bytes={}", String::from_utf8_lossy(&bytes)) };
+            format!("Chunk {}{other}", names.name(hash))
+        }
+        FromFileServer::Gone(Gone { hash }) => format!("Gone {}", names.name(hash)),
+        FromFileServer::Missing(Missing { ticket, hashes }) => format!("Missing {ticket}{}", names.list(&hashes)),
+        FromFileServer::Stored(Stored { ticket }) => format!("Stored {ticket}"),
+        FromFileServer::Published(Published { ticket, number }) => format!("Published {ticket} {}", show(number)),
+        FromFileServer::Everywhere(Everywhere { ticket }) => format!("Everywhere {ticket}"),
+        FromFileServer::Changed(Changed { ticket }) => format!("Changed {ticket}"),
+        FromFileServer::Collected(Collected { ticket, chunks, .. }) => format!("Collected {ticket} chunks={chunks}"),
+        FromFileServer::Surveyed(Surveyed { ticket, head, subscribers }) => {
+            let said = format!("Surveyed {ticket} head={}", show(head));
+            subscribers.iter().fold(said, |said, it| {
+                let connected = if it.is_connected { " connected" } else { "" };
+                let (at, holds, lease) = (show(it.at), it.holds, it.lease_ms);
+                said + &format!("; life={} at={at} lease={lease} holds={holds}{connected}", it.life)
+            })
+        }
+        FromFileServer::Refused(Refused { ticket, why, head, text }) => {
+            format!("Refused {ticket} {why:?} head={} {text}", show(head)).trim_end().to_owned()
+        }
+        FromFileServer::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
+    }
+}

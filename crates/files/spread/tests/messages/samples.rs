@@ -1,0 +1,164 @@
+//! A message of every kind and form, and both ways through its bytes.
+
+use bytes::Bytes;
+use framing::{Codec, Inbox, WireError, frames_of};
+use machine::{Goodbye, Parcel};
+use spread::Number;
+use spread::messages::{
+    Change, ChangeKind, Changed, Chunk, Collect, Collected, Everywhere, FILE_SERVER, FromFileServer, Gone, Have, Held,
+    Hold, Identity, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Refusal, Refused,
+    Renew, Renewed, SUBSCRIBER, Size, Standing, Stored, Survey, Surveyed, Switch, ToFileServer, VisitorKey, Want,
+};
+use tree::ChunkHash;
+use types::{GoodbyeReason, Time};
+
+pub(crate) const HEAD: Number = Number { life: 2, count: 17 };
+const BEFORE: Number = Number { life: 1, count: 16 };
+
+pub(crate) fn hash(byte: u8) -> ChunkHash {
+    ChunkHash::from([byte; ChunkHash::BYTES])
+}
+
+pub(crate) fn join() -> Join {
+    let (space, site, held) = ("main".to_owned(), "shop".to_owned(), vec![BEFORE, HEAD]);
+    Join { slot: 1, asked: Time(5), life: 9, at: BEFORE, seen: HEAD, space, site, held }
+}
+
+pub(crate) fn switch(base: Option<ChunkHash>) -> Switch {
+    let (space, site, note) = ("main".to_owned(), "shop".to_owned(), "why".to_owned());
+    let (identity, size) = (Identity { publisher: 7, number: 3 }, Size { files: 4, bytes: 1000 });
+    Switch { ticket: 3, identity, space, site, base, root: hash(0xAA), of: 15, size, waits: true, note }
+}
+
+pub(crate) fn change(kind: ChangeKind) -> Change {
+    Change { ticket: 3, kind, keep: 5, space: "main".to_owned(), site: "shop".to_owned() }
+}
+
+pub(crate) fn refused(why: Refusal) -> Refused {
+    Refused { ticket: 3, why, head: HEAD, text: "full".to_owned() }
+}
+
+pub(crate) fn not_joined(why: NotNow) -> NotJoined {
+    NotJoined { slot: 1, why }
+}
+
+/// The messages to a file server or relay.
+fn to_server() -> Vec<ToFileServer> {
+    let (slot, asked, ticket) = (1, Time(5), 3);
+    let chunks = vec![(hash(0xAA), Bytes::from_static(b"hello")), (hash(0xBB), Bytes::new())];
+    vec![
+        join().into(),
+        Renew { slot, asked, at: HEAD, released: vec![BEFORE] }.into(),
+        Hold { slot, number: BEFORE }.into(),
+        Leave { slot }.into(),
+        Want { hashes: vec![hash(0xAA), hash(0xBB)] }.into(),
+        Have { ticket, hashes: vec![hash(0xAA)] }.into(),
+        Put { ticket, chunks }.into(),
+        switch(Some(hash(0xBB))).into(),
+        switch(None).into(),
+        change(ChangeKind::Create).into(),
+        change(ChangeKind::Keep).into(),
+        change(ChangeKind::Remove).into(),
+        Collect { ticket }.into(),
+        Survey { ticket, space: "main".to_owned(), site: "shop".to_owned() }.into(),
+        Goodbye { reason: GoodbyeReason::Done, text: "ends".to_owned() }.into(),
+    ]
+}
+
+/// The messages of a file server or relay.
+fn from_server() -> Vec<FromFileServer> {
+    let (slot, asked, ticket, lease_ms) = (1, Time(5), 3, 1000);
+    let edits = Bytes::from_static(b"edits");
+    let standing = Standing { life: 9, at: HEAD, lease_ms, holds: 2, is_connected: true };
+    let joined = Joined {
+        slot,
+        asked,
+        lease_ms,
+        number: HEAD,
+        root: hash(0xAA),
+        keep: 5,
+        key: VisitorKey([7; 32]),
+        held: vec![HEAD],
+    };
+    let mut all: Vec<FromFileServer> = vec![
+        joined.into(),
+        not_joined(NotNow::NoSite).into(),
+        not_joined(NotNow::NotYet).into(),
+        not_joined(NotNow::Full).into(),
+        Offer { slot, number: HEAD, root: hash(0xAA), base: hash(0xBB), reports: true, edits }.into(),
+        Renewed { slot, asked, lease_ms }.into(),
+        Lapsed { slot }.into(),
+        Held { slot, number: BEFORE, is_held: true }.into(),
+        Chunk { hash: hash(0xAA), bytes: Bytes::from_static(b"hello") }.into(),
+        Gone { hash: hash(0xAA) }.into(),
+        Missing { ticket, hashes: vec![hash(0xBB)] }.into(),
+        Stored { ticket }.into(),
+        Published { ticket, number: HEAD }.into(),
+        Everywhere { ticket }.into(),
+        Changed { ticket }.into(),
+        Collected { ticket, chunks: 2, bytes: 10 }.into(),
+        Surveyed { ticket, head: HEAD, subscribers: vec![standing] }.into(),
+    ];
+    let refusals = [
+        Refusal::Overtaken,
+        Refusal::Incomplete,
+        Refusal::Malformed,
+        Refusal::NoSite,
+        Refusal::IsThere,
+        Refusal::NoRoom,
+        Refusal::Failed,
+        Refusal::Relay,
+    ];
+    all.extend(refusals.map(|why| refused(why).into()));
+    all.push(Goodbye { reason: GoodbyeReason::Full, text: String::new() }.into());
+    all
+}
+
+/// A message in one of the two directions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Sample {
+    To(ToFileServer),
+    From(FromFileServer),
+}
+
+impl Sample {
+    pub(crate) fn to(message: impl Into<ToFileServer>) -> Self {
+        Self::To(message.into())
+    }
+
+    pub(crate) fn from(message: impl Into<FromFileServer>) -> Self {
+        Self::From(message.into())
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, WireError> {
+        match self.clone() {
+            Self::To(message) => frames_of(SUBSCRIBER, &Parcel::new(message)),
+            Self::From(message) => frames_of(FILE_SERVER, &Parcel::new(message)),
+        }
+    }
+
+    /// Returns the first message of some bytes, in the direction of this one; none if they end before it does.
+    pub(crate) fn hear(&self, bytes: &[u8]) -> Result<Option<Self>, WireError> {
+        Ok(match self {
+            Self::To(_) => hear(FILE_SERVER, bytes)?.map(|message| Self::To(message.expect())),
+            Self::From(_) => hear(SUBSCRIBER, bytes)?.map(|message| Self::From(message.expect())),
+        })
+    }
+}
+
+/// Returns the first message of some bytes; none if they end before it does.
+pub(crate) fn hear(hears: &'static dyn Codec, bytes: &[u8]) -> Result<Option<Parcel>, WireError> {
+    let (mut inbox, mut bytes) = (Inbox::within_session(hears), bytes);
+    loop {
+        let before = bytes.len();
+        let message = inbox.next(&mut bytes)?;
+        if message.is_some() || bytes.is_empty() || bytes.len() == before {
+            return Ok(message);
+        }
+    }
+}
+
+pub(crate) fn samples() -> Vec<Sample> {
+    let to = to_server().into_iter().map(Sample::to);
+    to.chain(from_server().into_iter().map(Sample::from)).collect()
+}

@@ -1,0 +1,298 @@
+//! Peers that say anything in any order, and disks that answer anything: no machine panics or keeps its driver busy,
+//! and no member goes back.
+
+use bytes::Bytes;
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use spread::messages::{
+    Change, ChangeKind, Chunk, Collect, FromFileServer, Gone, Have, Held, Hold, Identity, Join, Joined, Lapsed, Leave,
+    Missing, NotJoined, NotNow, Offer, Published, Put, Renew, Renewed, Size, Survey, Switch, ToFileServer, VisitorKey,
+    Want,
+};
+use spread::server_work::{Checked, NotDone, Settings};
+use spread::{
+    Client, FileServer, Member, MemberConfig, Number, Relay, RelayConfig, Request, ServerConfig, SiteKey, Swept, Visit,
+    member_work, server_work,
+};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tree::{ChunkHash, Descent, Step};
+use types::{Broken, SessionId, Time};
+
+const KEY: VisitorKey = VisitorKey([7; 32]);
+
+fn key() -> SiteKey {
+    SiteKey { space: "main".to_owned(), name: "shop".to_owned() }
+}
+
+fn number() -> impl Strategy<Value = Number> {
+    let life = select(vec![0, 1, 2, u64::MAX]);
+    (life, select(vec![0, 1, 2, 3, u64::MAX])).prop_map(|(life, count)| Number { life, count })
+}
+
+fn hash() -> impl Strategy<Value = ChunkHash> {
+    (0..4_u8).prop_map(|of| ChunkHash::of(&[of]))
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    select(vec![0, 1_000_000, 1_000_000_000, u64::MAX]).prop_map(Time)
+}
+
+fn to_server() -> impl Strategy<Value = ToFileServer> {
+    let (slot, ticket) = (0..3_u32, 0..3_u64);
+    let hashes = || vec(hash(), 0..4);
+    let names = || (Just("main".to_owned()), select(vec!["shop".to_owned(), "other".to_owned()]));
+    let join = (slot.clone(), time(), 0..3_u64, number(), number(), names(), vec(number(), 0..3));
+    let identity = (0..2_u64, 0..3_u64).prop_map(|(publisher, number)| Identity { publisher, number });
+    let switch = (ticket.clone(), identity, names(), proptest::option::of(hash()), hash(), any::<bool>());
+    let kind = select(vec![ChangeKind::Create, ChangeKind::Keep, ChangeKind::Remove]);
+    prop_oneof![
+        4 => join.prop_map(|(slot, asked, life, at, seen, (space, site), held)| {
+            Join { slot, asked, life, at, seen, space, site, held }.into()
+        }),
+        3 => (slot.clone(), time(), number(), vec(number(), 0..3))
+            .prop_map(|(slot, asked, at, released)| Renew { slot, asked, at, released }.into()),
+        2 => (slot.clone(), number()).prop_map(|(slot, number)| Hold { slot, number }.into()),
+        1 => slot.prop_map(|slot| Leave { slot }.into()),
+        3 => hashes().prop_map(|hashes| Want { hashes }.into()),
+        2 => (ticket.clone(), hashes()).prop_map(|(ticket, hashes)| Have { ticket, hashes }.into()),
+        2 => (ticket.clone(), vec((hash(), Just(Bytes::from_static(b"x"))), 0..3))
+            .prop_map(|(ticket, chunks)| Put { ticket, chunks }.into()),
+        4 => switch.prop_map(|(ticket, identity, (space, site), base, root, waits)| {
+            let (of, size, note) = (0, Size::default(), String::new());
+            Switch { ticket, identity, space, site, base, root, of, size, waits, note }.into()
+        }),
+        1 => (ticket.clone(), kind, names())
+            .prop_map(|(ticket, kind, (space, site))| Change { ticket, kind, keep: 0, space, site }.into()),
+        1 => ticket.clone().prop_map(|ticket| Collect { ticket }.into()),
+        1 => (ticket, names()).prop_map(|(ticket, (space, site))| Survey { ticket, space, site }.into()),
+    ]
+}
+
+fn from_server() -> impl Strategy<Value = FromFileServer> {
+    let slot = 0..3_u32;
+    let lease_ms = select(vec![0, 1, 1000, u32::MAX]);
+    let joined = (slot.clone(), time(), lease_ms.clone(), number(), hash(), vec(number(), 0..3));
+    let why = select(vec![NotNow::NoSite, NotNow::NotYet, NotNow::Full]);
+    let edits = select(vec![Bytes::new(), Bytes::from_static(b"edits")]);
+    prop_oneof![
+        4 => joined.prop_map(|(slot, asked, lease_ms, number, root, held)| {
+            Joined { slot, asked, lease_ms, number, root, keep: 2, key: KEY, held }.into()
+        }),
+        1 => (slot.clone(), why).prop_map(|(slot, why)| NotJoined { slot, why }.into()),
+        4 => (slot.clone(), number(), hash(), hash(), any::<bool>(), edits).prop_map(
+            |(slot, number, root, base, reports, edits)| Offer { slot, number, root, base, reports, edits }.into()
+        ),
+        2 => (slot.clone(), time(), lease_ms)
+            .prop_map(|(slot, asked, lease_ms)| Renewed { slot, asked, lease_ms }.into()),
+        1 => slot.clone().prop_map(|slot| Lapsed { slot }.into()),
+        2 => (slot, number(), any::<bool>()).prop_map(|(slot, number, is_held)| Held { slot, number, is_held }.into()),
+        4 => (hash(), 0..4_u8).prop_map(|(hash, of)| Chunk { hash, bytes: vec![of].into() }.into()),
+        2 => hash().prop_map(|hash| Gone { hash }.into()),
+        1 => (0..4_u64, vec(hash(), 0..3)).prop_map(|(ticket, hashes)| Missing { ticket, hashes }.into()),
+        1 => (0..4_u64, number()).prop_map(|(ticket, number)| Published { ticket, number }.into()),
+    ]
+}
+
+/// Something that happens to a machine.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A message of the peer on one of three ports.
+    To(u64, ToFileServer),
+    /// A message of the server above.
+    From(FromFileServer),
+    Connected,
+    Cut,
+    Lost(u64),
+    HasRoom(u64),
+    /// The disk does the work that was asked for first; well, or not.
+    Disk(bool, ChunkHash),
+    Passes(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        8 => (0..3_u64, to_server()).prop_map(|(port, message)| Event::To(port, message)),
+        8 => from_server().prop_map(Event::From),
+        2 => Just(Event::Connected),
+        1 => Just(Event::Cut),
+        1 => (0..3_u64).prop_map(Event::Lost),
+        1 => (0..3_u64).prop_map(Event::HasRoom),
+        8 => (prop::bool::weighted(0.8), hash()).prop_map(|(is_done, hash)| Event::Disk(is_done, hash)),
+        3 => select(vec![0, 1, 300, 2000, 700_000]).prop_map(Event::Passes),
+    ];
+    vec(event, 1..120)
+}
+
+/// The sides on which a machine has peers.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    serves: bool,
+    has_server: bool,
+}
+
+/// A machine and the work that its disk has yet to do.
+struct Run<M> {
+    machine: M,
+    ends: Ends,
+    now: Time,
+    is_up: bool,
+    work: VecDeque<Opaque>,
+}
+
+impl<M: Machine> Run<M> {
+    fn new(mut machine: M, ends: Ends) -> Self {
+        machine.start(Time::ZERO);
+        Self { machine, ends, now: Time::ZERO, is_up: false, work: VecDeque::new() }
+    }
+
+    /// Lets an event happen: `done` does work of the disk.
+    fn happens(&mut self, event: Event, done: impl Fn(Opaque, bool, ChunkHash) -> Option<DiskDone>) {
+        let port = |number| Port::Session(SessionId(number));
+        match event {
+            Event::To(from, message) if self.ends.serves => {
+                self.machine.handle(self.now, port(from), Parcel::new(message));
+            }
+            Event::From(message) if self.is_up => {
+                self.machine.handle(self.now, Port::SERVER, Parcel::new(message));
+            }
+            Event::Connected if self.ends.has_server && !self.is_up => {
+                self.is_up = true;
+                self.machine.connected(self.now, Port::SERVER);
+            }
+            Event::Cut if self.is_up => {
+                self.is_up = false;
+                self.machine.disconnected(self.now, Port::SERVER);
+            }
+            Event::Lost(of) if self.ends.serves => self.machine.disconnected(self.now, port(of)),
+            Event::HasRoom(of) if self.ends.serves => self.machine.has_room(port(of)),
+            Event::Disk(is_done, hash) => {
+                if let Some(done) = self.work.pop_front().and_then(|work| done(work, is_done, hash)) {
+                    self.machine.disk(self.now, done);
+                }
+            }
+            Event::Passes(ms) => self.now = Time(self.now.0 + ms * 1_000_000),
+            _ => {}
+        }
+        self.drain();
+        for round in 0.. {
+            if self.machine.poll_timeout().is_none_or(|due| due > self.now) {
+                break;
+            }
+            assert!(round < 10, "it is always busy: {:?}", self.machine);
+            self.machine.handle_timeout(self.now);
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        for round in 0.. {
+            let Some(output) = self.machine.poll_output() else { break };
+            assert!(round < 1000, "it does not stop: {output:?}");
+            if let Output::Disk(work) = output {
+                self.work.push_back(work);
+            }
+        }
+    }
+}
+
+fn or<T>(is_done: bool, done: T, failed: NotDone) -> Result<T, NotDone> {
+    if is_done { Ok(done) } else { Err(failed) }
+}
+
+fn server_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone> {
+    use server_work::{Done, Work};
+    let failed = || NotDone::Failed("the disk is broken".to_owned());
+    Some(DiskDone::new(match work.open::<Work>().ok()? {
+        Work::Missing(id, hashes) => Done::Missing(id, or(is_done, hashes, failed())),
+        Work::Put(id, _) => Done::Put(id, or(is_done, (), failed())),
+        Work::Check(id, _) if hash == ChunkHash::of(&[0]) => {
+            Done::Checked(id, Ok(Checked { lacks: vec![hash], ..Checked::default() }))
+        }
+        Work::Check(id, _) => {
+            Done::Checked(id, or(is_done, Checked { new: vec![hash], ..Checked::default() }, failed()))
+        }
+        Work::Publish(id, _) => Done::Published(id, or(is_done, Settings { keep: 1, visitor_key: KEY }, failed())),
+        Work::Change(id, ..) => Done::Changed(id, or(is_done, None, failed())),
+        Work::Drop(key, numbers) => Done::Dropped(key, if is_done { numbers } else { Vec::new() }),
+        Work::Mark(_) => Done::Marked(or(is_done, vec![hash], failed())),
+        Work::Sweep(_) => Done::Swept(or(is_done, Swept::default(), failed())),
+        Work::Read(of) => Done::Read(of, is_done.then(|| Bytes::from_static(b"x"))),
+    }))
+}
+
+fn member_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone> {
+    use member_work::{Done, Work};
+    let failed = || "the disk is broken".to_owned();
+    Some(DiskDone::new(match work.open::<Work>().ok()? {
+        Work::Apply(_) => return None,
+        Work::Descend(_) if !is_done => Done::Descended(Err(failed())),
+        Work::Descend(steps) => {
+            let lacks = if hash == ChunkHash::of(&[0]) { vec![hash] } else { Vec::new() };
+            let waits: Vec<Step> = if lacks.is_empty() { Vec::new() } else { steps };
+            Done::Descended(Ok(Descent { lacks, relies: vec![ChunkHash::of(&[1])], waits }))
+        }
+        Work::Put(of, _) if is_done => Done::Put(of, Ok(of != ChunkHash::of(&[2]))),
+        Work::Put(of, _) => Done::Put(of, Err(failed())),
+        Work::Switch(state) => {
+            let number = state.revisions.last()?.number;
+            Done::Switched(number, if is_done { Ok(()) } else { Err(failed()) })
+        }
+        Work::Mark(_) => Done::Marked(if is_done { Ok(vec![hash]) } else { Err(failed()) }),
+        Work::Sweep(_) => Done::Swept(if is_done { Ok(Swept::default()) } else { Err(failed()) }),
+    }))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_file_server_lives_on(events in events()) {
+        let config = ServerConfig { lease: Duration::from_secs(1), ..ServerConfig::new(1) };
+        let mut run = Run::new(FileServer::new(config, Vec::new()), Ends { serves: true, has_server: false });
+        for event in events {
+            run.happens(event, server_does);
+        }
+        prop_assert!(run.machine.head(&key()).is_none_or(|head| head.number.count > 0));
+    }
+
+    #[test]
+    fn a_relay_lives_on(events in events()) {
+        let relay = Relay::new(RelayConfig { life: 1, cache_bytes: 2, broken: Broken::NONE });
+        let mut run = Run::new(relay, Ends { serves: true, has_server: true });
+        for event in events {
+            run.happens(event, |_, _, _| None);
+        }
+    }
+
+    #[test]
+    fn a_member_lives_on(events in events(), seen in number()) {
+        let (visit, collect_after) = (Duration::from_millis(300), Duration::from_secs(5));
+        let config = MemberConfig { key: key(), life: 1, visit, collect_after, broken: Broken::NONE };
+        let mut run = Run::new(Member::new(config, None), Ends { serves: false, has_server: true });
+        let mut last = Number::NONE;
+        for event in events {
+            run.happens(event, member_does);
+            let now = run.now;
+            run.machine.open(now, Visit { seen: Some(seen), navigates: false });
+            run.machine.damaged(ChunkHash::of(&[3]));
+            run.drain();
+            let current = run.machine.current().map_or(Number::NONE, |current| current.number);
+            prop_assert!(current >= last, "it went back from {last:?} to {current:?}");
+            last = current;
+        }
+    }
+
+    #[test]
+    fn a_client_lives_on(events in events()) {
+        let mut run = Run::new(Client::new(7), Ends { serves: false, has_server: true });
+        run.machine.ask(Request::Have(vec![ChunkHash::of(&[1])]));
+        run.machine.ask(Request::Want(ChunkHash::of(&[1])));
+        run.machine.hold(Time::ZERO, key(), Number { life: 1, count: 1 }, 8);
+        for event in events {
+            run.happens(event, |_, _, _| None);
+        }
+    }
+}
