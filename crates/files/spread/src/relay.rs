@@ -232,8 +232,9 @@ impl Machine for Relay {
                     }
                 }
                 FromFileServer::Held(held) => self.held(held),
-                FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, Some(bytes)),
-                FromFileServer::Gone(Gone { hash }) => self.arrived(hash, None),
+                // Chunks change no lease and no hold.
+                FromFileServer::Chunk(Chunk { hash, bytes }) => return self.arrived(hash, Some(bytes)),
+                FromFileServer::Gone(Gone { hash }) => return self.arrived(hash, None),
                 _ => {}
             }
         } else {
@@ -243,7 +244,7 @@ impl Machine for Relay {
                 ToFileServer::Renew(renew) => self.renew(port, &renew),
                 ToFileServer::Hold(hold) => self.hold(port, hold),
                 ToFileServer::Leave(Leave { slot }) => self.leave(port, slot),
-                ToFileServer::Want(Want { hashes }) => self.want(port, hashes),
+                ToFileServer::Want(Want { hashes }) => return self.want(port, hashes),
                 ToFileServer::Have(have) => self.say(port, refused(have.ticket)),
                 ToFileServer::Put(put) => self.say(port, refused(put.ticket)),
                 ToFileServer::Switch(switch) => self.say(port, refused(switch.ticket)),
