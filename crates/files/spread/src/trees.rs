@@ -17,11 +17,26 @@ const LACKS_MAX: usize = 1000;
 /// The nodes that a check looks at in one go.
 const BUDGET: usize = 4096;
 
-/// Checks a tree, where another one is whole (rule SwitchHasAll). `has` returns which chunks are there.
+/// Checks a tree, where another one should be whole (rule SwitchHasAll). `has` returns which chunks are there.
+///
+/// If a node cannot be read, it looks at the whole tree: the node may be one of the older tree, or one that `has` calls
+/// missing from now on.
 ///
 /// # Errors
-/// Errors of the source, and nodes that cannot be read.
+/// Errors of the source, and nodes that are malformed.
 pub fn check<S: Source>(
+    source: &S,
+    has: &mut impl FnMut(&[ChunkHash]) -> Result<Vec<bool>, S::Error>,
+    base: Option<ChunkHash>,
+    root: ChunkHash,
+) -> Result<Checked, ReadError<S::Error>> {
+    match check_beside(source, has, base, root) {
+        Err(ReadError::Source(_)) => check_beside(source, has, None, root),
+        checked => checked,
+    }
+}
+
+fn check_beside<S: Source>(
     source: &S,
     has: &mut impl FnMut(&[ChunkHash]) -> Result<Vec<bool>, S::Error>,
     base: Option<ChunkHash>,

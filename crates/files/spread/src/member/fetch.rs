@@ -27,21 +27,30 @@ pub(super) struct Fetch {
     /// Chunks that are missing, as far as it was looked.
     lacks: BTreeSet<ChunkHash>,
     has_failed: bool,
+    /// A look has failed, perhaps because the tree that counts as whole has a damaged node.
+    distrusts_base: bool,
 }
 
 impl Fetch {
     /// The fetch of a revision of which nothing is known.
     pub(super) fn begin(revision: Revision) -> Self {
-        Self { revision, stage: Stage::Waiting, steps: None, lacks: BTreeSet::new(), has_failed: false }
+        Self {
+            revision,
+            stage: Stage::Waiting,
+            steps: None,
+            lacks: BTreeSet::new(),
+            has_failed: false,
+            distrusts_base: false,
+        }
     }
 
-    /// Returns the steps for the disk when all chunks that were missing are here; `base` is a tree that is whole.
+    /// Returns the steps for the disk when all chunks that were missing are here; `base` is a tree that should be whole.
     pub(super) fn descend(&mut self, base: Option<ChunkHash>) -> Option<Vec<Step>> {
         if self.stage != Stage::Waiting || !self.lacks.is_empty() {
             return None;
         }
         self.stage = Stage::Descending;
-        let root = self.revision.root;
+        let (root, base) = (self.revision.root, base.filter(|_| !self.distrusts_base));
         Some(self.steps.take().unwrap_or_else(|| Vec::from([Step::root(root, base)])))
     }
 
@@ -76,6 +85,7 @@ impl Fetch {
     /// The step under way has failed.
     pub(super) fn fail(&mut self) {
         self.has_failed = true;
+        self.distrusts_base |= self.stage == Stage::Descending;
     }
 
     /// If a step has failed, it is looked again from the top.

@@ -39,6 +39,7 @@ pub(crate) struct Seen {
     pub(crate) everywhere: usize,
     pub(crate) swept: u64,
     pub(crate) restores: usize,
+    pub(crate) rotten: usize,
 }
 
 impl Seen {
@@ -51,6 +52,7 @@ impl Seen {
         self.everywhere += more.everywhere;
         self.swept += more.swept;
         self.restores += more.restores;
+        self.rotten += more.rotten;
     }
 }
 
@@ -108,6 +110,8 @@ struct Day {
     parted: Vec<(&'static str, &'static str)>,
     harms: u64,
     restores: bool,
+    /// Chunks that a disk has lost. Nothing promises them until they are mended.
+    rotten: Vec<ChunkHash>,
     seen: Seen,
 }
 
@@ -181,7 +185,7 @@ impl Day {
                 let config = MemberConfig { key: key(), life: next(), visit, collect_after: 2 * lease, broken };
                 alone(Member::new(config, state))
             });
-            world.add_disk(member, ONE, MemberDisk::default());
+            world.add_disk(member, ONE, MemberDisk::new(happened.clone()));
             let server = if at < 2 { RELAYS[at] } else { STORE };
             world.connect((member, ONE), (server, ONE), FAMILY);
         }
@@ -220,6 +224,7 @@ impl Day {
             parted: Vec::new(),
             harms,
             restores,
+            rotten: Vec::new(),
             seen: Seen::default(),
         }
     }
@@ -245,7 +250,8 @@ impl Day {
             self.truth.published(self.world.now(), &new)?;
             self.seen.published += 1;
             let lacks = self.world.content(STORE, ONE, |disk: &mut ServerDisk| disk.chunks.lacks(new.revision.root));
-            if let Some(hash) = lacks.filter(|_| self.truth.head() == Some(new.revision)) {
+            let is_head = self.truth.head() == Some(new.revision);
+            if let Some(hash) = lacks.filter(|hash| is_head && !self.rotten.contains(hash)) {
                 return Err(format!("6: the newest revision {:?} lacks chunk {hash}", new.revision));
             }
         }
@@ -274,7 +280,7 @@ impl Day {
                 continue;
             };
             let lacks = self.world.content(STORE, ONE, |disk: &mut ServerDisk| disk.chunks.lacks(root));
-            if let Some(hash) = lacks {
+            if let Some(hash) = lacks.filter(|hash| !self.rotten.contains(hash)) {
                 return Err(format!("6: chunk {hash} of {number:?} was freed, and member {at} holds that"));
             }
         }
@@ -294,7 +300,9 @@ impl Day {
             85 => self.pass(3 * self.lease)?,
             at if at < 86 + self.harms as usize => self.harm(),
             92 if self.restores => self.back_up_or_restore()?,
+            94 => self.happened.fails.set(self.harms > 2 && !self.happened.fails.get()),
             93 => self.happened.lies.set(self.harms > 2 && !self.happened.lies.get()),
+            95 if self.harms > 2 && self.draw(2) == 0 => self.rot(),
             _ => {}
         }
         self.pass(Duration::from_micros(300))
@@ -465,7 +473,7 @@ impl Day {
             return Err(format!("3: member {at} serves {revision:?}, and {:?} was published", published.revision));
         }
         let lacks = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.lacks(revision.root));
-        if let Some(hash) = lacks {
+        if let Some(hash) = lacks.filter(|hash| !self.rotten.contains(hash)) {
             return Err(format!("3: member {at} serves {revision:?}, and lacks chunk {hash}"));
         }
         if seen.is_some_and(|seen| seen > revision.number) {
@@ -599,10 +607,69 @@ impl Day {
         Ok(())
     }
 
+    /// A disk loses a chunk, which somebody may notice.
+    fn rot(&mut self) {
+        let at = self.draw(MEMBERS.len() + 1);
+        let which = self.world.draw(1 << 20) as usize;
+        let lose = move |chunks: &mut Chunks| {
+            let hash = *chunks.0.keys().nth(which % chunks.0.len().max(1))?;
+            chunks.0.remove(&hash).map(|_| hash)
+        };
+        let lost = match MEMBERS.get(at) {
+            Some(name) => self.world.content(name, ONE, |disk: &mut MemberDisk| lose(&mut disk.chunks)),
+            None => self.world.content(STORE, ONE, |disk: &mut ServerDisk| lose(&mut disk.chunks)),
+        };
+        let Some(hash) = lost else { return };
+        self.rotten.push(hash);
+        self.seen.rotten += 1;
+        if at < MEMBERS.len() && self.draw(2) == 0 {
+            self.world.call(MEMBERS[at], |member: &mut Member, _| member.damaged(hash));
+        }
+    }
+
+    /// Mends what disks have lost: the site is published again, whole, until no older revision is kept; visitors ask
+    /// members for what they lack.
+    fn mend(&mut self) -> Result<(), String> {
+        if self.rotten.is_empty() {
+            return Ok(());
+        }
+        for value in 0..VALUES {
+            let tree = [value; FILES];
+            let (root, chunks) = grow(tree);
+            self.trees.push((root, tree));
+            let base = self.truth.head().map(|head| head.root);
+            self.begin(0, root, chunks, base, None);
+            if let Some(job) = &mut self.jobs[0] {
+                (job.lies, job.waits) = (false, false);
+            }
+            for _ in 0..60 {
+                self.pass(self.lease)?;
+            }
+            if self.truth.head().map(|head| head.root) != Some(root) {
+                return Err(format!("10: {value} cannot be published again: {:?}", self.jobs[0]));
+            }
+        }
+        self.rotten.clear();
+        for (at, name) in MEMBERS.into_iter().enumerate() {
+            for round in 0.. {
+                let roots = self.world.look::<Member>(name).map(Member::roots).unwrap_or_default();
+                let lacks = |disk: &mut MemberDisk| roots.iter().find_map(|root| disk.chunks.lacks(*root));
+                let Some(hash) = self.world.content(name, ONE, lacks) else { break };
+                if round > 20 {
+                    return Err(format!("10: member {at} does not mend chunk {hash}"));
+                }
+                self.world.call(name, |member: &mut Member, _| member.damaged(hash));
+                self.pass(self.lease)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends all faults, and checks that everything comes to rest.
     fn rest(&mut self) -> Result<(), String> {
         self.world.calm();
         self.happened.lies.set(false);
+        self.happened.fails.set(false);
         for (one, other) in std::mem::take(&mut self.parted) {
             self.world.mend(one, other);
         }
@@ -614,6 +681,7 @@ impl Day {
         }
         self.world.run_for(Duration::from_secs(6));
         self.look()?;
+        self.mend()?;
         if let Some(job) = self.jobs.iter().flatten().next() {
             return Err(format!("10: a publish has no answer: {job:?}"));
         }

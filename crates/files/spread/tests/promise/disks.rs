@@ -79,6 +79,17 @@ pub(crate) struct Happened {
     pub(crate) published: RefCell<Vec<NewRevision>>,
     /// Reads return other bytes than were written.
     pub(crate) lies: Cell<bool>,
+    /// Disks fail at some of their work.
+    pub(crate) fails: Cell<bool>,
+    works: Cell<u32>,
+}
+
+impl Happened {
+    /// Whether the next piece of work fails.
+    fn fails(&self) -> bool {
+        self.works.set(self.works.get() + 1);
+        self.fails.get() && self.works.get().is_multiple_of(3)
+    }
 }
 
 /// The disk of a file server.
@@ -131,6 +142,9 @@ impl Content for ServerDisk {
 
     fn work(&mut self, work: Self::Work) -> Option<Self::Done> {
         use server_work::{Done, Work};
+        if self.happened.fails() {
+            return Some(not_done(work));
+        }
         Some(match work {
             Work::Missing(id, hashes) => {
                 let missing = hashes.into_iter().filter(|hash| !self.chunks.0.contains_key(hash)).collect();
@@ -167,11 +181,35 @@ impl Content for ServerDisk {
     }
 }
 
+/// A piece of a store's work that its disk refuses.
+fn not_done(work: server_work::Work) -> server_work::Done {
+    use server_work::{Done, Work};
+    let why = || NotDone::Failed("a failing disk".to_owned());
+    match work {
+        Work::Missing(id, _) => Done::Missing(id, Err(why())),
+        Work::Put(id, _) => Done::Put(id, Err(why())),
+        Work::Check(id, _) => Done::Checked(id, Err(why())),
+        Work::Publish(id, _) => Done::Published(id, Err(why())),
+        Work::Change(id, ..) => Done::Changed(id, Err(why())),
+        Work::Drop(key, _) => Done::Dropped(key, Vec::new()),
+        Work::Mark(_) => Done::Marked(Err(why())),
+        Work::Sweep(_) => Done::Swept(Err(why())),
+        Work::Read(hash) => Done::Read(hash, None),
+    }
+}
+
 /// The disk of a member.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct MemberDisk {
     pub(crate) chunks: Chunks,
     pub(crate) state: Option<member_work::State>,
+    happened: Rc<Happened>,
+}
+
+impl MemberDisk {
+    pub(crate) fn new(happened: Rc<Happened>) -> Self {
+        Self { chunks: Chunks::default(), state: None, happened }
+    }
 }
 
 impl Content for MemberDisk {
@@ -184,6 +222,20 @@ impl Content for MemberDisk {
 
     fn work(&mut self, work: Self::Work) -> Option<Self::Done> {
         use member_work::{Done, Edited, Work};
+        if self.happened.fails() {
+            let why = || "a failing disk".to_owned();
+            return match work {
+                Work::Apply(_) => None,
+                Work::Descend(_) => Some(Done::Descended(Err(why()))),
+                Work::Put(hash, _) => Some(Done::Put(hash, Err(why()))),
+                Work::Switch(state) => {
+                    let number = state.revisions.last().map(|it| it.number).unwrap_or_default();
+                    Some(Done::Switched(number, Err(why())))
+                }
+                Work::Mark(_) => Some(Done::Marked(Err(why()))),
+                Work::Sweep(_) => Some(Done::Swept(Err(why()))),
+            };
+        }
         Some(match work {
             Work::Apply(Edited { base, root, edits }) => {
                 let mut made = Chunks::default();
