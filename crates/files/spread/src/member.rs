@@ -119,6 +119,8 @@ pub struct Member {
     fetched: (u64, u64),
     condemned: Condemned,
     collect_at: Option<Time>,
+    /// Whether unused chunks are removed before the next fetch, as the disk could not store the last one.
+    needs_room: bool,
     retry_at: Option<Time>,
     /// The obstacle to a fetch or a collection, for people.
     trouble: Option<String>,
@@ -155,6 +157,7 @@ impl Member {
             fetched: (0, 0),
             condemned: Condemned::new(broken),
             collect_at: None,
+            needs_room: false,
             retry_at: None,
             trouble: None,
             is_over: false,

@@ -20,6 +20,10 @@ fields! {
     }
 }
 
+/// Ten years of milliseconds, and as many publishes as a store makes in a hundred years at one a second.
+const LIVES_AHEAD_MAX: u64 = 10 * 365 * 24 * 3600 * 1000;
+const COUNTS_AHEAD_MAX: u64 = 100 * 365 * 24 * 3600;
+
 impl Number {
     /// Below that of every revision.
     pub const NONE: Self = Self { life: 0, count: 0 };
@@ -30,6 +34,13 @@ impl Number {
     /// Whether a peer may say that it has such a revision.
     pub(crate) const fn is_sound(self) -> bool {
         self.life <= Self::MAX && self.count <= Self::MAX
+    }
+
+    /// Whether a store that was lost can have published this revision after another one, where the store in its place
+    /// has begun with the life `born`. Lives are drawn from the time, in milliseconds: a clock may be years ahead, and
+    /// a peer that says more than that is not believed, as it would use up the numbers.
+    pub(crate) const fn may_follow(self, other: Self, born: u64) -> bool {
+        self.life <= born.saturating_add(LIVES_AHEAD_MAX) && self.count <= other.count.saturating_add(COUNTS_AHEAD_MAX)
     }
 }
 

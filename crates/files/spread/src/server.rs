@@ -83,6 +83,8 @@ pub struct FileServer {
     last_work: WorkId,
     /// The number of the last publish of the server's own.
     last_own: u64,
+    /// The life with which it began.
+    born: u64,
     /// Until then subscribers may hold what this life of the server knows nothing of.
     opens_at: Time,
     now: Time,
@@ -106,6 +108,7 @@ impl FileServer {
         let broken = config.broken;
         let sites = sites.into_iter().map(|state| (state.key.clone(), Site::recovered(state, broken))).collect();
         Self {
+            born: config.life,
             config,
             sites,
             seats: BTreeMap::new(),
@@ -294,7 +297,9 @@ impl Machine for FileServer {
 
     fn handle_timeout(&mut self, now: Time) {
         (self.now, self.checked_at) = (now, now);
-        self.uploads.forget(now);
+        if self.uploads.forget(now) {
+            self.collect_later(now);
+        }
         self.sites.values_mut().for_each(|site| site.holders.forget(now));
         for key in self.sites.keys().cloned().collect::<Vec<_>>() {
             self.drop_revisions(now, &key);

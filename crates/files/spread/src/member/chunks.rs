@@ -54,7 +54,14 @@ impl Member {
                 self.retry_later(format!("chunk {hash} does not match its name as the store or relay sent it"));
             }
             Err(why) => {
-                self.queue.push_back(hash);
+                let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
+                if target.is_some_and(|target| target < self.newest_number()) {
+                    // The disk may have room for the newer one, once this one's chunks are removed.
+                    self.give_up();
+                    (self.needs_room, self.collect_at) = (true, Some(self.now));
+                } else {
+                    self.queue.push_back(hash);
+                }
                 self.retry_later(why);
             }
         }

@@ -13,13 +13,17 @@ impl Member {
             self.collect_at = Some(self.now + RETRY_AFTER);
             return;
         };
-        self.collect_at = None;
+        (self.needs_room, self.collect_at) = (false, None);
         let lets_go = self.is_broken(Way::MemberLetsGo);
         let revisions = self.kept.forget(self.now);
         let roots = match self.kept.current().filter(|_| lets_go) {
             Some(current) => Vec::from([current.root]),
             None => self.kept.roots(),
         };
+        if self.kept.is_visited(self.now) {
+            // Those that visitors read are removed later.
+            self.collect_at = Some(self.now + self.config.collect_after);
+        }
         self.condemned.begin();
         // The record names nothing that is about to be removed.
         self.work(Work::Switch(State { revisions, visitor_key }));

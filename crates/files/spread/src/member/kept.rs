@@ -54,6 +54,11 @@ impl Kept {
         self.revisions.iter().filter(move |(_, one)| now < one.visited_until).map(|(number, _)| *number)
     }
 
+    /// Whether there is an older revision only because visitors read it.
+    pub(super) fn is_visited(&self, now: Time) -> bool {
+        self.visited(now).any(|number| Some(number) != self.current)
+    }
+
     /// Returns the revisions of the record when this one is served.
     pub(super) fn with(&self, now: Time, revision: Revision) -> Vec<Revision> {
         let kept = self.wanted(now).into_iter().filter(|it| it.number != revision.number);

@@ -27,7 +27,7 @@ impl Member {
     pub(super) fn settle(&mut self) {
         let Some(newest) = self.newest else { return };
         let is_newer = newest.number > self.current_number() || self.is_broken(Way::LateOffer);
-        if self.fetch.is_none() && self.kept.current() != Some(newest) && is_newer {
+        if self.fetch.is_none() && !self.needs_room && self.kept.current() != Some(newest) && is_newer {
             let base = self.kept.current().map(|current| current.root);
             self.fetch = Some(Fetch::begin(newest));
             if let Some(edited) = self.offered.take().filter(|edited| Some(edited.base) == base) {

@@ -42,8 +42,10 @@ impl FileServer {
     pub(super) fn bound_requests(&mut self, now: Time, port: Port) {
         let of_port =
             |purpose: &&Purpose| matches!(purpose, Purpose::Request(of, _) | Purpose::Change(of, ..) if *of == port);
-        let collectors = self.collectors.iter().chain(&self.next_collectors).filter(|(of, _)| *of == port);
-        if self.under_way.values().filter(of_port).count() + collectors.count() > PUBLISHER_REQUESTS_MAX {
+        let collectors = self.collectors.iter().chain(&self.next_collectors).filter(|(of, _)| *of == port).count();
+        let of_site = |site: &Site| site.publishes_of(port);
+        let publishes: usize = self.sites.values().map(of_site).sum();
+        if self.under_way.values().filter(of_port).count() + collectors + publishes > PUBLISHER_REQUESTS_MAX {
             self.end(now, port, GoodbyeReason::Protocol, "more requests than were answered");
         }
     }
@@ -54,10 +56,7 @@ impl FileServer {
         let site = self.sites.entry(key.clone()).or_insert_with(|| Site::new(broken));
         let (identity, ticket) = (switch.identity, switch.ticket);
         if let Some(number) = site.made_by(identity).filter(|_| !broken.is(Way::AnyIdentity)) {
-            if switch.waits {
-                site.wait(Waiting { port, ticket, number });
-            }
-            self.say(port, Published { ticket, number });
+            self.tell_published(port, &key, &switch, number);
             return self.report(now, &key);
         }
         if site.is_leaving {
@@ -79,6 +78,7 @@ impl FileServer {
             }
         }
         self.begin_next(now, &key);
+        self.bound_requests(now, port);
     }
 
     /// Begins the next publish of a site that can be made.
@@ -91,6 +91,13 @@ impl FileServer {
             let Some(asked) = site.queue.pop_front() else { break };
             let head = site.head();
             let (base, root) = (asked.switch.base, asked.switch.root);
+            if let Some(head) = head.filter(|head| asked.switch.of == 0 && base == Some(root) && head.root == root) {
+                // Nothing has changed. It may be that somebody waits for the revision that is there.
+                if let Some(port) = asked.port {
+                    self.tell_published(port, key, &asked.switch, head.number);
+                }
+                continue;
+            }
             if base != head.map(|head| head.root) && !self.config.broken.is(Way::AnyBase) {
                 if let Some(port) = asked.port {
                     let (ticket, why) = (asked.switch.ticket, Refusal::Overtaken);
@@ -108,6 +115,16 @@ impl FileServer {
             return self.work(Work::Check(id, Check { base: head.map(|head| head.root), root }));
         }
         self.forget_nothing(key);
+        self.report(now, key);
+    }
+
+    /// Tells a publisher that its revision is durable, and notes that it waits.
+    fn tell_published(&mut self, port: Port, key: &SiteKey, switch: &Switch, number: Number) {
+        let ticket = switch.ticket;
+        self.say(port, Published { ticket, number });
+        if let Some(site) = self.sites.get_mut(key).filter(|_| switch.waits) {
+            site.wait(Waiting { port, ticket, number });
+        }
     }
 
     /// Publishes the head again above a revision that a subscriber has seen: the store was restored from an older copy
@@ -291,7 +308,11 @@ impl FileServer {
         };
         match (change.kind, state) {
             (ChangeKind::Remove, _) => {
-                let waiting = self.sites.remove(&key).map_or(Vec::new(), |site| site.waiting);
+                let removed = self.sites.remove(&key);
+                // The numbers of a new site of the name are above those that subscribers know.
+                let last = removed.as_ref().map_or(Number::NONE, Site::head_number);
+                self.config.life = self.config.life.max(last.life) + 1;
+                let waiting = removed.map_or(Vec::new(), |site| site.waiting);
                 for Waiting { port, ticket, .. } in waiting {
                     self.refuse(port, ticket, Refusal::NoSite, "the site was removed");
                 }

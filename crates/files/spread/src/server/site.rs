@@ -177,6 +177,12 @@ impl Site {
         }
     }
 
+    /// The publishes that a session has asked for, and that are under way.
+    pub(super) fn publishes_of(&self, port: Port) -> usize {
+        let asked = self.under_way.iter().map(|it| &it.asked).chain(&self.queue);
+        asked.filter(|asked| asked.port == Some(port)).count()
+    }
+
     /// A publisher waits for a revision. Asked again on its port, it is told once.
     pub(super) fn wait(&mut self, waiting: Waiting) {
         self.waiting.retain(|it| it.port != waiting.port || it.number != waiting.number);

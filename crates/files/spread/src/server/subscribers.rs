@@ -31,8 +31,9 @@ impl FileServer {
             return self.say(port, NotJoined { slot, why: NotNow::NoSite });
         };
         let Some(head) = site.head() else { return self.say(port, NotJoined { slot, why: NotNow::NoSite }) };
-        if seen.max(at) > head.number && !broken.is(Way::RestoreBack) {
-            self.publish_again(now, &key, seen.max(at), head);
+        let newer = Some(seen.max(at)).filter(|newer| *newer > head.number && newer.may_follow(head.number, self.born));
+        if let Some(newer) = newer.filter(|_| !broken.is(Way::RestoreBack)) {
+            self.publish_again(now, &key, newer, head);
             return self.say(port, NotJoined { slot, why: NotNow::NotYet });
         }
         let asked_for = held.into_iter().chain((!broken.is(Way::PinLater)).then_some(head.number));

@@ -39,9 +39,11 @@ impl Uploads {
         self.sessions.remove(&port);
     }
 
-    /// Forgets those whose time is over.
-    pub(super) fn forget(&mut self, now: Time) {
+    /// Forgets those whose time is over. Returns whether there were any: their chunks may be unused.
+    pub(super) fn forget(&mut self, now: Time) -> bool {
+        let before = self.ended.len();
         self.ended.retain(|(until, _)| now < *until);
+        self.ended.len() < before
     }
 
     /// When the time of one is over next.

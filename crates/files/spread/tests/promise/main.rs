@@ -50,7 +50,7 @@ const OF_CONVERSATIONS: [Way; 4] = [Way::LateOffer, Way::OldList, Way::CountFrom
 #[test]
 fn each_way_to_break_a_rule_is_noticed() {
     for way in Way::ALL.into_iter().filter(|way| !OF_CONVERSATIONS.contains(way)) {
-        let caught = (0..1000).find_map(|seed| Some((seed, day(seed, Broken::rule(way)).err()?)));
+        let caught = (0..4000).find_map(|seed| Some((seed, day(seed, Broken::rule(way)).err()?)));
         let (seed, why) = caught.unwrap_or_else(|| panic!("nothing notices {way:?}"));
         println!("{way:?}: seed {seed}: {why}");
     }
