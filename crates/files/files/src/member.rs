@@ -19,7 +19,7 @@ use disk::MemberDisk;
 use machine::{RoleId, Table};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{SUBSCRIBER, VisitorKey};
-use spread::{Member, MemberConfig, Opened, READY, SiteKey, Visit};
+use spread::{Member, MemberConfig, Opened, PATIENCE, READY, SiteKey, Visit};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,6 +74,7 @@ impl MemberService {
             life: draw()?,
             visit: VISIT,
             collect_after: COLLECT_AFTER,
+            patience: PATIENCE,
             broken: types::Broken::NONE,
         };
         let mut machines = Machines::new();
@@ -184,7 +185,17 @@ impl Origin for MemberService {
             UpstreamState::Down(why) | UpstreamState::Over(why) => Some(format!("the store is not reached: {why}")),
             UpstreamState::Connecting | UpstreamState::Up(_) => None,
         };
-        of_member.into_iter().chain(of_server).collect()
+        let of_revision = self.member.call_if(|member, now| {
+            let trouble = match (member.current(), member.stale(now)) {
+                (None, _) => Some("there is no revision yet".to_owned()),
+                (_, Some(unknown)) => {
+                    Some(format!("there may be a newer revision: the last lease was over {} s ago", unknown.as_secs()))
+                }
+                _ => None,
+            };
+            (trouble, false)
+        });
+        of_member.into_iter().chain(of_server).chain(of_revision).collect()
     }
 
     fn tables(&self) -> Vec<Table> {

@@ -47,7 +47,7 @@ mod window;
 pub use client::{Answer, Client, HELD, Request, Ticket};
 pub use condemned::Swept;
 pub use member::work as member_work;
-pub use member::{Member, MemberConfig, Opened, READY, Visit};
+pub use member::{Member, MemberConfig, Opened, PATIENCE, READY, Visit};
 pub use number::{Number, Revision, SiteKey};
 pub use relay::{Relay, RelayConfig};
 pub use rule::Way;

@@ -11,6 +11,8 @@
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here.
+//! 5. A server that is silent, or cannot let it join, is left for the next one of its addresses. An earlier address is
+//!    tried again when somebody answers there.
 
 mod chunks;
 mod collection;
@@ -29,21 +31,25 @@ use crate::rule::Way;
 use crate::tables::MEMBER;
 use crate::taker::{AGAIN_AFTER, Taker};
 use crate::window::Window;
+use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table, Waiter};
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table, UpstreamId, Waiter};
 use tree::ChunkHash;
-use types::{Broken, Time};
+use types::{Broken, GoodbyeReason, Time};
 
 /// The callers that wait for the member to have a revision.
 pub const READY: Waiter = Waiter(0);
 
 /// How soon something is tried again that its disk or its server could not do.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a server may take to answer before the member leaves it.
+pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The settings of a member.
 #[derive(Clone, Debug)]
@@ -56,6 +62,8 @@ pub struct MemberConfig {
     pub visit: Duration,
     /// How long after a switch unused chunks are removed.
     pub collect_after: Duration,
+    /// How long a server may take to answer: [`PATIENCE`].
+    pub patience: Duration,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,
 }
@@ -95,6 +103,9 @@ pub struct Member {
     config: MemberConfig,
     taker: Taker,
     is_up: bool,
+    /// When it began, and since when it has asked to join or renew without an answer that helps.
+    began: Time,
+    asks_since: Option<Time>,
     visitor_key: Option<VisitorKey>,
     kept: Kept,
     /// The newest revision that it was offered.
@@ -140,6 +151,8 @@ impl Member {
         Self {
             taker,
             is_up: false,
+            began: Time::ZERO,
+            asks_since: None,
             visitor_key,
             kept,
             newest,
@@ -206,7 +219,12 @@ impl Member {
     /// For how long the revision that is served may not have been the newest, if that is so.
     pub fn stale(&self, now: Time) -> Option<Duration> {
         let until = if self.kept.current() == self.newest { self.taker.until() } else { self.frozen };
-        (now >= until && !self.is_broken(Way::Silent)).then(|| now.since(until))
+        (now >= until && !self.is_broken(Way::Silent)).then(|| self.unknown_for(now, until))
+    }
+
+    /// How long ago a lease ended; since the start for one of an earlier run.
+    fn unknown_for(&self, now: Time, until: Time) -> Duration {
+        now.since(until.max(self.began))
     }
 
     /// Chooses the revision for a visitor, which is kept while the page may ask for more.
@@ -227,7 +245,8 @@ impl Member {
         let stays = seen.filter(|_| !navigates && !self.is_broken(Way::MoveSessions));
         if let Some(number) = stays.filter(|number| *number != current.number) {
             let Some((root, fresh_until)) = self.kept.visit(number, until) else { return Opened::Gone };
-            let stale = (now >= fresh_until && !self.is_broken(Way::Silent)).then(|| now.since(fresh_until));
+            let is_stale = now >= fresh_until && !self.is_broken(Way::Silent);
+            let stale = is_stale.then(|| self.unknown_for(now, fresh_until));
             return Opened::View { revision: Revision { number, root }, moves: false, stale };
         }
         self.kept.visit(current.number, until);
@@ -290,16 +309,36 @@ impl Member {
         }
         let seen = self.seen.max(self.newest_number());
         if let Some(join) = self.taker.join(now, (at, seen), used.into_iter()) {
-            self.ask(join);
+            self.ask_server(join);
         }
         if let Some(renew) = self.taker.renewal(now, at) {
             self.told = renew.at;
-            self.ask(renew);
+            self.ask_server(renew);
         }
+    }
+
+    /// Asks for a lease, which the server answers in time or is left.
+    fn ask_server(&mut self, message: impl Into<ToFileServer>) {
+        self.asks_since.get_or_insert(self.now);
+        self.ask(message);
+    }
+
+    /// When the server is left if it does not answer.
+    fn leaves_at(&self) -> Option<Time> {
+        self.asks_since.filter(|_| self.is_up).map(|since| since + self.config.patience)
+    }
+
+    fn leave(&mut self) {
+        self.asks_since = None;
+        let text = format!("no lease within {} ms", self.config.patience.as_millis());
+        self.outputs.push_back(Output::End(Port::SERVER, GoodbyeReason::Silent, text));
     }
 
     fn hear_message(&mut self, message: FromFileServer) {
         let now = self.now;
+        if !matches!(message, FromFileServer::NotJoined(NotJoined { why: NotNow::NotYet, .. })) {
+            self.asks_since = None;
+        }
         match message {
             FromFileServer::Joined(joined) => {
                 let revision = Revision { number: joined.number, root: joined.root };
@@ -342,7 +381,7 @@ impl Member {
 
 impl Machine for Member {
     fn start(&mut self, now: Time) {
-        self.now = now;
+        (self.now, self.began) = (now, now);
         self.collect_at = Some(now + self.config.collect_after);
     }
 
@@ -353,7 +392,7 @@ impl Machine for Member {
     }
 
     fn disconnected(&mut self, now: Time, _: Port) {
-        (self.now, self.is_up) = (now, false);
+        (self.now, self.is_up, self.asks_since) = (now, false, None);
         self.taker.lost();
         let wanted = mem::take(&mut self.wanted);
         wanted.into_iter().rev().for_each(|hash| self.queue.push_front(hash));
@@ -411,11 +450,14 @@ impl Machine for Member {
 
     fn poll_timeout(&self) -> Option<Time> {
         let due = Some(self.taker.due()).filter(|_| self.is_up);
-        [due, self.collect_at, self.retry_at].into_iter().flatten().min()
+        [due, self.collect_at, self.retry_at, self.leaves_at()].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
+        if self.leaves_at().is_some_and(|at| at <= now) {
+            self.leave();
+        }
         if self.retry_at.take_if(|at| *at <= now).is_some() {
             if let Some(fetch) = &mut self.fetch {
                 fetch.again();
@@ -427,6 +469,15 @@ impl Machine for Member {
             self.begin_collection();
         }
         self.pump();
+    }
+
+    fn looks_back(&self, _: UpstreamId) -> bool {
+        self.is_up
+    }
+
+    fn go_back(&mut self, _: UpstreamId) {
+        let text = "an address that comes before this one answers again".to_owned();
+        self.outputs.push_back(Output::End(Port::SERVER, GoodbyeReason::Done, text));
     }
 
     fn status(&self) -> Vec<Table> {

@@ -35,7 +35,7 @@ pub use subscriptions::{
 };
 
 use framing::{Codec, End, family};
-use machine::{Goodbye, Message, Pace};
+use machine::{Goodbye, Message, Pace, Welcomed};
 
 family! {
     of "published files";
@@ -133,6 +133,14 @@ impl Message for FromFileServer {
             Self::Chunk(_) => Pace::Yielding,
             Self::Goodbye(_) => Pace::Trailing,
             _ => Pace::Ordered,
+        }
+    }
+
+    /// A server that cannot let its subscriber join yet has not let it in: it is not where to stay.
+    fn welcome(&self) -> Welcomed {
+        match self {
+            Self::NotJoined(NotJoined { why: NotNow::NotYet, .. }) => Welcomed::Not,
+            _ => Welcomed::Alone,
         }
     }
 

@@ -13,8 +13,8 @@ use spread::messages::{
 };
 use spread::server_work::{Checked, NotDone, Settings};
 use spread::{
-    Client, FileServer, Member, MemberConfig, Number, Relay, RelayConfig, Request, ServerConfig, SiteKey, Swept, Visit,
-    member_work, server_work,
+    Client, FileServer, Member, MemberConfig, Number, PATIENCE, Relay, RelayConfig, Request, ServerConfig, SiteKey,
+    Swept, Visit, member_work, server_work,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -270,7 +270,7 @@ proptest! {
     #[test]
     fn a_member_lives_on(events in events(), seen in number()) {
         let (visit, collect_after) = (Duration::from_millis(300), Duration::from_secs(5));
-        let config = MemberConfig { key: key(), life: 1, visit, collect_after, broken: Broken::NONE };
+        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience: PATIENCE, broken: Broken::NONE };
         let mut run = Run::new(Member::new(config, None), Ends { serves: false, has_server: true });
         let mut last = Number::NONE;
         for event in events {

@@ -6,7 +6,7 @@ use crate::words::{Names, Words, from_server, key, ms, number, show, show_to};
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
 use spread::member_work::{Done, State, Work};
 use spread::messages::VisitorKey;
-use spread::{Member, MemberConfig, Opened, READY, Swept, Visit, Way};
+use spread::{Member, MemberConfig, Opened, PATIENCE, READY, Swept, Visit, Way};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tree::{Descent, Step};
@@ -118,7 +118,7 @@ impl MemberScript {
 
 fn member(broken: Broken<Way>, state: Option<State>) -> Member {
     let (visit, collect_after) = (Duration::from_millis(300), Duration::from_secs(5));
-    Member::new(MemberConfig { key: key(), life: 6, visit, collect_after, broken }, state)
+    Member::new(MemberConfig { key: key(), life: 6, visit, collect_after, patience: PATIENCE, broken }, state)
 }
 
 impl Player for MemberScript {
@@ -166,6 +166,9 @@ impl Player for MemberScript {
                 Output::Wake(waiter) => {
                     assert_eq!(waiter, READY);
                     writeln!(self.said, "wake").unwrap();
+                }
+                Output::End(Port::SERVER, reason, text) => {
+                    writeln!(self.said, "end up {}: {text}", reason.name()).unwrap();
                 }
                 other => panic!("a member does not want {other:?}"),
             }

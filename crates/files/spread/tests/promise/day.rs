@@ -182,7 +182,8 @@ impl Day {
             let next = next.clone();
             world.add(member, move |disks| {
                 let state = disks.content::<MemberDisk>(ONE).and_then(|disk| disk.state.clone());
-                let config = MemberConfig { key: key(), life: next(), visit, collect_after: 2 * lease, broken };
+                let (collect_after, patience) = (2 * lease, lease);
+                let config = MemberConfig { key: key(), life: next(), visit, collect_after, patience, broken };
                 alone(Member::new(config, state))
             });
             world.add_disk(member, ONE, MemberDisk::new(happened.clone()));
