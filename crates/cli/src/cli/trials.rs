@@ -385,7 +385,7 @@ const DEMO_FILES_HELP: &str = "\
 The site has 2,000 files: 100 pages with links, and 19 parts of each page. A page names the version of each of its
 parts. Each publish changes all pages and one part of each. Visitors open pages (Sec-Fetch-Mode: navigate) and fetch
 their parts (no-cors) from two servers by turns. At a quarter, half and three quarters of the publishes a process is
-killed with kill -9 and started again 2 s later: a server, the redirector of the other group, the store.
+killed with kill -9 and started again 1.5 s later: a server, the redirector of the other group, the store.
 
 Checks:
   mixed pages    no page comes with a part of another version, whichever servers answer
@@ -395,7 +395,7 @@ Checks:
 Also counted:
   old            pages that said with Thorp-Stale that they may not be the newest: behind a killed redirector or store
   refused        answers of servers that were behind the visitor (503); the visitor then asks another one
-  everywhere     from the return of a publish until the last server serves it; with a kill, this includes the 2 s
+  everywhere     from the return of a publish until the last server serves it; with a kill, this includes the 1.5 s
   bytes          over each line, in both directions, beside the bytes of the files that were changed
   rsync          pages with a part of another version in a directory that `rsync -a --delete` copies, on this machine
 

@@ -40,8 +40,9 @@ const VISITORS: usize = 4;
 /// The pause between two publishes, in which visitors read on.
 const BETWEEN: Duration = Duration::from_millis(600);
 
-/// How long a killed process is away: twice the lease of the servers, so that they have to say that they may be behind.
-const AWAY: Duration = Duration::from_secs(2);
+/// How long a killed process is away: longer than the lease of the servers, so that they have to say that they may be
+/// behind.
+const AWAY: Duration = Duration::from_millis(1500);
 
 pub(super) fn run(args: &DemoFilesArgs, output: &mut Output) -> Result {
     // A second Ctrl-C would leave the folder: the first is enough.
@@ -83,13 +84,12 @@ fn play(args: &DemoFilesArgs, dir: &Path, interrupt: &Interrupt, output: &mut Ou
     let visitors = Readers::start((0..VISITORS).map(|it| -> Step { Visitor::new(it, farm.addresses()).into_step() }))?;
     for publish in 1..=args.publishes {
         account.changed_bytes += content.change()?;
-        match Fault::at(publish, args.publishes) {
-            Some(fault) => kill(fault, &mut farm, content.version(), &mut account, interrupt, output)?,
-            None => {
-                let published = farm.publish()?;
-                farm.await_version(content.version(), interrupt)?;
-                account.quiet.push(published.elapsed());
-            }
+        if let Some(fault) = Fault::at(publish, args.publishes) {
+            kill(fault, &mut farm, content.version(), &mut account, interrupt, output)?;
+        } else {
+            let published = farm.publish()?;
+            farm.await_version(content.version(), interrupt)?;
+            account.quiet.push(published.elapsed());
         }
         if let Some(rsync) = &mut rsync {
             rsync.copy()?;

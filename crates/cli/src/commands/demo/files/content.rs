@@ -32,6 +32,11 @@ impl Content {
     /// A file cannot be written.
     pub(super) fn create(dir: &Path) -> Result<Self> {
         let content = Self { dir: dir.to_owned(), version: 1 };
+        let blocks = (0..BLOCKS).map(|block| format!("parts/{block}"));
+        for folder in blocks.chain(["pages".to_owned()]) {
+            let path = dir.join(folder);
+            fs::create_dir_all(&path).map_err(|error| format!("cannot create {}: {error}", path.display()))?;
+        }
         for (path, text) in content.files() {
             content.write(&path, &text)?;
         }
@@ -75,9 +80,7 @@ impl Content {
 
     fn write(&self, path: &str, text: &str) -> Result {
         let path = self.dir.join(path);
-        let cannot = |error| format!("cannot write {}: {error}", path.display());
-        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(cannot)?;
-        Ok(fs::write(&path, text).map_err(cannot)?)
+        Ok(fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?)
     }
 }
 
@@ -118,8 +121,8 @@ impl Page {
     pub(super) fn text(self) -> String {
         let Self { number, version } = self;
         let links = self.links().map(|link| format!("link {}\n", Self::path(link))).concat();
-        let parts: String = self.parts().map(|it| format!("part {} version {}\n", it.path(), it.version)).collect();
-        format!("page {number} version {version}\n{links}{parts}{}", filler(version))
+        let parts: Vec<_> = self.parts().map(|it| format!("part {} version {}\n", it.path(), it.version)).collect();
+        format!("page {number} version {version}\n{links}{}{}", parts.concat(), filler(version))
     }
 
     fn file(self) -> (String, String) {
