@@ -359,7 +359,47 @@ pub(crate) enum DemoScene {
     /// and its disk is gone; attached on another host, the file system is whole and everything acknowledged is there.
     /// In the end, what copies cost.
     Volume(DemoVolumeArgs),
+    /// Shows published files: a site that is published again and again to two groups 40 ms away, while visitors go from
+    /// server to server, and a server, a redirector and the store are killed. Every page is checked; beside it a
+    /// directory that rsync copies.
+    Files(DemoFilesArgs),
 }
+
+/// `thorp demo files`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_FILES_HELP)]
+pub(crate) struct DemoFilesArgs {
+    /// How often the site is published after its first version. A publish takes about 1.5 s, with the pause behind it.
+    #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(4..=10_000))]
+    pub(crate) publishes: u32,
+    /// Leaves rsync out.
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// The directory of all of it, which must not exist yet or be empty, and stays; without it one in the temporary
+    /// folder, which is removed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const DEMO_FILES_HELP: &str = "\
+The site has 2,000 files: 100 pages with links, and 19 parts of each page. A page names the version of each of its
+parts. Each publish changes all pages and one part of each. Visitors open pages (Sec-Fetch-Mode: navigate) and fetch
+their parts (no-cors) from two servers by turns. At a quarter, half and three quarters of the publishes a process is
+killed with kill -9 and started again 1.5 s later: a server, the redirector of the other group, the store.
+
+Checks:
+  mixed pages    no page comes with a part of another version, whichever servers answer
+  gone back      no visitor gets a page that is older than the last one
+  at the end     every server has every file of the newest version, and `thorp site verify` finds every chunk whole
+
+Also counted:
+  old            pages that said with Thorp-Stale that they may not be the newest: behind a killed redirector or store
+  refused        answers of servers that were behind the visitor (503); the visitor then asks another one
+  everywhere     from the return of a publish until the last server serves it; with a kill, this includes the 1.5 s
+  bytes          over each line, in both directions, beside the bytes of the files that were changed
+  rsync          pages with a part of another version in a directory that `rsync -a --delete` copies, on this machine
+
+It fails if a check does, and says with what. Ctrl-C ends everything and removes the folder.";
 
 /// `thorp demo volume`.
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ mod account;
 mod base;
 mod buddy;
 mod faults;
+mod files;
 mod volume;
 mod web;
 
@@ -26,11 +27,13 @@ use crate::history::judge;
 use crate::job::{Design, Job, JobName, Parts, Work, inspect};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
+use crate::stopper::Interrupt;
 use account::Account;
 use fixtures::{Emulator, Process, Program, lasting_address};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use thorp::Db;
 
 /// One way; a round trip takes twice as long.
@@ -50,6 +53,7 @@ pub(super) fn run(args: &DemoArgs, output: &mut Output) -> Result {
     match &args.scene {
         Some(DemoScene::Web(args)) => return web::run(args, output),
         Some(DemoScene::Volume(args)) => return volume::run(args, output),
+        Some(DemoScene::Files(args)) => return files::run(args, output),
         None => {}
     }
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "demo")?;
@@ -88,6 +92,14 @@ fn tell(output: &mut Output, text: impl std::fmt::Display) -> Result {
     }
     output.raw(text)?;
     output.flush()
+}
+
+/// Waits, unless somebody wants to leave.
+fn pause(time: Duration, interrupt: &Interrupt) {
+    let begun = Instant::now();
+    while begun.elapsed() < time && !interrupt.has_come() {
+        thread::sleep(time.saturating_sub(begun.elapsed()).min(Duration::from_millis(50)));
+    }
 }
 
 /// The data that the clients work on.

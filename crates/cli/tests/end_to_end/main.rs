@@ -5,6 +5,7 @@ mod collections;
 mod configuration;
 mod crash;
 mod damaged_pages;
+mod demo_files;
 mod demo_volume;
 mod descriptors;
 mod designs;

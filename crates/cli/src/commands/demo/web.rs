@@ -13,7 +13,7 @@
 mod account;
 mod faults;
 
-use super::tell;
+use super::{pause, tell};
 use crate::Result;
 use crate::cli::DemoWebArgs;
 use crate::output::{self, Output};
@@ -26,7 +26,6 @@ use faults::Fault;
 use fixtures::{CacheSettings, Postgres, Process, Program, WebCache, lasting_address};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Visitors, and how they come: as many requests a second as leave a small machine time for everything else.
@@ -142,14 +141,6 @@ fn turn(
     let tally = load.end()?;
     spinner.finish_and_clear();
     Ok(Turn { name, tally, took })
-}
-
-/// Waits, unless somebody wants to leave.
-fn pause(time: Duration, interrupt: &Interrupt) {
-    let begun = Instant::now();
-    while begun.elapsed() < time && !interrupt.has_come() {
-        thread::sleep(time.saturating_sub(begun.elapsed()).min(Duration::from_millis(50)));
-    }
 }
 
 /// The shop with everything before and behind it.

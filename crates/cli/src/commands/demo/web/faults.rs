@@ -1,6 +1,7 @@
 //! The things that break, one after the other: each part is killed, and each is stopped for longer than a lease.
 
-use super::{Site, pause};
+use super::super::pause;
+use super::Site;
 use crate::Result;
 use crate::stopper::Interrupt;
 use bench::Load;
