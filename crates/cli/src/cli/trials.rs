@@ -46,6 +46,15 @@ pub(crate) struct BenchArgs {
     /// Does so by libfabric, with the provider of this name, such as `tcp;ofi_rxm`. Only for `look-up`.
     #[arg(long, value_name = "PROVIDER", conflicts_with = "all")]
     pub(crate) fabric: Option<String>,
+    /// Files of the largest directory that is published. Only for `files`; 100000 without it.
+    #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    pub(crate) files: Option<u64>,
+    /// Servers that follow a site. Only for `files`; 10 without it.
+    #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) members: Option<u32>,
+    /// The only figure that is measured. Only for `files`; all without it.
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(crate) figure: Option<BenchFigure>,
     /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
     /// at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -111,8 +120,33 @@ pub(crate) enum BenchCase {
     Web,
     /// Memory that the caching proxy takes for small stored responses.
     Entries,
+    /// Published files.
+    Files,
     /// Commits of two sites on a leased space, in a lab.
     LeasedWriters,
+}
+
+/// A figure of `thorp bench files`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchFigure {
+    /// Bytes and messages of a small update.
+    Update,
+    /// A hundred files a second.
+    Burst,
+    /// A large update by way of relays.
+    Spread,
+    /// Publishes of few changes.
+    Publish,
+    /// The first publish.
+    First,
+    /// A rollback.
+    Rollback,
+    /// A server that was killed.
+    Restart,
+    /// Requests beside nginx.
+    Hits,
+    /// Publishes during a collection.
+    Collection,
 }
 
 /// A cache that `thorp bench web` measures beside.
