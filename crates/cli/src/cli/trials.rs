@@ -85,6 +85,17 @@ Cases and what their ratios compare with, measured in the same run:
             the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
   entries   memory that `thorp proxy` takes for a million small responses, in memory and on disk; above_bytes: for each, above
             what it has there of body, fields and key
+  files     published files, at a store and at --members servers that follow a site, --files of them in the largest
+            directory; each figure beside its bound (_max, _min), or only --figure NAME:
+            update      the bytes and messages by which a server learns of 100 bytes that changed
+            burst       100 files a second: from the return of a publish to the last server that serves it
+            spread      a hundredth of the files, to groups: over_changed: bytes over a group's line; the last switch
+            publish     few changes, and none; over_find: a walk of the directory with `find`
+            first       into a new store; over_rsync: `rsync -a` into an empty directory, and `sync`
+            rollback    to a revision with other files, until all servers serve it
+            restart     a server that was killed, until it serves again
+            hits        requests, with 64 connections, beside nginx with the same files, in turns; over_nginx
+            collection  publishes while 90 of 100 revisions are removed; over_before: of p99
   leased-writers
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";
@@ -143,7 +154,7 @@ pub(crate) enum BenchFigure {
     Rollback,
     /// A server that was killed.
     Restart,
-    /// Requests beside nginx.
+    /// Requests, over those to nginx.
     Hits,
     /// Publishes during a collection.
     Collection,

@@ -9,7 +9,7 @@
 //! | the first publish, over rsync | `first.rs` |
 //! | a rollback at every server | `rollback.rs` |
 //! | a server that was killed | `restart.rs` |
-//! | requests beside nginx | `hits.rs` |
+//! | requests, over those to nginx | `hits.rs` |
 //! | publishes during a collection | `collection.rs` |
 //!
 //! Publishes whose duration is a figure are made by the program, as a user would make them; the others by the library,
@@ -29,6 +29,10 @@ mod update;
 mod watch;
 
 use crate::{Line, Place, Result};
+use std::time::Duration;
+
+/// Below so many files, figures are measured once, for a shorter time.
+const TRIAL_FILES: u64 = 1000;
 
 /// The name of all lines.
 const CASE: &str = "files";
@@ -50,6 +54,21 @@ impl SiteSizes {
     fn files_up_to(self, most: u64) -> u64 {
         self.files.min(most)
     }
+
+    /// Whether the sites are so small that only whether everything works can be of interest.
+    fn is_trial(self) -> bool {
+        self.files < TRIAL_FILES
+    }
+
+    /// How often a figure is measured.
+    fn rounds(self, rounds: u64) -> u64 {
+        if self.is_trial() { 1 } else { rounds }
+    }
+
+    /// How long a figure is measured.
+    fn during(self, time: Duration) -> Duration {
+        if self.is_trial() { time / 10 } else { time }
+    }
 }
 
 /// A figure of published files.
@@ -69,7 +88,7 @@ pub enum SiteFigure {
     Rollback,
     /// A server that was killed.
     Restart,
-    /// Requests beside nginx.
+    /// Requests, over those to nginx.
     Hits,
     /// Publishes during a collection.
     Collection,

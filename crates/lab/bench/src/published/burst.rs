@@ -58,9 +58,9 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
     for _ in 0..100 {
         sync.push(floor.once()?);
     }
-    let (sender, receiver) = channel();
+    let (during, (sender, receiver)) = (sizes.during(DURING), channel());
     let (done, served) = thread::scope(|scope| {
-        let publisher = scope.spawn(|| publish_all(&sites, &directory, sender));
+        let publisher = scope.spawn(|| publish_all(&sites, &directory, during, sender));
         let served = see_all(&mut watch, &receiver);
         let done = publisher.join().unwrap_or_else(|_| Err("the publisher panicked".into()));
         Ok::<_, crate::Error>((done?, served?))
@@ -81,9 +81,9 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
 }
 
 /// Writes files at their times, and publishes what has been written.
-fn publish_all(sites: &Sites, directory: &Directory, returned: Sender<Returned>) -> Result<Done> {
+fn publish_all(sites: &Sites, directory: &Directory, during: Duration, returned: Sender<Returned>) -> Result<Done> {
     let (begun, mut done) = (Instant::now(), Done::default());
-    while begun.elapsed() < DURING {
+    while begun.elapsed() < during {
         let due = (begun.elapsed().as_nanos() / EVERY.as_nanos()) as u64 + 1;
         for file in done.files..due {
             directory.write(file % directory.files(), file + 1)?;
@@ -91,7 +91,7 @@ fn publish_all(sites: &Sites, directory: &Directory, returned: Sender<Returned>)
         done.files = due;
         let published = done.took.time(|| publish(sites, directory.path()))?;
         let revision = published.revision.number;
-        // Whoever would hear of it has failed, and says why.
+        // Without a receiver the measurement has failed already, with a reason of its own.
         let _ = returned.send(Returned { revision, at: Instant::now() });
         thread::sleep((EVERY * due as u32).saturating_sub(begun.elapsed()));
     }
@@ -99,7 +99,7 @@ fn publish_all(sites: &Sites, directory: &Directory, returned: Sender<Returned>)
     Ok(done)
 }
 
-/// Looks at the servers until they serve all publishes; gives how long after its return each was served by all.
+/// Looks at the servers until they serve all publishes; returns how long after its return each was served by all.
 fn see_all(watch: &mut Watch, returned: &Receiver<Returned>) -> Result<Sample> {
     let (mut served, mut waiting) = (Sample::default(), Vec::new());
     loop {

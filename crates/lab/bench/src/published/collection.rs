@@ -16,6 +16,7 @@ const FILE_BYTES: usize = 1024;
 /// Revisions of the site, and those that are left.
 const REVISIONS: u64 = 100;
 const KEPT: u32 = 10;
+const TRIAL_REVISIONS: u64 = 20;
 
 /// How long publishes are measured before.
 const BEFORE: Duration = Duration::from_secs(3);
@@ -26,10 +27,11 @@ const OVER_BEFORE_MAX: f64 = 2.0;
 pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) -> Result<Line> {
     let farm = Farm::start(place, "collection", &[])?;
     let directory = Directory::deep(farm.path("www"), sizes.files_up_to(FILES), FILE_BYTES)?;
-    make_revisions(&farm.sites()?, &directory, progress)?;
+    let revisions = if sizes.is_trial() { TRIAL_REVISIONS } else { REVISIONS };
+    make_revisions(&farm.sites()?, &directory, revisions, progress)?;
     let (sites, collector) = (farm.sites()?, farm.sites()?);
     progress("publish without a collection");
-    let mut version = REVISIONS;
+    let mut version = revisions;
     let mut before = Sample::default();
     let mut once = |sample: &mut Sample| -> Result<()> {
         version += 1;
@@ -38,7 +40,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
         Ok(())
     };
     let begun = Instant::now();
-    while begun.elapsed() < BEFORE {
+    while begun.elapsed() < sizes.during(BEFORE) {
         once(&mut before)?;
     }
     progress("publish during a collection");
@@ -55,7 +57,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
     })?;
     let over_before = during.millis(0.99) / before.millis(0.99);
     Ok(line("collection")
-        .count("revisions", REVISIONS)
+        .count("revisions", revisions)
         .count("kept", KEPT.into())
         .count("removed_chunks", collected)
         .figure("collection_ms", took.as_secs_f64() * 1e3)
@@ -71,17 +73,17 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
 }
 
 /// Publishes all revisions, in a session that ends: while a publisher's session lasts, what it has sent stays.
-fn make_revisions(sites: &Sites, directory: &Directory, progress: &dyn Fn(&str)) -> Result<()> {
-    sites.create(&site(), REVISIONS as u32)?;
-    for revision in 1..=REVISIONS {
-        progress(&format!("publish revision {revision} of {REVISIONS}"));
+fn make_revisions(sites: &Sites, directory: &Directory, revisions: u64, progress: &dyn Fn(&str)) -> Result<()> {
+    sites.create(&site(), revisions as u32)?;
+    for revision in 1..=revisions {
+        progress(&format!("publish revision {revision} of {revisions}"));
         (0..directory.files()).try_for_each(|file| directory.write(file, revision))?;
         publish(sites, directory.path())?;
     }
     Ok(())
 }
 
-/// Removes the chunks that no revision needs; gives how many, and how long that took.
+/// Removes the chunks that no revision needs. Returns how many, and how long that took.
 fn collect(sites: &Sites, is_over: &AtomicBool) -> Result<(u64, Duration)> {
     let begun = Instant::now();
     let collected = sites.collect();

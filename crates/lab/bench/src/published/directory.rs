@@ -1,5 +1,6 @@
 //! Directories to publish: many files of letters in no order, whose content differs in every version.
 
+use super::SiteSizes;
 use crate::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,8 +65,8 @@ impl Directory {
     }
 
     /// Waits until no file is so young that a publish would read it for its age alone.
-    pub(super) fn settle(&self) {
-        thread::sleep(YOUNG);
+    pub(super) fn settle(&self, sizes: SiteSizes) {
+        thread::sleep(sizes.during(YOUNG));
     }
 }
 

@@ -16,7 +16,7 @@ const FILES: u64 = 100_000;
 const FILE_BYTES: usize = 1024;
 
 /// How often that is measured.
-const ROUNDS: usize = 3;
+const ROUNDS: u64 = 3;
 
 /// The bound, over rsync.
 const OVER_RSYNC_MAX: f64 = 1.5;
@@ -30,9 +30,10 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
     let directory = Directory::deep(dir.join("www"), sizes.files_up_to(FILES), FILE_BYTES)?;
     let (store, copy) = (dir.join("store"), dir.join("copy"));
     let (mut publishes, mut copies) = (Vec::new(), Vec::new());
-    for round in 1..=ROUNDS {
-        progress(&format!("publish for the first time, and copy: round {round} of {ROUNDS}"));
-        // What was written before waits for no one.
+    let rounds = sizes.rounds(ROUNDS);
+    for round in 1..=rounds {
+        progress(&format!("publish for the first time, and copy: round {round} of {rounds}"));
+        // Earlier writes are not to be paid for by this publish.
         timed(&mut Command::new("sync"))?;
         let mut command = Program::from(&place.program).command();
         command.args(["publish", text(directory.path())?, SITE, "--dir", text(&store)?]);

@@ -1,5 +1,5 @@
-//! Requests to a server that follows a site, beside nginx with the same files, by the client of `bench web`: in turns,
-//! each server on half of the processors and the client on the others.
+//! Requests to a server that follows a site, over those to nginx with the same files, by the client of `bench web`.
+//! Servers have turns, on half of the processors, and the client has the other half.
 
 use super::directory::Directory;
 use super::farm::{Farm, publish};
@@ -30,19 +30,17 @@ const SIZES: [Size; 3] = [
 const CONNECTIONS: usize = 64;
 
 /// Each server's turns, and how long one lasts.
-const ROUNDS: usize = 7;
+const ROUNDS: u64 = 7;
 const TURN: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// Measures in turns; at least one, of this length.
 pub(super) fn measure(
     place: &Place,
     sizes: SiteSizes,
     progress: &dyn Fn(&str),
     found: &mut dyn FnMut(Line) -> Result<()>,
 ) -> Result<()> {
-    // A small site is for a look at whether all of it works.
-    let (rounds, turn) = if sizes.files < 10_000 { (1, TURN / 10) } else { (ROUNDS, TURN) };
+    let (rounds, turn) = (sizes.rounds(ROUNDS), sizes.during(TURN));
     let cores = Cores::halves()?;
     for Size { bytes, files, over_nginx_min } in SIZES {
         let farm = Farm::start(place, &format!("hits-{bytes}"), &[])?;
@@ -60,13 +58,13 @@ pub(super) fn measure(
         let client = Client { connections: CONNECTIONS, threads: cores.each(), cores: &cores, body_bytes: bytes };
         let servers = [member.address(), nginx];
         for server in servers {
-            client.turn(server, &paths, WARM_UP.min(turn))?;
+            client.turn(server, &paths, sizes.during(WARM_UP))?;
         }
         let mut turns: [Vec<Turn>; 2] = Default::default();
         for round in 0..rounds {
             progress(&format!("files of {bytes} bytes: round {} of {rounds}", round + 1));
             for place in 0..servers.len() {
-                let index = (round + place) % servers.len();
+                let index = (round as usize + place) % servers.len();
                 turns[index].push(client.turn(servers[index], &paths, turn)?);
             }
         }

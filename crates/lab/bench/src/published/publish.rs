@@ -25,7 +25,7 @@ const ROUNDS: u64 = 5;
 const CHANGED_MAX: f64 = 1.2;
 const UNCHANGED_MAX: f64 = 2.0;
 
-/// All that a walk can tell of a file without opening it.
+/// Everything that a walk knows about a file without opening it.
 const FORMAT: &str = "%p %s %T@ %C@ %i %m %U %G\n";
 
 /// A store, as the command line names it.
@@ -56,7 +56,7 @@ pub(super) fn measure(
         let farm = Farm::start(place, &format!("publish-{files}"), &[])?;
         progress(&format!("write {files} files"));
         let directory = Directory::deep(farm.path("www"), files, FILE_BYTES)?;
-        directory.settle();
+        directory.settle(sizes);
         let own = text(&farm.path("own"))?.to_owned();
         let stores = [
             To { by: "dir", words: ["--dir".to_owned(), own] },
@@ -68,8 +68,9 @@ pub(super) fn measure(
         }
         for changed in cases {
             let mut took: [Took; 2] = Default::default();
-            for round in 1..=ROUNDS {
-                progress(&format!("publish {changed} changed of {files} files: round {round} of {ROUNDS}"));
+            let rounds = sizes.rounds(ROUNDS);
+            for round in 1..=rounds {
+                progress(&format!("publish {changed} changed of {files} files: round {round} of {rounds}"));
                 for (to, took) in stores.iter().zip(&mut took) {
                     took.find.push(find(directory.path())?);
                     for file in 0..changed {
@@ -99,19 +100,19 @@ fn line_of(to: &To, files: u64, changed: u64, took: &Took) -> Line {
         .met(over_find <= bound, find)
 }
 
-/// Publishes by the program; gives how long it took, in milliseconds.
+/// Publishes by the program. Returns how long it took, in milliseconds.
 fn publish(program: &Program, farm: &Farm, dir: &Path, to: &To) -> Result<f64> {
     let mut command = program.command();
     command.args(["publish", text(dir)?, SITE]).args(&to.words).env("XDG_CACHE_HOME", farm.path("cache"));
     timed(&mut command)
 }
 
-/// Walks a directory; gives how long it took, in milliseconds.
+/// Walks a directory. Returns how long it took, in milliseconds.
 fn find(dir: &Path) -> Result<f64> {
     timed(Command::new("find").arg(dir).args(["-printf", FORMAT]))
 }
 
-/// Runs a command whose output nobody reads; gives how long it took, in milliseconds.
+/// Runs a command without reading its output. Returns how long it took, in milliseconds.
 pub(super) fn timed(command: &mut Command) -> Result<f64> {
     let begun = Instant::now();
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).status()?;

@@ -20,15 +20,16 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
     let farm = Farm::start(place, "restart", &[])?;
     progress("write files for a server that is killed");
     let directory = Directory::deep(farm.path("www"), sizes.files, FILE_BYTES)?;
-    directory.settle();
+    directory.settle(sizes);
     let sites = farm.sites()?;
     let mut revision = publish(&sites, directory.path())?.revision.number;
     progress("a server fetches a site");
     let mut member = farm.member("member", farm.address())?;
     Watch::new([&member]).wait(revision)?;
     let (mut serves, mut recovers) = (Sample::default(), Sample::default());
-    for round in 1..=ROUNDS {
-        progress(&format!("kill a server: {round} of {ROUNDS}"));
+    let rounds = sizes.rounds(ROUNDS);
+    for round in 1..=rounds {
+        progress(&format!("kill a server: {round} of {rounds}"));
         // It has something to recover: a change that it has just taken.
         directory.write(round, round)?;
         revision = publish(&sites, directory.path())?.revision.number;

@@ -1,4 +1,4 @@
-//! A rollback to a revision in which every file is another one: the time until every server serves it.
+//! A rollback to a revision in which every file has other content: the time until every server serves it.
 
 use super::directory::Directory;
 use super::farm::{Farm, publish, site};
@@ -14,7 +14,7 @@ const FILE_BYTES: usize = 1024;
 const MEMBERS: usize = 3;
 
 /// How often that is measured.
-const ROUNDS: usize = 7;
+const ROUNDS: u64 = 7;
 
 /// The bound, in milliseconds.
 const MS_MAX: f64 = 200.0;
@@ -36,8 +36,9 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
     watch.wait(revision)?;
     let mut floor = SyncFloor::new(&place.dir)?;
     let (mut everywhere, mut returned, mut sync) = (Sample::default(), Sample::default(), Sample::default());
-    for round in 1..=ROUNDS {
-        progress(&format!("rollback {round} of {ROUNDS}"));
+    let rounds = sizes.rounds(ROUNDS);
+    for round in 1..=rounds {
+        progress(&format!("rollback {round} of {rounds}"));
         sync.push(floor.once()?);
         let begun = Instant::now();
         revision = sites.rollback(&site, revision - 1, "")?.number;

@@ -18,7 +18,7 @@ const FILES: u64 = 100_000;
 const FILE_BYTES: usize = 1024;
 const GROUPS: usize = 5;
 
-/// One file of so many changes.
+/// One of this many files changes.
 const CHANGED: u64 = 100;
 
 /// How often that is measured.
@@ -113,15 +113,16 @@ pub(super) fn measure(
     let farm = Farm::start(place, "spread", &[])?;
     progress("write files for large updates");
     let directory = Directory::deep(farm.path("www"), sizes.files_up_to(FILES), FILE_BYTES)?;
-    directory.settle();
+    directory.settle(sizes);
     let sites = farm.sites()?;
     let first = publish(&sites, directory.path())?.revision.number;
     let mut spread = Spread::start(&farm, sizes.members, progress)?;
     spread.watch.wait(first)?;
     for (place, name) in [(Where::Scattered, "scattered"), (Where::Together, "together")] {
         let mut updates = Vec::new();
-        for round in 1..=ROUNDS {
-            progress(&format!("changes that are {name}: round {round} of {ROUNDS}"));
+        let rounds = sizes.rounds(ROUNDS);
+        for round in 1..=rounds {
+            progress(&format!("changes that are {name}: round {round} of {rounds}"));
             for file in place.files(round, directory.files()) {
                 directory.write(file, round + place as u64 * ROUNDS)?;
             }

@@ -51,8 +51,9 @@ pub(super) fn measure(
     let mut watch = Watch::new(&members);
     watch.wait(revision)?;
     let mut updates: [Vec<LinkTally>; 2] = Default::default();
-    for round in 1..=ROUNDS {
-        progress(&format!("small update {round} of {ROUNDS}"));
+    let rounds = sizes.rounds(ROUNDS);
+    for round in 1..=rounds {
+        progress(&format!("small update {round} of {rounds}"));
         directory.write(round * 37 % files, round)?;
         thread::sleep(QUIET);
         let before = lines.each_ref().map(|(_, line)| line.tally());
