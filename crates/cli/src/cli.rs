@@ -26,8 +26,8 @@ pub(crate) use store::{
 };
 #[cfg(feature = "lab")]
 pub(crate) use trials::{
-    BenchArgs, BenchCase, BenchRival, DemoArgs, DemoFilesArgs, DemoScene, DemoVolumeArgs, DemoWebArgs, ExperimentArgs,
-    MemberArgs, NewcomerArgs, Paper, ShopArgs, TortureArgs,
+    BenchArgs, BenchCase, BenchFigure, BenchRival, DemoArgs, DemoFilesArgs, DemoScene, DemoVolumeArgs, DemoWebArgs,
+    ExperimentArgs, MemberArgs, NewcomerArgs, Paper, ShopArgs, TortureArgs,
 };
 pub(crate) use volume::{
     HolderArgs, VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumeCreateArgs, VolumeDegraded,

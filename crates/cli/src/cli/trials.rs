@@ -46,6 +46,15 @@ pub(crate) struct BenchArgs {
     /// Does so by libfabric, with the provider of this name, such as `tcp;ofi_rxm`. Only for `look-up`.
     #[arg(long, value_name = "PROVIDER", conflicts_with = "all")]
     pub(crate) fabric: Option<String>,
+    /// Files of the largest directory that is published. Only for `files`; 100000 without it.
+    #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    pub(crate) files: Option<u64>,
+    /// Servers that follow a site. Only for `files`; 10 without it.
+    #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) members: Option<u32>,
+    /// The only figure that is measured. Only for `files`; all without it.
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(crate) figure: Option<BenchFigure>,
     /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
     /// at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -76,6 +85,17 @@ Cases and what their ratios compare with, measured in the same run:
             the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
   entries   memory that `thorp proxy` takes for a million small responses, in memory and on disk; above_bytes: for each, above
             what it has there of body, fields and key
+  files     published files, at a store and at --members servers that follow a site, --files of them in the largest
+            directory; each figure beside its bound (_max, _min), or only --figure NAME:
+            update      the bytes and messages by which a server learns of 100 bytes that changed
+            burst       100 files a second: from the return of a publish to the last server that serves it
+            spread      a hundredth of the files, to groups: over_changed: bytes over a group's line; the last switch
+            publish     few changes, and none; over_find: a walk of the directory with `find`
+            first       into a new store; over_rsync: `rsync -a` into an empty directory, and `sync`
+            rollback    to a revision with other files, until all servers serve it
+            restart     a server that was killed, until it serves again
+            hits        requests, with 64 connections, beside nginx with the same files, in turns; over_nginx
+            collection  publishes while 90 of 100 revisions are removed; over_before: of p99
   leased-writers
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";
@@ -111,8 +131,33 @@ pub(crate) enum BenchCase {
     Web,
     /// Memory that the caching proxy takes for small stored responses.
     Entries,
+    /// Published files.
+    Files,
     /// Commits of two sites on a leased space, in a lab.
     LeasedWriters,
+}
+
+/// A figure of `thorp bench files`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchFigure {
+    /// Bytes and messages of a small update.
+    Update,
+    /// A hundred files a second.
+    Burst,
+    /// A large update by way of relays.
+    Spread,
+    /// Publishes of few changes.
+    Publish,
+    /// The first publish.
+    First,
+    /// A rollback.
+    Rollback,
+    /// A server that was killed.
+    Restart,
+    /// Requests, over those to nginx.
+    Hits,
+    /// Publishes during a collection.
+    Collection,
 }
 
 /// A cache that `thorp bench web` measures beside.

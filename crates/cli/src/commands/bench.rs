@@ -3,12 +3,12 @@
 mod leased_writers;
 
 use crate::Result;
-use crate::cli::{BenchArgs, BenchCase, BenchRival, NewcomerArgs};
+use crate::cli::{BenchArgs, BenchCase, BenchFigure, BenchRival, NewcomerArgs};
 use crate::error::only_for;
 use crate::lab::Lab;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use bench::{Apart, Beside, Case, Line, Newcomer, Place};
+use bench::{Apart, Beside, Case, Line, Newcomer, Place, SiteFigure, SiteSizes};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -45,6 +45,10 @@ fn refuse_idle_options(args: &BenchArgs) -> Result {
     only_for("--beside", args.beside.is_some() && case != BenchCase::Web, "the case 'web'")?;
     only_for("--tcp", args.tcp && case != BenchCase::LookUp, "the case 'look-up'")?;
     only_for("--fabric", args.fabric.is_some() && case != BenchCase::LookUp, "the case 'look-up'")?;
+    let is_of_files = case == BenchCase::Files;
+    only_for("--files", args.files.is_some() && !is_of_files, "the case 'files'")?;
+    only_for("--members", args.members.is_some() && !is_of_files, "the case 'files'")?;
+    only_for("--figure", args.figure.is_some() && !is_of_files, "the case 'files'")?;
     let is_apart = matches!(case, BenchCase::First | BenchCase::LeasedWriters);
     only_for("--lab", args.lab.is_some() && !is_apart, "the cases 'first' and 'leased-writers'")
 }
@@ -69,6 +73,7 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
         BenchCase::Entries => Case::Entries,
         BenchCase::Web => Case::Web { beside: beside(args) },
         BenchCase::Recover => Case::Recover { gib: args.gib.unwrap_or(1.0) },
+        BenchCase::Files => Case::Files { sizes: site_sizes(args), only: args.figure.map(site_figure) },
         BenchCase::LeasedWriters => unreachable!("it is not one of these, and the command line wants a lab for it"),
     }]
 }
@@ -76,6 +81,26 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
 fn beside(args: &BenchArgs) -> Beside {
     let named = |rival| args.beside.as_ref().is_none_or(|named| named.contains(&rival));
     Beside { nginx: named(BenchRival::Nginx), varnish: named(BenchRival::Varnish) }
+}
+
+fn site_sizes(args: &BenchArgs) -> SiteSizes {
+    let SiteSizes { files, members } = SiteSizes::USUAL;
+    let members = args.members.map_or(members, |count| count as usize);
+    SiteSizes { files: args.files.unwrap_or(files), members }
+}
+
+fn site_figure(figure: BenchFigure) -> SiteFigure {
+    match figure {
+        BenchFigure::Update => SiteFigure::Update,
+        BenchFigure::Burst => SiteFigure::Burst,
+        BenchFigure::Spread => SiteFigure::Spread,
+        BenchFigure::Publish => SiteFigure::Publish,
+        BenchFigure::First => SiteFigure::First,
+        BenchFigure::Rollback => SiteFigure::Rollback,
+        BenchFigure::Restart => SiteFigure::Restart,
+        BenchFigure::Hits => SiteFigure::Hits,
+        BenchFigure::Collection => SiteFigure::Collection,
+    }
 }
 
 fn measure(case: Case, args: &BenchArgs, found: &mut dyn FnMut(Line) -> Result) -> Result {

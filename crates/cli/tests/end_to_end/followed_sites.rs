@@ -221,8 +221,7 @@ fn no_page_mixes_two_revisions_whoever_dies() {
     farm.publish(&[]).ok();
     let mut group = farm.group("127.0.0.1:0");
     let relay = group.address();
-    let mut members =
-        [farm.member("a", relay, &[]), farm.member("b", relay, &[]), farm.member("c", farm.address, &[])];
+    let mut members = [farm.member("a", relay, &[]), farm.member("b", relay, &[]), farm.member("c", farm.address, &[])];
     let addresses: Vec<SocketAddr> = members.iter().map(Process::address).collect();
     let (is_over, pages, stale) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {

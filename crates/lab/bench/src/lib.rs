@@ -23,6 +23,7 @@ mod machine;
 mod oo7;
 mod pace;
 mod plot;
+mod published;
 mod read;
 mod recover;
 pub mod reliability;
@@ -43,6 +44,7 @@ pub use fixtures::{Error, Result};
 pub use line::Line;
 pub use pace::{Step, USUAL};
 pub use plot::plot;
+pub use published::{SiteFigure, SiteSizes};
 pub use sample::Sample;
 pub use site::{Load, LoadOptions, Tally};
 pub use web::Beside;
@@ -101,6 +103,13 @@ pub enum Case {
     },
     /// Memory that the caching proxy takes for small stored responses.
     Entries,
+    /// Published files, at a store and at the servers that follow a site.
+    Files {
+        /// How large the sites are, and how many servers follow one.
+        sizes: SiteSizes,
+        /// The only figure that is measured; all without it.
+        only: Option<SiteFigure>,
+    },
     /// Documents from several threads, for as long as it takes.
     Load {
         /// How much is inserted, in GiB.
@@ -110,7 +119,7 @@ pub enum Case {
 
 impl Case {
     /// The measurements of `--all`: those that one machine can make.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Floor,
         Self::Read,
         Self::Commit { clients: 1 },
@@ -127,6 +136,7 @@ impl Case {
         Self::LookUpTcp,
         Self::Web { beside: Beside::ALL },
         Self::Entries,
+        Self::Files { sizes: SiteSizes::USUAL, only: None },
     ];
 }
 
@@ -188,6 +198,7 @@ pub fn measure(
         }
         Case::Web { beside } => web::measure(place, beside, progress, found),
         Case::Entries => web::measure_entries(place, progress, found),
+        Case::Files { sizes, only } => published::measure(place, sizes, only, progress, found),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),
         Case::First => {
             let apart = place.apart.as_ref().ok_or("a new client wants two places that are really apart")?;

@@ -17,7 +17,7 @@ use crate::sample::median;
 use crate::{Line, Place, Result};
 pub(crate) use entries::measure as measure_entries;
 
-use client::{Client, Turn};
+pub(crate) use client::{Client, Turn};
 pub(crate) use cores::Cores;
 use fixtures::{CacheSettings, Process, Program, WebCache};
 use origin::Origin;

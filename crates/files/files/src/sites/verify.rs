@@ -129,7 +129,8 @@ impl Sites {
     /// [`FilesError::NoSite`], and the store's.
     pub fn verify(&self, site: &SiteName, report: &mut dyn FnMut(Damage)) -> Result<u64, FilesError> {
         let (nodes, pieces, depot) = (HashSet::new(), HashSet::new(), &*self.depot);
-        let mut verifier = Verifier { depot, nodes, pieces, next: Vec::new(), whole: HashSet::new(), revision: 0, report };
+        let mut verifier =
+            Verifier { depot, nodes, pieces, next: Vec::new(), whole: HashSet::new(), revision: 0, report };
         for revision in self.log(site)? {
             verifier.revision = revision.number;
             depot.expect_nodes(revision.root())?;
