@@ -117,9 +117,7 @@ pub struct Member {
     fetch: Option<Fetch>,
     /// The offer of the newest revision, until its fetch begins.
     offered: Option<Edited>,
-    /// Whether a publisher waits for a report of the newest revision, and which was reported.
-    reports: bool,
-    told: Number,
+    report: Report,
     /// Chunks that were asked for, that wait to be asked for, and that are being stored.
     wanted: BTreeSet<ChunkHash>,
     queue: VecDeque<ChunkHash>,
@@ -138,6 +136,15 @@ pub struct Member {
     is_over: bool,
     now: Time,
     outputs: VecDeque<Output>,
+}
+
+/// The report of the newest revision.
+#[derive(Clone, Copy, Debug, Default)]
+struct Report {
+    /// Whether a publisher waits for it.
+    is_awaited: bool,
+    /// The revision that was reported last.
+    told: Number,
 }
 
 impl Member {
@@ -160,8 +167,7 @@ impl Member {
             seen: Number::NONE,
             fetch: None,
             offered: None,
-            reports: false,
-            told: Number::NONE,
+            report: Report::default(),
             wanted: BTreeSet::new(),
             queue: VecDeque::new(),
             storing: BTreeSet::new(),
@@ -304,7 +310,7 @@ impl Member {
             return;
         }
         let at = self.current_number();
-        if self.reports && at >= self.newest_number() && self.told < at {
+        if self.report.is_awaited && at >= self.newest_number() && self.report.told < at {
             self.taker.report_now(now);
         }
         let seen = self.seen.max(self.newest_number());
@@ -312,7 +318,7 @@ impl Member {
             self.ask_server(join);
         }
         if let Some(renew) = self.taker.renewal(now, at) {
-            self.told = renew.at;
+            self.report.told = renew.at;
             self.ask_server(renew);
         }
     }

@@ -269,8 +269,8 @@ proptest! {
 
     #[test]
     fn a_member_lives_on(events in events(), seen in number()) {
-        let (visit, collect_after) = (Duration::from_millis(300), Duration::from_secs(5));
-        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience: PATIENCE, broken: Broken::NONE };
+        let (visit, collect_after, patience) = (Duration::from_millis(300), Duration::from_secs(5), PATIENCE);
+        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience, broken: Broken::NONE };
         let mut run = Run::new(Member::new(config, None), Ends { serves: false, has_server: true });
         let mut last = Number::NONE;
         for event in events {

@@ -72,8 +72,8 @@ struct Server {
 
 impl Server {
     fn rival(rival: WebCache, dir: &Path, origin: &Origin, threads: usize) -> Result<Option<Self>> {
-        // nginx as Debian sets it up, and as its makers would have it run: it keeps its connections, and keeps the files
-        // of what it has stored open.
+        // nginx as Debian sets it up, and as its makers would have it run: it keeps its connections, and keeps
+        // the files of its cache open.
         let nginx_http = "sendfile on; tcp_nopush on; keepalive_requests 1000000000;
             open_file_cache max=10000 inactive=1h; open_file_cache_valid 1h; open_file_cache_min_uses 1;";
         let settings = CacheSettings { threads, nginx_http, nginx_location: "", varnish: "" };

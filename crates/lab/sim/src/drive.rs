@@ -63,8 +63,8 @@ pub(crate) trait Disk: Any + fmt::Debug {
         let _ = rng;
     }
 
-    /// Its machine knows of the failure. Returns the operation at whose end the disk works again; `None` for a disk whose
-    /// machine does not live on without.
+    /// Its machine knows of the failure. Returns the operation at whose end the disk works again; `None` for a disk
+    /// whose machine does not live on without.
     fn reopen(&mut self, rng: &mut Rng) -> Option<Started> {
         let _ = rng;
         None

@@ -407,7 +407,8 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "caches of {} bytes, prefetch {} in {} bytes at first, {:?} first; recent {}, invalidations after {:?}, MOB {} bytes, log {} bytes",
+            "caches of {} bytes, prefetch {} in {} bytes at first, {:?} first; recent {}, \
+             invalidations after {:?}, MOB {} bytes, log {} bytes",
             client.cache_bytes_limit,
             client.prefetch_pages_max,
             client.first_window_bytes,
@@ -421,7 +422,8 @@ impl fmt::Display for Scenario {
             let r = &self.redirector;
             writeln!(
                 f,
-                "groups {:?} ({:?} with a redirector of their own that is there to {:?}, eligible {:?}){}, strays {} in 1000; help within {:?}, {} bytes kept, standby cache {} bytes",
+                "groups {:?} ({:?} with a redirector of their own that is there to {:?}, eligible {:?}){}, \
+                 strays {} in 1000; help within {:?}, {} bytes kept, standby cache {} bytes",
                 self.groups,
                 self.dedicated,
                 r.duty,

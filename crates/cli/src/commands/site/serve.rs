@@ -1,5 +1,5 @@
-//! `site serve`: a site over HTTP. It follows a store's server and has the site's files in a directory of its own, or it
-//! opens a store's directory and publishes into it.
+//! `site serve`: a site over HTTP. It follows a store's server and has the site's files in a directory of its own, or
+//! it opens a store's directory and publishes into it.
 
 use super::never;
 use crate::cli::SiteServeArgs;

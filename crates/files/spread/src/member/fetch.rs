@@ -44,7 +44,7 @@ impl Fetch {
         }
     }
 
-    /// Returns the steps for the disk when all chunks that were missing are here; `base` is a tree that should be whole.
+    /// Returns the steps for the disk when all missing chunks are here; `base` is a tree that should be whole.
     pub(super) fn descend(&mut self, base: Option<ChunkHash>) -> Option<Vec<Step>> {
         if self.stage != Stage::Waiting || !self.lacks.is_empty() {
             return None;

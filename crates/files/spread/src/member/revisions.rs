@@ -17,7 +17,7 @@ impl Member {
         if self.kept.current() == self.newest {
             self.frozen = self.taker.until();
         }
-        (self.newest, self.offered, self.reports) = (Some(revision), edited, reports);
+        (self.newest, self.offered, self.report.is_awaited) = (Some(revision), edited, reports);
         if self.is_broken(Way::StartOver) {
             self.fetch = None;
         }

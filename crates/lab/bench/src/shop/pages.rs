@@ -72,7 +72,8 @@ pub(crate) fn browse() -> Answer {
 pub(crate) fn register() -> Answer {
     fixed(
         "Register",
-        "<form method=\"post\" action=\"/users\"><input name=\"nickname\"><input name=\"region\"><button>Register</button></form>",
+        "<form method=\"post\" action=\"/users\"><input name=\"nickname\"><input name=\"region\">\
+         <button>Register</button></form>",
     )
 }
 
@@ -279,7 +280,8 @@ pub(crate) async fn comment_form(pool: &Pool, id: i32) -> Found {
     html!(
         page,
         "<form method=\"post\" action=\"/comments\"><input type=\"hidden\" name=\"receiver\" value=\"{id}\">\
-         <input name=\"user\"><input name=\"item\"><input name=\"rating\"><input name=\"comment\"><button>Send</button></form>"
+         <input name=\"user\"><input name=\"item\"><input name=\"rating\"><input name=\"comment\">\
+         <button>Send</button></form>"
     );
     Ok(found(page))
 }
