@@ -74,6 +74,12 @@ pub(crate) trait Depot: Source<Error = FilesError> + fmt::Debug + Send + Sync {
     /// How the servers that follow a site stand.
     fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError>;
 
+    /// Waits until no server shows a revision before this one, the newest, without saying so.
+    fn wait_everywhere(&self, site: &SiteName, head: &Revision) -> Result<(), FilesError> {
+        let _ = (site, head);
+        Ok(())
+    }
+
     /// Removes the chunks that no kept revision of any site needs.
     fn collect(&self) -> Result<Collected, FilesError>;
 

@@ -101,6 +101,14 @@ impl Spaces {
             let made = Made { publisher, number, revision: revision.number };
             // A transaction whose outcome was unknown may have taken place.
             if !record.publishes.contains(&made) {
+                let mut revision = revision.clone();
+                // A restored store publishes its head again, and knows no more of it than the record.
+                if let Some(of) = new.of.filter(|_| size == (0, 0))
+                    && let Some(before) = record.revisions.get(tx, &of)?
+                    && before.root() == root
+                {
+                    (revision.files, revision.bytes) = (before.files, before.bytes);
+                }
                 record.switch(tx, &revision)?;
                 for number in &new.drops {
                     record.revisions.remove(tx, &number.count)?;

@@ -94,6 +94,9 @@ impl Sites {
         let write_index = || place.zip(index).map(|(place, index)| index.write(&place, root));
         if let Some(head) = base.as_ref().filter(|head| head.root() == root) {
             write_index();
+            if settings.wait {
+                self.depot.wait_everywhere(site, head)?;
+            }
             return Ok(published(head.clone(), false));
         }
         let (files, bytes) = (progress.files, progress.bytes);
