@@ -213,6 +213,11 @@ impl Holders {
         self.all.values().map(|holder| holder.until).filter(|until| *until > now).min()
     }
 
+    /// When the last lease is over; none without a subscriber.
+    pub(crate) fn last_end(&self) -> Option<Time> {
+        self.all.values().map(|holder| holder.until).max()
+    }
+
     /// The revisions that are held.
     pub(crate) fn held(&self, now: Time) -> BTreeSet<Number> {
         let leased = self.all.values().filter(|holder| now < holder.until);

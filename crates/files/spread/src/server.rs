@@ -71,6 +71,9 @@ pub struct FileServer {
     sites: BTreeMap<SiteKey, Site>,
     /// The sites of subscribers, by their own numbers.
     seats: BTreeMap<(Port, u32), SiteKey>,
+    /// Sites that were removed, and until when a subscriber may serve one as fresh. A new site of the name waits for
+    /// that (**WaitCountsAll**).
+    removed: BTreeMap<SiteKey, Time>,
     uploads: Uploads,
     wants: Wants,
     condemned: Condemned,
@@ -112,6 +115,7 @@ impl FileServer {
             config,
             sites,
             seats: BTreeMap::new(),
+            removed: BTreeMap::new(),
             uploads: Uploads::default(),
             wants: Wants::default(),
             condemned: Condemned::new(broken),
@@ -291,7 +295,8 @@ impl Machine for FileServer {
 
     fn poll_timeout(&self) -> Option<Time> {
         let leases = self.sites.values().filter_map(|site| site.holders.next_end(self.checked_at));
-        let ends = leases.chain([self.opens_at]).chain(self.uploads.next_end()).chain(self.collect_at);
+        let removed = self.removed.values().copied();
+        let ends = leases.chain(removed).chain([self.opens_at]).chain(self.uploads.next_end()).chain(self.collect_at);
         ends.filter(|at| *at > self.checked_at).min()
     }
 
@@ -301,6 +306,7 @@ impl Machine for FileServer {
             self.collect_later(now);
         }
         self.sites.values_mut().for_each(|site| site.holders.forget(now));
+        self.removed.retain(|_, until| now < *until);
         for key in self.sites.keys().cloned().collect::<Vec<_>>() {
             self.drop_revisions(now, &key);
             self.report(now, &key);

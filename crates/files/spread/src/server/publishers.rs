@@ -312,6 +312,10 @@ impl FileServer {
                 // The numbers of a new site of the name are above those that subscribers know.
                 let last = removed.as_ref().map_or(Number::NONE, Site::head_number);
                 self.config.life = self.config.life.max(last.life) + 1;
+                if let Some(until) = removed.as_ref().and_then(|site| site.holders.last_end()) {
+                    let served = self.removed.entry(key.clone()).or_insert(until);
+                    *served = until.max(*served);
+                }
                 let waiting = removed.map_or(Vec::new(), |site| site.waiting);
                 for Waiting { port, ticket, .. } in waiting {
                     self.refuse(port, ticket, Refusal::NoSite, "the site was removed");

@@ -123,7 +123,8 @@ impl FileServer {
 
     /// Sends *everywhere* to the publishers whose wait is over.
     pub(super) fn report(&mut self, now: Time, key: &SiteKey) {
-        if now < self.opens_at && !self.is_broken(Way::ForgetEarlier) {
+        let until = self.removed.get(key).map_or(self.opens_at, |until| self.opens_at.max(*until));
+        if now < until && !self.is_broken(Way::ForgetEarlier) {
             return;
         }
         let Some(site) = self.sites.get_mut(key) else { return };
