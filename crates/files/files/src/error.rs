@@ -41,8 +41,10 @@ pub enum FilesError {
     Unreadable(PathBuf, io::Error),
     /// A file that is neither a regular file, a directory nor a symbolic link.
     Special(PathBuf, &'static str),
-    /// The store's own directory is in the directory to publish.
+    /// The directory to publish is that of a store, or has it inside.
     StoreInside(PathBuf),
+    /// The directory to publish is inside that of a store.
+    InsideStore(PathBuf, PathBuf),
     /// A directory without files, which would replace a revision that has some.
     Empty(PathBuf),
     /// A file that was written each time that it was read.
@@ -81,6 +83,8 @@ pub enum FilesError {
     NotEverywhere(String, u64),
     /// A member's directory has another site.
     OtherSite(PathBuf, String),
+    /// A directory that a member must not take for its own, and why.
+    NotMembers(PathBuf, &'static str),
     /// A thread could not be started.
     Thread(io::Error),
     /// A thread that read for a client panicked, with this message.
@@ -103,6 +107,7 @@ impl FilesError {
             Self::Unreadable(..) => "unreadable",
             Self::Special(..) => "special-file",
             Self::StoreInside(_) => "store-inside",
+            Self::InsideStore(..) => "inside-store",
             Self::Empty(_) => "empty",
             Self::Changing(_) => "changing",
             Self::TooLarge(..) => "too-large",
@@ -122,6 +127,7 @@ impl FilesError {
             Self::NotRemote(_) => "not-remote",
             Self::NotEverywhere(..) => "not-everywhere",
             Self::OtherSite(..) => "other-site",
+            Self::NotMembers(..) => "not-members",
             Self::Thread(_) => "thread",
             Self::Panicked(_) => "panicked",
         }
@@ -157,7 +163,12 @@ impl fmt::Display for FilesError {
                 path.display()
             ),
             Self::StoreInside(path) => {
-                write!(f, "{} is the store itself: keep it elsewhere, or leave it out with --exclude", path.display())
+                let path = path.display();
+                write!(f, "{path} is the directory of a store: keep it elsewhere, or leave it out with --exclude")
+            }
+            Self::InsideStore(path, store) => {
+                let (path, store) = (path.display(), store.display());
+                write!(f, "{path} is inside {store}, the directory of a store: publish a directory outside of it")
             }
             Self::Empty(path) => write!(
                 f,
@@ -202,6 +213,9 @@ impl fmt::Display for FilesError {
             }
             Self::OtherSite(dir, site) => {
                 write!(f, "{} is the directory of the site {site}: name another one with --cache", dir.display())
+            }
+            Self::NotMembers(dir, why) => {
+                write!(f, "{} {why}: name a new or an empty directory with --cache", dir.display())
             }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Panicked(said) => {

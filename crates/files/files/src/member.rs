@@ -59,14 +59,15 @@ impl MemberService {
     /// Opens the member's directory, and follows the site from now on.
     ///
     /// # Errors
-    /// A directory that is in use, that belongs to another site, or that cannot be read.
+    /// A directory that is in use, that belongs to another site or to a store, or that cannot be read.
     pub fn start(followed: Followed) -> Result<Self, FilesError> {
         let failed = |why: String| FilesError::Server(followed.addresses.clone(), why);
         let upstream = UpstreamConfig::parse(SUBSCRIBER, &followed.addresses).map_err(|it| failed(it.to_string()))?;
         make_directory(&followed.dir)
             .map_err(|error| FilesError::Unwritable(followed.dir.clone(), std::io::Error::other(error)))?;
-        let chunks = Arc::new(open_chunks(&followed.dir)?);
         let key = SiteKey { space: followed.space.clone(), name: followed.site.to_string() };
+        state::claim(&followed.dir, &key)?;
+        let chunks = Arc::new(open_chunks(&followed.dir)?);
         let state = state::read(&followed.dir, &key)?;
         let disk = MemberDisk::start(&followed.dir, key.clone(), chunks.clone())?;
         let config = MemberConfig {

@@ -368,6 +368,16 @@ fn a_store_does_not_publish_itself() {
     };
     assert!(matches!(publish(&[]), Err(FilesError::StoreInside(_))));
     assert_eq!(publish(&["/store"]).unwrap().revision.files, 1);
+    // Another store, which this process does not have open.
+    let other = place.www().join("a/other");
+    fs::create_dir_all(other.join("below")).unwrap();
+    fs::write(other.join("thorp-store"), "").unwrap();
+    let publish = |dir: &Path| sites.publish(&shop(), dir, &Publish::default(), &mut |_| Continue(()));
+    for dir in [&place.www(), &place.www().join("a"), &other] {
+        let Err(FilesError::StoreInside(found)) = publish(dir) else { panic!("{dir:?}") };
+        assert_eq!(found, other);
+    }
+    assert!(matches!(publish(&other.join("below")), Err(FilesError::InsideStore(..))));
 }
 
 #[test]
