@@ -153,7 +153,8 @@ pub(crate) struct SiteRollbackArgs {
     /// The site.
     #[arg(value_parser = SiteName::parse)]
     pub(crate) site: SiteName,
-    /// The revision to bring back. Without it the one before the newest.
+    /// The revision to bring back. Without it the one before the newest; after a rollback, the one before the revision
+    /// that it brought back.
     #[arg(long, value_name = "REVISION")]
     pub(crate) to: Option<u64>,
     /// A note for `thorp site log`.

@@ -137,6 +137,26 @@ impl Sites {
         self.records.list()
     }
 
+    /// The revision that a rollback brings back: the one before the newest. If the newest is a rollback itself, it is
+    /// the one before that which was brought back, so every rollback goes further back. None if there is none.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], and the store's.
+    pub fn before_newest(&self, site: &SiteName) -> Result<Option<Revision>, FilesError> {
+        let log = self.log(site)?;
+        let Some(head) = log.first() else { return Ok(None) };
+        let mut at = head;
+        let mut number = at.number;
+        // The revision that was brought back may have been a rollback, too, or be no longer kept.
+        while let Some(of) = at.of.filter(|of| *of < number) {
+            number = of;
+            let Some(earlier) = log.iter().find(|it| it.number == of) else { break };
+            at = earlier;
+        }
+        let root = head.root();
+        Ok(log.into_iter().find(|it| it.number < number && it.root() != root))
+    }
+
     /// The view of a revision, or of the newest one.
     ///
     /// # Errors
