@@ -80,6 +80,7 @@ fn config(args: &SiteServeArgs) -> Result<SiteConfig> {
     let files: Vec<_> = files.map(|(chain, key)| CertificateFiles { chain: chain.clone(), key: key.clone() }).collect();
     let certificates = if files.is_empty() { None } else { Some(LoadedCertificates::read(&files)?) };
     Ok(SiteConfig {
+        space: args.target.space_name(),
         listen: args.listen,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         connections: descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?,
