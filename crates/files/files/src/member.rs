@@ -90,6 +90,11 @@ impl MemberService {
         self.member.look(|member| member.current()).map(|current| current.number.count)
     }
 
+    /// The state of the session with the store or the group.
+    pub fn upstream(&self) -> UpstreamState {
+        self.host.server_state(self.role)
+    }
+
     /// The site.
     pub fn site(&self) -> &SiteName {
         &self.followed.site
