@@ -281,7 +281,7 @@ fn verify(args: &SiteArgs, output: &mut Output) -> Result {
     match found.len() {
         0 => Ok(()),
         count => Err(format!(
-            "{count} chunks of '{}' are missing or damaged: `thorp publish --repair` of the directory writes them again",
+            "{count} chunks of '{}' are damaged or missing: `thorp publish --repair` of the directory writes them again",
             args.site
         )
         .into()),

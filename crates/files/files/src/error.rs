@@ -77,10 +77,10 @@ pub enum FilesError {
     ServerFull(String),
     /// A request for a store came to a group's redirector.
     Relay(String),
-    /// An option that works on the directory of a store alone.
-    NotRemote(&'static str),
-    /// A revision was published, and the wait for all servers was interrupted.
-    NotEverywhere(String, u64),
+    /// A revision was published, and the wait for all servers has failed, for this reason.
+    NotEverywhere(String, u64, String),
+    /// A publish was sent to the store, and its answer did not come, for this reason.
+    NotKnown(String, String),
     /// A member's directory has another site.
     OtherSite(PathBuf, String),
     /// A directory that a member must not take for its own, and why.
@@ -124,8 +124,8 @@ impl FilesError {
             Self::Server(..) => "server",
             Self::ServerFull(_) => "server-full",
             Self::Relay(_) => "relay",
-            Self::NotRemote(_) => "not-remote",
             Self::NotEverywhere(..) => "not-everywhere",
+            Self::NotKnown(..) => "not-known",
             Self::OtherSite(..) => "other-site",
             Self::NotMembers(..) => "not-members",
             Self::Thread(_) => "thread",
@@ -189,7 +189,11 @@ impl fmt::Display for FilesError {
             }
             Self::Chunks(error) => write!(f, "{error}"),
             Self::MissingChunk(hash) => {
-                write!(f, "chunk {hash} is missing from the store: publish the directory again, or restore a backup")
+                write!(
+                    f,
+                    "chunk {hash} is damaged or missing: `thorp publish --repair` of its directory writes it again, or \
+                     restore a backup"
+                )
             }
             Self::Malformed(why) => write!(f, "the site's tree cannot be read: {why}"),
             Self::Store(error) => write!(f, "{error}"),
@@ -202,14 +206,11 @@ impl fmt::Display for FilesError {
                 f,
                 "{addresses} is the redirector of a group, which takes no publishes: name the store with --server"
             ),
-            Self::NotRemote(option) => {
-                write!(
-                    f,
-                    "{option} works on the directory of a store: stop its server and name the directory with --dir"
-                )
+            Self::NotEverywhere(site, number, why) => {
+                write!(f, "{why}; {site}@{number} is published, and some servers may not have it yet")
             }
-            Self::NotEverywhere(site, number) => {
-                write!(f, "interrupted: {site}@{number} is published, and some servers may not have it yet")
+            Self::NotKnown(site, why) => {
+                write!(f, "{why}; whether a revision was published is not known: `thorp site log {site}` lists them")
             }
             Self::OtherSite(dir, site) => {
                 write!(f, "{} is the directory of the site {site}: name another one with --cache", dir.display())
