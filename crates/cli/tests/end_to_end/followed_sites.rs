@@ -238,8 +238,10 @@ fn a_store_is_not_published_through_its_server() {
         let refused = farm.run(&["publish", dir, "shop"]).error();
         assert!(refused.contains("store is the directory of a store: keep it elsewhere"), "{refused}");
     }
-    let refused = farm.run(&["publish", &format!("{store}/chunks"), "shop"]).error();
-    assert!(refused.contains("chunks is inside ") && refused.contains(", the directory of a store"), "{refused}");
+    let below = format!("{store}/below");
+    fs::create_dir(&below).unwrap();
+    let refused = farm.run(&["publish", &below, "shop"]).error();
+    assert!(refused.contains("below is inside ") && refused.contains(", the directory of a store"), "{refused}");
     let published = farm.run(&["publish", whole, "shop", "--exclude", "/store"]).ok();
     assert!(published.starts_with("shop@1: 1 files"), "{published}");
 }
@@ -327,6 +329,9 @@ fn a_damaged_chunk_of_a_store_is_repaired_through_its_server() {
     fs::write(&chunk, bytes).unwrap();
     let damaged = farm.run(&["site", "verify", "shop"]);
     assert!(damaged.stderr.contains("damaged or missing: `thorp publish --repair` of the directory"), "{damaged:?}");
+    // The index knows the file, which is not read again.
+    assert_eq!(farm.publish(&[]).ok(), "shop@1: nothing has changed\n");
+    assert_eq!(farm.run(&["site", "verify", "shop"]).code, Some(1));
     let repaired = farm.publish(&["--repair", "--json"]).ok();
     let repaired: Value = serde_json::from_str(&repaired).unwrap();
     assert_eq!((&repaired["is_new"], &repaired["bytes_written"]), (&false.into(), &200_000.into()), "{repaired}");
