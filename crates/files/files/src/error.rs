@@ -281,6 +281,15 @@ mod tests {
     use tokio::task::spawn_blocking;
 
     #[test]
+    fn a_publish_that_cannot_wait_names_its_revision() {
+        let lost = FilesError::Server("127.0.0.1:7411".to_owned(), "no server".to_owned()).to_string();
+        assert_eq!(
+            FilesError::NotEverywhere("shop".to_owned(), 7, lost).to_string(),
+            "the store at 127.0.0.1:7411: no server; shop@7 is published, and some servers may not have it yet"
+        );
+    }
+
+    #[test]
     fn a_reader_that_panics_is_an_error_to_report() {
         let runtime = Builder::new_current_thread().build().unwrap();
         let read = || -> Result<(), FilesError> { panic!("piece {} is not there", 7) };

@@ -322,11 +322,9 @@ impl Depot for Remote {
         self.client.call_if(|client, now| (client.hold(now, key, number, life), true));
         let begun = Instant::now();
         let is_late = || begun.elapsed() > HOLD_WITHIN;
-        match self.wait_until(HELD, |client| client.is_held().or_else(|| is_late().then_some(false)))? {
-            true => Ok(()),
-            // It was removed, or a relay asks its store for the hold.
-            false => self.is_there(),
-        }
+        let is_held = self.wait_until(HELD, |client| client.is_held().or_else(|| is_late().then_some(false)))?;
+        // It was removed otherwise, or a relay asks its store for the hold.
+        if is_held { Ok(()) } else { self.is_there() }
     }
 
     fn expect_nodes(&self, root: ChunkHash) -> Result<(), FilesError> {
