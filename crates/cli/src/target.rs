@@ -78,7 +78,11 @@ impl Target {
     fn sites_with(&self, create: bool, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Result<Sites> {
         match self.store.place()? {
             Place::Server(addresses) => {
-                let db = self.builder().create(create).connect(&addresses)?;
+                // The server makes the space for the first site: a command that fails, or a dry run, makes none.
+                let db = match self.builder().create(false).connect(&addresses) {
+                    Err(thorp::Error::NoSuchSpace(_)) if create => None,
+                    db => Some(db?),
+                };
                 let (space, cache) = (self.space_name(), cache());
                 Ok(Sites::connect(db, Server { addresses, space, cache, is_given_up: Arc::new(is_given_up) })?)
             }

@@ -27,8 +27,8 @@ pub(crate) struct PublishArgs {
     /// Publishes only if this revision is still the newest: 0 for a site without any.
     #[arg(long, value_name = "REVISION")]
     pub(crate) base: Option<u64>,
-    /// Reads the chunks that the store has, and writes damaged ones again, also those of a directory that has not
-    /// changed. For a store's directory.
+    /// Reads all files and the chunks that the store has of them, and writes damaged and missing ones again, also if the
+    /// directory has not changed. The chunks of a server are fetched for this.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) repair: bool,
     /// Publishes a directory without files in place of one that has some, which else is refused: a disk may not be
@@ -153,7 +153,8 @@ pub(crate) struct SiteRollbackArgs {
     /// The site.
     #[arg(value_parser = SiteName::parse)]
     pub(crate) site: SiteName,
-    /// The revision to bring back. Without it the one before the newest.
+    /// The revision to bring back. Without it the one before the newest; after a rollback, the one before the revision
+    /// that it brought back.
     #[arg(long, value_name = "REVISION")]
     pub(crate) to: Option<u64>,
     /// A note for `thorp site log`.

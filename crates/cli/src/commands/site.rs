@@ -179,10 +179,19 @@ fn print_change(path: &str, change: &Change, output: &mut Output) -> Result {
 
 fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
     let sites = args.target.sites(never)?;
-    let to = match (args.to, &sites.log(&args.site)?[..]) {
-        (Some(to), _) => to,
-        (None, [_, before, ..]) => before.number,
-        (None, _) => return Err(format!("'{}' has no revision before the newest", args.site).into()),
+    let to = match args.to {
+        Some(to) => to,
+        None => match sites.before_newest(&args.site)? {
+            Some(before) => before.number,
+            None => {
+                let site = &args.site;
+                return Err(format!(
+                    "'{site}' has no revision before the newest, or before the one that it brought back: name one with \
+                     --to; `thorp site log {site}` lists them"
+                )
+                .into());
+            }
+        },
     };
     let revision = sites.rollback(&args.site, to, &args.note)?;
     let mut json = of_revision(&revision);
@@ -272,7 +281,7 @@ fn verify(args: &SiteArgs, output: &mut Output) -> Result {
     match found.len() {
         0 => Ok(()),
         count => Err(format!(
-            "{count} chunks of '{}' are missing or damaged: `thorp publish --repair` of the directory writes them again",
+            "{count} chunks of '{}' are damaged or missing: `thorp publish --repair` of the directory writes them again",
             args.site
         )
         .into()),

@@ -6,6 +6,7 @@ use crate::sites::{Ending, ask};
 use fixtures::{Process, Signal, SiteFolder, until};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -127,7 +128,6 @@ fn a_publish_is_at_every_server_of_a_farm_when_it_returns() {
     assert!(farm.run(&["site", "create", "empty", "--keep", "3"]).error().contains("there is a site 'empty' already"));
     farm.run(&["site", "rm", "empty"]).ok();
     assert!(farm.run(&["site", "rm", "empty"]).error().contains("there is no site 'empty'"));
-    assert!(farm.publish(&["--repair"]).error().contains("--dir"));
     farm.run(&["site", "collect"]).ok();
     drop(members);
 }
@@ -206,6 +206,162 @@ fn a_damaged_chunk_of_a_server_heals() {
     drop(server);
     let refused = thorp(["site", "serve", "other", "--server", &address, "--cache", &dir]).error();
     assert!(refused.contains("is the directory of the site main/shop"), "{refused}");
+}
+
+/// The directory of a store is not taken for a server's own: its chunks would be removed as unused.
+#[test]
+fn the_directory_of_a_store_is_no_cache() {
+    let mut farm = Farm::new();
+    farm.place.write("index.html", "one");
+    farm.publish(&[]).ok();
+    let (address, copy, store) = (farm.address.to_string(), farm.place.file("copy"), farm.place.file("store"));
+    farm.store.take().unwrap().end().unwrap();
+    assert!(std::process::Command::new("cp").args(["-r", &store, &copy]).status().unwrap().success());
+    farm.start_store();
+    let serve = |dir: &str| thorp(["site", "serve", "shop", "--server", &address, "--cache", dir]).error();
+    for dir in [&copy, &store] {
+        let refused = serve(dir);
+        assert!(refused.contains("is the directory of a store: name a new or an empty directory"), "{refused}");
+    }
+    fs::remove_file(format!("{copy}/thorp-store")).unwrap();
+    let refused = serve(&copy);
+    assert!(refused.contains("has chunks that no server of a site has fetched"), "{refused}");
+    assert!(!Path::new(&copy).join("site").exists(), "nothing was written");
+}
+
+#[test]
+fn a_store_is_not_published_through_its_server() {
+    let farm = Farm::new();
+    farm.place.write("index.html", "one");
+    let (whole, store) = (farm.place.path().to_str().unwrap(), farm.place.file("store"));
+    for dir in [whole, &store] {
+        let refused = farm.run(&["publish", dir, "shop"]).error();
+        assert!(refused.contains("store is the directory of a store: keep it elsewhere"), "{refused}");
+    }
+    let below = format!("{store}/below");
+    fs::create_dir(&below).unwrap();
+    let refused = farm.run(&["publish", &below, "shop"]).error();
+    assert!(refused.contains("below is inside ") && refused.contains(", the directory of a store"), "{refused}");
+    let published = farm.run(&["publish", whole, "shop", "--exclude", "/store"]).ok();
+    assert!(published.starts_with("shop@1: 1 files"), "{published}");
+}
+
+/// A space is made by the first site in it, and by no command that fails or changes nothing.
+#[test]
+fn a_dry_run_makes_no_space() {
+    let farm = Farm::new();
+    farm.place.write("index.html", "one");
+    let publish = |more: &[&str]| farm.publish(&[&["--space", "attic"], more].concat());
+    assert_eq!(publish(&["--dry-run"]).ok(), "+ index.html\n");
+    assert!(publish(&["--base", "3"]).error().starts_with("there is no site 'shop'"));
+    assert!(publish(&["--exclude", "["]).error().starts_with("a pattern to exclude cannot be read"));
+    let spaces = farm.run(&["spaces"]).ok();
+    assert!(!spaces.contains("attic"), "{spaces}");
+    assert!(publish(&[]).ok().starts_with("shop@1: 1 files, "));
+    assert_eq!(publish(&[]).ok(), "shop@1: nothing has changed\n");
+    farm.run(&["site", "create", "empty", "--keep", "3", "--space", "shed"]).ok();
+    let spaces = farm.run(&["spaces"]).ok();
+    assert!(spaces.contains("attic") && spaces.contains("shed"), "{spaces}");
+}
+
+/// A reader holds its revision for as long as it reads. One that stands still for longer than its lease is told why its
+/// chunks are gone.
+#[test]
+fn a_revision_stays_while_it_is_read() {
+    let farm = Farm::new();
+    // More than is read ahead, and no chunk like another one.
+    let large: Vec<u8> =
+        (0..12_u32 << 20).flat_map(|at| at.wrapping_mul(0x9E37_79B9).rotate_left(at % 31).to_le_bytes()).collect();
+    farm.place.write("large", &large);
+    farm.run(&["site", "create", "shop", "--keep", "1"]).ok();
+    farm.publish(&[]).ok();
+    let address = farm.address.to_string();
+    for (stands_still, revision) in [(false, 1), (true, 3)] {
+        let mut command = command();
+        command.args(["site", "cat", "shop/large", "--server", &address]);
+        let mut reader = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut out, mut read) = (reader.stdout.take().unwrap(), vec![0; 1000]);
+        out.read_exact(&mut read).unwrap();
+        let pid = rustix::process::Pid::from_child(&reader);
+        if stands_still {
+            rustix::process::kill_process(pid, Signal::STOP).unwrap();
+        }
+        std::thread::sleep(2 * LEASE);
+        farm.place.write("large", "small");
+        farm.publish(&[]).ok();
+        let removed = || farm.run(&["site", "collect", "--json"]).ok();
+        if stands_still {
+            until("its chunks are removed", || !removed().contains("\"chunks\":0"));
+            rustix::process::kill_process(pid, Signal::CONT).unwrap();
+        } else {
+            removed();
+            assert_eq!(farm.run(&["site", "log", "shop"]).ok().lines().count(), 2, "it is held");
+        }
+        let rest = out.read_to_end(&mut read);
+        let mut why = String::new();
+        reader.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+        let status = reader.wait().unwrap();
+        rest.unwrap();
+        if stands_still {
+            assert!(
+                status.code() == Some(1) && why.contains(&format!("has no revision {revision}, or no longer")),
+                "{why}"
+            );
+        } else {
+            assert!(status.success() && read == large, "{} bytes; {why}", read.len());
+            farm.place.write("large", &large);
+            farm.publish(&[]).ok();
+        }
+    }
+}
+
+/// A damaged chunk of a store is found by a verification, and written again by a publish that reads all files.
+#[test]
+fn a_damaged_chunk_of_a_store_is_repaired_through_its_server() {
+    let farm = Farm::new();
+    farm.place.write("large", vec![1; 200_000]);
+    // The index knows a file that is old enough.
+    std::thread::sleep(Duration::from_secs(4));
+    farm.publish(&[]).ok();
+    let chunk = large_chunk(Path::new(&farm.place.file("store")));
+    let mut bytes = fs::read(&chunk).unwrap();
+    bytes[100_000] ^= 1;
+    fs::write(&chunk, bytes).unwrap();
+    let damaged = farm.run(&["site", "verify", "shop"]);
+    assert!(damaged.stderr.contains("damaged or missing: `thorp publish --repair` of the directory"), "{damaged:?}");
+    // The index knows the file, which is not read again.
+    assert_eq!(farm.publish(&[]).ok(), "shop@1: nothing has changed\n");
+    assert_eq!(farm.run(&["site", "verify", "shop"]).code, Some(1));
+    let repaired = farm.publish(&["--repair", "--json"]).ok();
+    let repaired: Value = serde_json::from_str(&repaired).unwrap();
+    assert_eq!((&repaired["is_new"], &repaired["bytes_written"]), (&false.into(), &200_000.into()), "{repaired}");
+    farm.run(&["site", "verify", "shop"]).ok();
+}
+
+/// A server reports on standard error whether its store is reached, and each revision that it serves.
+#[test]
+fn a_server_reports_its_store_and_its_revisions() {
+    let mut farm = Farm::new();
+    farm.place.write("index.html", "one");
+    farm.publish(&[]).ok();
+    let (address, dir) = (farm.address.to_string(), farm.place.file("a"));
+    let mut command = command();
+    command.args(["site", "serve", "shop", "--server", &address, "--cache", &dir, "--listen", "127.0.0.1:0"]);
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert_eq!(next(), "the store is reached");
+    assert_eq!(next(), "shop@1");
+    farm.place.write("index.html", "two");
+    farm.publish(&[]).ok();
+    assert_eq!(next(), "shop@2");
+    farm.store.take().unwrap().kill().unwrap();
+    let lost = next();
+    assert!(lost.starts_with("the store is not reached: "), "{lost}");
+    farm.start_store();
+    assert_eq!(next(), "the store is reached");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 /// Visitors go from server to server and follow pages to their parts, while the site is published again and again, and

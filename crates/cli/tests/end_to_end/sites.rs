@@ -108,7 +108,7 @@ fn wrong_words_are_refused_with_the_remedy() {
     bytes[100_000] ^= 1;
     fs::write(&large, bytes).unwrap();
     let damaged = run(&place, &["site", "verify", "shop"]);
-    assert!(damaged.code == Some(1) && damaged.stderr.contains("1 chunks of 'shop' are missing or damaged"));
+    assert!(damaged.code == Some(1) && damaged.stderr.contains("1 chunks of 'shop' are damaged or missing"));
     assert!(damaged.stdout.starts_with("shop@2: large: "), "{}", damaged.stdout);
     let damaged = run(&place, &["site", "verify", "shop", "--json"]).stdout;
     let lines: Vec<Value> = damaged.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

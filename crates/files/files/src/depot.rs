@@ -83,6 +83,15 @@ pub(crate) trait Depot: Source<Error = FilesError> + fmt::Debug + Send + Sync {
     /// Removes the chunks that no kept revision of any site needs.
     fn collect(&self) -> Result<Collected, FilesError>;
 
+    /// Holds a revision that is about to be read, and none of those before: it is not removed while this depot lives.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`] and [`FilesError::NoRevision`] for one that was removed already, and the store's.
+    fn hold(&self, site: &SiteName, revision: &Revision) -> Result<(), FilesError> {
+        let _ = (site, revision);
+        Ok(())
+    }
+
     /// The nodes of a tree are about to be read, all of them.
     fn expect_nodes(&self, root: ChunkHash) -> Result<(), FilesError> {
         let _ = root;

@@ -41,8 +41,10 @@ pub enum FilesError {
     Unreadable(PathBuf, io::Error),
     /// A file that is neither a regular file, a directory nor a symbolic link.
     Special(PathBuf, &'static str),
-    /// The store's own directory is in the directory to publish.
+    /// The directory to publish is that of a store, or has it inside.
     StoreInside(PathBuf),
+    /// The directory to publish is inside that of a store.
+    InsideStore(PathBuf, PathBuf),
     /// A directory without files, which would replace a revision that has some.
     Empty(PathBuf),
     /// A file that was written each time that it was read.
@@ -75,12 +77,14 @@ pub enum FilesError {
     ServerFull(String),
     /// A request for a store came to a group's redirector.
     Relay(String),
-    /// An option that works on the directory of a store alone.
-    NotRemote(&'static str),
-    /// A revision was published, and the wait for all servers was interrupted.
-    NotEverywhere(String, u64),
+    /// A revision was published, and the wait for all servers has failed, for this reason.
+    NotEverywhere(String, u64, String),
+    /// A publish was sent to the store, and its answer did not come, for this reason.
+    NotKnown(String, String),
     /// A member's directory has another site.
     OtherSite(PathBuf, String),
+    /// A directory that a member must not take for its own, and why.
+    NotMembers(PathBuf, &'static str),
     /// A thread could not be started.
     Thread(io::Error),
     /// A thread that read for a client panicked, with this message.
@@ -103,6 +107,7 @@ impl FilesError {
             Self::Unreadable(..) => "unreadable",
             Self::Special(..) => "special-file",
             Self::StoreInside(_) => "store-inside",
+            Self::InsideStore(..) => "inside-store",
             Self::Empty(_) => "empty",
             Self::Changing(_) => "changing",
             Self::TooLarge(..) => "too-large",
@@ -119,9 +124,10 @@ impl FilesError {
             Self::Server(..) => "server",
             Self::ServerFull(_) => "server-full",
             Self::Relay(_) => "relay",
-            Self::NotRemote(_) => "not-remote",
             Self::NotEverywhere(..) => "not-everywhere",
+            Self::NotKnown(..) => "not-known",
             Self::OtherSite(..) => "other-site",
+            Self::NotMembers(..) => "not-members",
             Self::Thread(_) => "thread",
             Self::Panicked(_) => "panicked",
         }
@@ -157,7 +163,12 @@ impl fmt::Display for FilesError {
                 path.display()
             ),
             Self::StoreInside(path) => {
-                write!(f, "{} is the store itself: keep it elsewhere, or leave it out with --exclude", path.display())
+                let path = path.display();
+                write!(f, "{path} is the directory of a store: keep it elsewhere, or leave it out with --exclude")
+            }
+            Self::InsideStore(path, store) => {
+                let (path, store) = (path.display(), store.display());
+                write!(f, "{path} is inside {store}, the directory of a store: publish a directory outside of it")
             }
             Self::Empty(path) => write!(
                 f,
@@ -178,7 +189,11 @@ impl fmt::Display for FilesError {
             }
             Self::Chunks(error) => write!(f, "{error}"),
             Self::MissingChunk(hash) => {
-                write!(f, "chunk {hash} is missing from the store: publish the directory again, or restore a backup")
+                write!(
+                    f,
+                    "chunk {hash} is damaged or missing: `thorp publish --repair` of its directory writes it again, or \
+                     restore a backup"
+                )
             }
             Self::Malformed(why) => write!(f, "the site's tree cannot be read: {why}"),
             Self::Store(error) => write!(f, "{error}"),
@@ -191,17 +206,17 @@ impl fmt::Display for FilesError {
                 f,
                 "{addresses} is the redirector of a group, which takes no publishes: name the store with --server"
             ),
-            Self::NotRemote(option) => {
-                write!(
-                    f,
-                    "{option} works on the directory of a store: stop its server and name the directory with --dir"
-                )
+            Self::NotEverywhere(site, number, why) => {
+                write!(f, "{why}; {site}@{number} is published, and some servers may not have it yet")
             }
-            Self::NotEverywhere(site, number) => {
-                write!(f, "interrupted: {site}@{number} is published, and some servers may not have it yet")
+            Self::NotKnown(site, why) => {
+                write!(f, "{why}; whether a revision was published is not known: `thorp site log {site}` lists them")
             }
             Self::OtherSite(dir, site) => {
                 write!(f, "{} is the directory of the site {site}: name another one with --cache", dir.display())
+            }
+            Self::NotMembers(dir, why) => {
+                write!(f, "{} {why}: name a new or an empty directory with --cache", dir.display())
             }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Panicked(said) => {
@@ -264,6 +279,15 @@ mod tests {
     use super::*;
     use tokio::runtime::Builder;
     use tokio::task::spawn_blocking;
+
+    #[test]
+    fn a_publish_that_cannot_wait_names_its_revision() {
+        let lost = FilesError::Server("127.0.0.1:7411".to_owned(), "no server".to_owned()).to_string();
+        assert_eq!(
+            FilesError::NotEverywhere("shop".to_owned(), 7, lost).to_string(),
+            "the store at 127.0.0.1:7411: no server; shop@7 is published, and some servers may not have it yet"
+        );
+    }
 
     #[test]
     fn a_reader_that_panics_is_an_error_to_report() {

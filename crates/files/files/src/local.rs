@@ -18,6 +18,9 @@ use vfs::make_directory;
 pub(crate) const CHUNKS: &str = "chunks";
 const INDEXES: &str = "indexes";
 
+/// The file that marks the directory of a store.
+pub(crate) const STORE_MARKER: &str = "thorp-store";
+
 /// Chunks and records in a directory.
 #[derive(Debug)]
 pub(crate) struct Local {

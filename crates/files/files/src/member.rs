@@ -59,14 +59,15 @@ impl MemberService {
     /// Opens the member's directory, and follows the site from now on.
     ///
     /// # Errors
-    /// A directory that is in use, that belongs to another site, or that cannot be read.
+    /// A directory that is in use, that belongs to another site or to a store, or that cannot be read.
     pub fn start(followed: Followed) -> Result<Self, FilesError> {
         let failed = |why: String| FilesError::Server(followed.addresses.clone(), why);
         let upstream = UpstreamConfig::parse(SUBSCRIBER, &followed.addresses).map_err(|it| failed(it.to_string()))?;
         make_directory(&followed.dir)
             .map_err(|error| FilesError::Unwritable(followed.dir.clone(), std::io::Error::other(error)))?;
-        let chunks = Arc::new(open_chunks(&followed.dir)?);
         let key = SiteKey { space: followed.space.clone(), name: followed.site.to_string() };
+        state::claim(&followed.dir, &key)?;
+        let chunks = Arc::new(open_chunks(&followed.dir)?);
         let state = state::read(&followed.dir, &key)?;
         let disk = MemberDisk::start(&followed.dir, key.clone(), chunks.clone())?;
         let config = MemberConfig {
@@ -88,6 +89,11 @@ impl MemberService {
     /// The number of the revision that is served; none before the first.
     pub fn revision(&self) -> Option<u64> {
         self.member.look(|member| member.current()).map(|current| current.number.count)
+    }
+
+    /// The state of the session with the store or the group.
+    pub fn upstream(&self) -> UpstreamState {
+        self.host.server_state(self.role)
     }
 
     /// The site.

@@ -25,7 +25,8 @@ pub struct Summary {
 /// The records of the sites of a space.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
-    db: Db,
+    /// None for a space that is not there: it has no sites.
+    db: Option<Db>,
     /// The life of the store: new revisions have it.
     life: u64,
 }
@@ -33,7 +34,17 @@ pub(crate) struct Records {
 impl Records {
     /// The records in a database. `life` is greater than that of any process before.
     pub(crate) fn new(db: Db, life: u64) -> Self {
-        Self { db, life }
+        Self { db: Some(db), life }
+    }
+
+    /// The records of a space at a server, which may not be there yet.
+    pub(crate) fn at_server(db: Option<Db>) -> Self {
+        Self { db, life: 0 }
+    }
+
+    /// The space of a site.
+    fn space(&self, site: &SiteName) -> Result<&Db, FilesError> {
+        self.db.as_ref().ok_or_else(|| FilesError::NoSite(site.to_string()))
     }
 
     /// Runs a transaction on the record of a site.
@@ -45,7 +56,7 @@ impl Records {
         site: &SiteName,
         run: impl Fn(&mut Tx, SiteRecord) -> objects::Result<T>,
     ) -> Result<T, FilesError> {
-        let found = self.db.transact(|tx| {
+        let found = self.space(site)?.transact(|tx| {
             let sites = tx.find_map::<String, SiteRecord>(ROOT)?;
             let record = sites.map_or(Ok(None), |sites| sites.get(tx, site.as_str()))?;
             record.map(|record| run(tx, record)).transpose()
@@ -71,7 +82,8 @@ impl Records {
 
     /// All sites, by name.
     pub(crate) fn list(&self) -> Result<Vec<Summary>, FilesError> {
-        Ok(self.db.transact(|tx| {
+        let Some(db) = &self.db else { return Ok(Vec::new()) };
+        Ok(db.transact(|tx| {
             let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
             let (mut all, mut cursor) = (Vec::new(), sites.iter());
             while let Some((name, record)) = cursor.next(tx)? {
@@ -87,8 +99,9 @@ impl Records {
     /// The trees of all kept revisions of all sites, in every space.
     pub(crate) fn all_roots(&self) -> Result<Vec<ChunkHash>, FilesError> {
         let mut roots = Vec::new();
-        for space in self.db.spaces()? {
-            let db = self.db.space(&space.name)?;
+        let Some(db) = &self.db else { return Ok(roots) };
+        for space in db.spaces()? {
+            let db = db.space(&space.name)?;
             roots.extend(db.transact(|tx| {
                 let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
                 let (mut roots, mut cursor) = (Vec::new(), sites.iter());
@@ -109,7 +122,7 @@ impl Records {
         revision: impl Fn(Number) -> Revision,
     ) -> Result<Revision, FilesError> {
         let (key, base) = (draw_key()?, base.map_or(0, |base| base.number));
-        let switched = self.db.transact(|tx| {
+        let switched = self.space(site)?.transact(|tx| {
             let sites: SiteMap = tx.map(ROOT)?;
             let mut record = match sites.get(tx, site.as_str())? {
                 Some(record) => record,
@@ -131,7 +144,7 @@ impl Records {
     /// Creates a site without a revision.
     pub(crate) fn create(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
         let key = draw_key()?;
-        let created = self.db.transact(|tx| {
+        let created = self.space(site)?.transact(|tx| {
             let sites: SiteMap = tx.map(ROOT)?;
             if sites.contains_key(tx, site.as_str())? {
                 return Ok(false);

@@ -6,12 +6,12 @@
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
 use crate::error::FilesError;
 use crate::record::{Revision, SiteName};
-use crate::records::draw;
+use crate::records::{Records, draw};
 use bytes::Bytes;
 use machine::{RoleId, Waiter};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{ChangeKind, Refusal, SUBSCRIBER, Size, Standing};
-use spread::{Answer, Client, Number, Request, SiteKey, Swept, Ticket};
+use spread::{Answer, Client, HELD, Number, Request, SiteKey, Swept, Ticket};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
@@ -26,11 +26,17 @@ use vfs::make_directory;
 /// How long a server that is lost is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long an answer to a hold is waited for. Behind it, the revision is read without.
+const HOLD_WITHIN: Duration = Duration::from_secs(10);
+
 /// The interval at which a waiting thread checks that the server is there and the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Nodes that are asked for at a time.
 const NODES_AT_A_TIME: usize = 1000;
+
+/// Chunks that are read at a time to find damaged ones.
+const CHECKS_AT_A_TIME: usize = 32;
 
 /// Requests of an upload that are under way at a time.
 const REQUESTS_MAX: usize = PUBLISHER_REQUESTS_MAX / 2;
@@ -59,6 +65,9 @@ pub(crate) struct Remote {
     client: Handle<Client>,
     host: Arc<Host>,
     role: RoleId,
+    records: Records,
+    /// The revision that is read.
+    reading: Mutex<Option<(SiteName, u64)>>,
     /// Chunks that were read ahead.
     ahead: Mutex<Ahead>,
 }
@@ -73,7 +82,7 @@ struct Ahead {
 
 impl Remote {
     /// Connects to the file server of a store.
-    pub(crate) fn connect(server: Server) -> Result<Self, FilesError> {
+    pub(crate) fn connect(server: Server, records: Records) -> Result<Self, FilesError> {
         let failed = |why: String| FilesError::Server(server.addresses.clone(), why);
         let upstream = UpstreamConfig::parse(SUBSCRIBER, &server.addresses).map_err(|it| failed(it.to_string()))?;
         let mut machines = Machines::new();
@@ -82,7 +91,7 @@ impl Remote {
         let host = Host::start(machines, &runtime);
         host.connect(role, upstream);
         let client = Handle::new(client, host.driver(role));
-        Ok(Self { server, client, host, role, ahead: Mutex::default() })
+        Ok(Self { server, client, host, role, records, reading: Mutex::default(), ahead: Mutex::default() })
     }
 
     fn key(&self, site: &SiteName) -> SiteKey {
@@ -95,10 +104,19 @@ impl Remote {
 
     /// Waits for the next answer to a request.
     fn wait(&self, ticket: Ticket) -> Result<Answer, FilesError> {
+        let answer = self.wait_until(Waiter(ticket.0), |client| client.take(ticket));
+        if let Err(FilesError::Interrupted) = answer {
+            self.client.look(|client| client.forget(ticket));
+        }
+        answer
+    }
+
+    /// Waits until there is an answer.
+    fn wait_until<T>(&self, waiter: Waiter, answer: impl Fn(&mut Client) -> Option<T>) -> Result<T, FilesError> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut lost_since = None;
         loop {
-            let (answer, is_over) = self.client.look(|client| (client.take(ticket), client.is_over()));
+            let (answer, is_over) = self.client.look(|client| (answer(client), client.is_over()));
             if let Some(answer) = answer {
                 return Ok(answer);
             }
@@ -116,10 +134,9 @@ impl Remote {
                 UpstreamState::Connecting | UpstreamState::Up(_) => lost_since = None,
             }
             if (self.server.is_given_up)() {
-                self.client.look(|client| client.forget(ticket));
                 return Err(FilesError::Interrupted);
             }
-            self.client.driver().wake_on(Waiter(ticket.0), &waker);
+            self.client.driver().wake_on(waiter, &waker);
             // An answer that came before the waker was there has woken it.
             thread::park_timeout(LOOK_EVERY);
         }
@@ -156,9 +173,23 @@ impl Remote {
     /// Waits for a chunk that was asked for.
     fn arrive(&self, hash: &ChunkHash, ticket: Ticket) -> Result<Bytes, FilesError> {
         match self.wait(ticket)? {
-            Answer::Chunk(bytes) => bytes.ok_or(FilesError::MissingChunk(*hash)),
+            Answer::Chunk(Some(bytes)) => Ok(bytes),
+            Answer::Chunk(None) => {
+                self.is_there()?;
+                Err(FilesError::MissingChunk(*hash))
+            }
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// Checks that the revision that is read was not removed.
+    fn is_there(&self) -> Result<(), FilesError> {
+        let reading = self.reading().clone();
+        reading.map_or(Ok(()), |(site, number)| self.records.revision(&site, number).map(drop))
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Option<(SiteName, u64)>> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -218,8 +249,15 @@ impl Depot for Remote {
         under_way.into_iter().try_for_each(|ticket| self.wait_for("", ticket).map(drop))
     }
 
-    fn check(&self, _: &[ChunkHash]) -> Result<(), FilesError> {
-        Err(FilesError::NotRemote("--repair"))
+    /// The server reads a chunk to send it, and from then on counts a damaged one as missing.
+    fn check(&self, hashes: &[ChunkHash]) -> Result<(), FilesError> {
+        for part in hashes.chunks(CHECKS_AT_A_TIME) {
+            let tickets: Vec<Ticket> = part.iter().map(|hash| self.ask(Request::Want(*hash))).collect();
+            for ticket in tickets {
+                self.wait(ticket)?;
+            }
+        }
+        Ok(())
     }
 
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
@@ -228,22 +266,22 @@ impl Depot for Remote {
         let base_root = base.map(Revision::root);
         let ticket = self.ask(Request::Publish { key, base: base_root, root, of, size, waits, note: note.clone() });
         let name = site.to_string();
-        let number = match self.wait_for(&name, ticket) {
+        let why =
+            |error| if let FilesError::Interrupted = error { "interrupted".to_owned() } else { error.to_string() };
+        let number = match self.wait(ticket) {
             Ok(Answer::Published(number)) => number,
-            Ok(other) => return Err(self.unexpected(&other)),
-            Err(FilesError::Overtaken { site, head, .. }) => {
+            Ok(Answer::Refused(Refusal::Overtaken, head, _)) => {
                 let base = base.map_or(0, |base| base.number);
-                return Err(FilesError::Overtaken { site, base, head });
+                return Err(FilesError::Overtaken { site: name, base, head: head.count });
             }
-            Err(error) => return Err(error),
+            Ok(Answer::Refused(why, head, text)) => return Err(self.refused(&name, why, head, text)),
+            Ok(other) => return Err(self.unexpected(&other)),
+            // The server may have it, or have made it.
+            Err(error) => return Err(FilesError::NotKnown(name, why(error))),
         };
         if waits {
             // The publish is made, whatever becomes of the wait.
-            match self.wait(ticket) {
-                Ok(_) => {}
-                Err(FilesError::Interrupted) => return Err(FilesError::NotEverywhere(name, number.count)),
-                Err(error) => return Err(error),
-            }
+            self.wait(ticket).map_err(|error| FilesError::NotEverywhere(name, number.count, why(error)))?;
         }
         // As its record has it, but for the second in which the store wrote that.
         Ok(Revision::new(number, root, note, (files, bytes), of))
@@ -282,6 +320,18 @@ impl Depot for Remote {
         let (root, note) = (head.root(), String::new());
         let unchanged = NewTree { root, of: None, files: head.files, bytes: head.bytes, note, waits: true };
         self.switch(site, Some(head), unchanged).map(drop)
+    }
+
+    fn hold(&self, site: &SiteName, revision: &Revision) -> Result<(), FilesError> {
+        let (key, life) = (self.key(site), draw()?);
+        *self.reading() = Some((site.clone(), revision.number));
+        let number = revision.full_number();
+        self.client.call_if(|client, now| (client.hold(now, key, number, life), true));
+        let begun = Instant::now();
+        let is_late = || begun.elapsed() > HOLD_WITHIN;
+        let is_held = self.wait_until(HELD, |client| client.is_held().or_else(|| is_late().then_some(false)))?;
+        // It was removed otherwise, or a relay asks its store for the hold.
+        if is_held { Ok(()) } else { self.is_there() }
     }
 
     fn expect_nodes(&self, root: ChunkHash) -> Result<(), FilesError> {

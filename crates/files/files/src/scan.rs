@@ -9,6 +9,7 @@ use crate::content::read_content;
 use crate::depot::Depot;
 use crate::error::FilesError;
 use crate::index::{Known, NewIndex, Numbers};
+use crate::local::STORE_MARKER;
 use crate::xattrs::Xattrs;
 use bytes::Bytes;
 use chunks::ChunkError;
@@ -118,7 +119,15 @@ impl Sink for Forget {
 
 impl<S: Sink<Error = FilesError>> Scan<'_, S> {
     /// Scans a directory, beside the older tree of the same site if there is one.
+    ///
+    /// # Errors
+    /// [`FilesError::InsideStore`], [`FilesError::StoreInside`], files that cannot be read or published, and those of
+    /// the sink.
     pub(crate) fn run(&mut self, dir: &Path, older: Option<ChunkHash>) -> Result<ChunkHash, FilesError> {
+        let whole = dir.canonicalize().map_err(|error| FilesError::Unreadable(dir.to_owned(), error))?;
+        if let Some(store) = whole.ancestors().skip(1).find(|above| above.join(STORE_MARKER).is_file()) {
+            return Err(FilesError::InsideStore(dir.to_owned(), store.to_owned()));
+        }
         let opened = open(dir, DIRECTORY, Mode::empty());
         let opened = opened.map_err(|errno| FilesError::Unreadable(dir.to_owned(), errno.into()))?;
         self.directory(&opened, dir, Path::new(""), older, 0)
@@ -174,6 +183,11 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         let special = |kind| Err(FilesError::Special(at.path.to_owned(), kind));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
+                // The store may be another process's, or another host's on a shared disk.
+                if at.name == STORE_MARKER {
+                    let store = at.path.parent().unwrap_or(at.path);
+                    return Err(FilesError::StoreInside(store.to_owned()));
+                }
                 let (stat, entry) = match self.known.entry(at.inside, &stat) {
                     Some(entry) => (stat, entry),
                     None => self.file(at)?,

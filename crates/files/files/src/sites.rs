@@ -42,12 +42,14 @@ impl Sites {
         Ok(Self { records: records.clone(), depot: Box::new(Local::open(records, dir)?) })
     }
 
-    /// The sites of a space of a store that is served: `db` is connected to it.
+    /// The sites of a space of a store that is served: `db` is connected to it. Without one, the space is not there,
+    /// and the server makes it for the first site.
     ///
     /// # Errors
     /// A server that cannot be reached, or that is not of Thorp.
-    pub fn connect(db: Db, server: Server) -> Result<Self, FilesError> {
-        Ok(Self { records: Records::new(db, 0), depot: Box::new(Remote::connect(server)?) })
+    pub fn connect(db: Option<Db>, server: Server) -> Result<Self, FilesError> {
+        let records = Records::at_server(db);
+        Ok(Self { records: records.clone(), depot: Box::new(Remote::connect(server, records)?) })
     }
 
     /// Creates a site without a revision.
@@ -137,7 +139,28 @@ impl Sites {
         self.records.list()
     }
 
-    /// The view of a revision, or of the newest one.
+    /// The revision that a rollback brings back: the one before the newest. If the newest is a rollback itself, it is
+    /// the one before that which was brought back, so every rollback goes further back. None if there is none.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], and the store's.
+    pub fn before_newest(&self, site: &SiteName) -> Result<Option<Revision>, FilesError> {
+        let log = self.log(site)?;
+        let Some(head) = log.first() else { return Ok(None) };
+        let mut at = head;
+        let mut number = at.number;
+        // The revision that was brought back may have been a rollback, too, or be no longer kept.
+        while let Some(of) = at.of.filter(|of| *of < number) {
+            number = of;
+            let Some(earlier) = log.iter().find(|it| it.number == of) else { break };
+            at = earlier;
+        }
+        let root = head.root();
+        Ok(log.into_iter().find(|it| it.number < number && it.root() != root))
+    }
+
+    /// The view of a revision, or of the newest one. At a server the revision is held for as long as the sites are open
+    /// and no other one is viewed.
     ///
     /// # Errors
     /// [`FilesError::NoSite`], [`FilesError::NoRevision`], and the store's.
@@ -146,6 +169,7 @@ impl Sites {
             Some(number) => self.revision(site, number)?,
             None => self.head(site)?.ok_or_else(|| FilesError::NoRevision(site.to_string(), 1))?,
         };
+        self.depot.hold(site, &revision)?;
         Ok(View::new(&*self.depot, revision))
     }
 
@@ -174,6 +198,11 @@ impl Sites {
         report: &mut dyn FnMut(&tree::Path, Change),
     ) -> Result<(), FilesError> {
         let (older, newer) = (self.revision(site, older)?, self.revision(site, newer)?);
+        for revision in [&older, &newer] {
+            self.depot.hold(site, revision)?;
+            // A depot that holds one of them keeps the nodes of the other.
+            self.depot.expect_nodes(revision.root())?;
+        }
         Ok(diff(&&*self.depot, older.root(), newer.root(), &mut |path, change| report(path, change))?)
     }
 }

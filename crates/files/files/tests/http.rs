@@ -26,7 +26,14 @@ impl Served {
         let site = SiteName::parse("shop").unwrap();
         sites.publish(&site, &www, &Publish::default(), &mut |_| Continue(())).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let config = SiteConfig { listen, threads: 2, connections: 100, certificates: None, refuses_stale: false };
+        let config = SiteConfig {
+            space: "main".to_owned(),
+            listen,
+            threads: 2,
+            connections: 100,
+            certificates: None,
+            refuses_stale: false,
+        };
         let server = SiteServer::start(Arc::new(sites), site, config).unwrap();
         Self { server, _folder: folder }
     }

@@ -358,6 +358,34 @@ fn a_directory_without_files_replaces_none_by_accident() {
 }
 
 #[test]
+fn every_rollback_goes_further_back() {
+    let place = SiteFolder::new();
+    let sites = open(&place);
+    let publish_text = |text: &str| {
+        place.write("index.html", text);
+        publish(&place, &sites).revision.number
+    };
+    let before = || sites.before_newest(&shop()).unwrap().map(|revision| revision.number);
+    let roll_back = || sites.rollback(&shop(), before().unwrap(), "").unwrap().of;
+    assert_eq!(publish_text("one"), 1);
+    assert_eq!(before(), None);
+    publish_text("two");
+    assert_eq!(publish_text("bad"), 3);
+    assert_eq!(roll_back(), Some(2));
+    assert_eq!(roll_back(), Some(1), "and not the bad one again");
+    assert_eq!(before(), None);
+    // Behind a new revision it begins again.
+    assert_eq!(publish_text("bad, too"), 6);
+    assert_eq!(roll_back(), Some(5));
+    assert_eq!(before(), None, "5 was 1 again");
+    // The revision that was brought back is no longer kept.
+    sites.set_keep(&shop(), 2).unwrap();
+    publish_text("eight");
+    assert_eq!((before(), roll_back()), (Some(7), Some(7)));
+    assert_eq!(before(), None);
+}
+
+#[test]
 fn a_store_does_not_publish_itself() {
     let place = SiteFolder::new();
     place.write("index.html", "one");
@@ -368,6 +396,16 @@ fn a_store_does_not_publish_itself() {
     };
     assert!(matches!(publish(&[]), Err(FilesError::StoreInside(_))));
     assert_eq!(publish(&["/store"]).unwrap().revision.files, 1);
+    // Another store, which this process does not have open.
+    let other = place.www().join("a/other");
+    fs::create_dir_all(other.join("below")).unwrap();
+    fs::write(other.join("thorp-store"), "").unwrap();
+    let publish = |dir: &Path| sites.publish(&shop(), dir, &Publish::default(), &mut |_| Continue(()));
+    for dir in [&place.www(), &place.www().join("a"), &other] {
+        let Err(FilesError::StoreInside(found)) = publish(dir) else { panic!("{dir:?}") };
+        assert_eq!(found, other);
+    }
+    assert!(matches!(publish(&other.join("below")), Err(FilesError::InsideStore(..))));
 }
 
 #[test]

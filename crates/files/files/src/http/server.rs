@@ -23,6 +23,8 @@ use tokio::sync::watch;
 /// The settings of a site's server.
 #[derive(Debug)]
 pub struct SiteConfig {
+    /// The name of the site's space.
+    pub space: String,
     /// The address to listen on.
     pub listen: SocketAddr,
     /// Threads that serve clients.
@@ -105,7 +107,7 @@ impl SiteServer {
         let tls = certificates.clone().map(Certificates::acceptor).transpose();
         let tls = tls.map_err(|error| cannot_listen(io::Error::other(error)))?;
         let (stop, stopped) = watch::channel(false);
-        let visitors = Visitors::new(origin.site().clone(), tls.is_some());
+        let visitors = Visitors::new(&config.space, origin.site().clone(), tls.is_some());
         let served = Arc::new(Served::new(origin, visitors, config.refuses_stale));
         let settings = Settings { name: "site", threads: config.threads, connections: config.connections, tls };
         let server = Server::start(listener, settings, &Arc::new(Front(served.clone())), &stopped);

@@ -9,17 +9,24 @@ use spread::{Number, Visit};
 /// The bytes of a signature in a cookie. A forged cookie would let a client choose old revisions, and nothing more.
 const MAC_BYTES: usize = 16;
 
+/// The space of every store, whose name is not in cookies.
+const MAIN: &str = "main";
+
 /// The cookies of a site.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitors {
     site: SiteName,
+    /// The name of the cookie. Sites of one name in two spaces may be on one host.
+    name: String,
     /// Whether clients speak HTTPS.
     is_secure: bool,
 }
 
 impl Visitors {
-    pub(crate) fn new(site: SiteName, is_secure: bool) -> Self {
-        Self { site, is_secure }
+    pub(crate) fn new(space: &str, site: SiteName, is_secure: bool) -> Self {
+        // Neither name has a '~', and both have only characters of a cookie's name.
+        let name = if space == MAIN { format!("thorp-{site}") } else { format!("thorp-{site}~{space}") };
+        Self { site, name, is_secure }
     }
 
     /// The session of a request: the revision of its page, and whether it opens another page.
@@ -29,10 +36,10 @@ impl Visitors {
 
     /// The cookie that moves a visitor's session to a revision.
     pub(crate) fn cookie(&self, revision: Number, key: &VisitorKey) -> Option<HeaderValue> {
-        let (site, mac) = (&self.site, self.mac(revision, key));
+        let (name, mac) = (&self.name, self.mac(revision, key));
         let Number { life, count } = revision;
         let secure = if self.is_secure { "; Secure" } else { "" };
-        let text = format!("thorp-{site}={count}.{life}.{mac}; Path=/; HttpOnly; SameSite=Lax{secure}");
+        let text = format!("{name}={count}.{life}.{mac}; Path=/; HttpOnly; SameSite=Lax{secure}");
         HeaderValue::try_from(text).ok()
     }
 
@@ -42,8 +49,7 @@ impl Visitors {
         let lines = fields.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
         let mut cookies = lines.filter_map(|cookie| str::from_utf8(cookie).ok()?.trim().split_once('='));
         cookies.find_map(|(name, value)| {
-            let is_ours = name.strip_prefix("thorp-") == Some(self.site.as_str());
-            let mut parts = value.splitn(3, '.').filter(|_| is_ours);
+            let mut parts = value.splitn(3, '.').filter(|_| name == self.name);
             let (count, life, mac) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
             let revision = Number { life, count };
             (mac == self.mac(revision, key)).then_some(revision)
@@ -88,7 +94,20 @@ mod tests {
     }
 
     fn visitors() -> Visitors {
-        Visitors::new(SiteName::parse("shop").unwrap(), false)
+        of_space("main")
+    }
+
+    fn of_space(space: &str) -> Visitors {
+        Visitors::new(space, SiteName::parse("shop").unwrap(), false)
+    }
+
+    #[test]
+    fn sites_of_one_name_have_a_cookie_in_each_space() {
+        let cookie = of_space("attic").cookie(OF_16, &KEY).unwrap();
+        let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
+        assert!(cookie.starts_with("thorp-shop~attic=16.3."), "{cookie}");
+        let seen = |space: &str| of_space(space).visit(&fields(&[("cookie", cookie)]), &KEY).seen;
+        assert_eq!((seen("attic"), seen("main"), seen("shed")), (Some(OF_16), None, None));
     }
 
     #[test]

@@ -5,14 +5,19 @@
 //!   (life u64, count u64, root 32) *                             the oldest first; the last is served
 //!   BLAKE3 of all of it
 //! ```
-//! It is replaced as a whole. A member that finds no record begins without a revision, and one that finds a damaged
-//! record too: the chunks that are there need not be fetched again.
+//! It is replaced as a whole. A member with a damaged record begins without a revision: the chunks that are there need
+//! not be fetched again.
+//!
+//! A member removes every chunk that its revisions do not need. So its first write to a directory is a record without
+//! revisions, which marks the directory as a member's, and it refuses chunks in a directory without a record.
 
 use crate::error::FilesError;
+use crate::local::{CHUNKS, STORE_MARKER};
 use bytes::{Buf, BufMut, Bytes};
 use spread::member_work::State;
 use spread::messages::VisitorKey;
 use spread::{Number, Revision, SiteKey};
+use std::io;
 use std::path::Path;
 use tree::ChunkHash;
 use vfs::{Directory, Files, read_small, replace_small};
@@ -26,15 +31,37 @@ const KEY_BYTES: usize = 32;
 /// The largest record: that of all revisions that a member keeps, and more.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// Reads the record of a directory that is for this site.
+/// Takes a directory for a member of this site. A new one is marked as a member's before anything else is in it, so a
+/// start that is killed at any point can be repeated.
+///
+/// # Errors
+/// [`FilesError::NotMembers`] for the directory of a store and for one whose chunks are not a member's,
+/// [`FilesError::OtherSite`], and a directory that cannot be read or written.
+pub(super) fn claim(dir: &Path, key: &SiteKey) -> Result<(), FilesError> {
+    let names = Directory::new(dir).list();
+    let names = names.map_err(|error| FilesError::Unreadable(dir.to_owned(), io::Error::other(error)))?;
+    let has = |name: &str| names.iter().any(|it| it == name);
+    if has(STORE_MARKER) {
+        return Err(FilesError::NotMembers(dir.to_owned(), "is the directory of a store"));
+    }
+    if dir.join(NAME).is_file() {
+        return read(dir, key).map(drop);
+    }
+    if has(CHUNKS) {
+        return Err(FilesError::NotMembers(dir.to_owned(), "has chunks that no server of a site has fetched"));
+    }
+    let nothing = State { revisions: Vec::new(), visitor_key: VisitorKey([0; KEY_BYTES]) };
+    write(dir, key, &nothing).map_err(|why| FilesError::Unwritable(dir.join(NAME), io::Error::other(why)))
+}
+
+/// Reads the record of a directory that is for this site. A site that never had a revision there does not keep
+/// other sites out.
 pub(super) fn read(dir: &Path, key: &SiteKey) -> Result<Option<State>, FilesError> {
     let files = Directory::new(dir);
-    let is_there = files.list().is_ok_and(|names| names.iter().any(|name| name == NAME));
-    if !is_there {
-        return Ok(None);
-    }
     let Ok(bytes) = read_small(&files, NAME, BYTES_MAX) else { return Ok(None) };
-    let Some((found, state)) = decode(bytes.into()) else { return Ok(None) };
+    let Some((found, state)) = decode(bytes.into()).filter(|(_, state)| !state.revisions.is_empty()) else {
+        return Ok(None);
+    };
     if found == *key {
         return Ok(Some(state));
     }
@@ -97,6 +124,8 @@ fn text(bytes: &mut Bytes) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fixtures::Folder;
+    use std::fs;
 
     fn sample() -> (SiteKey, State) {
         let revision = |life, count| Revision { number: Number { life, count }, root: ChunkHash::of(b"root") };
@@ -112,6 +141,36 @@ mod tests {
         let golden = b"THMB\x01\0\0\0\x04\0main\x04\0shop";
         assert_eq!((&bytes[..20], bytes.len()), (&golden[..], 20 + 32 + 2 * 48 + 32));
         assert_eq!(decode(bytes.into()), Some((key, state)));
+    }
+
+    #[test]
+    fn a_directory_is_taken_when_it_is_new_or_a_members() {
+        let folder = Folder::new();
+        let (key, state) = sample();
+        let other = SiteKey { name: "other".to_owned(), ..key.clone() };
+        let refused = |dir: &Path, key| claim(dir, key).unwrap_err().name();
+        let dir = folder.path().join("new");
+        fs::create_dir(&dir).unwrap();
+        // Killed behind the mark, and when there were chunks, before the first revision.
+        for _ in 0..2 {
+            claim(&dir, &key).unwrap();
+            assert_eq!(read(&dir, &key).unwrap(), None);
+            fs::create_dir_all(dir.join(CHUNKS)).unwrap();
+        }
+        claim(&dir, &other).unwrap();
+        write(&dir, &key, &state).unwrap();
+        claim(&dir, &key).unwrap();
+        assert_eq!(read(&dir, &key).unwrap(), Some(state));
+        assert_eq!(refused(&dir, &other), "other-site");
+        // A damaged record is a member's.
+        fs::write(dir.join(NAME), "THMB").unwrap();
+        claim(&dir, &other).unwrap();
+        fs::write(dir.join(STORE_MARKER), "").unwrap();
+        assert_eq!(refused(&dir, &key), "not-members");
+        let dir = folder.path().join("chunks-alone");
+        fs::create_dir_all(dir.join(CHUNKS)).unwrap();
+        assert_eq!(refused(&dir, &key), "not-members");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "nothing was written");
     }
 
     #[test]

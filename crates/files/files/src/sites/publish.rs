@@ -120,6 +120,7 @@ impl Sites {
     ) -> Result<Scanned, FilesError> {
         let exclude = Exclude::new(&settings.exclude)?;
         let base = self.base(site, settings.base)?;
+        base.as_ref().map_or(Ok(()), |base| self.depot.hold(site, base))?;
         let older = base.as_ref().map(Revision::root);
         older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let mut scan = self.scan(&exclude, Nodes::default(), false, on);

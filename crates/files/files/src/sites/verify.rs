@@ -3,7 +3,7 @@
 use super::Sites;
 use crate::depot::Depot;
 use crate::error::FilesError;
-use crate::record::SiteName;
+use crate::record::{Revision, SiteName};
 use bytes::Bytes;
 use chunks::ChunkError;
 use std::collections::HashSet;
@@ -63,6 +63,14 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
+    fn revision(&mut self, site: &SiteName, revision: &Revision) -> Result<(), FilesError> {
+        self.revision = revision.number;
+        self.depot.hold(site, revision)?;
+        self.depot.expect_nodes(revision.root())?;
+        walk(revision.root(), self)?;
+        self.read_next()
+    }
+
     fn damaged(&mut self, part: Part, path: &Path, error: FilesError) {
         (self.report)(Damage { revision: self.revision, path: path.clone(), part, error });
     }
@@ -132,10 +140,11 @@ impl Sites {
         let mut verifier =
             Verifier { depot, nodes, pieces, next: Vec::new(), whole: HashSet::new(), revision: 0, report };
         for revision in self.log(site)? {
-            verifier.revision = revision.number;
-            depot.expect_nodes(revision.root())?;
-            walk(revision.root(), &mut verifier)?;
-            verifier.read_next()?;
+            match verifier.revision(site, &revision) {
+                // The revision was removed before it was held: the rest of its chunks is not needed.
+                Err(FilesError::NoRevision(..)) => verifier.next.clear(),
+                checked => checked?,
+            }
         }
         Ok(verifier.whole.len() as u64)
     }
