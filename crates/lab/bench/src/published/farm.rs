@@ -52,7 +52,7 @@ impl Farm {
             cache: Some(cache),
             is_given_up: Arc::new(|| false),
         };
-        Ok(Sites::connect(Db::connect(self.address())?, server)?)
+        Ok(Sites::connect(Some(Db::connect(self.address())?), server)?)
     }
 
     /// Starts the redirector of a group, with its relay.
