@@ -179,19 +179,14 @@ fn print_change(path: &str, change: &Change, output: &mut Output) -> Result {
 
 fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
     let sites = args.target.sites(never)?;
-    let to = match args.to {
-        Some(to) => to,
-        None => match sites.before_newest(&args.site)? {
-            Some(before) => before.number,
-            None => {
-                let site = &args.site;
-                return Err(format!(
-                    "'{site}' has no revision before the newest, or before the one that it brought back: name one with \
-                     --to; `thorp site log {site}` lists them"
-                )
-                .into());
-            }
-        },
+    let before = || sites.before_newest(&args.site).map(|before| before.map(|it| it.number));
+    let Some(to) = args.to.map_or_else(before, |to| Ok(Some(to)))? else {
+        let site = &args.site;
+        return Err(format!(
+            "'{site}' has no revision before the newest, or before the one that it brought back: name one with --to; \
+             `thorp site log {site}` lists them"
+        )
+        .into());
     };
     let revision = sites.rollback(&args.site, to, &args.note)?;
     let mut json = of_revision(&revision);
