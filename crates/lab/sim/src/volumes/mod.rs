@@ -19,7 +19,7 @@
 //! | `house` | home's blocks, its journal, and what a crash leaves of them |
 //! | `truth` | what was promised, what was read, and what must be true |
 //! | `step` | what can happen next |
-//! | `applications`, `traffic`, `calls`, `trouble` | the steps: of applications and logs, of links, at home and the registry, and faults |
+//! | `applications`, `traffic`, `calls`, `trouble` | the steps: applications, links, homes and the registry, faults |
 //! | `wishes` | what a host's machine wants done |
 //! | `run` | one run from its seed to its verdict |
 
