@@ -59,8 +59,10 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
         sync.push(floor.once()?);
     }
     let (during, (sender, receiver)) = (sizes.during(DURING), channel());
+    let (sites, directory) = (&sites, &directory);
     let (done, served) = thread::scope(|scope| {
-        let publisher = scope.spawn(|| publish_all(&sites, &directory, during, sender));
+        // The servers are looked at until the sender is gone.
+        let publisher = scope.spawn(move || publish_all(sites, directory, during, &sender));
         let served = see_all(&mut watch, &receiver);
         let done = publisher.join().unwrap_or_else(|_| Err("the publisher panicked".into()));
         Ok::<_, crate::Error>((done?, served?))
@@ -81,7 +83,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
 }
 
 /// Writes files at their times, and publishes what has been written.
-fn publish_all(sites: &Sites, directory: &Directory, during: Duration, returned: Sender<Returned>) -> Result<Done> {
+fn publish_all(sites: &Sites, directory: &Directory, during: Duration, returned: &Sender<Returned>) -> Result<Done> {
     let (begun, mut done) = (Instant::now(), Done::default());
     while begun.elapsed() < during {
         let due = (begun.elapsed().as_nanos() / EVERY.as_nanos()) as u64 + 1;

@@ -63,11 +63,11 @@ impl Directory {
         let bytes: Vec<u8> = words.flatten().map(|byte| b'a' + byte % 26).take(self.file_bytes).collect();
         Ok(fs::write(self.path.join(self.name(number)), bytes)?)
     }
+}
 
-    /// Waits until no file is so young that a publish would read it for its age alone.
-    pub(super) fn settle(&self, sizes: SiteSizes) {
-        thread::sleep(sizes.during(YOUNG));
-    }
+/// Waits until no file is so young that a publish would read it for its age alone.
+pub(super) fn settle(sizes: SiteSizes) {
+    thread::sleep(sizes.during(YOUNG));
 }
 
 /// The next number of a sequence that looks random (SplitMix64).

@@ -1,7 +1,7 @@
 //! Publishes of few changes, to a store's directory and to its server, over a walk of the directory by `find`, which
 //! looks at every file, too.
 
-use super::directory::Directory;
+use super::directory::{Directory, settle};
 use super::farm::{Farm, SITE, text};
 use super::{SiteSizes, line};
 use crate::sample::median;
@@ -56,7 +56,7 @@ pub(super) fn measure(
         let farm = Farm::start(place, &format!("publish-{files}"), &[])?;
         progress(&format!("write {files} files"));
         let directory = Directory::deep(farm.path("www"), files, FILE_BYTES)?;
-        directory.settle(sizes);
+        settle(sizes);
         let own = text(&farm.path("own"))?.to_owned();
         let stores = [
             To { by: "dir", words: ["--dir".to_owned(), own] },

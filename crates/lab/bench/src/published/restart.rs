@@ -1,6 +1,6 @@
 //! A server of many files that is killed: the time until it serves again.
 
-use super::directory::Directory;
+use super::directory::{Directory, settle};
 use super::farm::{Farm, publish};
 use super::watch::Watch;
 use super::{SiteSizes, line};
@@ -20,7 +20,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
     let farm = Farm::start(place, "restart", &[])?;
     progress("write files for a server that is killed");
     let directory = Directory::deep(farm.path("www"), sizes.files, FILE_BYTES)?;
-    directory.settle(sizes);
+    settle(sizes);
     let sites = farm.sites()?;
     let mut revision = publish(&sites, directory.path())?.revision.number;
     progress("a server fetches a site");

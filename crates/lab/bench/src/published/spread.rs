@@ -3,7 +3,7 @@
 //! The changed files are scattered, one in each folder, or together in a few folders. A line between each group and the
 //! store counts the bytes.
 
-use super::directory::Directory;
+use super::directory::{Directory, settle};
 use super::farm::{Farm, publish};
 use super::watch::Watch;
 use super::{SiteSizes, line};
@@ -113,7 +113,7 @@ pub(super) fn measure(
     let farm = Farm::start(place, "spread", &[])?;
     progress("write files for large updates");
     let directory = Directory::deep(farm.path("www"), sizes.files_up_to(FILES), FILE_BYTES)?;
-    directory.settle(sizes);
+    settle(sizes);
     let sites = farm.sites()?;
     let first = publish(&sites, directory.path())?.revision.number;
     let mut spread = Spread::start(&farm, sizes.members, progress)?;
@@ -139,7 +139,7 @@ fn line_of(changes: &str, directory: &Directory, members: usize, updates: &[Upda
     let changed = directory.files() / CHANGED;
     let changed_bytes = changed * FILE_BYTES as u64;
     let over_changed = of(&|update| update.bytes as f64 / changed_bytes as f64);
-    let (last, apart) = (of(&millis(|it| it.last)), of(&millis(|it| it.last - it.first)));
+    let (last, apart) = (of(&millis(|it| it.last)), of(&millis(|it| it.last.saturating_sub(it.first))));
     line("spread")
         .word("changes", changes)
         .count("files", directory.files())
