@@ -46,7 +46,8 @@ pub(crate) struct BenchArgs {
     /// Does so by libfabric, with the provider of this name, such as `tcp;ofi_rxm`. Only for `look-up`.
     #[arg(long, value_name = "PROVIDER", conflicts_with = "all")]
     pub(crate) fabric: Option<String>,
-    /// Files of the largest directory that is published. Only for `files`; 100000 without it.
+    /// Files of the largest directory that is published. Only for `files`; 20000 without it, with which all of it ends
+    /// within minutes.
     #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     pub(crate) files: Option<u64>,
     /// Servers that follow a site. Only for `files`; 10 without it.

@@ -48,7 +48,7 @@ pub struct SiteSizes {
 
 impl SiteSizes {
     /// Sizes with which all figures are measured within minutes.
-    pub const USUAL: Self = Self { files: 100_000, members: 10 };
+    pub const USUAL: Self = Self { files: 20_000, members: 10 };
 
     /// The files of a directory that needs no more than this many.
     fn files_up_to(self, most: u64) -> u64 {

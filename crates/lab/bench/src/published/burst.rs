@@ -59,9 +59,9 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
         sync.push(floor.once()?);
     }
     let (during, (sender, receiver)) = (sizes.during(DURING), channel());
+    let (sites, directory) = (&sites, &directory);
     let (done, served) = thread::scope(|scope| {
-        let (sites, directory) = (&sites, &directory);
-        // The sender goes with its thread, which ends the receiver.
+        // The servers are looked at until the sender is gone.
         let publisher = scope.spawn(move || publish_all(sites, directory, during, &sender));
         let served = see_all(&mut watch, &receiver);
         let done = publisher.join().unwrap_or_else(|_| Err("the publisher panicked".into()));
