@@ -61,7 +61,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
         }
         collecting.join().unwrap_or_else(|_| Err("the collection panicked".into()))
     })?;
-    // Of each revision that is gone, at least its files.
+    // The files of each revision that is gone, and some directories.
     let least = (revisions - u64::from(KEPT)) * directory.files();
     let over_before = during.millis(0.99) / before.millis(0.99);
     Ok(line("collection")
