@@ -95,7 +95,7 @@ pub enum SiteFigure {
 }
 
 impl SiteFigure {
-    /// All of them.
+    /// Every figure, in the order of their lines.
     const ALL: [Self; 9] = [
         Self::Update,
         Self::Burst,
