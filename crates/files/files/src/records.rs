@@ -100,8 +100,8 @@ impl Records {
     pub(crate) fn all_roots(&self) -> Result<Vec<ChunkHash>, FilesError> {
         let mut roots = Vec::new();
         let Some(db) = &self.db else { return Ok(roots) };
-        for space in db.spaces()? {
-            let db = db.space(&space.name)?;
+        for space in spaces_with_sites(db)? {
+            let db = db.space(&space)?;
             roots.extend(db.transact(|tx| {
                 let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
                 let (mut roots, mut cursor) = (Vec::new(), sites.iter());
@@ -199,4 +199,13 @@ pub(crate) fn revisions(tx: &mut Tx, map: Map<u64, Revision>) -> objects::Result
     }
     all.reverse();
     Ok(all)
+}
+
+/// The beginning of the names of Thorp's own spaces, such as that of volumes. Their objects have forms of their own.
+const OWN_SPACES: &str = "thorp.";
+
+/// The names of the spaces that can have sites.
+pub(crate) fn spaces_with_sites(db: &Db) -> Result<Vec<String>, FilesError> {
+    let names = db.spaces()?.into_iter().map(|space| space.name);
+    Ok(names.filter(|name| !name.starts_with(OWN_SPACES)).collect())
 }

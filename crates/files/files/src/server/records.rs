@@ -2,7 +2,7 @@
 
 use crate::error::FilesError;
 use crate::record::{KEEP, Made, ROOT, Revision, SiteMap, SiteName, SiteRecord};
-use crate::records::{Records, draw_key, revisions};
+use crate::records::{Records, draw_key, revisions, spaces_with_sites};
 use objects::{Db, Tx};
 use spread::messages::{ChangeKind, Identity, VisitorKey};
 use spread::server_work::{NewRevision, Settings, SiteChange, SiteState};
@@ -13,13 +13,13 @@ use types::limits::PUBLISHES_REMEMBERED;
 /// The sites of all spaces.
 pub(super) fn load(db: &Db) -> Result<Vec<SiteState>, FilesError> {
     let mut all = Vec::new();
-    for space in db.spaces()? {
-        let db = db.space(&space.name)?;
+    for space in spaces_with_sites(db)? {
+        let db = db.space(&space)?;
         all.extend(db.transact(|tx| {
             let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
             let (mut found, mut cursor) = (Vec::new(), sites.iter());
             while let Some((name, record)) = cursor.next(tx)? {
-                found.push(state(tx, SiteKey { space: space.name.clone(), name }, &record)?);
+                found.push(state(tx, SiteKey { space: space.clone(), name }, &record)?);
             }
             Ok(found)
         })?);
