@@ -238,7 +238,7 @@ pub(crate) struct Target {
 
 /// The name of a space.
 fn space(name: &str) -> Result<String, database::Error> {
-    database::check_name(name).map(|()| name.to_owned())
+    database::check_application_space(name).map(|()| name.to_owned())
 }
 
 /// A size in bytes, such as `64M`.

@@ -120,7 +120,7 @@ fn list_applications(db: &Db, args: &LsArgs, output: &mut Output) -> Result {
     if args.target.space.as_ref().is_some_and(|space| space != "main") {
         return Ok(());
     }
-    for space in db.spaces()?.into_iter().filter(|space| space.number != 0) {
+    for space in db.spaces()?.into_iter().filter(|space| space.number != 0 && !space.is_of_registry()) {
         show_space(&space, &contents(&db.space(&space.name)?)?, output)?;
     }
     Ok(())

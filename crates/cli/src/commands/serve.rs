@@ -49,7 +49,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let (recovered, seconds) = recover(&args.dir, &disk_config, &args.store)?;
     let (runtime, progress) = (Runtime::start()?, recovered.progress);
     let homes = args.volumes.as_deref().map(|dir| homes(dir, &runtime)).transpose()?;
-    let store = recovered.start(Some(client_beside(RECORDS_CACHE_BYTES)), &runtime);
+    let store = recovered.start_beside(client_beside(RECORDS_CACHE_BYTES), &runtime);
     let host = store.host().clone();
     let files = sites(&store, args, &runtime)?;
     let homes_beside = homes.iter().map(|homes| homes.beside(home_sessions));

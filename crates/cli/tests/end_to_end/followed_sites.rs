@@ -3,7 +3,7 @@
 
 use crate::program::{Ran, command, ran, start, thorp};
 use crate::sites::{Ending, ask};
-use fixtures::{Process, Signal, SiteFolder, until};
+use fixtures::{Process, Signal, SiteFolder, lasting_address, until};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -262,6 +262,34 @@ fn a_dry_run_makes_no_space() {
     farm.run(&["site", "create", "empty", "--keep", "3", "--space", "shed"]).ok();
     let spaces = farm.run(&["spaces"]).ok();
     assert!(spaces.contains("attic") && spaces.contains("shed"), "{spaces}");
+}
+
+/// The registry of volumes keeps objects of another form in spaces of its own. A store has both, and tells them apart
+/// when it is started again; a name that only looks like one of the registry's is anybody's.
+#[test]
+fn sites_and_volumes_share_a_store_that_is_started_again() {
+    let place = SiteFolder::new();
+    let listen = lasting_address().unwrap().to_string();
+    let (dir, homes) = (place.file("store"), place.file("homes"));
+    let words = ["serve", "--dir", &dir, "--volumes", &homes, "--listen", &listen, "--site-lease-ms", "1000"];
+    let mut store = start(&words);
+    thorp(["volume", "create", "v", "--store", &listen, "--size", "8M"]).ok();
+    let at_store = |words: &[&str]| thorp([words, &["--server", &listen]].concat());
+    place.write("index.html", "one");
+    let publish = |more: &[&str]| at_store(&[&["publish", &place.file("www"), "shop"], more].concat());
+    publish(&["--space", "thorp.docs"]).ok();
+    for space in ["thorp.volumes", "thorp.members"] {
+        let refused = publish(&["--space", space]);
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.stderr.contains("belong to the registry of volumes"), "{}", refused.stderr);
+    }
+    at_store(&["ls"]).ok();
+    store.kill().unwrap();
+    store.start_again().unwrap();
+    at_store(&["ls"]).ok();
+    assert_eq!(thorp(["volume", "list", "--store", &listen]).ok().lines().count(), 1);
+    at_store(&["site", "collect"]).ok();
+    assert_eq!(at_store(&["site", "cat", "shop/index.html", "--space", "thorp.docs"]).ok(), "one");
 }
 
 /// A reader holds its revision for as long as it reads. One that stands still for longer than its lease is told why its

@@ -99,8 +99,8 @@ impl Site {
         until(what, || is_so(&self.status()));
     }
 
-    /// Waits until the volume has so many holders and, where it is attached, its owner counts their copies. The registry
-    /// knows of a holder before that, and what is written meanwhile goes home at once.
+    /// Waits until the volume has this many holders and, if it is attached, its owner counts their copies. The registry
+    /// lists a holder earlier; writes until then go straight home.
     pub(crate) fn wait_for_holders(&self, count: usize) {
         let is_whole = |holder: &&Value| holder["state"] == "whole";
         self.wait_until("there are as many holders", |it| {

@@ -13,6 +13,7 @@
 //! | `sites` | the sites of a store: publish, roll back, log, read, verify |
 //! | `record`, `records` | a site's record as objects; the records of a space |
 //! | `depot` | where chunks and records are kept, as `sites` needs it |
+//! | `stored`, `line` | chunks in a directory as a source of trees; the work of a disk, and its threads |
 //! | `local`, `remote` | the two places: a directory of this process, and a server |
 //! | `server` | the file server in the process of a store |
 //! | `relay` | the relay in the process of a group's redirector |
@@ -34,6 +35,7 @@ mod error;
 mod export;
 mod http;
 mod index;
+mod line;
 mod local;
 mod member;
 mod record;
@@ -43,6 +45,7 @@ mod remote;
 mod scan;
 mod server;
 mod sites;
+mod stored;
 pub mod tables;
 mod upload;
 mod view;

@@ -4,14 +4,14 @@ use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
 use crate::error::FilesError;
 use crate::record::{Revision, SiteName};
 use crate::records::Records;
+use crate::stored::Used;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use spread::messages::ChangeKind;
-use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
-use tree::{ChunkHash, Part, Source, mark};
+use tree::{ChunkHash, Source};
 use vfs::make_directory;
 
 /// The folder of the chunks in a store's directory, and that of the indexes of published directories.
@@ -114,24 +114,5 @@ impl Depot for Local {
 
     fn directory(&self) -> Option<&Path> {
         Some(&self.dir)
-    }
-}
-
-/// The chunks that trees need. A file may have the bytes of a node, and then its chunk is both.
-pub(crate) struct Used(HashSet<(ChunkHash, Part)>);
-
-impl Used {
-    /// The chunks of these trees.
-    pub(crate) fn of(source: &impl Source<Error = FilesError>, roots: &[ChunkHash]) -> Result<Self, FilesError> {
-        let mut used = HashSet::new();
-        for root in roots {
-            mark(source, *root, |hash, part| used.insert((*hash, part)))?;
-        }
-        Ok(Self(used))
-    }
-
-    /// Whether a chunk is one of them.
-    pub(crate) fn has(&self, hash: &ChunkHash) -> bool {
-        Part::ALL.iter().any(|part| self.0.contains(&(*hash, *part)))
     }
 }

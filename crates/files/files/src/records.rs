@@ -83,35 +83,20 @@ impl Records {
     /// All sites, by name.
     pub(crate) fn list(&self) -> Result<Vec<Summary>, FilesError> {
         let Some(db) = &self.db else { return Ok(Vec::new()) };
-        Ok(db.transact(|tx| {
-            let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
-            let (mut all, mut cursor) = (Vec::new(), sites.iter());
-            while let Some((name, record)) = cursor.next(tx)? {
-                let kept = revisions(tx, record.revisions)?;
-                let (keep, created_s) = (record.keep, record.created_s);
-                let revisions = kept.len() as u64;
-                all.push(Summary { name, head: kept.into_iter().next(), revisions, keep, created_s });
-            }
-            Ok(all)
-        })?)
+        sites_of(db, |tx, name, SiteRecord { revisions: kept, keep, created_s, .. }| {
+            let kept = revisions(tx, kept)?;
+            let revisions = kept.len() as u64;
+            Ok(Summary { name, head: kept.into_iter().next(), revisions, keep, created_s })
+        })
     }
 
     /// The trees of all kept revisions of all sites, in every space.
     pub(crate) fn all_roots(&self) -> Result<Vec<ChunkHash>, FilesError> {
-        let mut roots = Vec::new();
-        let Some(db) = &self.db else { return Ok(roots) };
-        for space in spaces_with_sites(db)? {
-            let db = db.space(&space)?;
-            roots.extend(db.transact(|tx| {
-                let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
-                let (mut roots, mut cursor) = (Vec::new(), sites.iter());
-                while let Some((_, record)) = cursor.next(tx)? {
-                    roots.extend(revisions(tx, record.revisions)?.iter().map(Revision::root));
-                }
-                Ok(roots)
-            })?);
-        }
-        Ok(roots)
+        let Some(db) = &self.db else { return Ok(Vec::new()) };
+        let roots = all_sites(db, |tx, _, _, record| {
+            Ok(revisions(tx, record.revisions)?.iter().map(Revision::root).collect::<Vec<_>>())
+        });
+        Ok(roots?.concat())
     }
 
     /// Makes a revision the head, if the head is still `base`. A site that is not there is created.
@@ -201,11 +186,29 @@ pub(crate) fn revisions(tx: &mut Tx, map: Map<u64, Revision>) -> objects::Result
     Ok(all)
 }
 
-/// The beginning of the names of Thorp's own spaces, such as that of volumes. Their objects have forms of their own.
-const OWN_SPACES: &str = "thorp.";
+/// Reads the sites of all spaces, each by its space and name.
+pub(crate) fn all_sites<T>(
+    db: &Db,
+    read: impl Fn(&mut Tx, &str, String, SiteRecord) -> objects::Result<T>,
+) -> Result<Vec<T>, FilesError> {
+    let mut all = Vec::new();
+    for space in db.spaces()?.into_iter().filter(|space| !space.is_of_registry()) {
+        all.extend(sites_of(&db.space(&space.name)?, |tx, name, record| read(tx, &space.name, name, record))?);
+    }
+    Ok(all)
+}
 
-/// The names of the spaces that can have sites.
-pub(crate) fn spaces_with_sites(db: &Db) -> Result<Vec<String>, FilesError> {
-    let names = db.spaces()?.into_iter().map(|space| space.name);
-    Ok(names.filter(|name| !name.starts_with(OWN_SPACES)).collect())
+/// Reads the sites of a space, by name.
+fn sites_of<T>(
+    space: &Db,
+    read: impl Fn(&mut Tx, String, SiteRecord) -> objects::Result<T>,
+) -> Result<Vec<T>, FilesError> {
+    Ok(space.transact(|tx| {
+        let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
+        let (mut all, mut cursor) = (Vec::new(), sites.iter());
+        while let Some((name, record)) = cursor.next(tx)? {
+            all.push(read(tx, name, record)?);
+        }
+        Ok(all)
+    })?)
 }

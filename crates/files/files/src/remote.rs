@@ -281,7 +281,8 @@ impl Depot for Remote {
         };
         if waits {
             // The publish is made, whatever becomes of the wait.
-            self.wait(ticket).map_err(|error| FilesError::NotEverywhere(name, number.count, why(error)))?;
+            let everywhere = self.wait_for(&name, ticket);
+            everywhere.map_err(|error| FilesError::NotEverywhere(name, number.count, why(error)))?;
         }
         // As its record has it, but for the second in which the store wrote that.
         Ok(Revision::new(number, root, note, (files, bytes), of))

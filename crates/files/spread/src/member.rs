@@ -11,18 +11,20 @@
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here.
-//! 5. A server that is silent, or cannot let it join, is left for the next one of its addresses. An earlier address is
-//!    tried again when somebody answers there.
+//! 5. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an
+//!    earlier address that answers again.
 
 mod chunks;
 mod collection;
 mod fetch;
 mod kept;
+mod patience;
 mod revisions;
 pub mod work;
 
 use self::fetch::Fetch;
 use self::kept::Kept;
+use self::patience::Patience;
 use self::work::{Done, Edited, State, Work};
 use crate::condemned::Condemned;
 use crate::messages::{Chunk, FromFileServer, Gone, Held, Lapsed, NotJoined, NotNow, ToFileServer, VisitorKey};
@@ -103,9 +105,9 @@ pub struct Member {
     config: MemberConfig,
     taker: Taker,
     is_up: bool,
-    /// When it began, and since when it has asked to join or renew without an answer that helps.
+    /// Its start: nothing is known of leases before it.
     began: Time,
-    asks_since: Option<Time>,
+    patience: Patience,
     visitor_key: Option<VisitorKey>,
     kept: Kept,
     /// The newest revision that it was offered.
@@ -159,7 +161,7 @@ impl Member {
             taker,
             is_up: false,
             began: Time::ZERO,
-            asks_since: None,
+            patience: Patience::new(config.patience),
             visitor_key,
             kept,
             newest,
@@ -325,25 +327,26 @@ impl Member {
 
     /// Asks for a lease, which the server answers in time or is left.
     fn ask_server(&mut self, message: impl Into<ToFileServer>) {
-        self.asks_since.get_or_insert(self.now);
+        self.patience.asks(self.now);
         self.ask(message);
     }
 
     /// When the server is left if it does not answer.
     fn leaves_at(&self) -> Option<Time> {
-        self.asks_since.filter(|_| self.is_up).map(|since| since + self.config.patience)
+        self.patience.ends(self.taker.until(), !self.wanted.is_empty()).filter(|_| self.is_up)
     }
 
     fn leave(&mut self) {
-        self.asks_since = None;
-        let text = format!("no lease within {} ms", self.config.patience.as_millis());
+        self.patience.rest();
+        let text = "it grants no lease".to_owned();
         self.outputs.push_back(Output::End(Port::SERVER, GoodbyeReason::Silent, text));
     }
 
     fn hear_message(&mut self, message: FromFileServer) {
         let now = self.now;
-        if !matches!(message, FromFileServer::NotJoined(NotJoined { why: NotNow::NotYet, .. })) {
-            self.asks_since = None;
+        match message {
+            FromFileServer::NotJoined(NotJoined { why: NotNow::NotYet, .. }) => self.patience.put_off(),
+            _ => self.patience.rest(),
         }
         match message {
             FromFileServer::Joined(joined) => {
@@ -398,7 +401,8 @@ impl Machine for Member {
     }
 
     fn disconnected(&mut self, now: Time, _: Port) {
-        (self.now, self.is_up, self.asks_since) = (now, false, None);
+        (self.now, self.is_up) = (now, false);
+        self.patience.rest();
         self.taker.lost();
         let wanted = mem::take(&mut self.wanted);
         wanted.into_iter().rev().for_each(|hash| self.queue.push_front(hash));

@@ -20,6 +20,12 @@ pub(crate) const CATALOG: ObjectId = ObjectId::root(CATALOG_SPACE);
 /// The name of the space that every store has.
 pub const MAIN_SPACE_NAME: &str = "main";
 
+/// The space in which the registry of volumes keeps the volumes.
+pub const VOLUMES_SPACE: &str = "thorp.volumes";
+
+/// The space in which it keeps the holders and hosts.
+pub const MEMBERS_SPACE: &str = "thorp.members";
+
 const FORMAT: u8 = 1;
 
 /// A name space of pages within a store. Names of objects and maps are looked up in one space, and an object lies in
@@ -43,6 +49,24 @@ impl Space {
     pub(crate) fn main() -> Self {
         Self { number: MAIN_SPACE, name: MAIN_SPACE_NAME.to_owned() }
     }
+
+    /// Whether the registry of volumes keeps its objects there, which have a form of their own.
+    pub fn is_of_registry(&self) -> bool {
+        is_of_registry(&self.name)
+    }
+}
+
+fn is_of_registry(name: &str) -> bool {
+    [VOLUMES_SPACE, MEMBERS_SPACE].contains(&name)
+}
+
+/// Refuses what is not a name of a space for an application: names that [`check_name`] refuses, and the registry's.
+///
+/// # Errors
+/// [`Error::SpaceName`].
+pub fn check_application_space(name: &str) -> Result<()> {
+    check_name(name)?;
+    if is_of_registry(name) { Err(Error::SpaceName(name.to_owned())) } else { Ok(()) }
 }
 
 /// Refuses what is not a name of a space. A name is a word wherever it may stand: on a command line, in an address, as
@@ -169,6 +193,16 @@ mod tests {
         let catalog = catalog(&[(1, "plans"), (256, "x")]);
         assert_eq!(catalog.to_bytes(), golden);
         assert_eq!(Catalog::from_bytes(&golden).unwrap(), catalog);
+    }
+
+    #[test]
+    fn the_spaces_of_the_registry_are_no_applications() {
+        for name in [VOLUMES_SPACE, MEMBERS_SPACE] {
+            check_name(name).unwrap();
+            let error = check_application_space(name).unwrap_err();
+            assert!(error.to_string().contains("registry of volumes"), "{error}");
+        }
+        check_application_space("thorp.docs").unwrap();
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub enum Error {
     Open(String),
     /// The store has no space of this name.
     NoSuchSpace(String),
-    /// This is not a name of a space.
+    /// This is not a name of a space, or it is one that the registry of volumes has.
     SpaceName(String),
     /// The store has as many spaces as a store can have.
     TooManySpaces,
@@ -133,7 +133,8 @@ impl fmt::Display for Error {
             Self::SpaceName(name) => write!(
                 f,
                 "'{name}' is not a name of a space: it begins with a letter of ASCII, and has at most {SPACE_NAME_BYTES_MAX} \
-                 of these, digits, '-', '_' and '.'"
+                 of these, digits, '-', '_' and '.'; 'thorp.volumes' and 'thorp.members' belong to the registry of \
+                 volumes"
             ),
             Self::TooManySpaces => {
                 write!(f, "the store has {SPACES_MAX} spaces, and no room for another: use one that is there")

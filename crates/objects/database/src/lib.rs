@@ -65,7 +65,7 @@ mod transaction;
 mod tries;
 mod wait;
 
-pub use catalog::{MAIN_SPACE_NAME, Space, check_name};
+pub use catalog::{MAIN_SPACE_NAME, MEMBERS_SPACE, Space, VOLUMES_SPACE, check_application_space, check_name};
 pub use config::{Config, Eligible};
 pub use database::{Database, apart, go_on};
 pub use error::{Error, Result};

@@ -42,6 +42,12 @@ impl Recovered {
         Ok(Self { store, disk: opening.finish()?, progress })
     }
 
+    /// Starts the store on these threads, with a client for this process itself, which its status does not show.
+    pub fn start_beside(mut self, client: Client, runtime: &Runtime) -> LocalStore {
+        self.store.set_own_client(client.id());
+        self.start(Some(client), runtime)
+    }
+
     /// Starts the store on these threads, with a client beside it or without one.
     pub fn start(self, client: Option<Client>, runtime: &Runtime) -> LocalStore {
         let disk = Arc::new(Lent { disk: Mutex::new(Some(Arc::new(self.disk))), returned: Condvar::new() });

@@ -2,7 +2,7 @@
 
 use crate::references::references;
 use crate::{Db, Result};
-use database::{Config, Database, Eligible, MAIN_SPACE_NAME, block_on, check_name};
+use database::{Config, Database, Eligible, MAIN_SPACE_NAME, block_on, check_application_space};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -307,7 +307,7 @@ impl Builder {
         config.store.references = references;
         let first = match &self.space {
             Some(name) if name != MAIN_SPACE_NAME => {
-                check_name(name)?;
+                check_application_space(name)?;
                 CATALOG_SPACE
             }
             _ => MAIN_SPACE,

@@ -1,7 +1,7 @@
 //! Handles on the spaces of a store, and their list.
 
 use crate::{Db, Result};
-use database::{Space, block_on};
+use database::{Space, block_on, check_application_space};
 
 impl Db {
     /// A handle on the space of this name: the same store, client and cache, with names of its own. It is made if there
@@ -40,6 +40,7 @@ impl Db {
 
     /// [`Db::space`] as a future.
     pub async fn space_async(&self, name: &str) -> Result<Self> {
+        check_application_space(name)?;
         let space = self.database.space(name, self.creates).await?;
         Ok(Self { space, ..self.clone() })
     }

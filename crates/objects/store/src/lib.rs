@@ -104,7 +104,7 @@ use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, SpaceStatus, Status};
 use turns::Turns;
-use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
+use types::{Broken, ClientId, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
 pub use types::{Position, SessionId};
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened,
@@ -200,6 +200,7 @@ pub struct Store {
     life: Life,
     out: Outputs,
     sessions: Sessions,
+    own_client: Option<ClientId>,
     leaders: Leaders,
     leases: Leases,
     lives: Lives,
@@ -272,6 +273,7 @@ impl Store {
             life,
             out: Outputs::default(),
             sessions: Sessions::new(config.grace, config.limits),
+            own_client: None,
             leaders: Leaders::new(config.limits),
             leases: Leases::default(),
             lives: Lives::default(),
@@ -414,10 +416,15 @@ impl Store {
         &self.refusals
     }
 
+    /// Names the client that the store's own process has for itself. Its session is none of an operator's.
+    pub fn set_own_client(&mut self, client: ClientId) {
+        self.own_client = Some(client);
+    }
+
     /// The store's figures.
     pub fn stats(&self) -> Stats {
         Stats {
-            sessions: self.sessions.len() as u64,
+            sessions: self.sessions.all_but(self.own_client).len() as u64,
             pages: self.grants.count() as u64,
             pages_granted: self.grants.owned_count() as u64,
             pages_spare: self.grants.spare_count() as u64,

@@ -289,6 +289,12 @@ impl Sessions {
         sorted(self.live.keys().copied())
     }
 
+    /// The sessions of everybody but this client.
+    pub(crate) fn all_but(&self, client: Option<ClientId>) -> Vec<SessionId> {
+        let others = self.live.iter().filter(|(_, session)| client.is_none() || session.client != client);
+        sorted(others.map(|(id, _)| *id))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.live.len()
     }

@@ -66,7 +66,12 @@ impl Store {
         Status {
             applied: self.master.applied(),
             pruned: self.master.pruned(),
-            sessions: self.sessions.all().into_iter().filter_map(|session| self.session_status(session)).collect(),
+            sessions: self
+                .sessions
+                .all_but(self.own_client)
+                .into_iter()
+                .filter_map(|session| self.session_status(session))
+                .collect(),
             refusals: self.refusals.clone(),
             damaged: self.master.damaged().map(|(page, why)| (page, String::from(why))).collect(),
             spaces: self.spaces().into_iter().map(|(space, pages)| self.space_status(space, pages)).collect(),

@@ -28,12 +28,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
 use types::{ObjectId, PageId};
 
-/// The space of volumes, by its name.
-pub(super) const VOLUMES: &str = "thorp.volumes";
-
-/// The space of members.
-pub(super) const MEMBERS: &str = "thorp.members";
-
 const FORMAT: u32 = 1;
 
 /// The holders that one volume may have at a time: those that it wants, and those that are lost and may have what no

@@ -8,7 +8,7 @@
 //!    expects what it saw.
 //! 3. A call ends within the client's patience; a change whose outcome is not known by then may still be made.
 
-use super::entries::{Directory, Entry, Listed, MEMBERS, MemberEntry, PLACE_BYTES_MAX, VOLUMES, VolumeEntry};
+use super::entries::{Directory, Entry, Listed, MemberEntry, PLACE_BYTES_MAX, VolumeEntry};
 use super::heartbeats::Heartbeats;
 use super::step::{Failed, Spaces, Step};
 use super::{
@@ -16,7 +16,7 @@ use super::{
     Volume,
 };
 use bytes::Bytes;
-use database::{Cure, Database, Error, Transaction, Tries, block_on};
+use database::{Cure, Database, Error, MEMBERS_SPACE, Transaction, Tries, VOLUMES_SPACE, block_on};
 use machines::{Change, PartitionId, Registered, Restore, View, VolumeId};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -470,7 +470,7 @@ fn connect(addresses: &str, within: Duration) -> Result<Arc<Database>, RegistryE
 
 fn spaces(database: &Arc<Database>) -> Result<Spaces, Error> {
     let space = |name| block_on(database.space(name, true));
-    Ok(Spaces { volumes: space(VOLUMES)?, members: space(MEMBERS)? })
+    Ok(Spaces { volumes: space(VOLUMES_SPACE)?, members: space(MEMBERS_SPACE)? })
 }
 
 fn unreachable(error: &Error) -> RegistryError {

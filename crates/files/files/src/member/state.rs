@@ -51,7 +51,7 @@ pub(super) fn claim(dir: &Path, key: &SiteKey) -> Result<(), FilesError> {
         return Err(FilesError::NotMembers(dir.to_owned(), "has chunks that no server of a site has fetched"));
     }
     let nothing = State { revisions: Vec::new(), visitor_key: VisitorKey([0; KEY_BYTES]) };
-    write(dir, key, &nothing).map_err(|why| FilesError::Unwritable(dir.join(NAME), io::Error::other(why)))
+    write(dir, key, &nothing)
 }
 
 /// Reads the record of a directory that is for this site. A site that never had a revision there does not keep
@@ -69,9 +69,9 @@ pub(super) fn read(dir: &Path, key: &SiteKey) -> Result<Option<State>, FilesErro
 }
 
 /// Replaces the record.
-pub(super) fn write(dir: &Path, key: &SiteKey, state: &State) -> Result<(), String> {
+pub(super) fn write(dir: &Path, key: &SiteKey, state: &State) -> Result<(), FilesError> {
     replace_small(&Directory::new(dir), NAME, &encode(key, state))
-        .map_err(|error| format!("cannot write {}: {error}", dir.join(NAME).display()))
+        .map_err(|error| FilesError::Unwritable(dir.join(NAME), io::Error::other(error)))
 }
 
 fn encode(key: &SiteKey, State { revisions, visitor_key }: &State) -> Vec<u8> {

@@ -3,22 +3,22 @@
 //! Chunks that were put one behind the other become durable together. The folder of the chunks is made when the first
 //! one comes: a store without sites has none.
 
-use super::records::{NotChanged, Spaces};
+use super::records::Spaces;
 use crate::error::FilesError;
-use crate::local::{CHUNKS, Used, open_chunks};
+use crate::line::{Line, Threads, contained, lock};
+use crate::local::{CHUNKS, open_chunks};
+use crate::stored::Stored;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use machine::Disk;
 use objects::Db;
 use spread::server_work::{Check, Checked, Done, NotDone, Work, WorkId};
 use spread::{Swept, trees};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle};
-use tree::{ChunkHash, ReadError, Source};
-use types::said;
+use std::sync::{Arc, Mutex, OnceLock};
+use tree::{ChunkHash, ReadError};
 
 /// Threads that read chunks.
 const READERS: usize = 4;
@@ -31,7 +31,7 @@ type Tell = Box<dyn Fn(Done) + Send + Sync>;
 /// The disk.
 pub(super) struct ServerDisk {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Threads,
 }
 
 struct Shared {
@@ -39,16 +39,8 @@ struct Shared {
     chunks: OnceLock<Chunks>,
     spaces: Mutex<Spaces>,
     tell: OnceLock<Tell>,
-    queue: Mutex<Queue>,
-    write: Condvar,
-    read: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    line: VecDeque<Work>,
-    reads: VecDeque<ChunkHash>,
-    is_ended: bool,
+    line: Line<Work>,
+    reads: Line<ChunkHash>,
 }
 
 impl ServerDisk {
@@ -63,22 +55,18 @@ impl ServerDisk {
             chunks,
             spaces: Mutex::new(Spaces::new(db)),
             tell: OnceLock::new(),
-            queue: Mutex::default(),
-            write: Condvar::new(),
-            read: Condvar::new(),
+            line: Line::new(),
+            reads: Line::new(),
         });
-        let disk = Arc::new(Self { shared, threads: Mutex::default() });
-        let unstarted = |error: std::io::Error| FilesError::Thread(error);
-        disk.spawn("files-write", Shared::write).map_err(unstarted)?;
-        (0..READERS).try_for_each(|_| disk.spawn("files-read", Shared::read)).map_err(unstarted)?;
+        let disk = Arc::new(Self { shared, threads: Threads::default() });
+        disk.spawn("files-write", Shared::write)?;
+        (0..READERS).try_for_each(|_| disk.spawn("files-read", Shared::read))?;
         Ok(disk)
     }
 
-    fn spawn(&self, name: &str, run: fn(&Shared)) -> std::io::Result<()> {
+    fn spawn(&self, name: &str, run: fn(&Shared)) -> Result<(), FilesError> {
         let shared = self.shared.clone();
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?;
-        lock(&self.threads).push(thread);
-        Ok(())
+        self.threads.spawn(name, move || run(&shared)).map_err(FilesError::Thread)
     }
 }
 
@@ -93,13 +81,10 @@ impl Disk for ServerDisk {
     type Done = Done;
 
     fn submit(&self, work: Work) -> bool {
-        let mut queue = lock(&self.shared.queue);
         if let Work::Read(hash) = work {
-            queue.reads.push_back(hash);
-            self.shared.read.notify_one();
+            self.shared.reads.push(hash);
         } else {
-            queue.line.push_back(work);
-            self.shared.write.notify_one();
+            self.shared.line.push(work);
         }
         false
     }
@@ -117,15 +102,9 @@ impl Disk for ServerDisk {
 
 impl Drop for ServerDisk {
     fn drop(&mut self) {
-        lock(&self.shared.queue).is_ended = true;
-        self.shared.write.notify_all();
-        self.shared.read.notify_all();
-        for thread in std::mem::take(&mut *lock(&self.threads)) {
-            // The last handle may continue one of them.
-            if thread.thread().id() != thread::current().id() {
-                let _ = thread.join();
-            }
-        }
+        self.shared.line.end();
+        self.shared.reads.end();
+        self.threads.join();
     }
 }
 
@@ -138,38 +117,23 @@ impl Shared {
 
     /// The thread that does the work that has an order.
     fn write(&self) {
-        loop {
-            let is_idle = |queue: &mut Queue| queue.line.is_empty() && !queue.is_ended;
-            let queue = self.write.wait_while(lock(&self.queue), is_idle);
-            let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
-            if queue.is_ended {
-                return;
-            }
-            let puts = take_puts(&mut queue.line);
-            let work = if puts.is_empty() { queue.line.pop_front() } else { None };
-            drop(queue);
-            if !puts.is_empty() {
-                self.put(puts);
-            } else if let Some(work) = work {
-                self.work(work);
+        while let Some(next) = self.line.take(next) {
+            match next {
+                Next::Puts(puts) => self.put(puts),
+                Next::Work(work) => self.work(work),
             }
         }
     }
 
     /// A thread that reads chunks.
     fn read(&self) {
-        loop {
-            let is_idle = |queue: &mut Queue| queue.reads.is_empty() && !queue.is_ended;
-            let queue = self.read.wait_while(lock(&self.queue), is_idle);
-            let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
-            if queue.is_ended {
-                return;
-            }
-            let Some(hash) = queue.reads.pop_front() else { continue };
-            drop(queue);
+        while let Some(Some(hash)) = self.reads.take(VecDeque::pop_front) {
             // A damaged chunk counts as missing. Publishing it again repairs it.
-            let read = contained(|| self.chunks.get().map_or(Ok(None), |chunks| chunks.get(&hash)));
-            self.tell(Done::Read(hash, read.ok().and_then(Result::ok).flatten()));
+            let read = contained(|| match self.chunks.get() {
+                Some(chunks) => Ok(chunks.get(&hash)?),
+                None => Ok(None),
+            });
+            self.tell(Done::Read(hash, read.ok().flatten()));
         }
     }
 
@@ -185,9 +149,7 @@ impl Shared {
 
     /// Makes chunks durable together; where that fails, each request's by themselves.
     fn put(&self, puts: Vec<(WorkId, Vec<(ChunkHash, Bytes)>)>) {
-        let put = |chunks: &[(ChunkHash, Bytes)]| {
-            contained(|| self.chunks()?.put(chunks).map_err(FilesError::from)).unwrap_or_else(|why| Err(why.into()))
-        };
+        let put = |chunks: &[(ChunkHash, Bytes)]| contained(|| Ok(self.chunks()?.put(chunks)?));
         let all: Vec<_> = puts.iter().flat_map(|(_, chunks)| chunks.iter().cloned()).collect();
         if put(&all).is_ok() {
             for (id, _) in puts {
@@ -219,16 +181,8 @@ impl Shared {
                 self.tell(Done::Published(id, published));
             }
             Work::Change(id, key, change) => {
-                let changed = contained(|| lock(&self.spaces).change(&key, change));
-                let changed = changed.unwrap_or_else(|why| Err(NotChanged::Failed(why.into())));
-                self.tell(Done::Changed(
-                    id,
-                    changed.map_err(|why| match why {
-                        NotChanged::NoSite => NotDone::NoSite,
-                        NotChanged::IsThere => NotDone::IsThere,
-                        NotChanged::Failed(error) => not_done(error),
-                    }),
-                ));
+                let changed = doing(|| lock(&self.spaces).change(&key, change));
+                self.tell(Done::Changed(id, changed));
             }
             Work::Drop(key, numbers) => {
                 // Revisions that stay in the record are dropped later.
@@ -246,10 +200,7 @@ impl Shared {
                 });
                 self.tell(Done::Swept(swept));
             }
-            Work::Read(hash) => {
-                lock(&self.queue).reads.push_back(hash);
-                self.read.notify_one();
-            }
+            Work::Read(hash) => self.reads.push(hash),
         }
     }
 
@@ -266,52 +217,42 @@ impl Shared {
     }
 
     fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {
-        let Some(chunks) = self.chunks.get() else { return Ok(Vec::new()) };
-        let used = Used::of(&Stored(chunks), roots)?;
-        let mut unused = Vec::new();
-        chunks.for_each(|hash, _| {
-            if !used.has(hash) {
-                unused.push(*hash);
-            }
-        })?;
-        chunks.remove_leftovers()?;
-        Ok(unused)
+        self.chunks.get().map_or_else(|| Ok(Vec::new()), |chunks| Stored(chunks).unused(roots))
     }
 }
 
-/// The chunks as the source of trees.
-struct Stored<'a>(&'a Chunks);
-
-impl Source for Stored<'_> {
-    type Error = FilesError;
-
-    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
-        self.0.get(hash)?.ok_or(FilesError::MissingChunk(*hash))
-    }
+/// The next work of the line.
+enum Next {
+    /// Chunks that become durable together.
+    Puts(Vec<(WorkId, Vec<(ChunkHash, Bytes)>)>),
+    Work(Work),
 }
 
-impl Stored<'_> {
-    fn has(&self, hashes: &[ChunkHash]) -> Result<Vec<bool>, FilesError> {
-        let missing: HashSet<ChunkHash> = self.0.missing(hashes)?.into_iter().collect();
-        Ok(hashes.iter().map(|hash| !missing.contains(hash)).collect())
-    }
-}
-
-/// Takes the puts at the front of a line that become durable together.
-fn take_puts(line: &mut VecDeque<Work>) -> Vec<(WorkId, Vec<(ChunkHash, Bytes)>)> {
+/// Takes the next work of a line that has some.
+fn next(line: &mut VecDeque<Work>) -> Next {
     let (mut puts, mut bytes) = (Vec::new(), 0);
     while bytes < BATCH_BYTES
-        && let Some(Work::Put(..)) = line.front()
-        && let Some(Work::Put(id, chunks)) = line.pop_front()
+        && let Some(work) = line.pop_front()
     {
-        bytes += chunks.iter().map(|(_, chunk)| chunk.len()).sum::<usize>();
-        puts.push((id, chunks));
+        match work {
+            Work::Put(id, chunks) => {
+                bytes += chunks.iter().map(|(_, chunk)| chunk.len()).sum::<usize>();
+                puts.push((id, chunks));
+            }
+            work if puts.is_empty() => return Next::Work(work),
+            work => {
+                line.push_front(work);
+                break;
+            }
+        }
     }
-    puts
+    Next::Puts(puts)
 }
 
 fn not_done(error: FilesError) -> NotDone {
     match error {
+        FilesError::NoSite(_) => NotDone::NoSite,
+        FilesError::IsThere(_) => NotDone::IsThere,
         FilesError::Chunks(ChunkError::NoRoom { .. }) => NotDone::NoRoom(error.to_string()),
         FilesError::Chunks(ChunkError::Mismatch { .. } | ChunkError::TooLarge { .. })
         | FilesError::Malformed(_)
@@ -322,24 +263,5 @@ fn not_done(error: FilesError) -> NotDone {
 
 /// Does a piece of work, and says why it was not done in the terms of the machine.
 fn doing<T>(work: impl FnOnce() -> Result<T, FilesError>) -> Result<T, NotDone> {
-    contained(work).unwrap_or_else(|why| Err(why.into())).map_err(not_done)
-}
-
-/// A panic, as a text for people.
-struct Panicked(String);
-
-impl From<Panicked> for FilesError {
-    fn from(Panicked(text): Panicked) -> Self {
-        Self::Panicked(text)
-    }
-}
-
-/// Works; a panic is a failure like any other.
-fn contained<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
-    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-    ran.map_err(|panic| Panicked(said(&*panic).to_owned()))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    contained(work).map_err(not_done)
 }

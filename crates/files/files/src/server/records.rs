@@ -2,7 +2,7 @@
 
 use crate::error::FilesError;
 use crate::record::{KEEP, Made, ROOT, Revision, SiteMap, SiteName, SiteRecord};
-use crate::records::{Records, draw_key, revisions, spaces_with_sites};
+use crate::records::{Records, all_sites, draw_key, revisions};
 use objects::{Db, Tx};
 use spread::messages::{ChangeKind, Identity, VisitorKey};
 use spread::server_work::{NewRevision, Settings, SiteChange, SiteState};
@@ -12,19 +12,7 @@ use types::limits::PUBLISHES_REMEMBERED;
 
 /// The sites of all spaces.
 pub(super) fn load(db: &Db) -> Result<Vec<SiteState>, FilesError> {
-    let mut all = Vec::new();
-    for space in spaces_with_sites(db)? {
-        let db = db.space(&space)?;
-        all.extend(db.transact(|tx| {
-            let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
-            let (mut found, mut cursor) = (Vec::new(), sites.iter());
-            while let Some((name, record)) = cursor.next(tx)? {
-                found.push(state(tx, SiteKey { space: space.clone(), name }, &record)?);
-            }
-            Ok(found)
-        })?);
-    }
-    Ok(all)
+    all_sites(db, |tx, space, name, record| state(tx, SiteKey { space: space.to_owned(), name }, &record))
 }
 
 fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<SiteState> {
@@ -51,23 +39,6 @@ fn settings(record: &SiteRecord) -> Settings {
 pub(super) struct Spaces {
     db: Db,
     spaces: HashMap<String, Db>,
-}
-
-/// The reason why a record was not changed.
-pub(super) enum NotChanged {
-    NoSite,
-    IsThere,
-    Failed(FilesError),
-}
-
-impl From<FilesError> for NotChanged {
-    fn from(error: FilesError) -> Self {
-        match error {
-            FilesError::NoSite(_) => Self::NoSite,
-            FilesError::IsThere(_) => Self::IsThere,
-            error => Self::Failed(error),
-        }
-    }
 }
 
 impl Spaces {
@@ -138,11 +109,14 @@ impl Spaces {
     }
 
     /// Changes a site. Returns one that was created.
-    pub(super) fn change(&mut self, key: &SiteKey, change: SiteChange) -> Result<Option<SiteState>, NotChanged> {
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], [`FilesError::IsThere`], and the store's.
+    pub(super) fn change(&mut self, key: &SiteKey, change: SiteChange) -> Result<Option<SiteState>, FilesError> {
         let site = SiteName::parse(&key.name)?;
-        let is_there = self.db.spaces().map_err(FilesError::from)?.iter().any(|space| space.name == key.space);
+        let is_there = self.db.spaces()?.iter().any(|space| space.name == key.space);
         if change.kind != ChangeKind::Create && !is_there {
-            return Err(NotChanged::NoSite);
+            return Err(FilesError::NoSite(site.to_string()));
         }
         let records = Records::new(self.space(&key.space)?, 0);
         match change.kind {
@@ -150,8 +124,8 @@ impl Spaces {
                 records.create(&site, change.keep)?;
                 Ok(Some(records.with(&site, |tx, record| state(tx, key.clone(), &record))?))
             }
-            ChangeKind::Keep => Ok(records.set_keep(&site, change.keep).map(|()| None)?),
-            ChangeKind::Remove => Ok(records.remove(&site).map(|()| None)?),
+            ChangeKind::Keep => records.set_keep(&site, change.keep).map(|()| None),
+            ChangeKind::Remove => records.remove(&site).map(|()| None),
         }
     }
 }

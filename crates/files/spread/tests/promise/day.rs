@@ -189,6 +189,11 @@ impl Day {
             world.add_disk(member, ONE, MemberDisk::new(happened.clone()));
             let server = if at < 2 { RELAYS[at] } else { STORE };
             world.connect((member, ONE), (server, ONE), FAMILY);
+            if world.draw(4) == 0 {
+                // A chunk takes longer than the member's patience.
+                let rate = Some(600_000 / lease.as_millis() as u64);
+                world.set_line(member, server, Line { delay: Duration::from_micros(100), rate });
+            }
         }
         let publishers = [(), ()].map(|()| Rc::new(Cell::new(0)));
         for (publisher, life) in PUBLISHERS.into_iter().zip(&publishers) {

@@ -1,0 +1,58 @@
+//! Chunks in a directory, as the disks of a file server and a member use them.
+
+use crate::error::FilesError;
+use bytes::Bytes;
+use chunks::Chunks;
+use std::collections::HashSet;
+use tree::{ChunkHash, Part, Source, mark};
+
+/// Chunks as the source of trees.
+pub(crate) struct Stored<'a>(pub(crate) &'a Chunks);
+
+impl Source for Stored<'_> {
+    type Error = FilesError;
+
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
+        self.0.get(hash)?.ok_or(FilesError::MissingChunk(*hash))
+    }
+}
+
+impl Stored<'_> {
+    /// Returns for each chunk whether it is there.
+    pub(crate) fn has(&self, hashes: &[ChunkHash]) -> Result<Vec<bool>, FilesError> {
+        let missing: HashSet<ChunkHash> = self.0.missing(hashes)?.into_iter().collect();
+        Ok(hashes.iter().map(|hash| !missing.contains(hash)).collect())
+    }
+
+    /// Returns the chunks that none of these trees needs, and removes what interrupted writes have left.
+    pub(crate) fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {
+        let used = Used::of(self, roots)?;
+        let mut unused = Vec::new();
+        self.0.for_each(|hash, _| {
+            if !used.has(hash) {
+                unused.push(*hash);
+            }
+        })?;
+        self.0.remove_leftovers()?;
+        Ok(unused)
+    }
+}
+
+/// The chunks that trees need. A file may have the bytes of a node, and then its chunk is both.
+pub(crate) struct Used(HashSet<(ChunkHash, Part)>);
+
+impl Used {
+    /// The chunks of these trees.
+    pub(crate) fn of(source: &impl Source<Error = FilesError>, roots: &[ChunkHash]) -> Result<Self, FilesError> {
+        let mut used = HashSet::new();
+        for root in roots {
+            mark(source, *root, |hash, part| used.insert((*hash, part)))?;
+        }
+        Ok(Self(used))
+    }
+
+    /// Whether a chunk is one of them.
+    pub(crate) fn has(&self, hash: &ChunkHash) -> bool {
+        Part::ALL.iter().any(|part| self.0.contains(&(*hash, *part)))
+    }
+}
