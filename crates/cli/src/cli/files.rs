@@ -1,6 +1,6 @@
 //! The commands of published files.
 
-use super::{OperatorArgs, Target, listen_address};
+use super::{OperatorArgs, Target, listen_address, size};
 use clap::{Args, Subcommand};
 use files::SiteName;
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ pub(crate) struct PublishArgs {
     /// Publishes only if this revision is still the newest: 0 for a site without any.
     #[arg(long, value_name = "REVISION")]
     pub(crate) base: Option<u64>,
-    /// Reads all files and the chunks that the store has of them, and writes damaged and missing ones again, also if the
-    /// directory has not changed. The chunks of a server are fetched for this.
+    /// Reads every file and its stored chunks, and writes damaged and missing chunks again, even if the directory has
+    /// not changed. The chunks of a server are fetched for this.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) repair: bool,
     /// Publishes a directory without files in place of one that has some, which else is refused: a disk may not be
@@ -203,6 +203,9 @@ pub(crate) struct SiteServeArgs {
     /// such answers have the field `Thorp-Stale`, for how many seconds.
     #[arg(long, requires = "cache")]
     pub(crate) refuse_stale: bool,
+    /// Memory for directories and files that were read lately; others are read from the disk and verified again.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    pub(crate) memory: usize,
     /// Publishes this directory at the start, and again at SIGHUP or `POST /reload`. For a store's directory, which
     /// other commands cannot open while the site is served.
     #[arg(long, value_name = "DIR")]

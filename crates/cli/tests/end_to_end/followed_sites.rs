@@ -191,7 +191,8 @@ fn a_damaged_chunk_of_a_server_heals() {
     let farm = Farm::new();
     farm.place.write("large", vec![1; 200_000]);
     farm.publish(&[]).ok();
-    let server = farm.member("a", farm.address, &[]);
+    // Without memory, every request reads the disk.
+    let server = farm.member("a", farm.address, &["--memory", "0"]);
     assert_eq!(body(server.address(), "large").len(), 200_000);
     let chunk = large_chunk(Path::new(&farm.place.file("a")));
     let mut bytes = fs::read(&chunk).unwrap();

@@ -14,6 +14,7 @@
 //! | `origin` | where revisions and chunks are from: the own store, or a member's directory |
 //! | `answers` | a request, from its head to its answer |
 //! | `visitor` | the cookie, and the revision that a request reads |
+//! | `memory`, `reader` | what was read lately; what a request reads, at once or from the disk |
 //! | `resolve` | the file, redirect or refusal at a path |
 //! | `reply` | fields of answers: validators, ranges, types |
 //! | `refusal` | the requests that are refused, each by name |
@@ -21,7 +22,9 @@
 
 mod answers;
 mod body;
+mod memory;
 mod origin;
+mod reader;
 mod refusal;
 mod reply;
 mod resolve;

@@ -161,6 +161,10 @@ impl Origin for MemberService {
         &self.followed.site
     }
 
+    fn is_in_memory(&self) -> bool {
+        true
+    }
+
     fn open(&self, visit: Visit) -> Result<Opened, FilesError> {
         if self.member.look(|member| member.is_over()) {
             return Err(FilesError::Server(self.followed.addresses.clone(), "the member has ended".to_owned()));

@@ -126,8 +126,14 @@ impl<'a> View<'a> {
 /// The bytes of a piece of a file.
 pub(crate) fn read_piece(source: &impl Source<Error = FilesError>, piece: &Piece) -> Result<Bytes, FilesError> {
     let bytes = source.chunk(&piece.hash)?;
+    check_length(&bytes, piece)?;
+    Ok(bytes)
+}
+
+/// Compares the length of a chunk with that of the piece that it is.
+pub(crate) fn check_length(bytes: &Bytes, piece: &Piece) -> Result<(), FilesError> {
     if bytes.len() == piece.bytes as usize {
-        return Ok(bytes);
+        return Ok(());
     }
     Err(FilesError::Malformed(format!("chunk {} has another length", piece.hash)))
 }

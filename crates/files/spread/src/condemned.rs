@@ -8,10 +8,13 @@
 //! order, so a later question finds a swept chunk missing.
 
 use crate::rule::Way;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use tree::ChunkHash;
-use types::limits::HASHES_PER_MESSAGE_MAX;
 use types::{Broken, Set};
+
+/// Chunks that are removed at a time: a publish waits for one batch at most whenever it needs the disk.
+const BATCH_CHUNKS: usize = 512;
 
 /// A collection, if one is under way.
 #[derive(Debug)]
@@ -31,7 +34,8 @@ enum Phase {
         is_spoiled: bool,
     },
     Sweeping {
-        left: Set<ChunkHash>,
+        /// In the order of their names, in which a disk has them side by side.
+        left: BTreeSet<ChunkHash>,
         /// A batch is at the disk.
         is_busy: bool,
     },
@@ -98,12 +102,14 @@ impl Condemned {
     /// The next batch for the disk, if none is there.
     pub(crate) fn next_batch(&mut self) -> Option<Vec<ChunkHash>> {
         let Phase::Sweeping { left, is_busy: is_busy @ false } = &mut self.phase else { return None };
-        let batch: Vec<ChunkHash> = left.iter().take(HASHES_PER_MESSAGE_MAX).copied().collect();
-        for hash in &batch {
-            left.remove(hash);
-        }
+        let batch: Vec<ChunkHash> = core::iter::from_fn(|| left.pop_first()).take(BATCH_CHUNKS).collect();
         *is_busy = !batch.is_empty();
         is_busy.then_some(batch)
+    }
+
+    /// Whether a batch could leave for the disk.
+    pub(crate) fn has_batch(&self) -> bool {
+        matches!(&self.phase, Phase::Sweeping { left, is_busy: false } if !left.is_empty())
     }
 
     /// A batch was removed.

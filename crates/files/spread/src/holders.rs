@@ -88,7 +88,7 @@ impl Holders {
             self.all.retain(|id, holder| holder.seat.is_some() || Some(*id) == known);
         }
         if known.is_none() && self.all.len() >= SUBSCRIBERS_MAX {
-            // One whose lease is over joins again when it renews.
+            // A subscriber whose lease has ended joins again when it renews.
             self.all.retain(|_, holder| now < holder.until);
             if self.all.len() >= SUBSCRIBERS_MAX {
                 return None;

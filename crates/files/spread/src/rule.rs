@@ -17,6 +17,8 @@ pub enum Way {
     AnyBase,
     /// **SwitchHasAll**: a switch is taken without a look at the chunks of its tree.
     SwitchBlind,
+    /// **SwitchHasAll**: a tree counts as whole after its last revision was dropped.
+    TrustDropped,
     /// **SwitchHasAll**: a chunk that was unused before a switch is swept after it.
     SweepAnyway,
     /// **NeverBack**: a restored store continues the numbers of its copy.
@@ -71,12 +73,13 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
         Self::AnyBase,
         Self::SwitchBlind,
+        Self::TrustDropped,
         Self::SweepAnyway,
         Self::RestoreBack,
         Self::LateOffer,

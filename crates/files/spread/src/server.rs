@@ -82,6 +82,9 @@ pub struct FileServer {
     next_collectors: Vec<(Port, u64)>,
     /// When one is due.
     collect_at: Option<Time>,
+    /// When a publisher last needed the disk, and when it last removed chunks.
+    busy_at: Time,
+    swept_at: Time,
     under_way: BTreeMap<WorkId, Purpose>,
     last_work: WorkId,
     /// The number of the last publish of the server's own.
@@ -122,6 +125,8 @@ impl FileServer {
             collectors: Vec::new(),
             next_collectors: Vec::new(),
             collect_at: None,
+            busy_at: Time::ZERO,
+            swept_at: Time::ZERO,
             under_way: BTreeMap::new(),
             last_work: WorkId(0),
             last_own: 0,
@@ -183,6 +188,7 @@ impl FileServer {
 
     fn work_for(&mut self, purpose: Purpose) -> WorkId {
         self.last_work.0 += 1;
+        self.busy_at = self.now;
         self.under_way.insert(self.last_work, purpose);
         self.last_work
     }
@@ -240,6 +246,9 @@ impl Machine for FileServer {
     fn disk(&mut self, now: Time, done: DiskDone) {
         let Ok(done) = done.open::<Done>() else { return };
         self.now = now;
+        if matches!(done, Done::Missing(..) | Done::Put(..) | Done::Checked(..) | Done::Published(..)) {
+            self.busy_at = now;
+        }
         match done {
             Done::Missing(id, missing) => {
                 let Some(Purpose::Request(port, ticket)) = self.under_way.remove(&id) else { return };
@@ -297,6 +306,7 @@ impl Machine for FileServer {
         let leases = self.sites.values().filter_map(|site| site.holders.next_end(self.checked_at));
         let removed = self.removed.values().copied();
         let ends = leases.chain(removed).chain([self.opens_at]).chain(self.uploads.next_end()).chain(self.collect_at);
+        let ends = ends.chain(self.sweep_at());
         ends.filter(|at| *at > self.checked_at).min()
     }
 
@@ -316,6 +326,7 @@ impl Machine for FileServer {
             self.collect_at = (!self.condemned.is_idle()).then(|| now + self.config.collect_after);
             self.begin_collection();
         }
+        self.sweep();
     }
 
     fn status(&self) -> Vec<Table> {

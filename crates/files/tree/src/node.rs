@@ -26,13 +26,42 @@ const CUT_BITS: u32 = 7;
 
 /// A node of a directory, as it was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Node {
+pub enum Node {
+    /// Entries, by name.
     Leaf(Vec<(Name, Entry)>),
     /// The first name in each node below, and the node. The level of each is one less.
     Index {
+        /// How far it is above the leaves.
         level: u8,
+        /// The nodes.
         below: Vec<(Name, ChunkHash)>,
     },
+}
+
+impl Node {
+    /// Reads a node from its chunk.
+    ///
+    /// # Errors
+    /// Bytes that are no node of a directory.
+    pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
+        read_node(bytes)
+    }
+
+    /// Checks that the node is of a level, if one is given: then it is under an index node, where no leaf is empty.
+    /// Otherwise a few index nodes could name one empty leaf so often that a reader would not end.
+    pub(crate) fn check_level(&self, level: Option<u8>) -> Result<(), Malformed> {
+        let own = match self {
+            Self::Leaf(_) => 0,
+            Self::Index { level, .. } => *level,
+        };
+        match level {
+            Some(level) if level != own => Err(Malformed("a node of another level")),
+            Some(_) if matches!(self, Self::Leaf(entries) if entries.is_empty()) => {
+                Err(Malformed("an empty leaf under an index"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// An item of a node that is being written.

@@ -7,6 +7,7 @@ use crate::node::{Node, read_list, read_node};
 use crate::source::{Malformed, ReadError, Source};
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::borrow::Borrow;
 
 /// A tree, read from a source of chunks.
 #[derive(Clone, Copy, Debug)]
@@ -34,19 +35,6 @@ impl<S: Source> Tree<S> {
             directory = entry.directory();
         }
         Ok(found)
-    }
-
-    /// The topmost node.
-    pub fn root(&self) -> ChunkHash {
-        self.root
-    }
-
-    /// The entry of a name in a directory.
-    ///
-    /// # Errors
-    /// Errors of the source, and malformed nodes.
-    pub fn child(&self, directory: ChunkHash, name: &Name) -> Result<Option<Entry>, ReadError<S::Error>> {
-        find_name(&self.source, directory, name)
     }
 
     /// The directory's node at a path, if there is a directory.
@@ -83,30 +71,35 @@ pub(crate) fn node<S: Source>(source: &S, hash: ChunkHash, level: Option<u8>) ->
     read_level(bytes, level).map_err(|why| ReadError::Malformed(hash, why))
 }
 
-/// Reads a node from its bytes. It must be of a level if one is given: then it is under an index node, where no leaf is
-/// empty. Otherwise a few index nodes could name one empty leaf so often that a reader would not end.
+/// Reads a node from its bytes, which must be of a level if one is given.
 pub(crate) fn read_level(bytes: Bytes, level: Option<u8>) -> Result<Node, Malformed> {
     let node = read_node(bytes)?;
-    let own = match &node {
-        Node::Leaf(_) => 0,
-        Node::Index { level, .. } => *level,
-    };
-    match level {
-        Some(level) if level != own => Err(Malformed("a node of another level")),
-        Some(_) if matches!(&node, Node::Leaf(entries) if entries.is_empty()) => {
-            Err(Malformed("an empty leaf under an index"))
-        }
-        _ => Ok(node),
-    }
+    node.check_level(level)?;
+    Ok(node)
 }
 
 fn find_name<S: Source>(source: &S, directory: ChunkHash, name: &Name) -> Result<Option<Entry>, ReadError<S::Error>> {
+    find(directory, name, |hash| node(source, *hash, None))
+}
+
+/// The entry of a name in a directory, whose nodes `read` returns: decoded each time, or once and shared.
+///
+/// # Errors
+/// Errors of `read`, and nodes where they cannot be.
+pub fn find<N: Borrow<Node>, E>(
+    directory: ChunkHash,
+    name: &Name,
+    mut read: impl FnMut(&ChunkHash) -> Result<N, ReadError<E>>,
+) -> Result<Option<Entry>, ReadError<E>> {
     let (mut at, mut level) = (directory, None);
     loop {
-        match node(source, at, level)? {
-            Node::Leaf(mut entries) => {
+        let node = read(&at)?;
+        let node: &Node = node.borrow();
+        node.check_level(level).map_err(|why| ReadError::Malformed(at, why))?;
+        match node {
+            Node::Leaf(entries) => {
                 let found = entries.binary_search_by(|(other, _)| other.cmp(name));
-                return Ok(found.ok().map(|at| entries.swap_remove(at).1));
+                return Ok(found.ok().map(|at| entries[at].1.clone()));
             }
             Node::Index { level: own, below } => {
                 let behind = below.partition_point(|(first, _)| first <= name);

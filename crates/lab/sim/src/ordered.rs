@@ -29,6 +29,11 @@ pub trait Content: Any + fmt::Debug {
     /// Whether a piece of work waits for those before it.
     fn is_ordered(work: &Self::Work) -> bool;
 
+    /// Whether pieces behind it may be done before it, once those before it are done.
+    fn may_be_passed(_: &Self::Work) -> bool {
+        false
+    }
+
     /// Does a piece of work, all of it, durably.
     fn work(&mut self, work: Self::Work) -> Option<Self::Done>;
 }
@@ -81,6 +86,11 @@ impl<C: Content> Disk for OrderedDisk<C> {
             return (done.map(DiskDone::new).into_iter().collect(), None);
         }
         self.is_busy = false;
+        if self.line.front().is_some_and(C::may_be_passed) && rng.index(4) > 0 {
+            let second = 1.min(self.line.len() - 1);
+            self.line.swap(0, second);
+            return (Vec::new(), self.next(rng));
+        }
         let done = self.line.pop_front().and_then(|work| self.content.work(work));
         (done.map(DiskDone::new).into_iter().collect(), self.next(rng))
     }

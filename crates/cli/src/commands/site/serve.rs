@@ -133,6 +133,7 @@ fn config(args: &SiteServeArgs) -> Result<SiteConfig> {
         threads: thread::available_parallelism().map_or(1, usize::from),
         connections: descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?,
         certificates,
+        memory: args.memory,
         refuses_stale: args.refuse_stale,
     })
 }

@@ -1,7 +1,8 @@
 //! A request for a file of a site, from its head to its answer.
 
 use crate::error::FilesError;
-use crate::http::body::{FileBody, read_first};
+use crate::http::body::{FileBody, first_piece};
+use crate::http::reader::{Missed, Reader};
 use crate::http::refusal::Refusal;
 use crate::http::reply::Reply;
 use crate::http::resolve::{Resource, resolve};
@@ -21,7 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::task::spawn_blocking;
-use tree::{Content, Kind, Piece, Tree};
+use tree::{Content, Kind, Piece};
 
 /// For how many seconds there may be a newer revision than the one that is served (rule SayWhenOver).
 const STALE: HeaderName = HeaderName::from_static("thorp-stale");
@@ -40,17 +41,19 @@ impl Answer for Answers {
         let (head, _) = request.into_parts();
         Box::pin(async move {
             served.requests.fetch_add(1, Relaxed);
-            // The tree is on disk.
-            let (with, is_head) = (served.clone(), head.method == Method::HEAD);
-            let found = spawn_blocking(move || found(&with, &head)).await;
-            let found = found.unwrap_or_else(|error| Err(FilesError::from(error).into()));
+            let is_head = head.method == Method::HEAD;
+            let found = match found(Reader { served: &served, waits: false }, &head) {
+                Err(Missed::OnDisk) => read(served.clone(), head).await,
+                found => found,
+            };
             let answer = match found {
                 Ok(found) if is_head => found.head.map(|()| FileBody::empty()),
                 Ok(Found { head, source: Source::Bytes(bytes) }) => head.map(|()| FileBody::Whole(bytes)),
                 Ok(Found { head, source: Source::Pieces { pieces, range, first } }) => {
                     head.map(|()| FileBody::chunks(served.clone(), pieces, range, first))
                 }
-                Err(refusal) => {
+                Err(missed) => {
+                    let refusal = missed.refusal();
                     served.refused(&refusal);
                     let text = if is_head { "" } else { refusal.text() };
                     Reply::refused(&refusal).map(|()| FileBody::Whole(Bytes::from_static(text.as_bytes())))
@@ -72,34 +75,47 @@ enum Source {
     Pieces { pieces: Vec<Piece>, range: Range<u64>, first: Option<Bytes> },
 }
 
+/// Finds the answer to a request on a thread that may wait for the disk.
+async fn read(served: Arc<Served>, request: Parts) -> Result<Found, Missed> {
+    let found = spawn_blocking(move || found(Reader { served: &served, waits: true }, &request)).await;
+    found.unwrap_or_else(|error| Err(FilesError::from(error).into()))
+}
+
 /// Finds the answer to a request.
-fn found(served: &Arc<Served>, request: &Parts) -> Result<Found, Refusal> {
+fn found(reader: Reader<'_>, request: &Parts) -> Result<Found, Missed> {
+    let served = reader.served;
     if !matches!(request.method, Method::GET | Method::HEAD) {
-        return Err(Refusal::Method);
+        return Err(Refusal::Method.into());
+    }
+    if !reader.waits && !served.origin.is_in_memory() {
+        return Err(Missed::OnDisk);
     }
     let key = served.origin.visitor_key()?.ok_or(Refusal::Empty)?;
     let (revision, moves, stale) = match served.origin.open(served.visitors.visit(&request.headers, &key))? {
-        Opened::View { stale: Some(_), .. } if served.refuses_stale => return Err(Refusal::Stale),
+        Opened::View { stale: Some(_), .. } if served.refuses_stale => return Err(Refusal::Stale.into()),
         Opened::View { revision, moves, stale } => (revision, moves, stale),
-        Opened::Behind => return Err(Refusal::Behind),
-        Opened::Gone => return Err(Refusal::RevisionGone),
-        Opened::Nothing => return Err(Refusal::Empty),
+        Opened::Behind => return Err(Refusal::Behind.into()),
+        Opened::Gone => return Err(Refusal::RevisionGone.into()),
+        Opened::Nothing => return Err(Refusal::Empty.into()),
     };
-    let tree = Tree::new(served.origin.source(), revision.root);
     let path = request.uri.path();
-    let (reply, source) = match resolve(&tree, path)? {
+    let (reply, source) = match resolve(reader, revision.root, path)? {
         Resource::Slash => (Reply::slash(path, request.uri.query())?, Source::Bytes(Bytes::new())),
         Resource::File(entry, name) => {
-            let Kind::File { size, content, .. } = &entry.kind else { return Err(Refusal::NotFound) };
+            let Kind::File { size, content, .. } = &entry.kind else { return Err(Refusal::NotFound.into()) };
             let reply = Reply::file(request, &name, *size, content)?;
             let Range { start, end } = reply.range;
             let source = match content {
                 Content::Inline(bytes) => Source::Bytes(bytes.slice(start as usize..end as usize)),
                 _ if start == end || request.method == Method::HEAD => Source::Bytes(Bytes::new()),
                 content => {
-                    let (pieces, range) = (tree.pieces(*size, content).map_err(FilesError::from)?, start..end);
-                    let first = read_first(served, &pieces, &range)?;
-                    Source::Pieces { pieces, range, first }
+                    let (pieces, range) = (reader.pieces(*size, content)?, start..end);
+                    let first = first_piece(&pieces, &range).map(|piece| reader.piece(piece)).transpose()?;
+                    let first = first.filter(|first| first.is_held).map(|first| first.bytes);
+                    match first {
+                        Some(whole) if pieces.len() == 1 => Source::Bytes(whole.slice(start as usize..end as usize)),
+                        first => Source::Pieces { pieces, range, first },
+                    }
                 }
             };
             (reply, source)

@@ -1,8 +1,8 @@
 //! Content on its way to a client: bytes that are here, or chunks that are read one behind the other.
 
 use crate::error::FilesError;
+use crate::http::memory::Content;
 use crate::http::served::Served;
-use crate::view::read_piece;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use serving::AnswerBody;
@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tree::Piece;
@@ -24,11 +23,8 @@ pub(crate) enum FileBody {
     Chunks(Chunks),
 }
 
-/// The bytes of chunks that all bodies together hold. Beyond, a body keeps a step of its chunk at a time, and reads the
-/// chunk again for the next one: a client that takes its time costs reads, and no other client's memory.
-const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// The bytes of that step.
+/// The bytes of a chunk that a body keeps at a time, where the memory for content is full. It reads the chunk again for
+/// the next step: a client that takes its time costs reads, and no other client's memory.
 const STEP_BYTES: usize = 64 * 1024;
 
 /// Chunks that are read while the client takes them: one at a time is in memory.
@@ -38,37 +34,9 @@ pub(crate) struct Chunks {
     /// The pieces that are left, and the bytes of each that are wanted.
     left: VecDeque<(Piece, Range<usize>)>,
     bytes_left: u64,
-    /// The first of them, if it was kept when it was verified.
+    /// The first of them, if it is in memory.
     ready: Option<Bytes>,
-    reading: Option<JoinHandle<Result<Bytes, FilesError>>>,
-}
-
-/// The bytes of a chunk, counted until the last part of them has left.
-struct Held {
-    bytes: Bytes,
-    served: Arc<Served>,
-}
-
-impl Held {
-    /// None if too many are held already.
-    fn new(bytes: Bytes, served: &Arc<Served>) -> Option<Self> {
-        let held = served.held_bytes.fetch_add(bytes.len(), Relaxed) + bytes.len();
-        // Dropped, it is counted no longer.
-        let this = Self { bytes, served: served.clone() };
-        (held <= HELD_BYTES_MAX).then_some(this)
-    }
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.served.held_bytes.fetch_sub(self.bytes.len(), Relaxed);
-    }
+    reading: Option<JoinHandle<Result<Content, FilesError>>>,
 }
 
 impl FileBody {
@@ -91,42 +59,28 @@ impl FileBody {
     }
 }
 
-/// Reads the first chunk of a range, so that a damaged one is an error and no answer that breaks off. The chunk is
-/// returned unless too many bytes are held.
-///
-/// # Errors
-/// A chunk that cannot be read.
-pub(crate) fn read_first(
-    served: &Arc<Served>,
-    pieces: &[Piece],
-    range: &Range<u64>,
-) -> Result<Option<Bytes>, FilesError> {
+/// The first piece of a range. It is read before the response head is sent: a damaged chunk is then an error status,
+/// and not a truncated body.
+pub(crate) fn first_piece<'a>(pieces: &'a [Piece], range: &Range<u64>) -> Option<&'a Piece> {
     let mut end = 0;
-    let is_first = |piece: &&Piece| {
+    pieces.iter().find(|piece| {
         end += u64::from(piece.bytes);
         end > range.start
-    };
-    let Some(piece) = pieces.iter().find(is_first) else { return Ok(None) };
-    let held = Held::new(read_piece(&served.origin.source(), piece)?, served);
-    Ok(held.map(Bytes::from_owner))
+    })
 }
 
 impl Chunks {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, FilesError>>> {
         let Some((piece, wanted)) = self.left.front().cloned() else { return Poll::Ready(None) };
-        if let Some(bytes) = self.ready.take() {
-            self.left.pop_front();
-            self.bytes_left -= wanted.len() as u64;
-            return Poll::Ready(Some(Ok(bytes.slice(wanted))));
-        }
-        let reading = self.reading.get_or_insert_with(|| {
-            let served = self.served.clone();
-            spawn_blocking(move || read_piece(&served.origin.source(), &piece))
-        });
-        let read = ready!(Pin::new(reading).poll(cx));
-        self.reading = None;
-        let bytes = match read.unwrap_or_else(|error| Err(error.into())) {
-            Ok(bytes) => self.take(&bytes, wanted),
+        let here = self.ready.take().map(|bytes| Content { bytes, is_held: true });
+        // A piece that is being read comes from there, though it may be in memory by now.
+        let in_memory = || if self.reading.is_none() { self.served.memory.piece(&piece) } else { None };
+        let content = match here.or_else(in_memory) {
+            Some(content) => Ok(content),
+            None => ready!(self.poll_read(cx, piece)),
+        };
+        let bytes = match content {
+            Ok(content) => self.take(&content, wanted),
             Err(error) => {
                 self.left.clear();
                 self.served.failed(&error);
@@ -137,21 +91,27 @@ impl Chunks {
         Poll::Ready(Some(Ok(bytes)))
     }
 
-    /// Takes the wanted bytes of the first piece, or a step of them where too many are held.
-    fn take(&mut self, bytes: &Bytes, wanted: Range<usize>) -> Bytes {
-        if wanted.len() <= STEP_BYTES {
+    /// Reads a piece on a thread that may wait for the disk.
+    fn poll_read(&mut self, cx: &mut Context<'_>, piece: Piece) -> Poll<Result<Content, FilesError>> {
+        let reading = self.reading.get_or_insert_with(|| {
+            let served = self.served.clone();
+            spawn_blocking(move || served.memory.read_piece(&*served.origin, &piece))
+        });
+        let read = ready!(Pin::new(reading).poll(cx));
+        self.reading = None;
+        Poll::Ready(read.unwrap_or_else(|error| Err(error.into())))
+    }
+
+    /// Takes the wanted bytes of the first piece, or a step of them where the memory for content is full.
+    fn take(&mut self, content: &Content, wanted: Range<usize>) -> Bytes {
+        let end = if content.is_held { wanted.end } else { wanted.end.min(wanted.start + STEP_BYTES) };
+        if end == wanted.end {
             self.left.pop_front();
-            return Bytes::copy_from_slice(&bytes[wanted]);
-        }
-        if let Some(held) = Held::new(bytes.clone(), &self.served) {
-            self.left.pop_front();
-            return Bytes::from_owner(held).slice(wanted);
-        }
-        let end = wanted.start + STEP_BYTES;
-        if let Some((_, wanted)) = self.left.front_mut() {
+        } else if let Some((_, wanted)) = self.left.front_mut() {
             wanted.start = end;
         }
-        Bytes::copy_from_slice(&bytes[wanted.start..end])
+        let taken = content.bytes.slice(wanted.start..end);
+        if content.is_held { taken } else { Bytes::copy_from_slice(&taken) }
     }
 }
 

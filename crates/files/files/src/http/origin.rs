@@ -22,6 +22,9 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     /// The site.
     fn site(&self) -> &SiteName;
 
+    /// Whether revisions are chosen in memory, and never wait for the store.
+    fn is_in_memory(&self) -> bool;
+
     /// Chooses the revision for a visitor.
     fn open(&self, visit: Visit) -> Result<Opened, FilesError>;
 
@@ -58,6 +61,10 @@ pub(crate) struct OwnSite {
 impl Origin for OwnSite {
     fn site(&self) -> &SiteName {
         &self.site
+    }
+
+    fn is_in_memory(&self) -> bool {
+        false
     }
 
     fn open(&self, Visit { seen, navigates }: Visit) -> Result<Opened, FilesError> {

@@ -14,6 +14,9 @@ use tree::{ChunkHash, Content};
 /// Every use is validated, which costs no content where it has not changed: a page belongs to one revision.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
+/// The fields of an answer, or a few more.
+const FIELDS_USUAL: usize = 12;
+
 /// The head of an answer, and the bytes of the file that follow.
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -29,6 +32,7 @@ impl Reply {
         let tag = tag(content);
         let mut head = Response::new(());
         let fields = head.headers_mut();
+        fields.reserve(FIELDS_USUAL);
         fields.insert(ETAG, tag.clone());
         fields.insert(CACHE_CONTROL, NO_CACHE);
         fields.insert(VARY, HeaderValue::from_static("Cookie"));
@@ -90,6 +94,8 @@ impl Reply {
     }
 }
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// The validator of a content: its hash.
 fn tag(content: &Content) -> HeaderValue {
     let hash = match content {
@@ -98,7 +104,11 @@ fn tag(content: &Content) -> HeaderValue {
         Content::Pieces(pieces) => of_all(pieces.iter().map(|piece| &piece.hash)),
         Content::Lists(lists) => of_all(lists.iter()),
     };
-    HeaderValue::try_from(format!("\"{hash}\"")).expect("a hash is hexadecimal digits")
+    let mut text = [b'"'; 2 * ChunkHash::BYTES + 2];
+    for (digits, byte) in text[1..].chunks_exact_mut(2).zip(hash.as_bytes()) {
+        digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    HeaderValue::from_bytes(&text).expect("a hash is hexadecimal digits")
 }
 
 fn of_all<'a>(hashes: impl Iterator<Item = &'a ChunkHash>) -> ChunkHash {
@@ -113,10 +123,17 @@ fn has_tag(line: &HeaderValue, tag: &HeaderValue) -> bool {
 }
 
 fn content_type(name: &str) -> HeaderValue {
-    let guessed = mime_guess::from_path(name).first_or_octet_stream();
-    let is_text = guessed.type_() == "text" || matches!(guessed.subtype().as_str(), "javascript" | "json");
-    let text = if is_text { format!("{guessed}; charset=utf-8") } else { guessed.to_string() };
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("application/octet-stream"))
+    let guessed = mime_guess::from_path(name).first_raw().unwrap_or("application/octet-stream");
+    match guessed {
+        "text/html" => HeaderValue::from_static("text/html; charset=utf-8"),
+        "text/css" => HeaderValue::from_static("text/css; charset=utf-8"),
+        "text/javascript" => HeaderValue::from_static("text/javascript; charset=utf-8"),
+        "application/json" => HeaderValue::from_static("application/json; charset=utf-8"),
+        text if text.starts_with("text/") || text == "application/javascript" => {
+            HeaderValue::try_from(format!("{text}; charset=utf-8")).unwrap_or(HeaderValue::from_static("text/plain"))
+        }
+        other => HeaderValue::from_static(other),
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
 //! The file at a path of a revision: directories have an index, and links inside of the site are followed.
 
-use crate::error::FilesError;
+use crate::http::reader::{Missed, Reader};
 use crate::http::refusal::Refusal;
 use percent_encoding::percent_decode_str;
-use tree::{Entry, Kind, Path, Source, Tree};
-
-/// A tree of a site, from wherever its chunks are.
-pub(crate) type SiteTree<'a> = Tree<&'a dyn Source<Error = FilesError>>;
+use tree::{ChunkHash, Entry, Kind, Name, Path};
 
 /// The file that stands for a directory.
 const INDEX: &[u8] = b"index.html";
@@ -34,13 +31,13 @@ enum Wanted {
     Index,
 }
 
-/// Finds the resource of a request's path, which begins with a slash.
-pub(crate) fn resolve(tree: &SiteTree<'_>, path: &str) -> Result<Resource, Refusal> {
+/// Finds the resource of a request's path, which begins with a slash, in the tree below a root.
+pub(crate) fn resolve(reader: Reader<'_>, root: ChunkHash, path: &str) -> Result<Resource, Missed> {
     let decoded = decode(path).ok_or(Refusal::Path)?;
     let mut path = Path::parse(&decoded).map_err(|_| Refusal::Path)?;
     let mut wanted = if decoded.ends_with(b"/") { Wanted::Directory } else { Wanted::File };
     for _ in 0..LINKS_MAX {
-        match (locate(tree, &mut path)?, wanted) {
+        match (locate(reader, root, &mut path)?, wanted) {
             (Located::Moved, _) => {}
             (Located::Directory, Wanted::File) => return Ok(Resource::Slash),
             (Located::Directory, Wanted::Directory) => (path, wanted) = (index(&path)?, Wanted::Index),
@@ -49,11 +46,11 @@ pub(crate) fn resolve(tree: &SiteTree<'_>, path: &str) -> Result<Resource, Refus
                 return Ok(Resource::File(entry, name));
             }
             (Located::File(_), Wanted::Directory) | (Located::Directory, Wanted::Index) => {
-                return Err(Refusal::NotFound);
+                return Err(Refusal::NotFound.into());
             }
         }
     }
-    Err(Refusal::NotFound)
+    Err(Refusal::NotFound.into())
 }
 
 /// Decodes a path; none if a percent sign is not followed by two hexadecimal digits.
@@ -64,7 +61,7 @@ fn decode(path: &str) -> Option<Vec<u8>> {
 }
 
 fn index(directory: &Path) -> Result<Path, Refusal> {
-    Ok(directory.join(&tree::Name::new(INDEX).map_err(|_| Refusal::Path)?))
+    Ok(directory.join(&Name::new(INDEX).map_err(|_| Refusal::Path)?))
 }
 
 /// The entry at a path.
@@ -76,16 +73,14 @@ enum Located {
     Moved,
 }
 
-fn locate(tree: &SiteTree<'_>, path: &mut Path) -> Result<Located, Refusal> {
-    let (mut at, mut directory) = (Path::ROOT, tree.root());
+fn locate(reader: Reader<'_>, root: ChunkHash, path: &mut Path) -> Result<Located, Missed> {
+    let mut directory = root;
     for (index, name) in path.names().iter().enumerate() {
-        at.push(name.clone());
-        let found = tree.child(directory, name).map_err(FilesError::from)?;
-        let entry = found.ok_or(Refusal::NotFound)?;
+        let entry = reader.entry(directory, name)?.ok_or(Refusal::NotFound)?;
         match &entry.kind {
             Kind::Directory(below) => directory = *below,
             Kind::Symlink(target) => {
-                let mut onto = inside(&at, target)?;
+                let mut onto = inside(&path.names()[..index], target)?;
                 for name in &path.names()[index + 1..] {
                     onto.push(name.clone());
                 }
@@ -93,24 +88,24 @@ fn locate(tree: &SiteTree<'_>, path: &mut Path) -> Result<Located, Refusal> {
                 return Ok(Located::Moved);
             }
             Kind::File { .. } if index + 1 == path.names().len() => return Ok(Located::File(entry)),
-            Kind::File { .. } => return Err(Refusal::NotFound),
+            Kind::File { .. } => return Err(Refusal::NotFound.into()),
         }
     }
     Ok(Located::Directory)
 }
 
-/// The path that a link leads to, if that is in the site.
-fn inside(link: &Path, target: &[u8]) -> Result<Path, Refusal> {
+/// The path that a link in a directory leads to, if that is in the site.
+fn inside(directory: &[Name], target: &[u8]) -> Result<Path, Refusal> {
     if target.starts_with(b"/") {
         return Err(Refusal::NotFound);
     }
-    let mut path = link.clone();
-    path.pop();
+    let mut path = Path::ROOT;
+    directory.iter().cloned().for_each(|name| path.push(name));
     for part in target.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
             b".." => drop(path.pop().ok_or(Refusal::NotFound)?),
-            part => path.push(tree::Name::new(part).map_err(|_| Refusal::NotFound)?),
+            part => path.push(Name::new(part).map_err(|_| Refusal::NotFound)?),
         }
     }
     Ok(path)

@@ -1,12 +1,13 @@
 //! The state that the threads of a site's server share, and its figures.
 
 use crate::error::FilesError;
+use crate::http::memory::Memory;
 use crate::http::origin::{LocalChunks, Origin};
 use crate::http::refusal::Refusal;
 use crate::http::visitor::Visitors;
 use crate::tables::SITE;
 use machine::{Cell, Table};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ pub struct Tally {
     pub requests: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// The bytes of chunks that are on their way to clients.
+    /// The bytes of content in memory, for clients that wait and for those to come.
     pub held_bytes: u64,
     /// The last error of the store, if there was one in the last minutes.
     pub last_error: Option<String>,
@@ -38,25 +39,16 @@ pub(crate) struct Served {
     pub(crate) connections: AtomicU64,
     pub(crate) requests: AtomicU64,
     refused: AtomicU64,
-    /// The bytes of chunks that bodies hold.
-    pub(crate) held_bytes: AtomicUsize,
+    /// Directories and content that were read lately.
+    pub(crate) memory: Memory,
     /// When the store last failed, and how.
     last_error: Mutex<Option<(Instant, String)>>,
 }
 
 impl Served {
-    pub(crate) fn new(origin: Arc<dyn Origin>, visitors: Visitors, refuses_stale: bool) -> Self {
+    pub(crate) fn new(origin: Arc<dyn Origin>, visitors: Visitors, memory: Memory, refuses_stale: bool) -> Self {
         let (connections, requests, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self {
-            origin,
-            refuses_stale,
-            visitors,
-            connections,
-            requests,
-            refused,
-            held_bytes: AtomicUsize::new(0),
-            last_error: Mutex::default(),
-        }
+        Self { origin, refuses_stale, visitors, connections, requests, refused, memory, last_error: Mutex::default() }
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {
@@ -84,7 +76,7 @@ impl Served {
             connections: count(&self.connections),
             requests: count(&self.requests),
             refused: count(&self.refused),
-            held_bytes: self.held_bytes.load(Relaxed) as u64,
+            held_bytes: self.memory.held_bytes() as u64,
             last_error: self.recent_error(),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::error::FilesError;
 use crate::http::answers::Answers;
+use crate::http::memory::Memory;
 use crate::http::origin::{Origin, OwnSite};
 use crate::http::served::{Served, Tally};
 use crate::http::visitor::Visitors;
@@ -33,6 +34,8 @@ pub struct SiteConfig {
     pub connections: usize,
     /// The certificates of HTTPS; without them it is HTTP.
     pub certificates: Option<LoadedCertificates>,
+    /// The bytes of memory for directories and content that were read lately, about.
+    pub memory: usize,
     /// Whether a revision that may not be the newest is refused. It is served otherwise, and the answer says so.
     pub refuses_stale: bool,
 }
@@ -108,7 +111,7 @@ impl SiteServer {
         let tls = tls.map_err(|error| cannot_listen(io::Error::other(error)))?;
         let (stop, stopped) = watch::channel(false);
         let visitors = Visitors::new(&config.space, origin.site().clone(), tls.is_some());
-        let served = Arc::new(Served::new(origin, visitors, config.refuses_stale));
+        let served = Arc::new(Served::new(origin, visitors, Memory::new(config.memory), config.refuses_stale));
         let settings = Settings { name: "site", threads: config.threads, connections: config.connections, tls };
         let server = Server::start(listener, settings, &Arc::new(Front(served.clone())), &stopped);
         let server = server.map_err(cannot_listen)?;

@@ -1,4 +1,4 @@
-//! The disk of a member: one thread that does the machine's work in its order.
+//! The disk of a member: one thread that does the machine's work in its order, and one that looks for unused chunks.
 //!
 //! Chunks that came one behind the other become durable together.
 
@@ -37,16 +37,19 @@ struct Shared {
     chunks: Arc<Chunks>,
     tell: OnceLock<Tell>,
     line: Line<Work>,
+    /// Trees beside which unused chunks are looked for.
+    marks: Line<Vec<ChunkHash>>,
 }
 
 impl MemberDisk {
     /// Begins to work on a member's directory, for this site.
     pub(super) fn start(dir: &Path, key: SiteKey, chunks: Arc<Chunks>) -> Result<Arc<Self>, FilesError> {
-        let (dir, tell, line) = (dir.to_owned(), OnceLock::new(), Line::new());
-        let shared = Arc::new(Shared { dir, key, chunks, tell, line });
+        let (dir, tell, line, marks) = (dir.to_owned(), OnceLock::new(), Line::new(), Line::new());
+        let shared = Arc::new(Shared { dir, key, chunks, tell, line, marks });
         let threads = Threads::default();
-        let running = shared.clone();
+        let (running, marking) = (shared.clone(), shared.clone());
         threads.spawn("member-disk", move || running.run()).map_err(FilesError::Thread)?;
+        threads.spawn("member-mark", move || marking.mark()).map_err(FilesError::Thread)?;
         Ok(Arc::new(Self { shared, threads }))
     }
 }
@@ -80,6 +83,7 @@ impl Disk for MemberDisk {
 impl Drop for MemberDisk {
     fn drop(&mut self) {
         self.shared.line.end();
+        self.shared.marks.end();
         self.threads.join();
     }
 }
@@ -97,6 +101,14 @@ impl Shared {
                 Next::Puts(puts) => self.put(puts),
                 Next::Work(work) => self.work(work),
             }
+        }
+    }
+
+    /// The thread that looks for unused chunks: it begins in the order of the work, and what comes behind it does not
+    /// wait.
+    fn mark(&self) {
+        while let Some(Some(roots)) = self.marks.take(VecDeque::pop_front) {
+            self.tell(Done::Marked(doing(|| Stored(&self.chunks).unused(&roots))));
         }
     }
 
@@ -137,10 +149,7 @@ impl Shared {
                 let switched = doing(|| state::write(&self.dir, &self.key, &state));
                 self.tell(Done::Switched(number, switched));
             }
-            Work::Mark(roots) => {
-                let unused = doing(|| Stored(&self.chunks).unused(&roots));
-                self.tell(Done::Marked(unused));
-            }
+            Work::Mark(roots) => self.marks.push(roots),
             Work::Sweep(hashes) => {
                 let swept = doing(|| Ok(self.chunks.remove(&hashes)?));
                 self.tell(Done::Swept(swept.map(|it| Swept { chunks: it.chunks, bytes: it.bytes })));

@@ -1,4 +1,5 @@
 //! The disk of a file server: one thread that changes chunks and records in the order of the work, and some that read.
+//! A search for unused chunks begins in that order, and goes on beside what comes behind it.
 //!
 //! Chunks that were put one behind the other become durable together. The folder of the chunks is made when the first
 //! one comes: a store without sites has none.
@@ -40,7 +41,7 @@ struct Shared {
     spaces: Mutex<Spaces>,
     tell: OnceLock<Tell>,
     line: Line<Work>,
-    reads: Line<ChunkHash>,
+    reads: Line<Reading>,
 }
 
 impl ServerDisk {
@@ -82,7 +83,7 @@ impl Disk for ServerDisk {
 
     fn submit(&self, work: Work) -> bool {
         if let Work::Read(hash) = work {
-            self.shared.reads.push(hash);
+            self.shared.reads.push(Reading::Chunk(hash));
         } else {
             self.shared.line.push(work);
         }
@@ -127,13 +128,18 @@ impl Shared {
 
     /// A thread that reads chunks.
     fn read(&self) {
-        while let Some(Some(hash)) = self.reads.take(VecDeque::pop_front) {
-            // A damaged chunk counts as missing. Publishing it again repairs it.
-            let read = contained(|| match self.chunks.get() {
-                Some(chunks) => Ok(chunks.get(&hash)?),
-                None => Ok(None),
-            });
-            self.tell(Done::Read(hash, read.ok().flatten()));
+        while let Some(Some(reading)) = self.reads.take(VecDeque::pop_front) {
+            match reading {
+                Reading::Chunk(hash) => {
+                    // A damaged chunk counts as missing. Publishing it again repairs it.
+                    let read = contained(|| match self.chunks.get() {
+                        Some(chunks) => Ok(chunks.get(&hash)?),
+                        None => Ok(None),
+                    });
+                    self.tell(Done::Read(hash, read.ok().flatten()));
+                }
+                Reading::Mark(roots) => self.tell(Done::Marked(doing(|| self.unused(&roots)))),
+            }
         }
     }
 
@@ -189,10 +195,7 @@ impl Shared {
                 let dropped = doing(|| lock(&self.spaces).drop_revisions(&key, &numbers));
                 self.tell(Done::Dropped(key, if dropped.is_ok() { numbers } else { Vec::new() }));
             }
-            Work::Mark(roots) => {
-                let unused = doing(|| self.unused(&roots));
-                self.tell(Done::Marked(unused));
-            }
+            Work::Mark(roots) => self.reads.push(Reading::Mark(roots)),
             Work::Sweep(hashes) => {
                 let swept = doing(|| {
                     let swept = self.chunks()?.remove(&hashes)?;
@@ -200,7 +203,7 @@ impl Shared {
                 });
                 self.tell(Done::Swept(swept));
             }
-            Work::Read(hash) => self.reads.push(hash),
+            Work::Read(hash) => self.reads.push(Reading::Chunk(hash)),
         }
     }
 
@@ -219,6 +222,13 @@ impl Shared {
     fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {
         self.chunks.get().map_or_else(|| Ok(Vec::new()), |chunks| Stored(chunks).unused(roots))
     }
+}
+
+/// Work of the threads that read.
+enum Reading {
+    Chunk(ChunkHash),
+    /// The chunks that none of these trees needs.
+    Mark(Vec<ChunkHash>),
 }
 
 /// The next work of the line.

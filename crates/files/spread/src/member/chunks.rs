@@ -56,7 +56,7 @@ impl Member {
             Err(why) => {
                 let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
                 if target.is_some_and(|target| target < self.newest_number()) {
-                    // The disk may have room for the newer one, once this one's chunks are removed.
+                    // The disk may have room for the newer revision once the chunks of this one are removed.
                     self.give_up();
                     (self.needs_room, self.collect_at) = (true, Some(self.now));
                 } else {

@@ -21,7 +21,7 @@ impl Member {
             None => self.kept.roots(),
         };
         if self.kept.is_visited(self.now) {
-            // Those that visitors read are removed later.
+            // Revisions that visitors read are removed later.
             self.collect_at = Some(self.now + self.config.collect_after);
         }
         self.condemned.begin();

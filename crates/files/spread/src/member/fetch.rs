@@ -44,6 +44,11 @@ impl Fetch {
         }
     }
 
+    /// The fetch of a revision whose tree is that of another one that is here.
+    pub(super) fn of_kept(revision: Revision) -> Self {
+        Self { steps: Some(Vec::new()), ..Self::begin(revision) }
+    }
+
     /// Returns the steps for the disk when all missing chunks are here; `base` is a tree that should be whole.
     pub(super) fn descend(&mut self, base: Option<ChunkHash>) -> Option<Vec<Step>> {
         if self.stage != Stage::Waiting || !self.lacks.is_empty() {

@@ -98,6 +98,11 @@ impl Kept {
         wanted
     }
 
+    /// Whether one of them has this tree.
+    pub(super) fn has(&self, root: ChunkHash) -> bool {
+        self.revisions.values().any(|one| one.root == root)
+    }
+
     /// The trees of all of them.
     pub(super) fn roots(&self) -> Vec<ChunkHash> {
         self.revisions.values().map(|one| one.root).collect()

@@ -1,7 +1,7 @@
 //! How long a member waits for a lease before it leaves a server.
 //!
-//! A server that lets nobody join yet has lost its store, and is left soon. One that says nothing may be far away: it is
-//! not left before the lease is over, nor while a chunk may be crossing a slow line in front of its answer.
+//! A server that answers "not yet" has lost its own upstream, and the member leaves it soon. A server that does not
+//! answer may be far away: the member stays until its lease ends, and while a chunk may be crossing a slow line.
 
 use core::time::Duration;
 use types::Time;

@@ -28,6 +28,11 @@ impl Member {
         let Some(newest) = self.newest else { return };
         let is_newer = newest.number > self.current_number() || self.is_broken(Way::LateOffer);
         if self.fetch.is_none() && !self.needs_room && self.kept.current() != Some(newest) && is_newer {
+            if self.kept.has(newest.root) {
+                // A rollback, as a rule.
+                (self.offered, self.fetch) = (None, Some(Fetch::of_kept(newest)));
+                return self.switch();
+            }
             let base = self.kept.current().map(|current| current.root);
             self.fetch = Some(Fetch::begin(newest));
             if let Some(edited) = self.offered.take().filter(|edited| Some(edited.base) == base) {

@@ -10,9 +10,14 @@ use crate::rule::Way;
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 use core::mem;
+use core::time::Duration;
 use machine::Port;
 use tree::ChunkHash;
 use types::Time;
+
+/// How long after a publisher's last request chunks are removed, and how often they are at least.
+const QUIET: Duration = Duration::from_millis(20);
+const SWEEP_WITHIN: Duration = Duration::from_millis(200);
 
 impl FileServer {
     /// Schedules a collection after revisions were dropped.
@@ -60,7 +65,10 @@ impl FileServer {
         if self.sites.values().any(is_checking) && !self.is_broken(Way::SweepAnyway) {
             return;
         }
-        if let Some(batch) = self.condemned.next_batch() {
+        if self.sweep_at().is_some_and(|at| at <= self.now)
+            && let Some(batch) = self.condemned.next_batch()
+        {
+            self.swept_at = self.now;
             self.work(Work::Sweep(batch));
         }
         if let Some(Swept { chunks, bytes }) = self.condemned.end() {
@@ -71,6 +79,13 @@ impl FileServer {
                 self.begin_collection();
             }
         }
+    }
+
+    /// When the next batch is removed, if there is one: when no publisher has needed the disk for a moment, and under a
+    /// steady load of publishes once in a while.
+    pub(super) fn sweep_at(&self) -> Option<Time> {
+        let at = (self.busy_at + QUIET).min(self.swept_at + SWEEP_WITHIN);
+        self.condemned.has_batch().then_some(at)
     }
 
     /// The disk could not do its part.

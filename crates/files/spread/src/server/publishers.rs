@@ -92,7 +92,7 @@ impl FileServer {
             let head = site.head();
             let (base, root) = (asked.switch.base, asked.switch.root);
             if let Some(head) = head.filter(|head| asked.switch.of == 0 && base == Some(root) && head.root == root) {
-                // Nothing has changed. It may be that somebody waits for the revision that is there.
+                // Nothing has changed. A publisher may wait for the revision that is there.
                 if let Some(port) = asked.port {
                     self.tell_published(port, key, &asked.switch, head.number);
                 }
@@ -106,8 +106,9 @@ impl FileServer {
                 }
                 continue;
             }
+            let is_whole = site.is_whole(root);
             site.under_way = Some(UnderWay { asked, stage: Stage::Checking });
-            if self.is_broken(Way::SwitchBlind) {
+            if is_whole || self.is_broken(Way::SwitchBlind) {
                 let number = self.next_number(key);
                 return self.make(now, key, Revision { number, root }, Bytes::new());
             }
@@ -175,6 +176,7 @@ impl FileServer {
         match checked {
             Ok(Checked { lacks, new, edits }) if lacks.is_empty() => {
                 self.condemned.spare(&new);
+                site.checked(root);
                 let number = self.next_number(key);
                 self.make(now, key, Revision { number, root }, edits);
             }

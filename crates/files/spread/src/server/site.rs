@@ -5,7 +5,7 @@ use crate::holders::Holders;
 use crate::messages::{Identity, Switch, VisitorKey};
 use crate::number::{Number, Revision};
 use crate::rule::Way;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::mem;
@@ -36,6 +36,9 @@ pub(super) struct Site {
     pub(super) offer: Option<LastOffer>,
     /// Revisions that are being dropped.
     pub(super) drops: Vec<Revision>,
+    /// Trees that were whole when this life of the server looked at them.
+    checked: BTreeSet<ChunkHash>,
+    broken: Broken<Way>,
 }
 
 /// A publish that was asked for.
@@ -93,6 +96,8 @@ impl Site {
             is_leaving: false,
             offer: None,
             drops: Vec::new(),
+            checked: BTreeSet::new(),
+            broken,
         }
     }
 
@@ -123,6 +128,22 @@ impl Site {
     /// The revision that a publish has made, if it was made.
     pub(super) fn made_by(&self, identity: Identity) -> Option<Number> {
         self.publishes.iter().find_map(|(known, number)| (*known == identity).then_some(*number))
+    }
+
+    /// A tree was looked at, and all of it is there.
+    pub(super) fn checked(&mut self, root: ChunkHash) {
+        if !self.broken.is(Way::TrustDropped) {
+            let (revisions, under_way) = (&self.revisions, self.under_way.as_ref().map(|it| it.asked.switch.root));
+            self.checked.retain(|root| under_way == Some(*root) || revisions.values().any(|kept| kept == root));
+        }
+        self.checked.insert(root);
+    }
+
+    /// Whether all of a tree is there without another look: it is that of a revision that is kept, whose chunks no
+    /// collection removes (**SwitchHasAll**).
+    pub(super) fn is_whole(&self, root: ChunkHash) -> bool {
+        let is_kept = self.revisions.values().any(|kept| *kept == root) || self.broken.is(Way::TrustDropped);
+        is_kept && self.checked.contains(&root)
     }
 
     /// A publish was made.

@@ -42,12 +42,13 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 30] = [
+const HEARS: [(Way, &str); 31] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
     (Way::AnyBase, "file-server-overtaken"),
     (Way::SwitchBlind, "file-server-incomplete"),
+    (Way::TrustDropped, "file-server-dropped-tree"),
     (Way::SweepAnyway, "file-server-sweep-switch"),
     (Way::RestoreBack, "file-server-restored"),
     (Way::LateOffer, "relay-late-offer"),

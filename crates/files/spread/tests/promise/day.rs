@@ -110,7 +110,7 @@ struct Day {
     parted: Vec<(&'static str, &'static str)>,
     harms: u64,
     restores: bool,
-    /// Chunks that a disk has lost. Nothing promises them until they are mended.
+    /// Chunks that a disk has lost. Nothing promises them until they are repaired.
     rotten: Vec<ChunkHash>,
     seen: Seen,
 }
@@ -613,7 +613,7 @@ impl Day {
         Ok(())
     }
 
-    /// A disk loses a chunk, which somebody may notice.
+    /// A disk loses a chunk, which a member may notice.
     fn rot(&mut self) {
         let at = self.draw(MEMBERS.len() + 1);
         let which = self.world.draw(1 << 20) as usize;

@@ -140,6 +140,10 @@ impl Content for ServerDisk {
         !matches!(work, server_work::Work::Read(_))
     }
 
+    fn may_be_passed(work: &Self::Work) -> bool {
+        matches!(work, server_work::Work::Mark(_))
+    }
+
     fn work(&mut self, work: Self::Work) -> Option<Self::Done> {
         use server_work::{Done, Work};
         if self.happened.fails() {
@@ -218,6 +222,10 @@ impl Content for MemberDisk {
 
     fn is_ordered(_: &Self::Work) -> bool {
         true
+    }
+
+    fn may_be_passed(work: &Self::Work) -> bool {
+        matches!(work, member_work::Work::Mark(_))
     }
 
     fn work(&mut self, work: Self::Work) -> Option<Self::Done> {

@@ -47,10 +47,13 @@ fn one_seed_is_one_run() {
 /// Ways that a conversation notices: `tests/conversations`.
 const OF_CONVERSATIONS: [Way; 4] = [Way::LateOffer, Way::OldList, Way::CountFromAnswer, Way::SameClocks];
 
+/// Seeds that notice ways which few others do: they are tried first.
+const RARE: [u64; 4] = [114, 429, 1150, 1375];
+
 #[test]
 fn each_way_to_break_a_rule_is_noticed() {
     for way in Way::ALL.into_iter().filter(|way| !OF_CONVERSATIONS.contains(way)) {
-        let caught = (0..4000).find_map(|seed| Some((seed, day(seed, Broken::rule(way)).err()?)));
+        let caught = RARE.into_iter().chain(0..4000).find_map(|seed| Some((seed, day(seed, Broken::rule(way)).err()?)));
         let (seed, why) = caught.unwrap_or_else(|| panic!("nothing notices {way:?}"));
         println!("{way:?}: seed {seed}: {why}");
     }
