@@ -61,6 +61,10 @@ impl Numbers {
 /// The index of an earlier scan, read in the order of this one.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
+    /// The root of its revision.
+    root: Option<ChunkHash>,
+    /// Whether a file has changed, or is gone.
+    has_changed: bool,
     records: Bytes,
     /// The next record, which was read ahead.
     next: Option<Record>,
@@ -68,11 +72,14 @@ pub(crate) struct Known {
     until_s: i64,
 }
 
+/// The record of a file.
 #[derive(Debug)]
-struct Record {
+pub(crate) struct Record {
     path: Bytes,
     numbers: Numbers,
-    entry: Entry,
+    pub(crate) entry: Entry,
+    /// All of it, as it is in the index.
+    bytes: Bytes,
 }
 
 impl Known {
@@ -96,7 +103,8 @@ impl Known {
         if format != FORMAT || !is_kept(root.into()) {
             return Self::default();
         }
-        let mut known = Self { records, next: None, until_s: began_s.saturating_sub(GRAIN_S) };
+        let until_s = began_s.saturating_sub(GRAIN_S);
+        let mut known = Self { root: Some(root.into()), has_changed: false, records, next: None, until_s };
         known.advance();
         known
     }
@@ -110,6 +118,7 @@ impl Known {
         if self.records.len() < BEFORE_PATH {
             return None;
         }
+        let mut bytes = self.records.clone();
         let length = self.records.get_u32_le() as usize;
         if self.records.len() < length.checked_add(NUMBERS)? {
             return None;
@@ -120,20 +129,28 @@ impl Known {
         let modified = (from.get_i64_le(), from.get_u32_le());
         let changed = (from.get_i64_le(), from.get_u32_le());
         let (_, entry) = decode_entry(from).ok()?;
-        Some(Record { path, numbers: Numbers { device, inode, size, modified, changed }, entry })
+        bytes.truncate(bytes.len() - from.len());
+        Some(Record { path, numbers: Numbers { device, inode, size, modified, changed }, entry, bytes })
     }
 
-    /// The entry of a file that is as it was. Paths must be asked for in the order of the scan.
-    pub(crate) fn entry(&mut self, inside: &Path, stat: &Stat) -> Option<Entry> {
+    /// The record of a file that is as it was. Paths must be asked for in the order of the scan.
+    pub(crate) fn find(&mut self, inside: &Path, stat: &Stat) -> Option<Record> {
         let wanted = inside.as_os_str().as_bytes();
-        while self.next.as_ref().is_some_and(|next| in_order(&next.path, wanted) == Ordering::Less) {
+        let is_before = |next: &Record| next.path != wanted && in_order(&next.path, wanted) == Ordering::Less;
+        while self.next.as_ref().is_some_and(is_before) {
+            self.has_changed = true;
             self.advance();
         }
-        let next = self.next.take_if(|next| next.path == wanted)?;
+        let found = self.next.take_if(|next| next.path == wanted)?;
         self.advance();
-        let Numbers { modified, changed, .. } = next.numbers;
+        let Numbers { modified, changed, .. } = found.numbers;
         let is_old = modified.0 < self.until_s && changed.0 < self.until_s;
-        (is_old && next.numbers == Numbers::of(stat)).then_some(next.entry)
+        (is_old && found.numbers == Numbers::of(stat)).then_some(found)
+    }
+
+    /// Whether the index is that of a revision with this root, and each of its files was found as it was.
+    fn is_still(&self, root: ChunkHash) -> bool {
+        self.root == Some(root) && !self.has_changed && self.next.is_none() && self.records.is_empty()
     }
 }
 
@@ -144,7 +161,11 @@ fn in_order(one: &[u8], other: &[u8]) -> Ordering {
 
 /// The index of a scan that runs.
 #[derive(Debug)]
-pub(crate) struct NewIndex(Vec<u8>);
+pub(crate) struct NewIndex {
+    bytes: Vec<u8>,
+    /// Whether it has a file that the index before did not have so.
+    has_new: bool,
+}
 
 impl NewIndex {
     /// An index of a scan that begins at this time, in seconds since 1970.
@@ -153,12 +174,13 @@ impl NewIndex {
         bytes.put_u32_le(FORMAT);
         bytes.put_bytes(0, ChunkHash::BYTES);
         bytes.put_i64_le(began_s.cast_signed());
-        Self(bytes)
+        Self { bytes, has_new: false }
     }
 
     /// Adds a file.
     pub(crate) fn add(&mut self, inside: &Path, stat: &Stat, name: &Name, entry: &Entry) {
-        let (path, out) = (inside.as_os_str().as_bytes(), &mut self.0);
+        let (path, out) = (inside.as_os_str().as_bytes(), &mut self.bytes);
+        self.has_new = true;
         let Numbers { device, inode, size, modified, changed } = Numbers::of(stat);
         out.put_u32_le(path.len() as u32);
         out.put_slice(path);
@@ -172,14 +194,26 @@ impl NewIndex {
         encode_entry(out, name, entry);
     }
 
-    /// Writes the index of a revision with this root. It need not be durable.
-    pub(crate) fn write(mut self, place: &Path, root: ChunkHash) -> io::Result<()> {
+    /// Adds a file that is as it was.
+    pub(crate) fn add_known(&mut self, record: &Record) {
+        self.bytes.extend_from_slice(&record.bytes);
+    }
+
+    /// Writes the index of a revision with this root, unless the one that is `known` is as good. It need not be
+    /// durable.
+    pub(crate) fn write(self, place: &Path, root: ChunkHash, known: &Known) -> io::Result<()> {
+        let Self { mut bytes, has_new } = self;
+        if !has_new && known.is_still(root) {
+            return Ok(());
+        }
         let at = MAGIC.len() + 4;
-        self.0[at..at + ChunkHash::BYTES].copy_from_slice(root.as_bytes());
-        let hash = ChunkHash::of(&self.0);
-        self.0.put_slice(hash.as_bytes());
+        bytes[at..at + ChunkHash::BYTES].copy_from_slice(root.as_bytes());
+        let hash = ChunkHash::of(&bytes);
+        bytes.put_slice(hash.as_bytes());
         let temporary = place.with_extension("tmp");
-        std::fs::write(&temporary, &self.0)?;
+        std::fs::write(&temporary, &bytes)?;
+        // To rename it over another file would wait for the disk.
+        let _ = std::fs::remove_file(place);
         std::fs::rename(&temporary, place)
     }
 }

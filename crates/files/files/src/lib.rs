@@ -18,7 +18,7 @@
 //! | `server` | the file server in the process of a store |
 //! | `relay` | the relay in the process of a group's redirector |
 //! | `member` | a host that follows a site, and has whole revisions of it |
-//! | `scan` | a directory as a tree: what is read, refused and excluded |
+//! | `walk`, `exclude`, `scan` | a directory, listed ahead; what is left out; as a tree: what is read and refused |
 //! | `xattrs` | the extended attributes of files |
 //! | `content` | the content of a file in chunks |
 //! | `index` | the files of a directory that was published, so that unchanged ones need not be read |
@@ -32,6 +32,7 @@
 mod content;
 mod depot;
 mod error;
+mod exclude;
 mod export;
 mod http;
 mod index;
@@ -49,6 +50,7 @@ mod stored;
 pub mod tables;
 mod upload;
 mod view;
+mod walk;
 mod xattrs;
 
 pub use depot::{Collected, Follower};

@@ -1,4 +1,5 @@
-//! A directory as a tree: its files are read, its entries sorted, and its chunks given to a sink.
+//! A directory as a tree: its files are read, and its chunks given to a sink. A walk (`crate::walk`) lists directories
+//! ahead of it.
 //!
 //! Regular files, directories and symbolic links are published, with mode, owner, time, hard links and extended
 //! attributes of users. Devices, sockets and FIFOs are refused. A file is looked at before and after it is read; one
@@ -8,27 +9,27 @@
 use crate::content::read_content;
 use crate::depot::Depot;
 use crate::error::FilesError;
+use crate::exclude::Exclude;
 use crate::index::{Known, NewIndex, Numbers};
 use crate::local::STORE_MARKER;
+use crate::walk::{Listed, Walk};
 use crate::xattrs::Xattrs;
 use bytes::Bytes;
 use chunks::ChunkError;
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, readlinkat, statat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, readlinkat};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
-use tree::limits::{DEPTH_MAX, TARGET_BYTES_MAX, XATTRS_BYTES_MAX};
+use tree::limits::{TARGET_BYTES_MAX, XATTRS_BYTES_MAX};
 use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Sink, Time, Tree, write_directory};
-
-/// A directory to be scanned.
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+use types::said;
 
 /// How often a file is read that is written during the read.
 const READS_MAX: u32 = 3;
@@ -59,31 +60,6 @@ pub struct Scanned {
     pub progress: Progress,
 }
 
-/// Patterns of paths that are left out. One without a slash applies at every level, one with a slash from the top.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Exclude(GlobSet);
-
-impl Exclude {
-    pub(crate) fn new(patterns: &[String]) -> Result<Self, FilesError> {
-        let refused = |error: globset::Error| FilesError::Pattern(error.to_string());
-        let mut set = GlobSetBuilder::new();
-        for pattern in patterns {
-            let trimmed = pattern.trim_matches('/');
-            if trimmed.is_empty() || trimmed == "**" {
-                return Err(FilesError::Pattern(format!("'{pattern}' leaves out everything")));
-            }
-            let anywhere = format!("**/{trimmed}");
-            let glob = if pattern.trim_end_matches('/').contains('/') { trimmed } else { &anywhere };
-            set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(refused)?);
-        }
-        Ok(Self(set.build().map_err(refused)?))
-    }
-
-    fn has(&self, path: &Path) -> bool {
-        self.0.is_match(path)
-    }
-}
-
 /// A scan of a directory into a sink.
 pub(crate) struct Scan<'a, S> {
     pub(crate) older: &'a dyn Depot,
@@ -92,6 +68,8 @@ pub(crate) struct Scan<'a, S> {
     pub(crate) sink: S,
     /// Whether content is given to the sink, and not only named.
     pub(crate) keeps_content: bool,
+    /// Whether the nodes of a directory that has not changed are given to the sink again.
+    pub(crate) repeats: bool,
     /// Called behind each file.
     pub(crate) on: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     pub(crate) progress: Progress,
@@ -128,96 +106,121 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         if let Some(store) = whole.ancestors().skip(1).find(|above| above.join(STORE_MARKER).is_file()) {
             return Err(FilesError::InsideStore(dir.to_owned(), store.to_owned()));
         }
-        let opened = open(dir, DIRECTORY, Mode::empty());
-        let opened = opened.map_err(|errno| FilesError::Unreadable(dir.to_owned(), errno.into()))?;
-        self.directory(&opened, dir, Path::new(""), older, 0)
+        let exclude = self.exclude;
+        thread::scope(|scope| {
+            let (mut walk, walker) = Walk::begin(scope, dir, exclude)?;
+            let scanned = walk.next().and_then(|top| self.directory(&mut walk, &top, &mut At::top(dir), older));
+            drop(walk);
+            walker.join().map_err(|panic| FilesError::Panicked(said(&*panic).to_owned()))?;
+            scanned
+        })
     }
 
-    /// Scans an open directory. `path` is for people, and `inside` is its path in the site.
+    /// Scans a directory that is listed, and those below it.
     fn directory(
         &mut self,
-        dir: &OwnedFd,
-        path: &Path,
-        inside: &Path,
+        walk: &mut Walk,
+        listed: &Listed,
+        at: &mut At<'_>,
         older: Option<ChunkHash>,
-        depth: usize,
     ) -> Result<ChunkHash, FilesError> {
-        if depth > DEPTH_MAX {
-            return Err(FilesError::TooLarge(path.to_owned(), "directories below more others"));
+        let before = older.map_or(Ok(None), |hash| self.entries(hash))?;
+        let mut left = before.iter().flatten().peekable();
+        let mut entries = Vec::with_capacity(listed.entries.len());
+        for (name, stat) in &listed.entries {
+            while left.next_if(|(other, _)| other < name).is_some() {}
+            let older = left.next_if(|(other, _)| other == name).map(|(_, entry)| entry);
+            at.inside.push(OsStr::from_bytes(name.as_bytes()));
+            let entry = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => self.below(walk, at, older.and_then(Entry::directory))?,
+                _ => self.entry(&listed.dir, name, at, (stat, older))?,
+            };
+            at.inside.pop();
+            entries.push((name.clone(), keep_time(entry, older)));
         }
-        let before = older.map_or(Ok(HashMap::new()), |hash| self.entries(hash))?;
-        let names = names(dir).map_err(|errno| FilesError::Unreadable(path.to_owned(), errno.into()))?;
-        let mut entries = Vec::new();
-        for name in names {
-            let (path, inside) = (path.join(&name), inside.join(&name));
-            if self.exclude.has(&inside) {
-                continue;
-            }
-            let too_long = |_| FilesError::TooLarge(path.clone(), "a longer name");
-            let known = Name::new(name.as_bytes()).map_err(too_long)?;
-            let older = before.get(&known);
-            let at = Place { dir, name: &name, path: &path, inside: &inside };
-            let (stat, entry) = self.entry(&at, older.and_then(Entry::directory), depth)?;
-            let entry = older.filter(|older| older.is_same_but_for_time(&entry)).cloned().unwrap_or(entry);
-            if let (Kind::File { .. }, Some(index)) = (&entry.kind, &mut self.index) {
-                index.add(&inside, &stat, &known, &entry);
-            }
-            entries.push((known, entry));
+        match (older, before) {
+            // Its nodes were read, so they are there.
+            (Some(older), Some(before)) if before == entries && !self.repeats => Ok(older),
+            _ => write_directory(&entries, &mut self.sink),
         }
-        write_directory(&entries, &mut self.sink)
+    }
+
+    /// Scans the directory that is next in the walk.
+    fn below(&mut self, walk: &mut Walk, at: &mut At<'_>, older: Option<ChunkHash>) -> Result<Entry, FilesError> {
+        let listed = walk.next()?;
+        if self.store == Some((listed.stat.st_dev, listed.stat.st_ino)) {
+            return Err(FilesError::StoreInside(at.path()));
+        }
+        let kind = Kind::Directory(self.directory(walk, &listed, at, older)?);
+        Ok(Entry { kind, attributes: self.attributes(at, &listed.stat, Some(listed.dir.as_fd()))? })
     }
 
     /// The entries of a directory in the older tree. A damaged one only tells no times, and is written again.
-    fn entries(&self, directory: ChunkHash) -> Result<HashMap<Name, Entry>, FilesError> {
+    fn entries(&self, directory: ChunkHash) -> Result<Option<Vec<(Name, Entry)>>, FilesError> {
         match Tree::new(self.older, directory).entries(directory).map_err(FilesError::from) {
-            Ok(entries) => Ok(entries.into_iter().collect()),
+            Ok(entries) => Ok(Some(entries)),
             Err(
                 FilesError::MissingChunk(_) | FilesError::Malformed(_) | FilesError::Chunks(ChunkError::Damaged { .. }),
-            ) => Ok(HashMap::new()),
+            ) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn entry(&mut self, at: &Place<'_>, older: Option<ChunkHash>, depth: usize) -> Result<(Stat, Entry), FilesError> {
-        let stat = statat(at.dir, at.name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| at.unreadable(errno))?;
-        let special = |kind| Err(FilesError::Special(at.path.to_owned(), kind));
-        match FileType::from_raw_mode(stat.st_mode) {
+    /// Scans an entry that is no directory.
+    fn entry(
+        &mut self,
+        dir: &OwnedFd,
+        name: &Name,
+        at: &At<'_>,
+        (stat, older): (&Stat, Option<&Entry>),
+    ) -> Result<Entry, FilesError> {
+        let special = |kind| Err(FilesError::Special(at.path(), kind));
+        let entry = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 // The store may be another process's, or another host's on a shared disk.
-                if at.name == STORE_MARKER {
-                    let store = at.path.parent().unwrap_or(at.path);
-                    return Err(FilesError::StoreInside(store.to_owned()));
+                if name.as_bytes() == STORE_MARKER.as_bytes() {
+                    let file = at.path();
+                    return Err(FilesError::StoreInside(file.parent().unwrap_or(&file).to_owned()));
                 }
-                let (stat, entry) = match self.known.entry(at.inside, &stat) {
-                    Some(entry) => (stat, entry),
-                    None => self.file(at)?,
-                };
-                self.count(&entry.kind)?;
-                Ok((stat, entry))
-            }
-            FileType::Directory => {
-                let dir = openat(at.dir, at.name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
-                let dir = dir.map_err(|errno| at.unreadable(errno))?;
-                let stat = fstat(&dir).map_err(|errno| at.unreadable(errno))?;
-                if self.store == Some((stat.st_dev, stat.st_ino)) {
-                    return Err(FilesError::StoreInside(at.path.to_owned()));
-                }
-                let kind = Kind::Directory(self.directory(&dir, at.path, at.inside, older, depth + 1)?);
-                Ok((stat, Entry { kind, attributes: self.attributes(at, &stat, Some(dir.as_fd()))? }))
+                self.known_file(dir, name, at, (stat, older))?
             }
             FileType::Symlink => {
-                let target = readlinkat(at.dir, at.name, Vec::new()).map_err(|errno| at.unreadable(errno))?;
+                let target = readlinkat(dir, os(name), Vec::new()).map_err(|errno| at.unreadable(errno))?;
                 if target.as_bytes().len() > TARGET_BYTES_MAX {
-                    return Err(FilesError::TooLarge(at.path.to_owned(), "a longer target of a link"));
+                    return Err(FilesError::TooLarge(at.path(), "a longer target of a link"));
                 }
                 let kind = Kind::Symlink(target.into_bytes().into());
-                self.count(&kind)?;
-                Ok((stat, Entry { kind, attributes: self.attributes(at, &stat, None)? }))
+                Entry { kind, attributes: self.attributes(at, stat, None)? }
             }
-            FileType::Fifo => special("a FIFO"),
-            FileType::Socket => special("a socket"),
-            _ => special("a device"),
+            FileType::Fifo => return special("a FIFO"),
+            FileType::Socket => return special("a socket"),
+            _ => return special("a device"),
+        };
+        self.count(&entry.kind)?;
+        Ok(entry)
+    }
+
+    /// A regular file: as it was, if it is known, and read otherwise.
+    fn known_file(
+        &mut self,
+        dir: &OwnedFd,
+        name: &Name,
+        at: &At<'_>,
+        (stat, older): (&Stat, Option<&Entry>),
+    ) -> Result<Entry, FilesError> {
+        let known = self.known.find(&at.inside, stat);
+        let (read_stat, entry) = match &known {
+            Some(known) => (*stat, known.entry.clone()),
+            None => self.file(dir, name, at)?,
+        };
+        let entry = keep_time(entry, older);
+        if let Some(index) = &mut self.index {
+            match known.filter(|known| known.entry == entry) {
+                Some(known) => index.add_known(&known),
+                None => index.add(&at.inside, &read_stat, name, &entry),
+            }
         }
+        Ok(entry)
     }
 
     /// Counts a file or link.
@@ -230,10 +233,10 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
     }
 
     /// Reads a regular file, again if it was written during the read.
-    fn file(&mut self, at: &Place<'_>) -> Result<(Stat, Entry), FilesError> {
+    fn file(&mut self, dir: &OwnedFd, name: &Name, at: &At<'_>) -> Result<(Stat, Entry), FilesError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         for _ in 0..READS_MAX {
-            let opened = openat(at.dir, at.name, flags, Mode::empty());
+            let opened = openat(dir, os(name), flags, Mode::empty());
             let mut file = File::from(opened.map_err(|errno| at.unreadable(errno))?);
             let status = |file: &File| fstat(file).map_err(|errno| at.unreadable(errno));
             let before = status(&file)?;
@@ -245,15 +248,15 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
                 return Ok((before, Entry { kind, attributes: self.attributes(at, &before, Some(file.as_fd()))? }));
             }
             self.progress.files_read += 1;
-            let (size, content) = self.content(at.path, &mut file)?;
+            let (size, content) = self.content(&at.path(), &mut file)?;
             let mut after = status(&file)?;
             if is_fresh(&after) {
                 // A write sets the time when it begins, so a write that is under way shows only later.
-                std::thread::sleep(FRESH);
+                thread::sleep(FRESH);
                 after = status(&file)?;
             }
             if size == after.st_size.cast_unsigned() && Numbers::of(&before) == Numbers::of(&after) {
-                let link = if is_linked { link_id(at.inside) } else { 0 };
+                let link = if is_linked { link_id(&at.inside) } else { 0 };
                 let kind = Kind::File { size, content, link };
                 if is_linked {
                     self.linked.insert(id, kind.clone());
@@ -261,13 +264,13 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
                 return Ok((after, Entry { kind, attributes: self.attributes(at, &after, Some(file.as_fd()))? }));
             }
         }
-        Err(FilesError::Changing(at.path.to_owned()))
+        Err(FilesError::Changing(at.path()))
     }
 
     /// The attributes of an entry, which is open unless it is a link: links have no attributes of users.
     fn attributes(
         &mut self,
-        at: &Place<'_>,
+        at: &At<'_>,
         stat: &Stat,
         opened: Option<BorrowedFd<'_>>,
     ) -> Result<Attributes, FilesError> {
@@ -275,7 +278,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         let xattrs = opened.map_or(Ok(Vec::new()), |file| self.xattrs.read(file));
         let xattrs = xattrs.map_err(|errno| at.unreadable(errno))?;
         if xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > XATTRS_BYTES_MAX {
-            return Err(FilesError::TooLarge(at.path.to_owned(), "more extended attributes"));
+            return Err(FilesError::TooLarge(at.path(), "more extended attributes"));
         }
         let mode = (stat.st_mode & PERMISSIONS) as u16;
         Ok(Attributes { mode, uid: stat.st_uid, gid: stat.st_gid, modified, xattrs })
@@ -290,33 +293,39 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
     }
 }
 
-/// The place of an entry. Its directory is open, so it cannot be exchanged for a link that leads elsewhere.
-struct Place<'a> {
-    dir: &'a OwnedFd,
-    name: &'a OsStr,
-    /// The path for people.
-    path: &'a Path,
+/// The place of the scan.
+struct At<'a> {
+    /// The directory that is published.
+    top: &'a Path,
     /// The path in the site.
-    inside: &'a Path,
+    inside: PathBuf,
 }
 
-impl Place<'_> {
+impl<'a> At<'a> {
+    fn top(dir: &'a Path) -> Self {
+        Self { top: dir, inside: PathBuf::new() }
+    }
+
+    /// The path for people.
+    fn path(&self) -> PathBuf {
+        self.top.join(&self.inside)
+    }
+
     fn unreadable(&self, errno: Errno) -> FilesError {
-        FilesError::Unreadable(self.path.to_owned(), errno.into())
+        FilesError::Unreadable(self.path(), errno.into())
     }
 }
 
-/// The names in a directory, sorted by their bytes.
-fn names(dir: &OwnedFd) -> Result<Vec<OsString>, Errno> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(dir)? {
-        let name = entry?.file_name().to_bytes().to_vec();
-        if name != b"." && name != b".." {
-            names.push(OsString::from_vec(name));
-        }
+fn os(name: &Name) -> &OsStr {
+    OsStr::from_bytes(name.as_bytes())
+}
+
+/// The entry with the time that it has in the older tree, if nothing else has changed.
+fn keep_time(mut entry: Entry, older: Option<&Entry>) -> Entry {
+    if let Some(older) = older.filter(|older| **older != entry && older.is_same_but_for_time(&entry)) {
+        entry.attributes.modified = older.attributes.modified;
     }
-    names.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
-    Ok(names)
+    entry
 }
 
 /// Whether a file was changed a moment ago. Programs can set the time of its content, also to a future one.

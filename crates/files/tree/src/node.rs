@@ -65,24 +65,19 @@ impl Node {
 }
 
 /// An item of a node that is being written.
-struct Item {
+struct Item<'a> {
     bytes: Vec<u8>,
-    name: Name,
-    /// The first bytes of the name's hash, which decide where nodes end.
-    hash: u64,
+    name: &'a Name,
 }
 
-impl Item {
-    fn new(name: &Name, bytes: Vec<u8>) -> Self {
-        let hash = ChunkHash::of(name.as_bytes());
-        let hash = hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
-        Self { bytes, name: name.clone(), hash }
-    }
-
-    /// Whether a node of this level ends behind the item. Each level looks at bits of its own.
+impl Item<'_> {
+    /// Whether a node of this level ends behind the item: the first bytes of its name's hash decide. Each level looks
+    /// at bits of its own.
     fn is_end(&self, level: u8) -> bool {
+        let hash = ChunkHash::of(self.name.as_bytes());
+        let hash = hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
         let shift = (u32::from(level) * CUT_BITS).min(u64::BITS - CUT_BITS);
-        (self.hash >> shift).trailing_zeros() >= CUT_BITS
+        (hash >> shift).trailing_zeros() >= CUT_BITS
     }
 }
 
@@ -94,12 +89,12 @@ impl Item {
 /// Errors of the sink.
 pub fn write_directory<S: Sink>(entries: &[(Name, Entry)], sink: &mut S) -> Result<ChunkHash, S::Error> {
     debug_assert!(entries.is_sorted_by(|(a, _), (b, _)| a < b), "a directory's names are sorted");
-    let item = |(name, entry): &(Name, Entry)| {
+    let items = entries.iter().map(|(name, entry)| {
         let mut bytes = Vec::new();
         encode_entry(&mut bytes, name, entry);
-        Item::new(name, bytes)
-    };
-    let mut items: Vec<Item> = entries.iter().map(item).collect();
+        Item { bytes, name }
+    });
+    let mut items: Vec<Item<'_>> = items.collect();
     let mut level = 0;
     loop {
         let total: usize = items.iter().map(|item| item.bytes.len()).sum();
@@ -109,12 +104,12 @@ pub fn write_directory<S: Sink>(entries: &[(Name, Entry)], sink: &mut S) -> Resu
         let mut above = Vec::new();
         for node in cut(&items, level) {
             let hash = add_node(level, node, sink)?;
-            let first = &node[0].name;
+            let first = node[0].name;
             let mut bytes = Vec::with_capacity(1 + first.as_bytes().len() + ChunkHash::BYTES);
             bytes.put_u8(first.as_bytes().len() as u8);
             bytes.put_slice(first.as_bytes());
             bytes.put_slice(hash.as_bytes());
-            above.push(Item::new(first, bytes));
+            above.push(Item { bytes, name: first });
         }
         items = above;
         level += 1;
@@ -122,7 +117,7 @@ pub fn write_directory<S: Sink>(entries: &[(Name, Entry)], sink: &mut S) -> Resu
 }
 
 /// Cuts the items of a level into nodes.
-fn cut(items: &[Item], level: u8) -> Vec<&[Item]> {
+fn cut<'a, 'b>(items: &'b [Item<'a>], level: u8) -> Vec<&'b [Item<'a>]> {
     let (mut nodes, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, item) in items.iter().enumerate() {
         bytes += item.bytes.len();
@@ -137,7 +132,7 @@ fn cut(items: &[Item], level: u8) -> Vec<&[Item]> {
     nodes
 }
 
-fn add_node<S: Sink>(level: u8, items: &[Item], sink: &mut S) -> Result<ChunkHash, S::Error> {
+fn add_node<S: Sink>(level: u8, items: &[Item<'_>], sink: &mut S) -> Result<ChunkHash, S::Error> {
     let total: usize = items.iter().map(|item| item.bytes.len()).sum();
     let mut bytes = Vec::with_capacity(HEAD_BYTES + total);
     bytes.put_slice(&[DIRECTORY, level]);

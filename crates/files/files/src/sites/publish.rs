@@ -3,9 +3,10 @@
 use super::Sites;
 use crate::depot::{Depot, NewTree};
 use crate::error::FilesError;
+use crate::exclude::Exclude;
 use crate::index::{self, Known, NewIndex};
 use crate::record::{Revision, SiteName, now_s};
-use crate::scan::{Exclude, Progress, Scan, Scanned};
+use crate::scan::{Progress, Scan, Scanned};
 use crate::upload::Upload;
 use crate::xattrs::Xattrs;
 use bytes::Bytes;
@@ -73,8 +74,9 @@ impl Sites {
             let kept = self.kept_roots(site)?;
             scan.known = Known::read(place, |root| kept.contains(&root));
         }
+        scan.repeats = settings.repair;
         let root = scan.run(dir, older)?;
-        let Scan { progress, sink: upload, index, on, .. } = scan;
+        let Scan { progress, sink: upload, known, index, on, .. } = scan;
         let had_files = base.as_ref().is_some_and(|base| base.files > 0);
         if progress.files == 0 && had_files && !settings.allow_empty {
             return Err(FilesError::Empty(dir.to_owned()));
@@ -91,7 +93,7 @@ impl Sites {
             files_read: progress.files_read,
         };
         // Without an index, the next publish reads all files.
-        let write_index = || place.zip(index).map(|(place, index)| index.write(&place, root));
+        let write_index = || place.zip(index).map(|(place, index)| index.write(&place, root, &known));
         if let Some(head) = base.as_ref().filter(|head| head.root() == root) {
             write_index();
             if settings.wait {
@@ -147,7 +149,8 @@ impl Sites {
         let store = self.depot.directory().and_then(|dir| dir.metadata().ok());
         let store = store.map(|metadata| (metadata.dev(), metadata.ino()));
         let older = &*self.depot;
-        Scan { older, exclude, sink, keeps_content, on, progress, linked, store, xattrs, known, index }
+        let repeats = false;
+        Scan { older, exclude, sink, keeps_content, repeats, on, progress, linked, store, xattrs, known, index }
     }
 
     /// The place of the index of a directory, if there can be one.
