@@ -160,6 +160,9 @@ pub(crate) struct SiteRollbackArgs {
     /// A note for `thorp site log`.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) note: String,
+    /// Waits until no server shows another revision without saying so. Ctrl-C ends the wait, and the rollback stays.
+    #[arg(long)]
+    pub(crate) wait: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }

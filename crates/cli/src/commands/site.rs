@@ -178,7 +178,8 @@ fn print_change(path: &str, change: &Change, output: &mut Output) -> Result {
 }
 
 fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
-    let sites = args.target.sites(never)?;
+    let interrupt = Interrupt::watch()?;
+    let sites = args.target.sites(move || interrupt.has_come())?;
     let before = || sites.before_newest(&args.site).map(|before| before.map(|it| it.number));
     let Some(to) = args.to.map_or_else(before, |to| Ok(Some(to)))? else {
         let site = &args.site;
@@ -188,7 +189,7 @@ fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
         )
         .into());
     };
-    let revision = sites.rollback(&args.site, to, &args.note)?;
+    let revision = sites.rollback(&args.site, to, &args.note, args.wait)?;
     let mut json = of_revision(&revision);
     json["site"] = json!(args.site.as_str());
     output.line(&json, format!("{}@{}: {to} again", args.site, revision.number))

@@ -76,18 +76,20 @@ impl Sites {
         self.depot.change(site, ChangeKind::Remove, 0)
     }
 
-    /// Publishes an earlier revision again, under a new number.
+    /// Publishes an earlier revision again, under a new number. If `waits`, it returns when no server shows another one
+    /// without saying so.
     ///
     /// # Errors
-    /// [`FilesError::NoSite`], [`FilesError::NoRevision`], [`FilesError::IsHead`], [`FilesError::Overtaken`].
-    pub fn rollback(&self, site: &SiteName, to: u64, note: &str) -> Result<Revision, FilesError> {
+    /// [`FilesError::NoSite`], [`FilesError::NoRevision`], [`FilesError::IsHead`], [`FilesError::Overtaken`],
+    /// [`FilesError::NotEverywhere`].
+    pub fn rollback(&self, site: &SiteName, to: u64, note: &str, waits: bool) -> Result<Revision, FilesError> {
         let Some(head) = self.head(site)? else { return Err(FilesError::NoRevision(site.to_string(), to)) };
         let earlier = self.revision(site, to)?;
         if earlier.root() == head.root() {
             return Err(FilesError::IsHead(site.to_string(), to));
         }
         let (files, bytes, note) = (earlier.files, earlier.bytes, note.to_owned());
-        let new = NewTree { root: earlier.root(), of: Some(to), files, bytes, note, waits: false };
+        let new = NewTree { root: earlier.root(), of: Some(to), files, bytes, note, waits };
         self.depot.switch(site, Some(&head), new)
     }
 

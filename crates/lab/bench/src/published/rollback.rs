@@ -41,7 +41,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
         progress(&format!("rollback {round} of {rounds}"));
         sync.push(floor.once()?);
         let begun = Instant::now();
-        revision = sites.rollback(&site, revision - 1, "")?.number;
+        revision = sites.rollback(&site, revision - 1, "", false)?.number;
         returned.push(begun.elapsed());
         watch.wait(revision)?;
         everywhere.push(begun.elapsed());
