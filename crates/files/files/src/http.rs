@@ -33,5 +33,6 @@ mod server;
 mod visitor;
 
 pub(crate) use origin::{LocalChunks, Origin};
+pub(crate) use refusal::{Missed, Refusal};
 pub use served::Tally;
 pub use server::{SiteConfig, SiteServer, SiteStopper};

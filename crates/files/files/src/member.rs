@@ -9,7 +9,7 @@ mod disk;
 mod state;
 
 use crate::error::FilesError;
-use crate::http::{LocalChunks, Origin};
+use crate::http::{LocalChunks, Missed, Origin, Refusal};
 use crate::local::open_chunks;
 use crate::record::SiteName;
 use crate::records::draw;
@@ -161,19 +161,15 @@ impl Origin for MemberService {
         &self.followed.site
     }
 
-    fn is_in_memory(&self) -> bool {
-        true
-    }
-
-    fn open(&self, visit: Visit) -> Result<Opened, FilesError> {
+    fn open(&self, visit: Visit, _: bool) -> Result<Opened, Missed> {
         if self.member.look(|member| member.is_over()) {
-            return Err(FilesError::Server(self.followed.addresses.clone(), "the member has ended".to_owned()));
+            return Err(FilesError::Server(self.followed.addresses.clone(), "the member has ended".to_owned()).into());
         }
         Ok(self.member.call_if(|member, now| (member.open(now, visit), false)))
     }
 
-    fn visitor_key(&self) -> Result<Option<VisitorKey>, FilesError> {
-        Ok(self.member.look(|member| member.visitor_key()))
+    fn visitor_key(&self, _: bool) -> Result<VisitorKey, Missed> {
+        self.member.look(|member| member.visitor_key()).ok_or(Missed::Refused(Refusal::Empty))
     }
 
     fn source(&self) -> &dyn Source<Error = FilesError> {

@@ -22,6 +22,8 @@ use crate::view::View;
 use objects::Db;
 use spread::messages::ChangeKind;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use tree::{Change, diff};
 
 /// The sites of a space of a store.
@@ -29,6 +31,8 @@ use tree::{Change, diff};
 pub struct Sites {
     records: Records,
     depot: Box<dyn Depot>,
+    /// How many changes of records were made.
+    changes: AtomicU64,
 }
 
 impl Sites {
@@ -39,7 +43,7 @@ impl Sites {
     /// A folder that is in use, that cannot be made, or that has no chunks in it.
     pub fn open(db: Db, dir: &Path) -> Result<Self, FilesError> {
         let records = Records::new(db, life_now());
-        Ok(Self { records: records.clone(), depot: Box::new(Local::open(records, dir)?) })
+        Ok(Self { records: records.clone(), depot: Box::new(Local::open(records, dir)?), changes: AtomicU64::new(0) })
     }
 
     /// The sites of a space of a store that is served: `db` is connected to it. Without one, the space is not there,
@@ -49,7 +53,7 @@ impl Sites {
     /// A server that cannot be reached, or that is not of Thorp.
     pub fn connect(db: Option<Db>, server: Server) -> Result<Self, FilesError> {
         let records = Records::at_server(db);
-        Ok(Self { records: records.clone(), depot: Box::new(Remote::connect(server, records)?) })
+        Ok(Self { records: records.clone(), depot: Box::new(Remote::connect(server, records)?), changes: AtomicU64::new(0) })
     }
 
     /// Creates a site without a revision.
@@ -57,7 +61,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::IsThere`], and the store's.
     pub fn create(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
-        self.depot.change(site, ChangeKind::Create, keep)
+        self.change(site, ChangeKind::Create, keep)
     }
 
     /// Sets how many of the newest revisions are kept, from the next publish on.
@@ -65,7 +69,7 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn set_keep(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
-        self.depot.change(site, ChangeKind::Keep, keep)
+        self.change(site, ChangeKind::Keep, keep)
     }
 
     /// Removes a site with all its revisions. Its chunks stay until a collection.
@@ -73,7 +77,25 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
-        self.depot.change(site, ChangeKind::Remove, 0)
+        self.change(site, ChangeKind::Remove, 0)
+    }
+
+    fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError> {
+        let changed = self.depot.change(site, kind, keep);
+        self.changes.fetch_add(1, Release);
+        changed
+    }
+
+    /// Publishes a tree, if `base` is still the newest revision.
+    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
+        let switched = self.depot.switch(site, base, new);
+        self.changes.fetch_add(1, Release);
+        switched
+    }
+
+    /// How many changes were made here. Nobody else changes the sites of a directory that this process has open.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Acquire)
     }
 
     /// Publishes an earlier revision again, under a new number. If `waits`, it returns when no server shows another one
@@ -90,7 +112,7 @@ impl Sites {
         }
         let (files, bytes, note) = (earlier.files, earlier.bytes, note.to_owned());
         let new = NewTree { root: earlier.root(), of: Some(to), files, bytes, note, waits };
-        self.depot.switch(site, Some(&head), new)
+        self.switch(site, Some(&head), new)
     }
 
     /// Removes all chunks that no kept revision of any site in any space needs.

@@ -5,10 +5,11 @@
 //! ```
 
 use crate::server_work::Checked;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use bytes::{Buf, BufMut, Bytes};
 use tree::limits::EDITS_MAX;
-use tree::{ApplyError, ChunkHash, Edits, ReadError, Sink, Source, Step, descend};
+use tree::{ApplyError, ChunkHash, Descent, Edits, ReadError, Sink, Source, Step, descend};
 use types::limits::EDITS_BYTES_MAX;
 
 /// Missing chunks that a check names at most.
@@ -84,29 +85,57 @@ pub fn edits_between<S: Source>(source: &S, base: ChunkHash, root: ChunkHash) ->
     Ok(bytes.into())
 }
 
-/// Applies the edits of an offer to a tree, and gives the chunks that they make to `sink`. Returns whether the tree
-/// became the one that was offered. If not, what was added is of no use, and does no harm.
+/// Applies the edits of an offer to a tree that is whole, and gives the chunks that they make to `sink`. `has` returns
+/// which chunks are there. Returns what the offered tree lacks and relies on: only content, as the edits say all that is
+/// new. If they do not make the offered tree, or not all of it can be told, the tree is to be looked at; what was added
+/// is then of no use, and does no harm.
 ///
 /// # Errors
 /// Errors of the source and the sink.
 pub fn apply_edits<S: Source, K: Sink>(
     source: &S,
-    base: ChunkHash,
-    root: ChunkHash,
+    has: &mut impl FnMut(&[ChunkHash]) -> Result<Vec<bool>, S::Error>,
+    (base, root): (ChunkHash, ChunkHash),
     mut bytes: Bytes,
     sink: &mut K,
-) -> Result<bool, ApplyError<S::Error, K::Error>> {
-    let Some(edits) = take(&mut bytes).and_then(|edits| Edits::decode(edits).ok()) else { return Ok(false) };
-    let made = match edits.apply(source, base, sink) {
+) -> Result<Descent, ApplyError<S::Error, K::Error>> {
+    let look = Descent { waits: Vec::from([Step::root(root, Some(base))]), ..Descent::default() };
+    let Some(edits) = take(&mut bytes).and_then(|edits| Edits::decode(edits).ok()) else { return Ok(look) };
+    let mut sink = Noting { sink, added: BTreeSet::new() };
+    let made = match edits.apply(source, base, &mut sink) {
         Ok(made) => made,
         // They are for another tree.
-        Err(ApplyError::NotDirectory(_)) => return Ok(false),
+        Err(ApplyError::NotDirectory(_)) => return Ok(look),
         Err(error) => return Err(error),
     };
     while let Some(chunk) = take(&mut bytes) {
         sink.add(ChunkHash::of(&chunk), chunk).map_err(ApplyError::Sink)?;
     }
-    Ok(made == root)
+    // The pieces in a list are in no edit.
+    if made != root || edits.has_lists() {
+        return Ok(look);
+    }
+    let content: BTreeSet<ChunkHash> = edits.content().filter(|hash| !sink.added.contains(hash)).collect();
+    let content: Vec<ChunkHash> = content.into_iter().collect();
+    let here = has(&content).map_err(|error| ApplyError::Read(ReadError::Source(error)))?;
+    let (here, lacks): (Vec<_>, Vec<_>) = content.into_iter().zip(here).partition(|(_, is_here)| *is_here);
+    let relies = here.into_iter().map(|(hash, _)| hash).chain(sink.added).collect();
+    Ok(Descent { lacks: lacks.into_iter().map(|(hash, _)| hash).collect(), relies, waits: Vec::new() })
+}
+
+/// A sink that knows what was added.
+struct Noting<'a, K> {
+    sink: &'a mut K,
+    added: BTreeSet<ChunkHash>,
+}
+
+impl<K: Sink> Sink for Noting<'_, K> {
+    type Error = K::Error;
+
+    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), K::Error> {
+        self.added.insert(hash);
+        self.sink.add(hash, bytes)
+    }
 }
 
 /// Takes a length and as many bytes.

@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use spread::trees::{apply_edits, edits_between};
+use spread::trees::{self, edits_between};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write;
 use tree::limits::EDITS_MAX;
-use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Piece, Sink, Source, write_directory};
+use tree::{
+    ApplyError, Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Piece, Sink, Source, write_directory,
+};
 use types::limits::EDITS_BYTES_MAX;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,6 +56,24 @@ fn two_trees() -> (Chunks, ChunkHash, ChunkHash, Bytes) {
     (member, older, newer, edits)
 }
 
+type Applied = Result<Descent, ApplyError<ChunkHash, Infallible>>;
+
+fn apply(member: &Chunks, older: ChunkHash, newer: ChunkHash, edits: Bytes, made: &mut Chunks) -> Applied {
+    let has = &mut |hashes: &[ChunkHash]| Ok(hashes.iter().map(|hash| member.0.contains_key(hash)).collect());
+    trees::apply_edits(member, has, (older, newer), edits, made)
+}
+
+/// Whether the edits made the offered tree, and what it lacks.
+fn apply_edits(
+    member: &Chunks,
+    older: ChunkHash,
+    newer: ChunkHash,
+    edits: Bytes,
+    made: &mut Chunks,
+) -> Result<(bool, usize), ApplyError<ChunkHash, Infallible>> {
+    apply(member, older, newer, edits, made).map(|found| (found.waits.is_empty(), found.lacks.len()))
+}
+
 #[test]
 fn edits_have_their_golden_bytes() {
     let (.., edits) = two_trees();
@@ -74,11 +94,11 @@ fn edits_have_their_golden_bytes() {
 fn edits_lead_from_the_older_tree_to_the_newer_one() {
     let (member, older, newer, edits) = two_trees();
     let mut made = Chunks::default();
-    assert_eq!(apply_edits(&member, older, newer, edits.clone(), &mut made), Ok(true));
+    assert_eq!(apply_edits(&member, older, newer, edits.clone(), &mut made), Ok((true, 0)));
     assert_eq!(made.0.len(), 2, "the piece and the directory");
     // They do not lead to a third tree, and cannot be applied to one that is missing.
     let mut other = Chunks::default();
-    assert_eq!(apply_edits(&member, older, older, edits.clone(), &mut other), Ok(false));
+    assert_eq!(apply_edits(&member, older, older, edits.clone(), &mut other), Ok((false, 0)));
     let missing = ChunkHash::of(b"not there");
     assert!(apply_edits(&member, missing, newer, edits, &mut other).is_err());
 }
@@ -89,9 +109,10 @@ fn edits_that_end_early_do_no_harm() {
     let (member, older, newer, edits) = two_trees();
     for end in 0..edits.len() {
         let mut made = Chunks::default();
-        let is_made = apply_edits(&member, older, newer, edits.slice(..end), &mut made).unwrap();
+        let found = apply_edits(&member, older, newer, edits.slice(..end), &mut made).unwrap();
         let of_edits = 4 + u32::from_le_bytes(edits[..4].try_into().unwrap()) as usize;
-        assert_eq!((is_made, made.0.len()), if end < of_edits { (false, 0) } else { (true, 1) }, "{end} bytes");
+        let expected = if end < of_edits { ((false, 0), 0) } else { ((true, 1), 1) };
+        assert_eq!((found, made.0.len()), expected, "{end} bytes");
     }
 }
 
@@ -106,7 +127,8 @@ fn large_edits_are_left_out() {
         let newer = directory(&files(count, bytes, 2), &mut chunks);
         let edits = edits_between(&chunks, older, newer).unwrap();
         let mut made = Chunks::default();
-        let is_made = !edits.is_empty() && apply_edits(&chunks, older, newer, edits.clone(), &mut made) == Ok(true);
+        let is_made =
+            !edits.is_empty() && apply_edits(&chunks, older, newer, edits.clone(), &mut made) == Ok((true, 0));
         (edits.len(), is_made, made.0.len())
     };
     assert_eq!(between(EDITS_MAX + 1, 600), (0, false, 0), "too many");
@@ -130,7 +152,7 @@ proptest! {
         }
         bytes.truncate(bytes.len() - end.index(bytes.len()) / 8);
         let mut made = Chunks::default();
-        let is_made = apply_edits(&member, older, newer, bytes.into(), &mut made).unwrap_or(false);
+        let is_made = apply_edits(&member, older, newer, bytes.into(), &mut made).is_ok_and(|(is_made, _)| is_made);
         // Added chunks have their own names, and the tree that was made is the offered one.
         prop_assert!(made.0.iter().all(|(hash, bytes)| ChunkHash::of(bytes) == *hash));
         prop_assert!(!is_made || made.0.contains_key(&newer));
@@ -139,6 +161,7 @@ proptest! {
     #[test]
     fn noise_is_no_edit(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let (member, older, newer, _) = two_trees();
-        prop_assert_ne!(apply_edits(&member, older, newer, bytes.into(), &mut Chunks::default()), Ok(true));
+        let found = apply_edits(&member, older, newer, bytes.into(), &mut Chunks::default());
+        prop_assert!(!found.is_ok_and(|(is_made, _)| is_made));
     }
 }

@@ -227,8 +227,11 @@ fn member_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
     use member_work::{Done, Work};
     let failed = || "the disk is broken".to_owned();
     Some(DiskDone::new(match work.open::<Work>().ok()? {
-        Work::Apply(_) => return None,
-        Work::Descend(_) if !is_done => Done::Descended(Err(failed())),
+        Work::Apply(_) | Work::Descend(_) if !is_done => Done::Descended(Err(failed())),
+        Work::Apply(edited) => {
+            let waits = if is_done { Vec::new() } else { vec![Step::root(edited.root, Some(edited.base))] };
+            Done::Descended(Ok(Descent { lacks: vec![hash], relies: Vec::new(), waits }))
+        }
         Work::Descend(steps) => {
             let lacks = if hash == ChunkHash::of(&[0]) { vec![hash] } else { Vec::new() };
             let waits: Vec<Step> = if lacks.is_empty() { Vec::new() } else { steps };

@@ -5,7 +5,7 @@
 
 use crate::diff::is_only_below;
 use crate::edit::{Edit, get_edit, put_edit};
-use crate::entry::{Entry, Kind};
+use crate::entry::{Content, Entry, Kind};
 use crate::hash::ChunkHash;
 use crate::limits::{DEPTH_MAX, EDIT_PATHS_BYTES_MAX, EDITS_BYTES_MAX, EDITS_MAX};
 use crate::name::{Name, Path};
@@ -94,6 +94,12 @@ impl Edits {
             Edit::Set(_, entry) => named(entry),
             Edit::Directory(..) | Edit::Remove(_) => Vec::new(),
         })
+    }
+
+    /// Whether a file is set whose pieces are in lists.
+    pub fn has_lists(&self) -> bool {
+        let is_list = |entry: &Entry| matches!(&entry.kind, Kind::File { content: Content::Lists(_), .. });
+        self.list.iter().any(|edit| matches!(edit, Edit::Set(_, entry) if is_list(entry)))
     }
 
     /// Returns the edits as bytes.

@@ -2,8 +2,8 @@
 
 use crate::error::FilesError;
 use crate::http::body::{FileBody, first_piece};
-use crate::http::reader::{Missed, Reader};
-use crate::http::refusal::Refusal;
+use crate::http::reader::Reader;
+use crate::http::refusal::{Missed, Refusal};
 use crate::http::reply::Reply;
 use crate::http::resolve::{Resource, resolve};
 use crate::http::served::Served;
@@ -87,11 +87,9 @@ fn found(reader: Reader<'_>, request: &Parts) -> Result<Found, Missed> {
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Refusal::Method.into());
     }
-    if !reader.waits && !served.origin.is_in_memory() {
-        return Err(Missed::OnDisk);
-    }
-    let key = served.origin.visitor_key()?.ok_or(Refusal::Empty)?;
-    let (revision, moves, stale) = match served.origin.open(served.visitors.visit(&request.headers, &key))? {
+    let key = served.origin.visitor_key(reader.waits)?;
+    let visit = served.visitors.visit(&request.headers, &key);
+    let (revision, moves, stale) = match served.origin.open(visit, reader.waits)? {
         Opened::View { stale: Some(_), .. } if served.refuses_stale => return Err(Refusal::Stale.into()),
         Opened::View { revision, moves, stale } => (revision, moves, stale),
         Opened::Behind => return Err(Refusal::Behind.into()),

@@ -1,13 +1,15 @@
 //! Where a site's server has its revisions from: the store that this process has open, or a member's directory.
 
 use crate::error::FilesError;
+use crate::http::refusal::Missed;
+use crate::line::lock;
 use crate::record::SiteName;
 use crate::sites::Sites;
 use machine::Table;
 use spread::messages::VisitorKey;
 use spread::{Opened, Revision, Visit};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tree::Source;
 
 /// The chunks at a server of a site.
@@ -22,14 +24,11 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     /// The site.
     fn site(&self) -> &SiteName;
 
-    /// Whether revisions are chosen in memory, and never wait for the store.
-    fn is_in_memory(&self) -> bool;
-
-    /// Chooses the revision for a visitor.
-    fn open(&self, visit: Visit) -> Result<Opened, FilesError>;
+    /// Chooses the revision for a visitor. Only a caller that `waits` may wait for the store.
+    fn open(&self, visit: Visit, waits: bool) -> Result<Opened, Missed>;
 
     /// The key that signs the cookies of visitors, once there is a revision.
-    fn visitor_key(&self) -> Result<Option<VisitorKey>, FilesError>;
+    fn visitor_key(&self, waits: bool) -> Result<VisitorKey, Missed>;
 
     /// The chunks.
     fn source(&self) -> &dyn Source<Error = FilesError>;
@@ -54,8 +53,44 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
 /// A site of the store that this process has open.
 #[derive(Debug)]
 pub(crate) struct OwnSite {
-    pub(crate) sites: Arc<Sites>,
-    pub(crate) site: SiteName,
+    sites: Arc<Sites>,
+    site: SiteName,
+    newest: Mutex<Option<Newest>>,
+}
+
+/// The newest revision, as its record was read when so many changes had been made.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    changes: u64,
+    revision: Option<Revision>,
+    key: VisitorKey,
+}
+
+impl OwnSite {
+    pub(crate) fn new(sites: Arc<Sites>, site: SiteName) -> Self {
+        Self { sites, site, newest: Mutex::default() }
+    }
+
+    /// The newest revision, from memory unless a change has been made since it was read.
+    fn newest(&self, waits: bool) -> Result<Newest, Missed> {
+        let changes = self.sites.changes();
+        let known = *lock(&self.newest);
+        if let Some(known) = known.filter(|known| known.changes == changes) {
+            return Ok(known);
+        }
+        if !waits {
+            return Err(Missed::OnDisk);
+        }
+        let key = VisitorKey(self.sites.visitor_key(&self.site)?);
+        let revision = self.sites.head(&self.site)?.map(|head| of(&head));
+        let newest = Newest { changes, revision, key };
+        *lock(&self.newest) = Some(newest);
+        Ok(newest)
+    }
+}
+
+fn of(revision: &crate::record::Revision) -> Revision {
+    Revision { number: revision.full_number(), root: revision.root() }
 }
 
 impl Origin for OwnSite {
@@ -63,29 +98,28 @@ impl Origin for OwnSite {
         &self.site
     }
 
-    fn is_in_memory(&self) -> bool {
-        false
-    }
-
-    fn open(&self, Visit { seen, navigates }: Visit) -> Result<Opened, FilesError> {
-        let Some(head) = self.sites.head(&self.site)? else { return Ok(Opened::Nothing) };
-        let newest = head.full_number();
+    fn open(&self, Visit { seen, navigates }: Visit, waits: bool) -> Result<Opened, Missed> {
+        let Some(newest) = self.newest(waits)?.revision else { return Ok(Opened::Nothing) };
         let (revision, moves) = match seen {
             // The store is older than what the visitor has seen (rule NeverBack).
-            Some(seen) if seen > newest => return Ok(Opened::Behind),
-            Some(seen) if !navigates && seen != newest => match self.sites.revision(&self.site, seen.count) {
-                Ok(revision) if revision.full_number() == seen => (revision, false),
-                Ok(_) | Err(FilesError::NoRevision(..)) => return Ok(Opened::Gone),
-                Err(error) => return Err(error),
-            },
-            _ => (head, navigates && seen != Some(newest)),
+            Some(seen) if seen > newest.number => return Ok(Opened::Behind),
+            Some(seen) if !navigates && seen != newest.number => {
+                if !waits {
+                    return Err(Missed::OnDisk);
+                }
+                match self.sites.revision(&self.site, seen.count) {
+                    Ok(revision) if revision.full_number() == seen => (of(&revision), false),
+                    Ok(_) | Err(FilesError::NoRevision(..)) => return Ok(Opened::Gone),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            _ => (newest, navigates && seen != Some(newest.number)),
         };
-        let revision = Revision { number: revision.full_number(), root: revision.root() };
         Ok(Opened::View { revision, moves, stale: None })
     }
 
-    fn visitor_key(&self) -> Result<Option<VisitorKey>, FilesError> {
-        self.sites.visitor_key(&self.site).map(|key| Some(VisitorKey(key)))
+    fn visitor_key(&self, waits: bool) -> Result<VisitorKey, Missed> {
+        Ok(self.newest(waits)?.key)
     }
 
     fn source(&self) -> &dyn Source<Error = FilesError> {

@@ -2,29 +2,10 @@
 
 use crate::error::FilesError;
 use crate::http::memory::Content;
-use crate::http::refusal::Refusal;
+use crate::http::refusal::Missed;
 use crate::http::served::Served;
 use bytes::Bytes;
 use tree::{ChunkHash, Entry, Name, Piece, ReadError, Source, find, pieces};
-
-/// The reason why a request has no answer from here.
-#[derive(Debug)]
-pub(crate) enum Missed {
-    /// A part of the answer is not in memory, and the request may not wait here.
-    OnDisk,
-    /// The request is refused.
-    Refused(Refusal),
-}
-
-impl Missed {
-    /// The refusal of a request that was answered by a reader that waits.
-    pub(crate) fn refusal(self) -> Refusal {
-        match self {
-            Self::OnDisk => Refusal::Failed(FilesError::Interrupted),
-            Self::Refused(refusal) => refusal,
-        }
-    }
-}
 
 /// A reader for one request.
 #[derive(Clone, Copy, Debug)]
@@ -69,26 +50,5 @@ impl Source for Reader<'_> {
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, Missed> {
         let memory = &self.served.memory;
         memory.list(hash).map_or_else(|| self.read(|it| memory.read_list(&*it.origin, hash)), Ok)
-    }
-}
-
-impl From<Refusal> for Missed {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<FilesError> for Missed {
-    fn from(error: FilesError) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
-impl From<ReadError<Self>> for Missed {
-    fn from(error: ReadError<Self>) -> Self {
-        match error {
-            ReadError::Source(missed) => missed,
-            ReadError::Malformed(hash, why) => FilesError::from(ReadError::Malformed(hash, why)).into(),
-        }
     }
 }

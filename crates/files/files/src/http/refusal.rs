@@ -1,7 +1,8 @@
-//! The requests that a site refuses, each by name.
+//! The requests that a site refuses, each by name, and those that must wait for the disk.
 
 use crate::error::FilesError;
 use http::StatusCode;
+use tree::ReadError;
 
 /// A refused request.
 #[derive(Debug)]
@@ -60,6 +61,46 @@ impl From<FilesError> for Refusal {
         match error {
             FilesError::NoPath(_) | FilesError::WrongKind(..) => Self::NotFound,
             error => Self::Failed(error),
+        }
+    }
+}
+
+/// The reason why a request has no answer from here.
+#[derive(Debug)]
+pub(crate) enum Missed {
+    /// A part of the answer is not in memory, and the request may not wait here.
+    OnDisk,
+    /// The request is refused.
+    Refused(Refusal),
+}
+
+impl Missed {
+    /// The refusal of a request that was answered by a reader that waits.
+    pub(crate) fn refusal(self) -> Refusal {
+        match self {
+            Self::OnDisk => Refusal::Failed(FilesError::Interrupted),
+            Self::Refused(refusal) => refusal,
+        }
+    }
+}
+
+impl From<Refusal> for Missed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<FilesError> for Missed {
+    fn from(error: FilesError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<ReadError<Self>> for Missed {
+    fn from(error: ReadError<Self>) -> Self {
+        match error {
+            ReadError::Source(missed) => missed,
+            ReadError::Malformed(hash, why) => FilesError::from(ReadError::Malformed(hash, why)).into(),
         }
     }
 }

@@ -91,7 +91,7 @@ impl SiteServer {
     /// [`FilesError::NoSite`], an address that is in use, and the store's.
     pub fn start(sites: Arc<Sites>, site: SiteName, config: SiteConfig) -> Result<Self, FilesError> {
         sites.visitor_key(&site)?;
-        Self::of(Arc::new(OwnSite { sites, site }), config)
+        Self::of(Arc::new(OwnSite::new(sites, site)), config)
     }
 
     /// Serves the site that a member follows, from its directory.

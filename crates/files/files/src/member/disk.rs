@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tree::{ChunkHash, Sink, descend};
+use tree::{ChunkHash, Descent, Sink, Step, descend};
 
 /// The bytes of chunks that become durable together, about.
 const BATCH_BYTES: usize = 32 * 1024 * 1024;
@@ -133,8 +133,11 @@ impl Shared {
     fn work(&self, work: Work) {
         match work {
             Work::Apply(edited) => {
-                // The descent behind it finds out what there is.
-                let _ = contained(|| self.apply(edited));
+                let look = Step::root(edited.root, Some(edited.base));
+                // If they cannot be applied, a descent finds out what there is.
+                let found = contained(|| self.apply(edited));
+                let found = found.unwrap_or_else(|_| Descent { waits: vec![look], ..Descent::default() });
+                self.tell(Done::Descended(Ok(found)));
             }
             Work::Descend(steps) => {
                 let found = doing(|| {
@@ -157,13 +160,15 @@ impl Shared {
         }
     }
 
-    fn apply(&self, Edited { base, root, edits }: Edited) -> Result<(), FilesError> {
-        let mut made = Made(Vec::new());
-        let applied = trees::apply_edits(&Stored(&self.chunks), base, root, edits, &mut made);
-        if applied.map_err(|error| FilesError::Malformed(error.to_string()))? {
+    fn apply(&self, Edited { base, root, edits }: Edited) -> Result<Descent, FilesError> {
+        let (source, mut made) = (Stored(&self.chunks), Made(Vec::new()));
+        let has = &mut |hashes: &[ChunkHash]| source.has(hashes);
+        let found = trees::apply_edits(&source, has, (base, root), edits, &mut made);
+        let found = found.map_err(|error| FilesError::Malformed(error.to_string()))?;
+        if found.waits.is_empty() {
             self.chunks.put(&made.0)?;
         }
-        Ok(())
+        Ok(found)
     }
 }
 

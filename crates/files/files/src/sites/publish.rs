@@ -103,7 +103,7 @@ impl Sites {
         }
         let (files, bytes) = (progress.files, progress.bytes);
         let new = NewTree { root, of: None, files, bytes, note: settings.note.clone(), waits: settings.wait };
-        let revision = self.depot.switch(site, base.as_ref(), new)?;
+        let revision = self.switch(site, base.as_ref(), new)?;
         write_index();
         Ok(published(revision, true))
     }

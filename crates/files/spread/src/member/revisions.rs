@@ -34,10 +34,12 @@ impl Member {
                 return self.switch();
             }
             let base = self.kept.current().map(|current| current.root);
-            self.fetch = Some(Fetch::begin(newest));
+            let mut fetch = Fetch::begin(newest);
             if let Some(edited) = self.offered.take().filter(|edited| Some(edited.base) == base) {
+                fetch.stage = Stage::Descending;
                 self.work(Work::Apply(edited));
             }
+            self.fetch = Some(fetch);
             self.descend();
         }
     }

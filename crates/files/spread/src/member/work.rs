@@ -14,7 +14,8 @@ use types::Position;
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Apply the edits of an offer, which lead from one tree to another: nothing is lost if they do not.
+    /// Apply the edits of an offer, which lead from one tree to another, and look which chunks of that are missing: all
+    /// of it is to be looked at if they do not.
     Apply(Edited),
     /// Look which chunks of a tree are missing.
     Descend(Vec<Step>),
@@ -51,7 +52,7 @@ pub struct State {
 /// The outcome of a piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The outcome of [`Work::Descend`].
+    /// The outcome of [`Work::Apply`] and [`Work::Descend`].
     Descended(Result<Descent, String>),
     /// The outcome of [`Work::Put`]: whether the chunk matched its name and is durable, or why it was not written.
     Put(ChunkHash, Result<bool, String>),

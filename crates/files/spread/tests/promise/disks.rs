@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::rc::Rc;
-use tree::{ChunkHash, Part, Sink, Source, descend, mark};
+use tree::{ChunkHash, Descent, Part, Sink, Source, Step, descend, mark};
 
 /// Chunks by their names.
 #[derive(Clone, Debug, Default)]
@@ -233,8 +233,7 @@ impl Content for MemberDisk {
         if self.happened.fails() {
             let why = || "a failing disk".to_owned();
             return match work {
-                Work::Apply(_) => None,
-                Work::Descend(_) => Some(Done::Descended(Err(why()))),
+                Work::Apply(_) | Work::Descend(_) => Some(Done::Descended(Err(why()))),
                 Work::Put(hash, _) => Some(Done::Put(hash, Err(why()))),
                 Work::Switch(state) => {
                     let number = state.revisions.last().map(|it| it.number).unwrap_or_default();
@@ -247,10 +246,11 @@ impl Content for MemberDisk {
         Some(match work {
             Work::Apply(Edited { base, root, edits }) => {
                 let mut made = Chunks::default();
-                if trees::apply_edits(&self.chunks, base, root, edits, &mut made).is_ok() {
-                    self.chunks.0.extend(made.0);
-                }
-                return None;
+                let has = &mut |hashes: &[ChunkHash]| Ok(self.chunks.has(hashes));
+                let found = trees::apply_edits(&self.chunks, has, (base, root), edits, &mut made);
+                self.chunks.0.extend(made.0);
+                let look = Descent { waits: vec![Step::root(root, Some(base))], ..Descent::default() };
+                Done::Descended(Ok(found.unwrap_or(look)))
             }
             Work::Descend(steps) => {
                 let has = &mut |hashes: &[ChunkHash]| Ok(self.chunks.has(hashes));
