@@ -53,7 +53,11 @@ impl Sites {
     /// A server that cannot be reached, or that is not of Thorp.
     pub fn connect(db: Option<Db>, server: Server) -> Result<Self, FilesError> {
         let records = Records::at_server(db);
-        Ok(Self { records: records.clone(), depot: Box::new(Remote::connect(server, records)?), changes: AtomicU64::new(0) })
+        Ok(Self {
+            records: records.clone(),
+            depot: Box::new(Remote::connect(server, records)?),
+            changes: AtomicU64::new(0),
+        })
     }
 
     /// Creates a site without a revision.
