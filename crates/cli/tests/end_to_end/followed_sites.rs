@@ -265,8 +265,8 @@ fn a_dry_run_makes_no_space() {
     assert!(spaces.contains("attic") && spaces.contains("shed"), "{spaces}");
 }
 
-/// The registry of volumes keeps objects of another form in spaces of its own. A store has both, and tells them apart
-/// when it is started again; a name that only looks like one of the registry's is anybody's.
+/// The registry of volumes has two spaces, whose objects are not sites. A store with volumes and sites restarts, and
+/// any other space can have sites, whatever its name begins with.
 #[test]
 fn sites_and_volumes_share_a_store_that_is_started_again() {
     let place = SiteFolder::new();

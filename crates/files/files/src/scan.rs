@@ -166,7 +166,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         }
     }
 
-    /// Scans an entry that is no directory.
+    /// Scans a file or a symbolic link.
     fn entry(
         &mut self,
         dir: &OwnedFd,

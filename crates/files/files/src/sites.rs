@@ -97,7 +97,7 @@ impl Sites {
         switched
     }
 
-    /// How many changes were made here. Nobody else changes the sites of a directory that this process has open.
+    /// The number of changes made here. The sites in a directory that this process has open are changed here only.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
     }

@@ -1,5 +1,5 @@
-//! A walk over a directory on a thread of its own, ahead of the scan: the names in each directory and what the file
-//! system says of them, in the order in which the scan asks for directories.
+//! A walk over a directory on a thread of its own, ahead of the scan: the names and the status of the entries of each
+//! directory, in the order in which the scan asks for directories.
 
 use crate::error::FilesError;
 use crate::exclude::Exclude;
@@ -21,7 +21,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 
 /// A directory, as the walk found it.
 pub(crate) struct Listed {
-    /// The open directory, which nobody can exchange for a link.
+    /// The open directory, which cannot be exchanged for a link.
     pub(crate) dir: OwnedFd,
     pub(crate) stat: Stat,
     /// The entries that are not left out, by name.

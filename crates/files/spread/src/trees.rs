@@ -86,9 +86,9 @@ pub fn edits_between<S: Source>(source: &S, base: ChunkHash, root: ChunkHash) ->
 }
 
 /// Applies the edits of an offer to a tree that is whole, and gives the chunks that they make to `sink`. `has` returns
-/// which chunks are there. Returns what the offered tree lacks and relies on: only content, as the edits say all that is
-/// new. If they do not make the offered tree, or not all of it can be told, the tree is to be looked at; what was added
-/// is then of no use, and does no harm.
+/// which chunks are there. Returns what the offered tree lacks and relies on; only content can be missing, as the edits
+/// make every new node. If they do not make the offered tree, it relies on nothing that was added, and must be
+/// descended into. So must a tree in which a file with lists of pieces has changed, as the edits do not name those.
 ///
 /// # Errors
 /// Errors of the source and the sink.
@@ -111,9 +111,11 @@ pub fn apply_edits<S: Source, K: Sink>(
     while let Some(chunk) = take(&mut bytes) {
         sink.add(ChunkHash::of(&chunk), chunk).map_err(ApplyError::Sink)?;
     }
-    // The pieces in a list are in no edit.
-    if made != root || edits.has_lists() {
+    if made != root {
         return Ok(look);
+    }
+    if edits.has_lists() {
+        return Ok(Descent { relies: sink.added.into_iter().collect(), ..look });
     }
     let content: BTreeSet<ChunkHash> = edits.content().filter(|hash| !sink.added.contains(hash)).collect();
     let content: Vec<ChunkHash> = content.into_iter().collect();

@@ -6,9 +6,10 @@ use spread::trees::{self, edits_between};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write;
-use tree::limits::EDITS_MAX;
+use tree::limits::{EDITS_MAX, PIECES_MAX};
 use tree::{
     ApplyError, Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Piece, Sink, Source, write_directory,
+    write_pieces,
 };
 use types::limits::EDITS_BYTES_MAX;
 
@@ -101,6 +102,26 @@ fn edits_lead_from_the_older_tree_to_the_newer_one() {
     assert_eq!(apply_edits(&member, older, older, edits.clone(), &mut other), Ok((false, 0)));
     let missing = ChunkHash::of(b"not there");
     assert!(apply_edits(&member, missing, newer, edits, &mut other).is_err());
+}
+
+/// A file of many pieces has them in lists. The edits name the lists and not the pieces: the tree is descended into,
+/// and relies on what the edits have made.
+#[test]
+fn edits_of_a_file_with_lists_keep_what_they_make() {
+    let (mut member, mut server) = (Chunks::default(), Chunks::default());
+    let older = directory(&[("a".to_owned(), vec![1; 600])], &mut member);
+    let pieces = (0..=PIECES_MAX as u8).map(|byte| Piece { hash: ChunkHash::of(&[byte]), bytes: 1 }).collect();
+    let content = write_pieces(pieces, &mut server).unwrap();
+    let kind = Kind::File { size: PIECES_MAX as u64 + 1, content, link: 0 };
+    let entry = Entry { kind, attributes: Attributes::default() };
+    let newer = write_directory(&[(Name::new(b"a").unwrap(), entry)], &mut server).unwrap();
+    let server = Chunks(member.0.clone().into_iter().chain(server.0).collect());
+    let edits = edits_between(&server, older, newer).unwrap();
+    let mut made = Chunks::default();
+    let found = apply(&member, older, newer, edits, &mut made).unwrap();
+    assert_eq!((found.waits.len(), found.lacks.len()), (1, 0));
+    assert_eq!(found.relies, made.0.keys().copied().collect::<Vec<_>>(), "the list and the directory");
+    assert_eq!(made.0.len(), 2);
 }
 
 /// Edits that end early make no tree, or the tree without its last chunks, which are fetched.

@@ -31,7 +31,7 @@ pub enum Node {
     Leaf(Vec<(Name, Entry)>),
     /// The first name in each node below, and the node. The level of each is one less.
     Index {
-        /// How far it is above the leaves.
+        /// The height above the leaves, from 1.
         level: u8,
         /// The nodes.
         below: Vec<(Name, ChunkHash)>,
@@ -42,12 +42,12 @@ impl Node {
     /// Reads a node from its chunk.
     ///
     /// # Errors
-    /// Bytes that are no node of a directory.
+    /// Bytes that cannot be a node of a directory.
     pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
         read_node(bytes)
     }
 
-    /// Checks that the node is of a level, if one is given: then it is under an index node, where no leaf is empty.
+    /// Checks the level of a node below an index node, where no leaf is empty; none for the topmost node.
     /// Otherwise a few index nodes could name one empty leaf so often that a reader would not end.
     pub(crate) fn check_level(&self, level: Option<u8>) -> Result<(), Malformed> {
         let own = match self {

@@ -289,7 +289,7 @@ impl Sessions {
         sorted(self.live.keys().copied())
     }
 
-    /// The sessions of everybody but this client.
+    /// The sessions of all clients but this one.
     pub(crate) fn all_but(&self, client: Option<ClientId>) -> Vec<SessionId> {
         let others = self.live.iter().filter(|(_, session)| client.is_none() || session.client != client);
         sorted(others.map(|(id, _)| *id))

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tree::limits::CHUNK_BYTES_MAX;
 use tree::{ChunkHash, Node, Part, Piece, ReadError};
 
-/// A decoded node over the bytes of its chunk, about: each entry has its fields beside its name.
+/// The memory of a decoded node over the bytes of its chunk, about.
 const NODE_OVER_CHUNK: u64 = 4;
 
 /// The bytes of the table for each entry, about.
@@ -85,7 +85,8 @@ impl Drop for Held {
 }
 
 impl Memory {
-    /// Memory of at most this many bytes, about.
+    /// Memory for this many bytes of content. Directories count in the cache's share of that alone, so slow clients and a
+    /// cache full of directories can take that share once more.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let kept_max = (bytes_max as u64).saturating_mul(KEPT_PERCENT) / 100;
         let (entries, shards) = (kept_max / ENTRY_BYTES_USUAL, (kept_max / SHARD_BYTES).clamp(1, SHARDS_MAX));

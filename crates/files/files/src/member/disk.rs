@@ -165,7 +165,7 @@ impl Shared {
         let has = &mut |hashes: &[ChunkHash]| source.has(hashes);
         let found = trees::apply_edits(&source, has, (base, root), edits, &mut made);
         let found = found.map_err(|error| FilesError::Malformed(error.to_string()))?;
-        if found.waits.is_empty() {
+        if !found.relies.is_empty() {
             self.chunks.put(&made.0)?;
         }
         Ok(found)

@@ -1,5 +1,5 @@
 //! The disk of a file server: one thread that changes chunks and records in the order of the work, and some that read.
-//! A search for unused chunks begins in that order, and goes on beside what comes behind it.
+//! A search for unused chunks begins in that order, and runs while later work is done.
 //!
 //! Chunks that were put one behind the other become durable together. The folder of the chunks is made when the first
 //! one comes: a store without sites has none.

@@ -44,7 +44,7 @@ impl Fetch {
         }
     }
 
-    /// The fetch of a revision whose tree is that of another one that is here.
+    /// The fetch of a revision whose tree is already here, as that of a kept revision.
     pub(super) fn of_kept(revision: Revision) -> Self {
         Self { steps: Some(Vec::new()), ..Self::begin(revision) }
     }

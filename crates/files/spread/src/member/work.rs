@@ -14,8 +14,8 @@ use types::Position;
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Apply the edits of an offer, which lead from one tree to another, and look which chunks of that are missing: all
-    /// of it is to be looked at if they do not.
+    /// Apply the edits of an offer, which lead from one tree to another, and find the chunks that the new tree lacks.
+    /// If the edits do not make it, the outcome is the first step of a descent.
     Apply(Edited),
     /// Look which chunks of a tree are missing.
     Descend(Vec<Step>),
