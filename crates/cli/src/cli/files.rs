@@ -1,8 +1,8 @@
 //! The commands of published files.
 
 use super::{OperatorArgs, Target, listen_address, size};
-use clap::{Args, Subcommand};
-use files::SiteName;
+use clap::{Args, Subcommand, ValueEnum};
+use files::{Consistency, SiteName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -72,8 +72,10 @@ fn site_path(text: &str) -> Result<SitePath, String> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
     /// Creates a site without a revision, to set it up before the first publish.
+    #[command(after_help = CONSISTENCY_HELP)]
     Create(SiteSetArgs),
-    /// Changes the settings of a site.
+    /// Changes settings of a site.
+    #[command(after_help = CONSISTENCY_HELP)]
     Set(SiteSetArgs),
     /// Lists the sites of a space.
     List(SiteListArgs),
@@ -120,15 +122,48 @@ pub(crate) struct SiteListArgs {
     pub(crate) target: Target,
 }
 
+const CONSISTENCY_HELP: &str = "\
+Consistency:
+  publish     each revision is pushed to all servers: visitors never wait, and see one that was the newest at most a
+              lease ago
+  callback    servers are told that there is a newer revision, and fetch it for the next visitor, who waits: for sites
+              that change more often than they are read
+  sequential  a publish waits until no server shows the revision before, or for the leases of those that are gone:
+              visitors see the newest revision always, and wait for it";
+
+/// The consistency of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SiteConsistency {
+    /// Pushed to all servers.
+    Publish,
+    /// Fetched for the next visitor.
+    Callback,
+    /// Shown nowhere before it is the newest everywhere.
+    Sequential,
+}
+
+impl From<SiteConsistency> for Consistency {
+    fn from(consistency: SiteConsistency) -> Self {
+        match consistency {
+            SiteConsistency::Publish => Self::Publish,
+            SiteConsistency::Callback => Self::Callback,
+            SiteConsistency::Sequential => Self::Sequential,
+        }
+    }
+}
+
 /// `thorp site create` and `set`.
 #[derive(Debug, Args)]
 pub(crate) struct SiteSetArgs {
     /// The site.
     #[arg(value_parser = SiteName::parse)]
     pub(crate) site: SiteName,
-    /// How many of the newest revisions are kept, from the next publish on. Without `set`, a site keeps 10.
+    /// How many of the newest revisions are kept, from the next publish on; 10 of a site that is created without it.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) keep: u32,
+    pub(crate) keep: Option<u32>,
+    /// The consistency that visitors see at servers that follow the site: `publish` unless another one was set.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) consistency: Option<SiteConsistency>,
     #[command(flatten)]
     pub(crate) target: Target,
 }

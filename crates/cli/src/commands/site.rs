@@ -9,7 +9,10 @@ use crate::cli::{
 use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
-use files::{Change, Damage, Entry, FilesError, Follower, Kind, Part, Publish, Revision, export};
+use files::{
+    Change, Consistency, Damage, Entry, FilesError, Follower, Kind, Part, Publish, Revision, SiteName, SiteSettings,
+    export,
+};
 use responses::Time;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -89,18 +92,36 @@ pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
 }
 
 fn create(args: &SiteSetArgs, output: &mut Output) -> Result {
-    args.target.sites_or_create(never)?.create(&args.site, args.keep)?;
-    print_settings(args, output)
+    args.target.sites_or_create(never)?.create(&args.site, settings(args))?;
+    print_settings(&args.site, settings(args).or_usual(), output)
 }
 
 fn set(args: &SiteSetArgs, output: &mut Output) -> Result {
-    args.target.sites(never)?.set_keep(&args.site, args.keep)?;
-    print_settings(args, output)
+    let settings = settings(args);
+    if settings == SiteSettings::default() {
+        return Err("nothing to set: give --keep or --consistency".into());
+    }
+    let sites = args.target.sites(never)?;
+    sites.set(&args.site, settings)?;
+    print_settings(&args.site, sites.settings(&args.site)?, output)
 }
 
-fn print_settings(args: &SiteSetArgs, output: &mut Output) -> Result {
-    let json = json!({"site": args.site.as_str(), "keep": args.keep});
-    output.line(&json, format!("{}: keeps {} revisions", args.site, args.keep))
+fn settings(args: &SiteSetArgs) -> SiteSettings {
+    SiteSettings { keep: args.keep, consistency: args.consistency.map(Consistency::from) }
+}
+
+fn print_settings(site: &SiteName, (keep, consistency): (u32, Consistency), output: &mut Output) -> Result {
+    let consistency = consistency_name(consistency);
+    let json = json!({"site": site.as_str(), "keep": keep, "consistency": consistency});
+    output.line(&json, format!("{site}: keeps {keep} revisions, {consistency} consistency"))
+}
+
+fn consistency_name(consistency: Consistency) -> &'static str {
+    match consistency {
+        Consistency::Publish => "publish",
+        Consistency::Callback => "callback",
+        Consistency::Sequential => "sequential",
+    }
 }
 
 fn list(target: &Target, output: &mut Output) -> Result {
@@ -108,7 +129,7 @@ fn list(target: &Target, output: &mut Output) -> Result {
         let head = site.head.as_ref();
         let json = json!({
             "site": site.name, "head": head.map(of_revision), "revisions": site.revisions, "keep": site.keep,
-            "created_s": site.created_s,
+            "consistency": consistency_name(site.consistency), "created_s": site.created_s,
         });
         let text = match head {
             Some(head) => format!("{}@{}  {} files, {} bytes", site.name, head.number, head.files, head.bytes),

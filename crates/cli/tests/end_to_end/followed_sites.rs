@@ -185,6 +185,64 @@ fn a_publish_waits_for_the_lease_of_a_server_that_stands_still() {
     assert!(body == "two" || head.contains("thorp-stale: "), "{head} {body}");
 }
 
+/// A site whose visitors wait for the newest revision: when a publish has returned, nobody sees an older one who does
+/// not hear that it may be old, by way of a group and without, also while a server stands still.
+#[test]
+fn visitors_of_a_site_that_is_not_pushed_wait_for_the_newest_revision() {
+    let farm = Farm::new();
+    let created = farm.run(&["site", "create", "shop", "--consistency", "callback"]).ok();
+    assert_eq!(created, "shop: keeps 10 revisions, callback consistency\n");
+    farm.place.write("index.html", "one");
+    farm.publish(&[]).ok();
+    let group = farm.group("127.0.0.1:0");
+    let members = [
+        farm.member("a", group.address(), &[]),
+        farm.member("b", group.address(), &[]),
+        farm.member("c", farm.address, &[]),
+    ];
+    let publish = |text: &str, more: &[&str]| {
+        farm.place.write("index.html", text);
+        farm.publish(more).ok();
+    };
+    let sees = |member: &Process, text: &str| {
+        let (head, body) = ask(member.address(), "GET /", PAGE);
+        assert!(body == text && !head.contains("thorp-stale"), "{text}: {head}{body}");
+    };
+    for round in 0..4 {
+        let text = format!("callback {round}");
+        publish(&text, &["--wait"]);
+        // One that nobody reads is not fetched.
+        for member in &members[round % 2..] {
+            sees(member, &text);
+        }
+    }
+    assert!(farm.run(&["site", "set", "shop"]).error().contains("nothing to set: give --keep or --consistency"));
+    farm.run(&["site", "set", "shop", "--consistency", "sequential"]).ok();
+    assert!(farm.run(&["site", "list", "--json"]).ok().contains(r#""consistency":"sequential""#));
+    for round in 0..4 {
+        let text = format!("sequential {round}");
+        // It returns when the one before is shown nowhere.
+        publish(&text, &[]);
+        for member in &members {
+            sees(member, &text);
+        }
+    }
+    members[1].signal(Signal::STOP).unwrap();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| publish("without one", &[]));
+        // Visitors of the others wait meanwhile, and see one or the other.
+        until("the others show it", || [0, 2].into_iter().all(|at| body(members[at].address(), "") == "without one"));
+    });
+    assert!(begun.elapsed() < 8 * LEASE, "{:?}", begun.elapsed());
+    members[1].signal(Signal::CONT).unwrap();
+    until("it shows the newest", || {
+        let (head, body) = ask(members[1].address(), "GET /", PAGE);
+        assert!(body == "without one" || head.contains("thorp-stale"), "{head}{body}");
+        !head.contains("thorp-stale")
+    });
+}
+
 /// A bit that flips on a server's disk is never given out, and the chunk is fetched again.
 #[test]
 fn a_damaged_chunk_of_a_server_heals() {

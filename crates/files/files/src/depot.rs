@@ -1,9 +1,8 @@
 //! Where the chunks and the records of sites are kept: in a directory of this process, or at a server.
 
 use crate::error::FilesError;
-use crate::record::{Revision, SiteName};
+use crate::record::{Revision, SiteName, SiteSettings};
 use bytes::Bytes;
-use spread::messages::ChangeKind;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::RwLockReadGuard;
@@ -68,8 +67,14 @@ pub(crate) trait Depot: Source<Error = FilesError> + fmt::Debug + Send + Sync {
     /// Makes a tree the newest revision, if the newest is still `base` (rules OneSwitch, CompareBase).
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError>;
 
-    /// Changes the settings of a site.
-    fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError>;
+    /// Creates a site without a revision.
+    fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError>;
+
+    /// Changes settings of a site.
+    fn set(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError>;
+
+    /// Removes a site with all its revisions.
+    fn remove(&self, site: &SiteName) -> Result<(), FilesError>;
 
     /// How the servers that follow a site stand.
     fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError>;

@@ -2,12 +2,11 @@
 
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
 use crate::error::FilesError;
-use crate::record::{Revision, SiteName};
+use crate::record::{Revision, SiteName, SiteSettings};
 use crate::records::Records;
 use crate::stored::Used;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
-use spread::messages::ChangeKind;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
@@ -83,12 +82,16 @@ impl Depot for Local {
         self.records.switch(site, base, |number| Revision::new(number, root, note.clone(), (files, bytes), of))
     }
 
-    fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError> {
-        match kind {
-            ChangeKind::Create => self.records.create(site, keep),
-            ChangeKind::Keep => self.records.set_keep(site, keep),
-            ChangeKind::Remove => self.records.remove(site),
-        }
+    fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
+        self.records.create(site, settings)
+    }
+
+    fn set(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
+        self.records.set(site, settings)
+    }
+
+    fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
+        self.records.remove(site)
     }
 
     fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError> {

@@ -21,9 +21,13 @@ use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{SUBSCRIBER, VisitorKey};
 use spread::{Member, MemberConfig, Opened, PATIENCE, READY, SiteKey, Visit};
 use std::fmt;
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Wake, Waker};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tree::{ChunkHash, Source};
 use vfs::make_directory;
 
@@ -53,6 +57,7 @@ pub struct MemberService {
     host: Arc<Host>,
     role: RoleId,
     chunks: Arc<Chunks>,
+    visitors: Arc<Visitors>,
 }
 
 impl MemberService {
@@ -83,7 +88,14 @@ impl MemberService {
         let runtime = Runtime::start().map_err(FilesError::Thread)?;
         let host = Host::start(machines, &runtime);
         host.connect(role, upstream);
-        Ok(Self { member: Handle::new(member, host.driver(role)), followed, host, role, chunks })
+        Ok(Self {
+            member: Handle::new(member, host.driver(role)),
+            followed,
+            host,
+            role,
+            chunks,
+            visitors: Arc::new(Visitors(Notify::new())),
+        })
     }
 
     /// The number of the revision that is served; none before the first.
@@ -114,16 +126,25 @@ impl MemberService {
                 return Some(revision);
             }
             let left = within.checked_sub(begun.elapsed())?;
-            let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
+            let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
             self.member.driver().wake_on(READY, &waker);
             std::thread::park_timeout(left.min(Duration::from_millis(100)));
         }
     }
 }
 
+/// The visitors who wait for the newest revision: the machine wakes one waiter, which wakes all.
+struct Visitors(Notify);
+
+impl Wake for Visitors {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_waiters();
+    }
+}
+
 struct Unpark(std::thread::Thread);
 
-impl std::task::Wake for Unpark {
+impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -165,7 +186,16 @@ impl Origin for MemberService {
         if self.member.look(|member| member.is_over()) {
             return Err(FilesError::Server(self.followed.addresses.clone(), "the member has ended".to_owned()).into());
         }
-        Ok(self.member.call_if(|member, now| (member.open(now, visit), false)))
+        Ok(self.member.call_if(|member, now| {
+            let opened = member.open(now, visit);
+            (opened, matches!(opened, Opened::Later(_)))
+        }))
+    }
+
+    fn news(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let waiting = self.visitors.0.notified();
+        self.member.driver().wake_on(READY, &Waker::from(self.visitors.clone()));
+        Box::pin(waiting)
     }
 
     fn visitor_key(&self, _: bool) -> Result<VisitorKey, Missed> {

@@ -8,6 +8,7 @@ use crate::error::FilesError;
 use objects::{Anywhere, Map, Result, Tx};
 use serde::{Deserialize, Serialize};
 use spread::Number;
+use spread::messages::Consistency;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tree::ChunkHash;
@@ -19,7 +20,7 @@ pub(crate) const ROOT: &str = "sites";
 const NAME_CHARS_MAX: usize = 64;
 
 /// Revisions that a site keeps if nothing else was said.
-pub(crate) const KEEP: u32 = 10;
+const KEEP: u32 = 10;
 
 /// The sites of a space.
 pub(crate) type SiteMap = Map<String, SiteRecord>;
@@ -66,6 +67,43 @@ pub(crate) struct SiteRecord {
     pub(crate) visitor_key: [u8; 32],
     /// The last publishes by a server, the oldest first: one that is asked for again is not made again.
     pub(crate) publishes: Vec<Made>,
+    /// The consistency that readers see.
+    #[serde(with = "consistency")]
+    pub(crate) consistency: Consistency,
+}
+
+/// The settings of a site, or those that are changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SiteSettings {
+    /// How many of the newest revisions are kept, from the next publish on; 10 of a site that is created.
+    pub keep: Option<u32>,
+    /// The consistency that readers see.
+    pub consistency: Option<Consistency>,
+}
+
+impl SiteSettings {
+    /// The number of revisions that are kept and the consistency of a site that is created with these settings.
+    pub fn or_usual(self) -> (u32, Consistency) {
+        (self.keep.unwrap_or(KEEP), self.consistency.unwrap_or_default())
+    }
+}
+
+/// The consistency in a record: its number.
+mod consistency {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use spread::messages::Consistency;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde has it")]
+    pub(super) fn serialize<S: Serializer>(consistency: &Consistency, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u32(*consistency as u32)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Consistency, D::Error> {
+        let number = u32::deserialize(from)?;
+        let known = Consistency::ALL.into_iter().find(|known| *known as u32 == number);
+        known.ok_or_else(|| D::Error::custom(format!("{number} is not the number of a consistency")))
+    }
 }
 
 /// A publish that was made: its publisher and number, and the revision.
@@ -121,9 +159,10 @@ impl Revision {
 
 impl SiteRecord {
     /// A site without a revision.
-    pub(crate) fn create(tx: &mut Tx, keep: u32, visitor_key: [u8; 32]) -> Result<Self> {
+    pub(crate) fn create(tx: &mut Tx, settings: SiteSettings, visitor_key: [u8; 32]) -> Result<Self> {
         let (revisions, publishes) = (Map::create(tx, Anywhere)?, Vec::new());
-        Ok(Self { head: 0, keep, created_s: now_s(), revisions, visitor_key, publishes })
+        let (keep, consistency) = settings.or_usual();
+        Ok(Self { head: 0, keep, created_s: now_s(), revisions, visitor_key, publishes, consistency })
     }
 
     /// Makes a revision the head.

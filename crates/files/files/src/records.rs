@@ -1,9 +1,10 @@
 //! The records of the sites of a space. Any client of the store can read them; the process with the chunks writes them.
 
 use crate::error::FilesError;
-use crate::record::{KEEP, ROOT, Revision, SiteMap, SiteName, SiteRecord};
+use crate::record::{ROOT, Revision, SiteMap, SiteName, SiteRecord, SiteSettings};
 use objects::{Db, Map, Tx};
 use spread::Number;
+use spread::messages::Consistency;
 use tree::ChunkHash;
 use vfs::random;
 
@@ -18,6 +19,8 @@ pub struct Summary {
     pub revisions: u64,
     /// How many are kept at most.
     pub keep: u32,
+    /// The consistency that readers see.
+    pub consistency: Consistency,
     /// When the site was created, in seconds since 1970.
     pub created_s: u64,
 }
@@ -83,10 +86,10 @@ impl Records {
     /// All sites, by name.
     pub(crate) fn list(&self) -> Result<Vec<Summary>, FilesError> {
         let Some(db) = &self.db else { return Ok(Vec::new()) };
-        sites_of(db, |tx, name, SiteRecord { revisions: kept, keep, created_s, .. }| {
+        sites_of(db, |tx, name, SiteRecord { revisions: kept, keep, consistency, created_s, .. }| {
             let kept = revisions(tx, kept)?;
             let revisions = kept.len() as u64;
-            Ok(Summary { name, head: kept.into_iter().next(), revisions, keep, created_s })
+            Ok(Summary { name, head: kept.into_iter().next(), revisions, keep, consistency, created_s })
         })
     }
 
@@ -111,7 +114,7 @@ impl Records {
             let sites: SiteMap = tx.map(ROOT)?;
             let mut record = match sites.get(tx, site.as_str())? {
                 Some(record) => record,
-                None => SiteRecord::create(tx, KEEP, key)?,
+                None => SiteRecord::create(tx, SiteSettings::default(), key)?,
             };
             if record.head != base {
                 return Ok(Err(record.head));
@@ -127,25 +130,27 @@ impl Records {
     }
 
     /// Creates a site without a revision.
-    pub(crate) fn create(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
+    pub(crate) fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
         let key = draw_key()?;
         let created = self.space(site)?.transact(|tx| {
             let sites: SiteMap = tx.map(ROOT)?;
             if sites.contains_key(tx, site.as_str())? {
                 return Ok(false);
             }
-            let record = SiteRecord::create(tx, keep, key)?;
+            let record = SiteRecord::create(tx, settings, key)?;
             sites.insert(tx, site.as_str(), &record)?;
             Ok(true)
         })?;
         if created { Ok(()) } else { Err(FilesError::IsThere(site.to_string())) }
     }
 
-    /// Sets how many of the newest revisions are kept, from the next publish on.
-    pub(crate) fn set_keep(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
+    /// Changes settings.
+    pub(crate) fn set(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
         self.with(site, |tx, record| {
             let sites: SiteMap = tx.map(ROOT)?;
-            sites.insert(tx, site.as_str(), &SiteRecord { keep, ..record })?;
+            let keep = settings.keep.unwrap_or(record.keep);
+            let consistency = settings.consistency.unwrap_or(record.consistency);
+            sites.insert(tx, site.as_str(), &SiteRecord { keep, consistency, ..record })?;
             Ok(())
         })
     }

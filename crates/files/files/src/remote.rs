@@ -5,12 +5,12 @@
 
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
 use crate::error::FilesError;
-use crate::record::{Revision, SiteName};
+use crate::record::{Revision, SiteName, SiteSettings};
 use crate::records::{Records, draw};
 use bytes::Bytes;
 use machine::{RoleId, Waiter};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
-use spread::messages::{ChangeKind, Refusal, SUBSCRIBER, Size, Standing};
+use spread::messages::{ChangeKind, Consistency, Refusal, SUBSCRIBER, Size, Standing};
 use spread::{Answer, Client, HELD, Number, Request, SiteKey, Swept, Ticket};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -140,6 +140,16 @@ impl Remote {
             // An answer that came before the waker was there has woken it.
             thread::park_timeout(LOOK_EVERY);
         }
+    }
+
+    fn change(
+        &self,
+        site: &SiteName,
+        kind: ChangeKind,
+        (keep, consistency): (u32, Consistency),
+    ) -> Result<(), FilesError> {
+        let ticket = self.ask(Request::Change(self.key(site), kind, keep, consistency));
+        self.wait_for(site.as_str(), ticket).map(drop)
     }
 
     /// Waits for the only answer to a request.
@@ -288,9 +298,22 @@ impl Depot for Remote {
         Ok(Revision::new(number, root, note, (files, bytes), of))
     }
 
-    fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError> {
-        let ticket = self.ask(Request::Change(self.key(site), kind, keep));
-        self.wait_for(site.as_str(), ticket).map(drop)
+    fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
+        self.change(site, ChangeKind::Create, settings.or_usual())
+    }
+
+    fn set(&self, site: &SiteName, SiteSettings { keep, consistency }: SiteSettings) -> Result<(), FilesError> {
+        if let Some(keep) = keep {
+            self.change(site, ChangeKind::Keep, (keep, Consistency::default()))?;
+        }
+        if let Some(consistency) = consistency {
+            self.change(site, ChangeKind::Consistency, (0, consistency))?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
+        self.change(site, ChangeKind::Remove, (0, Consistency::default()))
     }
 
     fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError> {

@@ -15,12 +15,12 @@ pub use verify::Damage;
 use crate::depot::{Collected, Depot, Follower, NewTree};
 use crate::error::FilesError;
 use crate::local::Local;
-use crate::record::{Revision, SiteName, life_now};
+use crate::record::{Revision, SiteName, SiteSettings, life_now};
 use crate::records::{Records, Summary};
 use crate::remote::{Remote, Server};
 use crate::view::View;
 use objects::Db;
-use spread::messages::ChangeKind;
+use spread::messages::Consistency;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -64,16 +64,16 @@ impl Sites {
     ///
     /// # Errors
     /// [`FilesError::IsThere`], and the store's.
-    pub fn create(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
-        self.change(site, ChangeKind::Create, keep)
+    pub fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
+        self.changing(|depot| depot.create(site, settings))
     }
 
-    /// Sets how many of the newest revisions are kept, from the next publish on.
+    /// Changes settings of a site.
     ///
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
-    pub fn set_keep(&self, site: &SiteName, keep: u32) -> Result<(), FilesError> {
-        self.change(site, ChangeKind::Keep, keep)
+    pub fn set(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
+        self.changing(|depot| depot.set(site, settings))
     }
 
     /// Removes a site with all its revisions. Its chunks stay until a collection.
@@ -81,20 +81,18 @@ impl Sites {
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
     pub fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
-        self.change(site, ChangeKind::Remove, 0)
-    }
-
-    fn change(&self, site: &SiteName, kind: ChangeKind, keep: u32) -> Result<(), FilesError> {
-        let changed = self.depot.change(site, kind, keep);
-        self.changes.fetch_add(1, Release);
-        changed
+        self.changing(|depot| depot.remove(site))
     }
 
     /// Publishes a tree, if `base` is still the newest revision.
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
-        let switched = self.depot.switch(site, base, new);
+        self.changing(|depot| depot.switch(site, base, new))
+    }
+
+    fn changing<T>(&self, change: impl FnOnce(&dyn Depot) -> T) -> T {
+        let changed = change(&*self.depot);
         self.changes.fetch_add(1, Release);
-        switched
+        changed
     }
 
     /// The number of changes made here. The sites in a directory that this process has open are changed here only.
@@ -199,6 +197,14 @@ impl Sites {
         };
         self.depot.hold(site, &revision)?;
         Ok(View::new(&*self.depot, revision))
+    }
+
+    /// How many of the newest revisions of a site are kept, and what its readers can rely on.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSite`], and the store's.
+    pub fn settings(&self, site: &SiteName) -> Result<(u32, Consistency), FilesError> {
+        self.records.with(site, |_, record| Ok((record.keep, record.consistency)))
     }
 
     /// The key that signs the cookies of a site's visitors.

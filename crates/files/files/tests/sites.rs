@@ -1,6 +1,6 @@
 //! Directories published, read, rolled back, exported and collected, on a real disk.
 
-use files::{Change, Damage, FilesError, Part, Publish, Published, SiteName, Sites, export};
+use files::{Change, Damage, FilesError, Part, Publish, Published, SiteName, SiteSettings, Sites, export};
 use fixtures::{SiteFolder, until};
 use objects::Db;
 use rustix::fs::{CWD, RenameFlags, XattrFlags, lgetxattr, llistxattr, renameat_with, setxattr};
@@ -25,6 +25,10 @@ fn publish(place: &SiteFolder, sites: &Sites) -> Published {
 
 fn shop() -> SiteName {
     SiteName::parse("shop").unwrap()
+}
+
+fn keep(count: u32) -> SiteSettings {
+    SiteSettings { keep: Some(count), ..SiteSettings::default() }
 }
 
 /// Bytes that no compression or repetition makes small.
@@ -264,7 +268,7 @@ fn a_file_with_the_bytes_of_a_node_hides_nothing_from_a_collection() {
     let node = chunks.find(|bytes| bytes.starts_with(b"D\0")).unwrap();
     place.write("a.bin", node);
     publish(&place, &sites);
-    sites.set_keep(&shop(), 1).unwrap();
+    sites.set(&shop(), keep(1)).unwrap();
     place.write("b", "b");
     publish(&place, &sites);
     sites.collect().unwrap();
@@ -275,8 +279,8 @@ fn a_file_with_the_bytes_of_a_node_hides_nothing_from_a_collection() {
 fn collection_frees_what_no_revision_needs() {
     let place = SiteFolder::new();
     let sites = open(&place);
-    sites.create(&shop(), 2).unwrap();
-    assert!(matches!(sites.create(&shop(), 2), Err(FilesError::IsThere(_))));
+    sites.create(&shop(), keep(2)).unwrap();
+    assert!(matches!(sites.create(&shop(), keep(2)), Err(FilesError::IsThere(_))));
     for number in 1..=5 {
         place.write("data.bin", noise(300_000, number));
         publish(&place, &sites);
@@ -322,7 +326,7 @@ fn files_that_have_not_changed_are_not_read() {
     assert_eq!(content(&sites, None, "0/new.bin"), noise(1000, 0));
 
     // The revisions of the index are gone, and their chunks.
-    sites.set_keep(&shop(), 1).unwrap();
+    sites.set(&shop(), keep(1)).unwrap();
     let other = SiteFolder::new();
     other.write("other", "other");
     publish(&other, &sites);
@@ -379,7 +383,7 @@ fn every_rollback_goes_further_back() {
     assert_eq!(roll_back(), Some(5));
     assert_eq!(before(), None, "5 was 1 again");
     // The revision that was brought back is no longer kept.
-    sites.set_keep(&shop(), 2).unwrap();
+    sites.set(&shop(), keep(2)).unwrap();
     publish_text("eight");
     assert_eq!((before(), roll_back()), (Some(7), Some(7)));
     assert_eq!(before(), None);

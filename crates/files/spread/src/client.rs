@@ -10,8 +10,8 @@
 
 use crate::condemned::Swept;
 use crate::messages::{
-    Change, ChangeKind, Chunk, Collect, FromFileServer, Gone, Have, Identity, Lapsed, NotJoined, NotNow, Put, Refusal,
-    Refused, Size, Standing, Survey, Surveyed, Switch, ToFileServer, Want,
+    Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed,
+    NotJoined, NotNow, Put, Refusal, Refused, Revoke, Size, Standing, Survey, Surveyed, Switch, ToFileServer, Want,
 };
 use crate::number::{Number, SiteKey};
 use crate::taker::{AGAIN_AFTER, Taker};
@@ -55,8 +55,8 @@ pub enum Request {
         /// A note for the log.
         note: String,
     },
-    /// Change a site.
-    Change(SiteKey, ChangeKind, u32),
+    /// Change a site: the number of revisions that are kept and the consistency are part of some changes.
+    Change(SiteKey, ChangeKind, u32, Consistency),
     /// Remove unused chunks.
     Collect,
     /// Describe a site and its subscribers.
@@ -147,8 +147,8 @@ impl Client {
                 let (space, site, of) = (key.space, key.name, of.unwrap_or_default());
                 Switch { ticket: number, identity, space, site, base, root, of, size, waits, note }.into()
             }
-            Request::Change(SiteKey { space, name: site }, kind, keep) => {
-                Change { ticket: number, kind, keep, space, site }.into()
+            Request::Change(SiteKey { space, name: site }, kind, keep, consistency) => {
+                Change { ticket: number, kind, keep, consistency, space, site }.into()
             }
             Request::Collect => Collect { ticket: number }.into(),
             Request::Survey(SiteKey { space, name: site }) => Survey { ticket: number, space, site }.into(),
@@ -290,6 +290,19 @@ impl Client {
             }
             FromFileServer::Renewed(renewed) => reading.taker.renewed(now, &renewed),
             FromFileServer::Lapsed(Lapsed { .. }) => reading.taker.ask_at(now),
+            FromFileServer::Invalidate(Invalidate { number, reports, .. }) => {
+                reading.newest = reading.newest.max(number);
+                if reports {
+                    reading.taker.report_now(now);
+                }
+                return;
+            }
+            FromFileServer::Revoke(Revoke { .. }) => {
+                if let Some(release) = reading.taker.release_share() {
+                    self.say(release);
+                }
+                return;
+            }
             FromFileServer::Offer(offer) => {
                 reading.newest = reading.newest.max(offer.number);
                 reading.taker.promised(offer.number);

@@ -7,6 +7,9 @@
 //! ```
 //! One table for both levels (**HoldUnion**): a giver grants only holds that it has from above, and a hold ends by
 //! release or with the lease. A lease is counted longer here than at its holder (**LeaseWithin**).
+//!
+//! A subscriber whose lease runs *shares* the newest revision: it may serve it as such, until it releases it
+//! (**RevokeFirst**).
 
 use crate::messages::Standing;
 use crate::number::Number;
@@ -45,6 +48,20 @@ struct Holder {
     is_reading: bool,
     /// Whether an offer of the newest revision is due, which was not made while it did not read.
     is_owed: bool,
+    share: Share,
+    /// It asks for the newest revision, and has this one.
+    asks: Option<Number>,
+}
+
+/// Whether a subscriber may serve a revision as the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    /// It may, and is told when that ends.
+    Told,
+    /// It was told that this is the newest, and may not have heard it.
+    Untold(Number),
+    /// It does not.
+    Released,
 }
 
 /// The subscribers of a site.
@@ -53,6 +70,28 @@ pub(crate) struct Holders {
     all: BTreeMap<HolderId, Holder>,
     last: u64,
     broken: Broken<Way>,
+}
+
+/// The revision that a subscriber that joins may serve as the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shares {
+    /// The newest one.
+    Newest,
+    /// The one that it has not released, which is about to be revoked.
+    Kept,
+    /// None: it has to ask for the newest.
+    Nothing,
+}
+
+/// The outcome of a join.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    /// The lease as a message has it.
+    pub(crate) lease_ms: u32,
+    /// The revisions that are held.
+    pub(crate) held: Vec<Number>,
+    /// Whether the newest revision is shared.
+    pub(crate) shares: bool,
 }
 
 /// A subscriber to offer a revision to.
@@ -69,16 +108,16 @@ impl Holders {
     }
 
     /// Admits a subscriber under a lease that the giver counts as `span`. It holds the revisions that it asks for or
-    /// was promised before, as far as they are held above (`is_above`). Returns its lease as a message has it, and its
-    /// holds; none if there are too many subscribers.
+    /// was promised before, as far as they are held above (`is_above`). None if there are too
+    /// many subscribers.
     pub(crate) fn join(
         &mut self,
         now: Time,
         (seat, life): (Seat, u64),
         at: Number,
         (asked, is_above): (impl Iterator<Item = Number>, impl Fn(Number) -> bool),
-        span: Duration,
-    ) -> Option<(u32, Vec<Number>)> {
+        (span, shares): (Duration, Shares),
+    ) -> Option<Admitted> {
         let known = self.find(seat).or_else(|| {
             let is_same =
                 |(id, holder): (&HolderId, &Holder)| (holder.seat.is_none() && holder.life == life).then_some(*id);
@@ -99,19 +138,24 @@ impl Holders {
             HolderId(self.last)
         });
         let mut holds: BTreeSet<Number> = asked.collect();
+        let before = self.all.remove(&id).filter(|before| now < before.until);
+        let shares = match shares {
+            Shares::Newest => true,
+            Shares::Kept => before.as_ref().is_some_and(|before| !before.has_released()),
+            Shares::Nothing => false,
+        };
         // It may have been promised more since it wrote its list.
-        if let Some(before) = self.all.remove(&id)
-            && now < before.until
-            && !self.broken.is(Way::OldList)
-        {
+        if let Some(before) = before.filter(|_| !self.broken.is(Way::OldList)) {
             holds.extend(before.holds);
         }
         holds.retain(|number| is_above(*number));
         let lease_ms = self.lease_ms(span);
         let held = holds.iter().rev().take(HOLDS_PER_SUBSCRIBER_MAX).copied().collect();
         let (seat, until) = (Some(seat), now + span);
-        self.all.insert(id, Holder { life, seat, holds, at, until, is_reading: true, is_owed: false });
-        Some((lease_ms, held))
+        let share = if shares { Share::Told } else { Share::Released };
+        let (is_reading, is_owed, asks) = (true, false, None);
+        self.all.insert(id, Holder { life, seat, holds, at, until, is_reading, is_owed, share, asks });
+        Some(Admitted { lease_ms, held, shares })
     }
 
     /// The lease that a subscriber is told, which is over before the giver's span is.
@@ -123,6 +167,9 @@ impl Holders {
     pub(crate) fn report(&mut self, seat: Seat, at: Number, released: &[Number]) {
         let Some(holder) = self.of(seat) else { return };
         holder.at = holder.at.max(at);
+        if matches!(holder.share, Share::Untold(number) if number <= at) {
+            holder.share = Share::Released;
+        }
         for number in released {
             holder.holds.remove(number);
         }
@@ -150,6 +197,63 @@ impl Holders {
         holds
     }
 
+    /// Ends the shares of all subscribers, as there is a newer revision. Returns those to be told: again, if a
+    /// publisher waits until they have heard it.
+    pub(crate) fn invalidate(&mut self, now: Time, newest: Number, waits: bool) -> Vec<Seat> {
+        let serving = self.all.values_mut().filter(|holder| holder.may_serve(now));
+        let tell = |holder: &mut Holder| {
+            let is_due = holder.share == Share::Told || waits;
+            if is_due {
+                holder.share = Share::Untold(newest);
+            }
+            holder.seat.filter(|_| is_due)
+        };
+        serving.filter_map(tell).collect()
+    }
+
+    /// The connected subscribers that share the newest revision.
+    pub(crate) fn sharing(&self, now: Time) -> Vec<Seat> {
+        self.all.values().filter(|holder| holder.may_serve(now)).filter_map(|holder| holder.seat).collect()
+    }
+
+    /// Whether a subscriber may serve the newest revision as such, or an older one.
+    pub(crate) fn is_shared(&self, now: Time) -> bool {
+        self.all.values().any(|holder| holder.may_serve(now))
+    }
+
+    /// Whether a subscriber may serve the newest revision as such.
+    pub(crate) fn shares(&self, now: Time, seat: Seat) -> bool {
+        self.all.values().any(|holder| holder.seat == Some(seat) && holder.may_serve(now))
+    }
+
+    /// A subscriber serves no revision as the newest from now on.
+    pub(crate) fn release(&mut self, seat: Seat) {
+        if let Some(holder) = self.of(seat) {
+            holder.share = Share::Released;
+        }
+    }
+
+    /// A subscriber that has a revision asks for the newest. Returns whether its lease lets it.
+    pub(crate) fn acquire(&mut self, now: Time, seat: Seat, has: Number) -> bool {
+        let Some(holder) = self.of(seat).filter(|holder| now < holder.until) else { return false };
+        holder.asks = Some(has);
+        true
+    }
+
+    /// The subscribers that ask for the newest revision and read what is sent to them, with the revisions they have.
+    pub(crate) fn asking(&self, now: Time) -> Vec<(Seat, Number)> {
+        let reading = self.all.values().filter(|holder| now < holder.until && holder.is_reading);
+        reading.filter_map(|holder| Some((holder.seat?, holder.asks?))).collect()
+    }
+
+    /// Shares the newest revision with a subscriber, which is offered it.
+    pub(crate) fn grant(&mut self, seat: Seat, newest: Number) {
+        if let Some(holder) = self.of(seat) {
+            (holder.share, holder.asks, holder.is_reading) = (Share::Told, None, false);
+            holder.holds.insert(newest);
+        }
+    }
+
     /// Returns the subscribers to offer the newest revision to, and holds it for each of them (**HeldAbove**). A
     /// subscriber that has yet to read earlier messages is offered it afterwards.
     pub(crate) fn offer(&mut self, now: Time, number: Number) -> Vec<ToOffer> {
@@ -164,7 +268,7 @@ impl Holders {
             if pins {
                 holder.holds.insert(number);
             }
-            holder.is_reading = false;
+            (holder.is_reading, holder.share) = (false, Share::Told);
             Some(ToOffer { seat, with_edits: true })
         };
         leased.filter_map(offer).collect()
@@ -225,10 +329,10 @@ impl Holders {
     }
 
     /// Returns the oldest revision that a subscriber may serve as the newest: all count whose lease runs
-    /// (**WaitCountsAll**). None without such a subscriber.
+    /// (**WaitCountsAll**), but for those that have released it. None without such a subscriber.
     pub(crate) fn oldest(&self, now: Time) -> Option<Number> {
         let counts_connected = self.broken.is(Way::CountConnected);
-        let counts = |holder: &&Holder| now < holder.until && (holder.seat.is_some() || !counts_connected);
+        let counts = |holder: &&Holder| holder.may_serve(now) && (holder.seat.is_some() || !counts_connected);
         self.all.values().filter(counts).map(|holder| holder.at).min()
     }
 
@@ -276,11 +380,20 @@ impl Holders {
 }
 
 impl Holder {
+    /// Whether it may serve a revision as the newest.
+    fn may_serve(&self, now: Time) -> bool {
+        now < self.until && !self.has_released()
+    }
+
+    fn has_released(&self) -> bool {
+        self.share == Share::Released
+    }
+
     fn pay(&mut self, now: Time, newest: Number) -> Option<ToOffer> {
         if !self.is_owed || now >= self.until {
             return None;
         }
-        (self.is_owed, self.is_reading) = (false, false);
+        (self.is_owed, self.is_reading, self.share) = (false, false, Share::Told);
         self.holds.insert(newest);
         Some(ToOffer { seat: self.seat?, with_edits: false })
     }

@@ -10,24 +10,30 @@
 //!    (**NeverBack**).
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
-//! 4. Reads never wait for the network: all of a served revision is here.
+//! 4. Reads never wait for the network: all of a served revision is here. Those of a site with another consistency wait
+//!    for the newest revision, which is fetched when somebody wants to read it; a sequential site has no pages.
 //! 5. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an
 //!    earlier address that answers again.
 
 mod chunks;
 mod collection;
 mod fetch;
+mod freshness;
 mod kept;
 mod patience;
 mod revisions;
 pub mod work;
 
 use self::fetch::Fetch;
+use self::freshness::{Acquired, Freshness};
 use self::kept::Kept;
 use self::patience::Patience;
 use self::work::{Done, Edited, State, Work};
 use crate::condemned::Condemned;
-use crate::messages::{Chunk, FromFileServer, Gone, Held, Lapsed, NotJoined, NotNow, ToFileServer, VisitorKey};
+use crate::messages::{
+    Chunk, Consistency, FromFileServer, Gone, Held, Invalidate, Lapsed, NotJoined, NotNow, Revoke, ToFileServer,
+    VisitorKey,
+};
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
 use crate::tables::MEMBER;
@@ -71,12 +77,16 @@ pub struct MemberConfig {
 }
 
 /// A visitor's request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visit {
     /// The revision of the visitor's page, as the visitor's cookie has it.
     pub seen: Option<Number>,
     /// Whether a page is opened, which moves the visitor to the newest revision.
     pub navigates: bool,
+    /// Since when the visitor waits, as an earlier answer had it: [`Opened::Later`].
+    pub since: Option<Time>,
+    /// Whether the visitor waits no longer.
+    pub is_last: bool,
 }
 
 /// The revision for a visitor.
@@ -97,6 +107,9 @@ pub enum Opened {
     Gone,
     /// There is no revision yet.
     Nothing,
+    /// The newest revision is being fetched for the visitor, who waits since then: to be opened again when the callers
+    /// of [`READY`] are woken, or at the end of the visitor's patience.
+    Later(Time),
 }
 
 /// A member.
@@ -112,8 +125,7 @@ pub struct Member {
     kept: Kept,
     /// The newest revision that it was offered.
     newest: Option<Revision>,
-    /// The end of the last lease under which the revision that is served was the newest, once there is a newer one.
-    frozen: Time,
+    freshness: Freshness,
     /// The newest revision that a visitor has seen elsewhere.
     seen: Number,
     fetch: Option<Fetch>,
@@ -165,7 +177,7 @@ impl Member {
             visitor_key,
             kept,
             newest,
-            frozen: Time::ZERO,
+            freshness: Freshness::default(),
             seen: Number::NONE,
             fetch: None,
             offered: None,
@@ -226,7 +238,7 @@ impl Member {
 
     /// For how long the revision that is served may not have been the newest, if that is so.
     pub fn stale(&self, now: Time) -> Option<Duration> {
-        let until = if self.kept.current() == self.newest { self.taker.until() } else { self.frozen };
+        let until = self.fresh_until();
         (now >= until && !self.is_broken(Way::Silent)).then(|| self.unknown_for(now, until))
     }
 
@@ -238,7 +250,9 @@ impl Member {
     /// Chooses the revision for a visitor, which is kept while the page may ask for more.
     pub fn open(&mut self, now: Time, visit: Visit) -> Opened {
         let Some(current) = self.kept.current() else { return Opened::Nothing };
-        let Visit { seen, navigates } = visit;
+        let Visit { seen, navigates, since, is_last } = visit;
+        let since = since.unwrap_or(now);
+        let may_wait = !is_last && self.consistency().is_lazy() && self.is_up && self.taker.is_joined();
         if let Some(seen) = seen.filter(|seen| *seen > current.number)
             && !self.is_broken(Way::NoFloor)
         {
@@ -247,18 +261,24 @@ impl Member {
                 self.taker.ask_at(now);
             }
             self.seen = self.seen.max(seen);
-            return Opened::Behind;
+            return if may_wait { self.later(now, since) } else { Opened::Behind };
         }
         let until = now + self.config.visit;
-        let stays = seen.filter(|_| !navigates && !self.is_broken(Way::MoveSessions));
+        let has_pages = self.consistency() != Consistency::Sequential;
+        let stays = seen.filter(|_| !navigates && has_pages && !self.is_broken(Way::MoveSessions));
         if let Some(number) = stays.filter(|number| *number != current.number) {
             let Some((root, fresh_until)) = self.kept.visit(number, until) else { return Opened::Gone };
             let is_stale = now >= fresh_until && !self.is_broken(Way::Silent);
             let stale = is_stale.then(|| self.unknown_for(now, fresh_until));
             return Opened::View { revision: Revision { number, root }, moves: false, stale };
         }
+        let is_sure = self.is_sure(now, since);
+        if !is_sure && may_wait {
+            return self.later(now, since);
+        }
         self.kept.visit(current.number, until);
-        Opened::View { revision: current, moves: navigates && seen != Some(current.number), stale: self.stale(now) }
+        let stale = if is_sure { None } else { self.stale(now) };
+        Opened::View { revision: current, moves: navigates && seen != Some(current.number), stale }
     }
 
     /// A chunk that is here was found damaged: it is fetched again.
@@ -287,6 +307,10 @@ impl Member {
         self.kept.current().map_or(Number::NONE, |current| current.number)
     }
 
+    fn consistency(&self) -> Consistency {
+        self.taker.consistency()
+    }
+
     fn newest_number(&self) -> Number {
         self.newest.map_or(Number::NONE, |newest| newest.number)
     }
@@ -311,17 +335,23 @@ impl Member {
         if !self.is_up {
             return;
         }
-        let at = self.current_number();
+        let at = self.serves_from();
         if self.report.is_awaited && at >= self.newest_number() && self.report.told < at {
             self.taker.report_now(now);
         }
-        let seen = self.seen.max(self.newest_number());
+        let seen = self.seen.max(self.newest_number()).max(self.freshness.invalidated);
         if let Some(join) = self.taker.join(now, (at, seen), used.into_iter()) {
             self.ask_server(join);
         }
         if let Some(renew) = self.taker.renewal(now, at) {
             self.report.told = renew.at;
             self.ask_server(renew);
+        }
+        // The revision that is being fetched is for those who wait since before it was offered.
+        let has = self.current_number();
+        let wants = self.freshness.is_wanted && self.fetch.is_none() && self.consistency().is_lazy();
+        if let Some(acquire) = wants.then(|| self.taker.acquire(now, has)).flatten() {
+            self.ask_server(acquire);
         }
     }
 
@@ -354,7 +384,11 @@ impl Member {
                 self.visitor_key = Some(joined.key);
                 // Before the lease, which says nothing of what was before.
                 self.hear(revision, None, false);
+                if !joined.shares {
+                    self.freeze();
+                }
                 self.taker.joined(now, &joined);
+                self.confirm();
                 self.trouble = None;
             }
             FromFileServer::NotJoined(NotJoined { why, .. }) => {
@@ -375,7 +409,23 @@ impl Member {
                 self.taker.promised(offer.number);
                 let (base, root, edits) = (offer.base, offer.root, offer.edits);
                 let edited = (!edits.is_empty()).then_some(Edited { base, root, edits });
+                if let Some(asked) = self.taker.granted() {
+                    self.freshness.acquired = Some(Acquired { number: offer.number, asked, until: self.taker.until() });
+                }
                 self.hear(Revision { number: offer.number, root }, edited, offer.reports);
+                self.confirm();
+            }
+            FromFileServer::Invalidate(Invalidate { number, reports, .. }) => {
+                self.freeze();
+                self.taker.invalidated();
+                self.freshness.invalidated = self.freshness.invalidated.max(number);
+                self.report.is_awaited = reports;
+            }
+            FromFileServer::Revoke(Revoke { .. }) => {
+                self.freeze();
+                if let Some(release) = self.taker.release_share() {
+                    self.ask(release);
+                }
             }
             FromFileServer::Renewed(renewed) => self.taker.renewed(now, &renewed),
             FromFileServer::Lapsed(Lapsed { .. }) => self.taker.ask_at(now),
@@ -404,6 +454,10 @@ impl Machine for Member {
         (self.now, self.is_up) = (now, false);
         self.patience.rest();
         self.taker.lost();
+        if mem::take(&mut self.freshness.is_wanted) {
+            // Its visitors are served what is here.
+            self.outputs.push_back(Output::Wake(READY));
+        }
         let wanted = mem::take(&mut self.wanted);
         wanted.into_iter().rev().for_each(|hash| self.queue.push_front(hash));
     }

@@ -14,6 +14,15 @@
 //!     | Renew{asked, at 18, 17} -----> |   18 is served, and 17 is read by nobody        |
 //!     | <------ Renewed{asked, lease}  |   Everywhere ---------------------------------> |   to those who wait for it
 //! ```
+//! Sites with another consistency push no content. `Revoke` comes before a publish, `Invalidate` after it:
+//!
+//! ```text
+//!     | <--------- Revoke              |   sequential: the switch waits for all releases
+//!     | Release ---------------------> |
+//!     | <--------- Invalidate{18}      |   callback
+//!     | Acquire{17} -----------------> |   when somebody wants to read
+//!     | <--------- Offer{18, edits}    |
+//! ```
 //! A renewal keeps its place behind the offers (**RenewInOrder**), so a lease does not cover offers that are still on
 //! their way. Chunks let everything else pass.
 //!
@@ -29,9 +38,10 @@ mod subscriptions;
 
 pub use fields::{Hash, Hashes, MayBe, VisitorKey};
 pub use publishes::{Everywhere, Have, Identity, Missing, Published, Put, Refusal, Refused, Size, Stored, Switch};
-pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Standing, Survey, Surveyed};
+pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed};
 pub use subscriptions::{
-    Chunk, Gone, Held, Hold, Join, Joined, Lapsed, Leave, NotJoined, NotNow, Offer, Renew, Renewed, Want,
+    Acquire, Chunk, Gone, Held, Hold, Invalidate, Join, Joined, Lapsed, Leave, NotJoined, NotNow, Offer, Release,
+    Renew, Renewed, Revoke, Want,
 };
 
 use framing::{Codec, End, family};
@@ -64,12 +74,20 @@ family! {
         10 Collect,
         /// Asks for a site's head and subscribers.
         11 Survey,
+        /// Wants the newest revision.
+        12 Acquire,
+        /// Serves no revision as the newest.
+        13 Release,
         /// Ends the session, with the reason.
         39 Goodbye,
     }
 
     /// The messages of a file server or a relay.
     pub enum FromFileServer, heard by "subscriber or a publisher" {
+        /// There is a newer revision, to be acquired.
+        17 Invalidate,
+        /// The newest revision must be released.
+        18 Revoke,
         /// A site, and a lease.
         20 Joined,
         /// None.

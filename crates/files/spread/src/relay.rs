@@ -9,7 +9,9 @@
 //! 2. A member's lease is what is left of the relay's own (**LeaseWithin**), and runs on when its session is lost
 //!    (**EndByLease**).
 //! 3. The relay reports the oldest revision that a member with a lease serves (**WaitCountsAll**).
-//! 4. A chunk is compared with its name before it is kept or passed on (**VerifyChunk**).
+//! 4. The newest revision is shared with members only while the file server shares it with the relay, which releases it
+//!    when no member serves it (**RevokeFirst**).
+//! 5. A chunk is compared with its name before it is kept or passed on (**VerifyChunk**).
 //!
 //! A relay is soft state: one that was restarted is another subscriber, and what the one before it held is held until
 //! its lease is over.
@@ -22,7 +24,8 @@ mod upstream;
 use self::cache::ChunkCache;
 use crate::holders::{Holders, Seat};
 use crate::messages::{
-    Chunk, FromFileServer, Gone, Lapsed, Leave, NotNow, Refusal, Refused, ToFileServer, VisitorKey, Want,
+    Chunk, FromFileServer, Gone, Lapsed, Leave, NotNow, Refusal, Refused, Release, Revoke, ToFileServer, VisitorKey,
+    Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -79,6 +82,10 @@ pub struct Relay {
 struct Site {
     taker: Taker,
     newest: Option<Newest>,
+    /// The newest revision of which it was told no more than the number.
+    invalidated: Number,
+    /// Whether the file server waits for the members to release the newest revision.
+    is_revoked: bool,
     /// The newest revision that a member has seen.
     seen: Number,
     members: Holders,
@@ -97,6 +104,8 @@ struct Site {
 struct Newest {
     revision: Revision,
     base: ChunkHash,
+    /// The revision whose tree that is, if it was the newest before.
+    from: Number,
     reports: bool,
     edits: Bytes,
     keep: u32,
@@ -162,6 +171,11 @@ impl Site {
     fn newest_number(&self) -> Number {
         self.newest.as_ref().map_or(Number::NONE, |newest| newest.revision.number)
     }
+
+    /// The newest revision that it was told of.
+    fn known(&self) -> Number {
+        self.newest_number().max(self.invalidated)
+    }
 }
 
 impl Chunks {
@@ -211,6 +225,7 @@ impl Machine for Relay {
             let newest = site.newest_number();
             let to = site.members.has_room(self.now, port, newest);
             self.say_offers(&key, to);
+            self.grant(&key);
         }
     }
 
@@ -232,6 +247,8 @@ impl Machine for Relay {
                     }
                 }
                 FromFileServer::Held(held) => self.held(held),
+                FromFileServer::Invalidate(invalidate) => self.invalidated(invalidate),
+                FromFileServer::Revoke(Revoke { slot }) => self.revoked(slot),
                 // Chunks change no lease and no hold.
                 FromFileServer::Chunk(Chunk { hash, bytes }) => return self.arrived(hash, Some(bytes)),
                 FromFileServer::Gone(Gone { hash }) => return self.arrived(hash, None),
@@ -244,6 +261,8 @@ impl Machine for Relay {
                 ToFileServer::Renew(renew) => self.renew(port, &renew),
                 ToFileServer::Hold(hold) => self.hold(port, hold),
                 ToFileServer::Leave(Leave { slot }) => self.leave(port, slot),
+                ToFileServer::Acquire(acquire) => self.acquire(port, acquire),
+                ToFileServer::Release(Release { slot }) => self.release(port, slot),
                 ToFileServer::Want(Want { hashes }) => return self.want(port, hashes),
                 ToFileServer::Have(have) => self.say(port, refused(have.ticket)),
                 ToFileServer::Put(put) => self.say(port, refused(put.ticket)),

@@ -61,6 +61,16 @@ pub enum Way {
     CountConnected,
     /// **WaitCountsAll**: a file server that was restarted does not count those that it does not know.
     ForgetEarlier,
+    /// **RevokeFirst**: a revision of a sequential site is published before the one before is released.
+    SwitchShared,
+    /// **RevokeFirst**: a file server that was restarted does not wait for the releases of those it does not know.
+    ForgetShares,
+    /// **RevokeFirst**: a relay releases a revision before its members have.
+    ReleaseEarly,
+    /// **RevokeFirst**: a member serves a revision as the newest after its release.
+    ServeReleased,
+    /// **RevokeFirst**: a relay shares what it has released.
+    ShareReleased,
     /// **SwitchWhole**: a member serves a revision of which it has only a part.
     SwitchPart,
     /// **SessionKeepsView**: a page that is open moves to the newest revision.
@@ -73,7 +83,7 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 36] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
@@ -101,6 +111,11 @@ impl Way {
         Self::Silent,
         Self::CountConnected,
         Self::ForgetEarlier,
+        Self::SwitchShared,
+        Self::ForgetShares,
+        Self::ReleaseEarly,
+        Self::ServeReleased,
+        Self::ShareReleased,
         Self::SwitchPart,
         Self::MoveSessions,
         Self::BelieveChunk,

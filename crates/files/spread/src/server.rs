@@ -17,6 +17,9 @@
 //!    restarted server waits for a lease: it knows of no upload either.
 //! 6. The server waits for a subscriber until its lease ends, and no longer. A subscriber that does not read is offered
 //!    only the newest revision when it does.
+//! 7. Subscribers of a site with callback consistency are told once that there is a newer revision, and ask for it. Of
+//!    a sequential site the newest revision is revoked before another one is made: a publish waits until it is released
+//!    everywhere, or the leases are over (**RevokeFirst**).
 
 mod collections;
 mod publishers;
@@ -29,7 +32,7 @@ use self::site::Site;
 use self::uploads::Uploads;
 use self::work::{Done, NotDone, SiteChange, SiteState, Work, WorkId};
 use crate::condemned::Condemned;
-use crate::messages::{FromFileServer, Leave, Missing, Refusal, Refused, Stored, ToFileServer, Want};
+use crate::messages::{FromFileServer, Leave, Missing, Refusal, Refused, Release, Stored, ToFileServer, Want};
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
 use crate::tables::FILE_SERVER;
@@ -105,6 +108,8 @@ pub struct FileServer {
 enum Purpose {
     Request(Port, u64),
     Publish(SiteKey),
+    /// The edits from one revision to another.
+    Edits(SiteKey, Number, Number),
     Change(Port, u64, SiteKey, SiteChange),
 }
 
@@ -222,6 +227,7 @@ impl Machine for FileServer {
             let newest = site.head_number();
             let to = site.holders.has_room(self.now, port, newest);
             self.say_offers(&key, to);
+            self.grant(self.now, &key);
         }
     }
 
@@ -232,6 +238,8 @@ impl Machine for FileServer {
             ToFileServer::Renew(renew) => self.renew(now, port, &renew),
             ToFileServer::Hold(hold) => self.hold(now, port, hold),
             ToFileServer::Leave(Leave { slot }) => self.leave(now, port, slot),
+            ToFileServer::Acquire(acquire) => self.acquire(now, port, acquire),
+            ToFileServer::Release(Release { slot }) => self.release(now, port, slot),
             ToFileServer::Want(Want { hashes }) => self.want(now, port, hashes),
             ToFileServer::Have(have) => self.have(now, port, have),
             ToFileServer::Put(put) => self.put(now, port, put),
@@ -267,6 +275,11 @@ impl Machine for FileServer {
             Done::Checked(id, checked) => {
                 if let Some(Purpose::Publish(key)) = self.under_way.remove(&id) {
                     self.checked(now, &key, checked);
+                }
+            }
+            Done::Edits(id, edits) => {
+                if let Some(Purpose::Edits(key, has, newest)) = self.under_way.remove(&id) {
+                    self.found_edits(now, &key, (has, newest), edits);
                 }
             }
             Done::Published(id, made) => {
@@ -318,6 +331,7 @@ impl Machine for FileServer {
         self.sites.values_mut().for_each(|site| site.holders.forget(now));
         self.removed.retain(|_, until| now < *until);
         for key in self.sites.keys().cloned().collect::<Vec<_>>() {
+            self.released(now, &key);
             self.drop_revisions(now, &key);
             self.report(now, &key);
         }

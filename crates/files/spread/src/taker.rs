@@ -5,13 +5,19 @@
 //!     ^                                 | session lost, or Lapsed: the lease runs on, and nothing new is promised
 //!     +---------------------------------+
 //! ```
-//! A lease counts from when it was asked for (**LeaseWithin**).
+//! A lease counts from when it was asked for (**LeaseWithin**). Within it the subscriber *shares* the newest revision,
+//! until it hears of a newer one or releases it (**RevokeFirst**):
+//!
+//! ```text
+//!   shared --Invalidate, or Revoke and Release, or the lease is over--> not shared --Acquire, Offer--> shared
+//! ```
 
-use crate::messages::{Hold, Join, Joined, Renew, Renewed};
+use crate::messages::{Acquire, Consistency, Hold, Join, Joined, Release, Renew, Renewed};
 use crate::number::{Number, SiteKey};
 use crate::rule::Way;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 use types::limits::HOLDS_PER_SUBSCRIBER_MAX;
 use types::{Broken, Time};
@@ -33,6 +39,16 @@ enum Phase {
     Joined,
 }
 
+/// Whether a subscriber may serve the newest revision as such, while its lease runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Shared,
+    /// Its giver may believe that it is shared.
+    Ended,
+    /// Its giver was told that it is not.
+    Released,
+}
+
 /// A subscription.
 #[derive(Debug)]
 pub(crate) struct Taker {
@@ -50,6 +66,10 @@ pub(crate) struct Taker {
     held: BTreeSet<Number>,
     /// The revisions that the next renewal releases.
     released: BTreeSet<Number>,
+    share: Share,
+    /// When the newest revision was asked for, until it is offered.
+    acquires: Option<Time>,
+    consistency: Consistency,
     broken: Broken<Way>,
 }
 
@@ -67,6 +87,9 @@ impl Taker {
             renew_at: Time::ZERO,
             held: BTreeSet::new(),
             released: BTreeSet::new(),
+            share: Share::Ended,
+            acquires: None,
+            consistency: Consistency::default(),
             broken,
         }
     }
@@ -104,10 +127,58 @@ impl Taker {
         &self.held
     }
 
-    /// The session is gone.
+    /// The consistency of the site.
+    pub(crate) fn consistency(&self) -> Consistency {
+        self.consistency
+    }
+
+    /// Whether the newest revision that its giver has told of may be served as such.
+    pub(crate) fn shares(&self, now: Time) -> bool {
+        self.share == Share::Shared && self.is_leased(now)
+    }
+
+    /// Whether it shares the newest revision whenever its lease runs.
+    pub(crate) fn has_share(&self) -> bool {
+        self.share == Share::Shared
+    }
+
+    /// The share has ended: there is a newer revision.
+    pub(crate) fn invalidated(&mut self) {
+        if self.share == Share::Shared {
+            self.share = Share::Ended;
+        }
+    }
+
+    /// Releases the newest revision, if its giver may believe that it is shared.
+    pub(crate) fn release_share(&mut self) -> Option<Release> {
+        let is_known = mem::replace(&mut self.share, Share::Released) == Share::Released;
+        (!is_known && self.is_joined()).then_some(Release { slot: self.slot })
+    }
+
+    /// The question for the newest revision, of a subscriber that has this one; none if it is not joined, was asked
+    /// already, or is not to be asked.
+    pub(crate) fn acquire(&mut self, now: Time, at: Number) -> Option<Acquire> {
+        if !self.is_joined() || self.shares(now) || self.acquires.is_some() {
+            return None;
+        }
+        self.acquires = Some(now);
+        Some(Acquire { slot: self.slot, at })
+    }
+
+    /// The newest revision was offered. Returns when it was asked for, if it was.
+    pub(crate) fn granted(&mut self) -> Option<Time> {
+        self.share = Share::Shared;
+        self.acquires.take()
+    }
+
+    /// The session is gone, and with it the question that was asked in it.
     pub(crate) fn lost(&mut self) {
         self.phase = Phase::Away(Time::ZERO);
         self.released.clear();
+        self.acquires = None;
+        if self.share != Share::Shared {
+            self.share = Share::Ended;
+        }
     }
 
     /// Asks again at this time: the lease has expired at the giver, or the giver did not let it join.
@@ -145,6 +216,8 @@ impl Taker {
             self.held.clear();
         }
         self.phase = Phase::Joined;
+        self.consistency = joined.consistency;
+        (self.share, self.acquires) = (if joined.shares { Share::Shared } else { Share::Released }, None);
         self.held.extend(joined.held.iter().copied().chain([joined.number]));
         self.released.retain(|number| !self.held.contains(number));
         self.lease(now, joined.asked, joined.lease_ms);

@@ -7,9 +7,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spread::messages::{
-    Change, ChangeKind, Chunk, Collect, FromFileServer, Gone, Have, Held, Hold, Identity, Join, Joined, Lapsed, Leave,
-    Missing, NotJoined, NotNow, Offer, Published, Put, Renew, Renewed, Size, Survey, Switch, ToFileServer, VisitorKey,
-    Want,
+    Acquire, Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Held, Hold, Identity,
+    Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Release, Renew,
+    Renewed, Revoke, Size, Survey, Switch, ToFileServer, VisitorKey, Want,
 };
 use spread::server_work::{Checked, NotDone, Settings};
 use spread::{
@@ -47,7 +47,8 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
     let join = (slot.clone(), time(), 0..3_u64, number(), number(), names(), vec(number(), 0..3));
     let identity = (0..2_u64, 0..3_u64).prop_map(|(publisher, number)| Identity { publisher, number });
     let switch = (ticket.clone(), identity, names(), proptest::option::of(hash()), hash(), any::<bool>());
-    let kind = select(vec![ChangeKind::Create, ChangeKind::Keep, ChangeKind::Remove]);
+    let kind = select(vec![ChangeKind::Create, ChangeKind::Keep, ChangeKind::Remove, ChangeKind::Consistency]);
+    let change = (ticket.clone(), kind, select(Consistency::ALL.to_vec()), names());
     prop_oneof![
         4 => join.prop_map(|(slot, asked, life, at, seen, (space, site), held)| {
             Join { slot, asked, life, at, seen, space, site, held }.into()
@@ -55,7 +56,9 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
         3 => (slot.clone(), time(), number(), vec(number(), 0..3))
             .prop_map(|(slot, asked, at, released)| Renew { slot, asked, at, released }.into()),
         2 => (slot.clone(), number()).prop_map(|(slot, number)| Hold { slot, number }.into()),
-        1 => slot.prop_map(|slot| Leave { slot }.into()),
+        1 => slot.clone().prop_map(|slot| Leave { slot }.into()),
+        2 => (slot.clone(), number()).prop_map(|(slot, at)| Acquire { slot, at }.into()),
+        2 => slot.prop_map(|slot| Release { slot }.into()),
         3 => hashes().prop_map(|hashes| Want { hashes }.into()),
         2 => (ticket.clone(), hashes()).prop_map(|(ticket, hashes)| Have { ticket, hashes }.into()),
         2 => (ticket.clone(), vec((hash(), Just(Bytes::from_static(b"x"))), 0..3))
@@ -64,8 +67,9 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
             let (of, size, note) = (0, Size::default(), String::new());
             Switch { ticket, identity, space, site, base, root, of, size, waits, note }.into()
         }),
-        1 => (ticket.clone(), kind, names())
-            .prop_map(|(ticket, kind, (space, site))| Change { ticket, kind, keep: 0, space, site }.into()),
+        2 => change.prop_map(|(ticket, kind, consistency, (space, site))| {
+            Change { ticket, kind, keep: 0, consistency, space, site }.into()
+        }),
         1 => ticket.clone().prop_map(|ticket| Collect { ticket }.into()),
         1 => (ticket, names()).prop_map(|(ticket, (space, site))| Survey { ticket, space, site }.into()),
     ]
@@ -74,12 +78,13 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
 fn from_server() -> impl Strategy<Value = FromFileServer> {
     let slot = 0..3_u32;
     let lease_ms = select(vec![0, 1, 1000, u32::MAX]);
-    let joined = (slot.clone(), time(), lease_ms.clone(), number(), hash(), vec(number(), 0..3));
+    let shares = (select(Consistency::ALL.to_vec()), any::<bool>());
+    let joined = (slot.clone(), time(), lease_ms.clone(), number(), hash(), vec(number(), 0..3), shares);
     let why = select(vec![NotNow::NoSite, NotNow::NotYet, NotNow::Full]);
     let edits = select(vec![Bytes::new(), Bytes::from_static(b"edits")]);
     prop_oneof![
-        4 => joined.prop_map(|(slot, asked, lease_ms, number, root, held)| {
-            Joined { slot, asked, lease_ms, number, root, keep: 2, key: KEY, held }.into()
+        4 => joined.prop_map(|(slot, asked, lease_ms, number, root, held, (consistency, shares))| {
+            Joined { slot, asked, lease_ms, number, root, keep: 2, key: KEY, consistency, shares, held }.into()
         }),
         1 => (slot.clone(), why).prop_map(|(slot, why)| NotJoined { slot, why }.into()),
         4 => (slot.clone(), number(), hash(), hash(), any::<bool>(), edits).prop_map(
@@ -88,6 +93,9 @@ fn from_server() -> impl Strategy<Value = FromFileServer> {
         2 => (slot.clone(), time(), lease_ms)
             .prop_map(|(slot, asked, lease_ms)| Renewed { slot, asked, lease_ms }.into()),
         1 => slot.clone().prop_map(|slot| Lapsed { slot }.into()),
+        2 => slot.clone().prop_map(|slot| Revoke { slot }.into()),
+        2 => (slot.clone(), number(), any::<bool>())
+            .prop_map(|(slot, number, reports)| Invalidate { slot, number, reports }.into()),
         2 => (slot, number(), any::<bool>()).prop_map(|(slot, number, is_held)| Held { slot, number, is_held }.into()),
         4 => (hash(), 0..4_u8).prop_map(|(hash, of)| Chunk { hash, bytes: vec![of].into() }.into()),
         2 => hash().prop_map(|hash| Gone { hash }.into()),
@@ -214,7 +222,11 @@ fn server_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
         Work::Check(id, _) => {
             Done::Checked(id, or(is_done, Checked { new: vec![hash], ..Checked::default() }, failed()))
         }
-        Work::Publish(id, _) => Done::Published(id, or(is_done, Settings { keep: 1, visitor_key: KEY }, failed())),
+        Work::Edits(id, ..) => Done::Edits(id, Bytes::from_static(b"edits")),
+        Work::Publish(id, _) => {
+            let consistency = if hash == ChunkHash::of(&[1]) { Consistency::Sequential } else { Consistency::Callback };
+            Done::Published(id, or(is_done, Settings { keep: 1, visitor_key: KEY, consistency }, failed()))
+        }
         Work::Change(id, ..) => Done::Changed(id, or(is_done, None, failed())),
         Work::Drop(key, numbers) => Done::Dropped(key, if is_done { numbers } else { Vec::new() }),
         Work::Mark(_) => Done::Marked(or(is_done, vec![hash], failed())),
@@ -279,7 +291,7 @@ proptest! {
         for event in events {
             run.happens(event, member_does);
             let now = run.now;
-            run.machine.open(now, Visit { seen: Some(seen), navigates: false });
+            run.machine.open(now, Visit { seen: Some(seen), ..Visit::default() });
             run.machine.damaged(ChunkHash::of(&[3]));
             run.drain();
             let current = run.machine.current().map_or(Number::NONE, |current| current.number);

@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderName, Method, Request, Response};
 use hyper::body::Incoming;
 use serving::{Answer, Answered, UnderWay};
-use spread::Opened;
+use spread::{Opened, Visit};
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,11 +21,21 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tree::{Content, Kind, Piece};
+use types::Time;
 
 /// For how many seconds there may be a newer revision than the one that is served (rule SayWhenOver).
 const STALE: HeaderName = HeaderName::from_static("thorp-stale");
+
+/// How long a visitor waits for the newest revision of a site that is not pushed: as long as a lease lasts as a rule,
+/// since a sequential publish may wait that long for another server that has vanished.
+const NEWEST_WITHIN: Duration = Duration::from_secs(10);
+
+/// How soon it is looked again without any news.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// The part of a site's server that each thread has.
 pub(crate) struct Answers(pub(crate) Arc<Served>);
@@ -42,10 +52,7 @@ impl Answer for Answers {
         Box::pin(async move {
             served.requests.fetch_add(1, Relaxed);
             let is_head = head.method == Method::HEAD;
-            let found = match found(Reader { served: &served, waits: false }, &head) {
-                Err(Missed::OnDisk) => read(served.clone(), head).await,
-                found => found,
-            };
+            let found = find(&served, head).await;
             let answer = match found {
                 Ok(found) if is_head => found.head.map(|()| FileBody::empty()),
                 Ok(Found { head, source: Source::Bytes(bytes) }) => head.map(|()| FileBody::Whole(bytes)),
@@ -75,26 +82,51 @@ enum Source {
     Pieces { pieces: Vec<Piece>, range: Range<u64>, first: Option<Bytes> },
 }
 
-/// Finds the answer to a request on a thread that may wait for the disk.
-async fn read(served: Arc<Served>, request: Parts) -> Result<Found, Missed> {
-    let found = spawn_blocking(move || found(Reader { served: &served, waits: true }, &request)).await;
-    found.unwrap_or_else(|error| Err(FilesError::from(error).into()))
+/// A visitor's wait for the newest revision of a site that is not pushed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wait {
+    /// Since when, by the member's clock.
+    since: Option<Time>,
+    /// Whether it is over.
+    is_over: bool,
+}
+
+/// Finds the answer to a request: from memory, or on a thread that may wait for the disk; if need be when the newest
+/// revision is here.
+async fn find(served: &Arc<Served>, mut request: Parts) -> Result<Found, Missed> {
+    let (mut wait, mut until) = (Wait::default(), None);
+    loop {
+        let mut answer = found(Reader { served, waits: false }, &request, wait);
+        if matches!(answer, Err(Missed::OnDisk)) {
+            let served = served.clone();
+            let read =
+                spawn_blocking(move || (found(Reader { served: &served, waits: true }, &request, wait), request));
+            (answer, request) = read.await.map_err(FilesError::from)?;
+        }
+        let Err(Missed::Later(since)) = answer else { return answer };
+        let until = *until.get_or_insert_with(|| Instant::now() + NEWEST_WITHIN);
+        wait = Wait { since: Some(since), is_over: Instant::now() >= until };
+        // Beside the news, as one may have come in between.
+        let _ = timeout(LOOK_AGAIN_AFTER, served.origin.news()).await;
+    }
 }
 
 /// Finds the answer to a request.
-fn found(reader: Reader<'_>, request: &Parts) -> Result<Found, Missed> {
+fn found(reader: Reader<'_>, request: &Parts, wait: Wait) -> Result<Found, Missed> {
     let served = reader.served;
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Refusal::Method.into());
     }
     let key = served.origin.visitor_key(reader.waits)?;
     let visit = served.visitors.visit(&request.headers, &key);
+    let visit = Visit { since: wait.since, is_last: wait.is_over, ..visit };
     let (revision, moves, stale) = match served.origin.open(visit, reader.waits)? {
         Opened::View { stale: Some(_), .. } if served.refuses_stale => return Err(Refusal::Stale.into()),
         Opened::View { revision, moves, stale } => (revision, moves, stale),
         Opened::Behind => return Err(Refusal::Behind.into()),
         Opened::Gone => return Err(Refusal::RevisionGone.into()),
         Opened::Nothing => return Err(Refusal::Empty.into()),
+        Opened::Later(since) => return Err(Missed::Later(since)),
     };
     let path = request.uri.path();
     let (reply, source) = match resolve(reader, revision.root, path)? {

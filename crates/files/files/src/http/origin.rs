@@ -9,6 +9,8 @@ use machine::Table;
 use spread::messages::VisitorKey;
 use spread::{Opened, Revision, Visit};
 use std::fmt;
+use std::future::{self, Future};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use tree::Source;
 
@@ -29,6 +31,11 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
 
     /// The key that signs the cookies of visitors, once there is a revision.
     fn visitor_key(&self, waits: bool) -> Result<VisitorKey, Missed>;
+
+    /// Waits until there may be an answer to a visitor who waits for the newest revision.
+    fn news(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(future::ready(()))
+    }
 
     /// The chunks.
     fn source(&self) -> &dyn Source<Error = FilesError>;
@@ -98,7 +105,7 @@ impl Origin for OwnSite {
         &self.site
     }
 
-    fn open(&self, Visit { seen, navigates }: Visit, waits: bool) -> Result<Opened, Missed> {
+    fn open(&self, Visit { seen, navigates, .. }: Visit, waits: bool) -> Result<Opened, Missed> {
         let Some(newest) = self.newest(waits)?.revision else { return Ok(Opened::Nothing) };
         let (revision, moves) = match seen {
             // The store is older than what the visitor has seen (rule NeverBack).

@@ -3,6 +3,7 @@
 use crate::error::FilesError;
 use http::StatusCode;
 use tree::ReadError;
+use types::Time;
 
 /// A refused request.
 #[derive(Debug)]
@@ -70,6 +71,8 @@ impl From<FilesError> for Refusal {
 pub(crate) enum Missed {
     /// A part of the answer is not in memory, and the request may not wait here.
     OnDisk,
+    /// The newest revision is being fetched, for which the visitor waits since then (`spread::Opened::Later`).
+    Later(Time),
     /// The request is refused.
     Refused(Refusal),
 }
@@ -78,7 +81,7 @@ impl Missed {
     /// The refusal of a request that was answered by a reader that waits.
     pub(crate) fn refusal(self) -> Refusal {
         match self {
-            Self::OnDisk => Refusal::Failed(FilesError::Interrupted),
+            Self::OnDisk | Self::Later(_) => Refusal::Failed(FilesError::Interrupted),
             Self::Refused(refusal) => refusal,
         }
     }

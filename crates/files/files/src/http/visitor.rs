@@ -31,7 +31,7 @@ impl Visitors {
 
     /// The session of a request: the revision of its page, and whether it opens another page.
     pub(crate) fn visit(&self, fields: &HeaderMap, key: &VisitorKey) -> Visit {
-        Visit { seen: self.seen(fields, key), navigates: is_navigation(fields) }
+        Visit { seen: self.seen(fields, key), navigates: is_navigation(fields), ..Visit::default() }
     }
 
     /// The cookie that moves a visitor's session to a revision.
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_navigation_moves_and_a_part_of_a_page_does_not() {
         let visit = |given: &[(&'static str, &str)]| {
-            let Visit { seen, navigates } = visitors().visit(&fields(given), &KEY);
+            let Visit { seen, navigates, .. } = visitors().visit(&fields(given), &KEY);
             (seen, navigates)
         };
         let page = ("sec-fetch-mode", "navigate");

@@ -82,10 +82,10 @@ impl Disk for ServerDisk {
     type Done = Done;
 
     fn submit(&self, work: Work) -> bool {
-        if let Work::Read(hash) = work {
-            self.shared.reads.push(Reading::Chunk(hash));
-        } else {
-            self.shared.line.push(work);
+        match work {
+            Work::Read(hash) => self.shared.reads.push(Reading::Chunk(hash)),
+            Work::Edits(id, base, root) => self.shared.reads.push(Reading::Edits(id, base, root)),
+            work => self.shared.line.push(work),
         }
         false
     }
@@ -137,6 +137,14 @@ impl Shared {
                         None => Ok(None),
                     });
                     self.tell(Done::Read(hash, read.ok().flatten()));
+                }
+                Reading::Edits(id, base, root) => {
+                    let edits = contained(|| match self.chunks.get() {
+                        Some(chunks) => trees::edits_between(&Stored(chunks), base, root).map_err(FilesError::from),
+                        None => Ok(Bytes::new()),
+                    });
+                    // Without them a subscriber compares the trees.
+                    self.tell(Done::Edits(id, edits.unwrap_or_default()));
                 }
                 Reading::Mark(roots) => self.tell(Done::Marked(doing(|| self.unused(&roots)))),
             }
@@ -203,6 +211,7 @@ impl Shared {
                 });
                 self.tell(Done::Swept(swept));
             }
+            Work::Edits(id, base, root) => self.reads.push(Reading::Edits(id, base, root)),
             Work::Read(hash) => self.reads.push(Reading::Chunk(hash)),
         }
     }
@@ -227,6 +236,8 @@ impl Shared {
 /// Work of the threads that read.
 enum Reading {
     Chunk(ChunkHash),
+    /// The edits from one tree to another.
+    Edits(WorkId, ChunkHash, ChunkHash),
     /// The chunks that none of these trees needs.
     Mark(Vec<ChunkHash>),
 }

@@ -1,7 +1,7 @@
 //! The records of sites as a file server needs them: all of them at its start, and one at each publish.
 
 use crate::error::FilesError;
-use crate::record::{KEEP, Made, ROOT, Revision, SiteMap, SiteName, SiteRecord};
+use crate::record::{Made, ROOT, Revision, SiteMap, SiteName, SiteRecord, SiteSettings};
 use crate::records::{Records, all_sites, draw_key, revisions};
 use objects::{Db, Tx};
 use spread::messages::{ChangeKind, Identity, VisitorKey};
@@ -31,7 +31,8 @@ fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<Site
 }
 
 fn settings(record: &SiteRecord) -> Settings {
-    Settings { keep: record.keep, visitor_key: VisitorKey(record.visitor_key) }
+    let &SiteRecord { keep, consistency, .. } = record;
+    Settings { keep, consistency, visitor_key: VisitorKey(record.visitor_key) }
 }
 
 /// The records of a store, each space opened when it is needed.
@@ -67,7 +68,7 @@ impl Spaces {
             let sites: SiteMap = tx.map(ROOT)?;
             let mut record = match sites.get(tx, site.as_str())? {
                 Some(record) => record,
-                None => SiteRecord::create(tx, KEEP, key)?,
+                None => SiteRecord::create(tx, SiteSettings::default(), key)?,
             };
             let made = Made { publisher, number, revision: revision.number };
             // A transaction whose outcome was unknown may have taken place.
@@ -119,12 +120,15 @@ impl Spaces {
             return Err(FilesError::NoSite(site.to_string()));
         }
         let records = Records::new(self.space(&key.space)?, 0);
+        let SiteChange { keep, consistency, .. } = change;
+        let (keep, consistency) = (Some(keep), Some(consistency));
         match change.kind {
             ChangeKind::Create => {
-                records.create(&site, change.keep)?;
+                records.create(&site, SiteSettings { keep, consistency })?;
                 Ok(Some(records.with(&site, |tx, record| state(tx, key.clone(), &record))?))
             }
-            ChangeKind::Keep => records.set_keep(&site, change.keep).map(|()| None),
+            ChangeKind::Keep => records.set(&site, SiteSettings { keep, consistency: None }).map(|()| None),
+            ChangeKind::Consistency => records.set(&site, SiteSettings { keep: None, consistency }).map(|()| None),
             ChangeKind::Remove => records.remove(&site).map(|()| None),
         }
     }

@@ -78,6 +78,10 @@ impl Member {
         let target = self.fetch.as_ref().filter(|fetch| fetch.lacks(&hash)).map(|fetch| fetch.revision.number);
         if target.is_some_and(|target| target < self.newest_number()) {
             self.give_up();
+        } else if target.is_some() && !self.taker.has_share() {
+            // The server has not said what is the newest now.
+            self.give_up();
+            self.freshness.is_wanted = true;
         } else if target.is_some() || self.mending.contains(&hash) {
             self.queue.push_back(hash);
             self.retry_later(format!("the store does not send chunk {hash}: it is missing or damaged there"));

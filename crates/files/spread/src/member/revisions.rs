@@ -14,18 +14,23 @@ impl Member {
         if revision.number <= self.newest_number() && !self.is_broken(Way::LateOffer) {
             return;
         }
-        if self.kept.current() == self.newest {
-            self.frozen = self.taker.until();
-        }
+        self.freeze();
         (self.newest, self.offered, self.report.is_awaited) = (Some(revision), edited, reports);
         if self.is_broken(Way::StartOver) {
             self.fetch = None;
         }
     }
 
-    /// Goes on with the fetch, or begins that of the newest revision.
+    /// Goes on with the fetch, or begins that of the newest revision, if somebody wants it.
     pub(super) fn settle(&mut self) {
         let Some(newest) = self.newest else { return };
+        if self.consistency().is_lazy() {
+            self.freshness.is_wanted |= self.kept.current().is_none();
+            // Without a share this may be an older one: the newest is asked for.
+            if !self.freshness.is_wanted || !self.taker.has_share() {
+                return;
+            }
+        }
         let is_newer = newest.number > self.current_number() || self.is_broken(Way::LateOffer);
         if self.fetch.is_none() && !self.needs_room && self.kept.current() != Some(newest) && is_newer {
             if self.kept.has(newest.root) {
@@ -103,6 +108,7 @@ impl Member {
                 self.serve(fetch.revision);
                 self.trouble = None;
                 self.collect_at.get_or_insert(self.now + self.config.collect_after);
+                self.freshness.is_wanted = false;
                 self.outputs.push_back(Output::Wake(READY));
             }
             Err(why) => {
@@ -113,7 +119,10 @@ impl Member {
     }
 
     pub(super) fn serve(&mut self, revision: Revision) {
-        self.kept.serve(self.now, revision, self.frozen);
+        self.kept.serve(self.now, revision, self.fresh_until());
+        if self.newest == Some(revision) && self.taker.has_share() {
+            self.freshness.frozen = None;
+        }
     }
 
     /// Asks again in a while for a chunk that did not come.

@@ -16,6 +16,8 @@ messages! {
         pub kind: ChangeKind,
         /// How many of the newest revisions are kept, where that is part of it.
         pub keep: u32,
+        /// The consistency, where that is part of it.
+        pub consistency: Consistency,
         /// The space of the site.
         pub space: String as Text<SPACE_NAME_BYTES_MAX>,
         /// The site.
@@ -79,6 +81,8 @@ pub enum ChangeKind {
     Keep,
     /// The site is removed with all its revisions.
     Remove,
+    /// The site has another consistency.
+    Consistency,
 }
 
 impl Field for ChangeKind {
@@ -93,8 +97,45 @@ impl Field for ChangeKind {
             0 => Ok(Self::Create),
             1 => Ok(Self::Keep),
             2 => Ok(Self::Remove),
+            3 => Ok(Self::Consistency),
             got => Err(WireError::Code { what, got: got.into() }),
         }
+    }
+}
+
+/// The consistency that readers of a site see (the Publish paper, "Locking for Content Distribution").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// Each revision is pushed to all subscribers: reads never wait, and see a revision that was the newest at most a
+    /// lease ago.
+    #[default]
+    Publish,
+    /// Subscribers are told that there is a newer revision, and fetch it for the next reader, as in AFS.
+    Callback,
+    /// A revision is published when no subscriber serves the one before: readers see the newest one, always.
+    Sequential,
+}
+
+impl Consistency {
+    /// Each of them, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Publish, Self::Callback, Self::Sequential];
+
+    /// Whether a subscriber fetches a revision only when somebody wants to read it.
+    pub fn is_lazy(self) -> bool {
+        self != Self::Publish
+    }
+}
+
+impl Field for Consistency {
+    const BYTES: usize = u32::BYTES;
+
+    fn put(&self, meta: &mut Meta<'_>) {
+        (*self as u32).put(meta);
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let got = u32::get(what, reader)?;
+        Self::ALL.get(got as usize).copied().ok_or(WireError::Code { what, got: got.into() })
     }
 }
 

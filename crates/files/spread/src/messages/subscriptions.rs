@@ -1,6 +1,7 @@
 //! Subscriptions: joins, leases, holds, offers and chunks.
 
 use super::fields::{Hash, Hashes, VisitorKey};
+use super::sites::Consistency;
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -50,6 +51,10 @@ messages! {
         pub keep: u32,
         /// The key that signs the cookies of the site's visitors.
         pub key: VisitorKey,
+        /// The site's consistency.
+        pub consistency: Consistency,
+        /// Whether the subscriber may serve the newest revision as such: it is told before, or when, that ends.
+        pub shares: bool,
         /// The revisions that are held for the subscriber, beside the newest.
         pub held: Vec<Number> as Rest<HOLDS_PER_SUBSCRIBER_MAX>,
     }
@@ -136,6 +141,42 @@ messages! {
         pub reports: bool,
         /// The edits, with the chunks that they need; empty if they are too large.
         pub edits: Bytes as Data<EDITS_BYTES_MAX>,
+    }
+
+    /// The revision that is served is no longer the newest. No more is said of newer ones until the subscriber acquires
+    /// the newest (callback consistency).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Invalidate {
+        /// The site.
+        pub slot: u32,
+        /// The newest revision.
+        pub number: Number,
+        /// Whether a publisher waits for the subscriber to report that it serves no older revision.
+        pub reports: bool,
+    }
+
+    /// There is going to be a newer revision, which waits for the subscriber to release the newest (sequential
+    /// consistency).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Revoke {
+        /// The site.
+        pub slot: u32,
+    }
+
+    /// The subscriber serves no revision as the newest until it has acquired the newest again.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Release {
+        /// The site.
+        pub slot: u32,
+    }
+
+    /// A subscriber wants the newest revision, and to be told when it no longer is. The answer is an [`Offer`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Acquire {
+        /// The site.
+        pub slot: u32,
+        /// The revision that it has, from which edits may lead to the newest.
+        pub at: Number,
     }
 
     /// Wants chunks. Each is answered.

@@ -1,8 +1,8 @@
 //! The members of a relay: joins, leases, holds, offers.
 
 use super::{FOLLOWED_FOR, Newest, Relay, Site};
-use crate::holders::{Holders, Seat, ToOffer};
-use crate::messages::{Held, Hold, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed};
+use crate::holders::{Admitted, Holders, Seat, Shares, ToOffer};
+use crate::messages::{Acquire, Held, Hold, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed, Revoke};
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
 use crate::taker::Taker;
@@ -49,9 +49,16 @@ impl Relay {
         let others = held.iter().copied().filter(|number| !is_above(*number));
         let others: Vec<Number> = others.take(HOLDS_PER_SUBSCRIBER_MAX.saturating_sub(site.asks.len())).collect();
         let asked_for = (held.into_iter().chain([revision.number]), is_above);
-        let Some((lease_ms, held)) = site.members.join(now, (seat, life), at, asked_for, span) else {
+        let may_share = match (site.taker.has_share(), site.is_revoked) {
+            (true, false) => Shares::Newest,
+            (true, true) => Shares::Kept,
+            (false, _) => Shares::Nothing,
+        };
+        let joined = site.members.join(now, (seat, life), at, asked_for, (span, may_share));
+        let Some(Admitted { lease_ms, held, shares }) = joined else {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
         };
+        let (is_revoked, consistency) = (site.is_revoked && shares, site.taker.consistency());
         let mut holds = Vec::new();
         for number in others {
             let waiting = site.asks.entry(number).or_default();
@@ -64,9 +71,53 @@ impl Relay {
         }
         self.seats.insert((port, slot), key);
         let Revision { number, root } = revision;
-        self.say(port, Joined { slot, asked, lease_ms, number, root, keep, key: visitor_key, held });
+        self.say(
+            port,
+            Joined { slot, asked, lease_ms, number, root, keep, key: visitor_key, consistency, shares, held },
+        );
+        if is_revoked {
+            self.say(port, Revoke { slot });
+        }
         for hold in holds {
             self.ask(hold);
+        }
+    }
+
+    pub(super) fn release(&mut self, port: Port, slot: u32) {
+        if let Some(site) = self.seats.get(&(port, slot)).and_then(|key| self.sites.get_mut(key)) {
+            site.members.release(Seat { port, slot });
+        }
+    }
+
+    pub(super) fn acquire(&mut self, port: Port, Acquire { slot, at }: Acquire) {
+        let (seat, now) = (Seat { port, slot }, self.now);
+        let key = self.seats.get(&(port, slot)).cloned();
+        let Some(site) = key.as_ref().and_then(|key| self.sites.get_mut(key)) else {
+            return self.say(port, Lapsed { slot });
+        };
+        if !site.members.acquire(now, seat, at) {
+            return self.say(port, Lapsed { slot });
+        }
+        if let Some(key) = &key {
+            self.grant(key);
+        }
+    }
+
+    /// Offers the newest revision to the members that ask for it, if it is shared with the relay.
+    pub(super) fn grant(&mut self, key: &SiteKey) {
+        let (now, from_memory) = (self.now, self.is_broken(Way::ShareReleased));
+        let shares = |site: &Site| site.taker.shares(now) && !site.is_revoked || from_memory;
+        let Some(site) = self.sites.get_mut(key).filter(|site| shares(site)) else { return };
+        let Some(newest) = site.newest.clone() else { return };
+        let Newest { revision: Revision { number, root }, base, from, reports, edits, .. } = newest;
+        let asking = site.members.asking(now);
+        for (seat, _) in &asking {
+            site.members.grant(*seat, number);
+        }
+        for (Seat { port, slot }, has) in asking {
+            let edits = if has == from { edits.clone() } else { Bytes::new() };
+            self.say(port, Offer { slot, number, root, base, reports, edits });
+            self.outputs.push_back(Output::AwaitRoom(port));
         }
     }
 
@@ -81,6 +132,8 @@ impl Relay {
         self.sites.entry(key.clone()).or_insert_with(|| Site {
             taker: Taker::new(key.clone(), slot, life, broken),
             newest: None,
+            invalidated: Number::NONE,
+            is_revoked: false,
             seen: Number::NONE,
             members: Holders::new(broken),
             asks: BTreeMap::new(),
@@ -100,7 +153,8 @@ impl Relay {
         let newest = site.newest_number();
         let released: Vec<Number> = released.iter().copied().filter(|number| *number != newest).collect();
         site.members.report(seat, at, &released);
-        if !site.taker.is_joined() || !site.taker.is_leased(now) {
+        let is_awaited = site.is_revoked && site.members.shares(now, seat);
+        if !site.taker.is_joined() || !site.taker.is_leased(now) || is_awaited {
             // There is nothing to give: it asks again while its lease lasts.
             return;
         }

@@ -2,7 +2,9 @@
 
 use super::{NO_SITE_AGAIN_AFTER, Newest, Relay, Site};
 use crate::holders::Seat;
-use crate::messages::{Held, Hold, Joined, Leave, NotJoined, NotNow, Offer, ToFileServer};
+use crate::messages::{
+    Consistency, Held, Hold, Invalidate, Joined, Leave, NotJoined, NotNow, Offer, Revoke, ToFileServer,
+};
 use crate::number::{Number, Revision};
 use crate::rule::Way;
 use crate::taker::AGAIN_AFTER;
@@ -33,6 +35,7 @@ impl Relay {
         let mut newest = site.newest.take().filter(|_| !is_newer).unwrap_or(Newest {
             revision,
             base: revision.root,
+            from: Number::NONE,
             reports: false,
             edits: Bytes::new(),
             keep: joined.keep,
@@ -40,11 +43,23 @@ impl Relay {
         });
         (newest.keep, newest.key) = (joined.keep, joined.key);
         site.newest = Some(newest);
-        let to = if is_newer { site.members.offer(now, revision.number) } else { Vec::new() };
+        site.is_revoked = false;
+        let (pushes, is_lost) = (site.taker.consistency() == Consistency::Publish, !site.taker.has_share());
+        let to = if is_newer && pushes { site.members.offer(now, revision.number) } else { Vec::new() };
+        // Members share no more than the relay does.
+        let told = if is_newer && !pushes { site.members.invalidate(now, revision.number, false) } else { Vec::new() };
+        let revoked = if is_lost { site.members.sharing(now) } else { Vec::new() };
         for (Seat { port, slot }, number) in lost {
             self.say(port, Held { slot, number, is_held: false });
         }
+        for Seat { port, slot } in told {
+            self.say(port, Invalidate { slot, number: revision.number, reports: false });
+        }
+        for Seat { port, slot } in revoked {
+            self.say(port, Revoke { slot });
+        }
         self.say_offers(&key, to);
+        self.grant(&key);
         for hold in asks {
             self.ask(hold);
         }
@@ -65,12 +80,41 @@ impl Relay {
         let Some(site) = self.sites.get_mut(&key) else { return };
         let Offer { number, root, base, reports, edits, .. } = offer;
         site.taker.promised(number);
-        let Some(before) = site.newest.as_ref().filter(|it| number > it.revision.number || takes_late) else { return };
-        let (keep, key_of_visitors) = (before.keep, before.key);
+        site.taker.granted();
+        let Some(before) = site.newest.as_ref().filter(|it| number > it.revision.number || takes_late) else {
+            return self.grant(&key);
+        };
+        let (keep, key_of_visitors, from) = (before.keep, before.key, before.revision);
         let revision = Revision { number, root };
-        site.newest = Some(Newest { revision, base, reports, edits, keep, key: key_of_visitors });
-        let to = site.members.offer(now, number);
-        self.say_offers(&key, to);
+        let from = if from.root == base { from.number } else { Number::NONE };
+        site.newest = Some(Newest { revision, base, from, reports, edits, keep, key: key_of_visitors });
+        if site.taker.consistency() == Consistency::Publish {
+            let to = site.members.offer(now, number);
+            self.say_offers(&key, to);
+        }
+        self.grant(&key);
+    }
+
+    pub(super) fn invalidated(&mut self, Invalidate { slot, number, reports }: Invalidate) {
+        let now = self.now;
+        let Some(site) = self.slots.get(&slot).and_then(|key| self.sites.get_mut(key)) else { return };
+        site.taker.invalidated();
+        site.invalidated = site.invalidated.max(number);
+        if let Some(newest) = &mut site.newest {
+            newest.reports = reports;
+        }
+        for Seat { port, slot } in site.members.invalidate(now, number, reports) {
+            self.say(port, Invalidate { slot, number, reports });
+        }
+    }
+
+    pub(super) fn revoked(&mut self, slot: u32) {
+        let now = self.now;
+        let Some(site) = self.slots.get(&slot).and_then(|key| self.sites.get_mut(key)) else { return };
+        site.is_revoked = true;
+        for Seat { port, slot } in site.members.sharing(now) {
+            self.say(port, Revoke { slot });
+        }
     }
 
     pub(super) fn held(&mut self, Held { slot, number, is_held }: Held) {
@@ -94,6 +138,7 @@ impl Relay {
     pub(super) fn pump(&mut self) {
         let now = self.now;
         let (lets_go, keeps) = (self.is_broken(Way::RelayLetsGo), self.is_broken(Way::NeverRelease));
+        let releases_early = self.is_broken(Way::ReleaseEarly);
         let mut messages: Vec<ToFileServer> = Vec::new();
         for site in self.sites.values_mut() {
             let newest = site.newest_number();
@@ -106,17 +151,25 @@ impl Relay {
                     site.taker.release(number);
                 }
             }
-            let at = site.members.oldest(now).map_or(newest, |oldest| oldest.min(newest));
+            let known = site.known();
+            let at = site.members.oldest(now).map_or(known, |oldest| oldest.min(known));
             let reports = site.newest.as_ref().is_some_and(|newest| newest.reports);
-            if reports && at == newest && site.told < newest {
+            if reports && at == known && site.told < known {
                 site.taker.report_now(now);
             }
             if !self.is_up {
                 continue;
             }
+            if site.is_revoked && (!site.members.is_shared(now) || releases_early) {
+                site.is_revoked = false;
+                messages.extend(site.taker.release_share().map(ToFileServer::from));
+            }
+            if !site.is_revoked && !site.members.asking(now).is_empty() {
+                messages.extend(site.taker.acquire(now, newest).map(ToFileServer::from));
+            }
             let read = site.taker.held().clone();
             let read: Vec<Number> = read.into_iter().chain(site.members.held(now)).collect();
-            if let Some(join) = site.taker.join(now, (at, site.seen.max(newest)), read.into_iter()) {
+            if let Some(join) = site.taker.join(now, (at, site.seen.max(known)), read.into_iter()) {
                 messages.push(join.into());
             }
             if let Some(renew) = site.taker.renewal(now, at) {

@@ -3,8 +3,10 @@
 use super::site::{Asked, LastOffer, Site, Stage, UnderWay, Waiting};
 use super::work::{Check, Checked, NewRevision, NotDone, Settings, SiteChange, SiteState, Work};
 use super::{FileServer, Purpose};
+use crate::holders::Seat;
 use crate::messages::{
-    Change, ChangeKind, Changed, Have, Identity, Published, Put, Refusal, Refused, Survey, Surveyed, Switch,
+    Change, ChangeKind, Changed, Consistency, Have, Identity, Lapsed, Published, Put, Refusal, Refused, Revoke, Survey,
+    Surveyed, Switch,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -110,7 +112,7 @@ impl FileServer {
             site.under_way = Some(UnderWay { asked, stage: Stage::Checking });
             if is_whole || self.is_broken(Way::SwitchBlind) {
                 let number = self.next_number(key);
-                return self.make(now, key, Revision { number, root }, Bytes::new());
+                return self.revoke(now, key, Revision { number, root }, Bytes::new());
             }
             let id = self.work_for(Purpose::Publish(key.clone()));
             return self.work(Work::Check(id, Check { base: head.map(|head| head.root), root }));
@@ -154,7 +156,7 @@ impl FileServer {
         let count = head.number.count.max(above.count) + 1;
         let revision = Revision { number: Number { life: self.config.life, count }, root: head.root };
         site.under_way = Some(UnderWay { asked: Asked { port: None, switch }, stage: Stage::Checking });
-        self.make(now, key, revision, Bytes::new());
+        self.revoke(now, key, revision, Bytes::new());
     }
 
     pub(super) fn next_number(&self, key: &SiteKey) -> Number {
@@ -178,7 +180,7 @@ impl FileServer {
                 self.condemned.spare(&new);
                 site.checked(root);
                 let number = self.next_number(key);
-                self.make(now, key, Revision { number, root }, edits);
+                self.revoke(now, key, Revision { number, root }, edits);
             }
             not_whole => {
                 site.under_way = None;
@@ -195,6 +197,35 @@ impl FileServer {
             }
         }
         self.sweep();
+    }
+
+    /// Makes the publish that is under way durable; that of a sequential site when no subscriber shares the newest
+    /// revision any more (**RevokeFirst**).
+    fn revoke(&mut self, now: Time, key: &SiteKey, revision: Revision, edits: Bytes) {
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let is_shared = site.settings.consistency == Consistency::Sequential && site.head().is_some();
+        let Some(under_way) = site.under_way.as_mut().filter(|_| is_shared) else {
+            return self.make(now, key, revision, edits);
+        };
+        under_way.stage = Stage::Revoking { revision, edits };
+        for Seat { port, slot } in site.holders.sharing(now) {
+            self.say(port, Revoke { slot });
+        }
+        self.released(now, key);
+    }
+
+    /// Goes on with a publish that waits for the newest revision to be released.
+    pub(super) fn released(&mut self, now: Time, key: &SiteKey) {
+        let knows_all = self.knows_all(now, key) || self.is_broken(Way::ForgetShares);
+        let over_shares = self.is_broken(Way::SwitchShared);
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let is_released = knows_all && !site.holders.is_shared(now) || over_shares;
+        if let Some(UnderWay { stage: Stage::Revoking { revision, edits }, .. }) = &site.under_way
+            && is_released
+        {
+            let (revision, edits) = (*revision, edits.clone());
+            self.make(now, key, revision, edits);
+        }
     }
 
     /// Makes the publish that is under way durable.
@@ -240,8 +271,12 @@ impl FileServer {
         let (port, switch) = (asked.port, asked.switch);
         match made {
             Ok(settings) => {
+                let before = site.head().map(|head| head.number);
                 site.made(switch.identity, revision);
                 (site.exists, site.settings) = (true, settings);
+                if let Some(base) = before.filter(|_| !edits.is_empty()) {
+                    site.keep_edits(base, Some(edits.clone()));
+                }
                 let base = base.unwrap_or(revision.root);
                 site.offer = Some(LastOffer { base, reports: switch.waits, edits });
                 if let Some(port) = port.filter(|_| switch.waits) {
@@ -272,14 +307,15 @@ impl FileServer {
                 }
             }
         }
+        self.grant(now, key);
         // Holds may have ended in the meantime.
         self.drop_revisions(now, key);
         self.begin_next(now, key);
     }
 
     pub(super) fn change(&mut self, now: Time, port: Port, change: Change) {
-        let Change { ticket, kind, keep, space, site } = change;
-        let (key, change) = (SiteKey { space, name: site }, SiteChange { kind, keep });
+        let Change { ticket, kind, keep, consistency, space, site } = change;
+        let (key, change) = (SiteKey { space, name: site }, SiteChange { kind, keep, consistency });
         if let Some(site) = self.sites.get_mut(&key).filter(|_| kind == ChangeKind::Remove) {
             if site.under_way.is_some() {
                 return self.refuse(port, ticket, Refusal::Failed, "a publish of the site is under way: try again");
@@ -330,6 +366,16 @@ impl FileServer {
                 let site = self.sites.entry(key).or_insert_with(|| Site::new(broken));
                 if !site.exists {
                     site.take_record(state);
+                }
+            }
+            (ChangeKind::Consistency, _) => {
+                if let Some(site) = self.sites.get_mut(&key) {
+                    site.settings.consistency = change.consistency;
+                    // They join again, and hear of it.
+                    let seats: Vec<Seat> = site.holders.seats().map(|(seat, _)| seat).collect();
+                    for Seat { port, slot } in seats {
+                        self.say(port, Lapsed { slot });
+                    }
                 }
             }
             _ => {

@@ -2,7 +2,7 @@
 
 use super::work::{Settings, SiteState};
 use crate::holders::Holders;
-use crate::messages::{Identity, Switch, VisitorKey};
+use crate::messages::{Consistency, Identity, Switch, VisitorKey};
 use crate::number::{Number, Revision};
 use crate::rule::Way;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,6 +13,9 @@ use machine::Port;
 use tree::ChunkHash;
 use types::limits::PUBLISHES_REMEMBERED;
 use types::{Broken, Time};
+
+/// The older revisions from which edits to the newest are kept.
+const EDITS_KEPT: usize = 16;
 
 /// A site.
 #[derive(Debug)]
@@ -34,6 +37,9 @@ pub(super) struct Site {
     pub(super) is_leaving: bool,
     /// The last offer.
     pub(super) offer: Option<LastOffer>,
+    /// The edits that lead from older revisions to the newest, for subscribers that have those; none while the disk
+    /// looks for them.
+    edits: BTreeMap<Number, Option<Bytes>>,
     /// Revisions that are being dropped.
     pub(super) drops: Vec<Revision>,
     /// Trees that were whole when this life of the server looked at them.
@@ -61,6 +67,8 @@ pub(super) struct UnderWay {
 pub(super) enum Stage {
     /// The disk looks for the chunks of its tree.
     Checking,
+    /// The newest revision of a sequential site is being revoked.
+    Revoking { revision: Revision, edits: Bytes },
     /// The revision is being made durable.
     Publishing { revision: Revision, drops: Vec<Revision>, base: Option<ChunkHash>, edits: Bytes },
 }
@@ -86,7 +94,11 @@ impl Site {
     pub(super) fn new(broken: Broken<Way>) -> Self {
         Self {
             revisions: BTreeMap::new(),
-            settings: Settings { keep: u32::MAX, visitor_key: VisitorKey([0; 32]) },
+            settings: Settings {
+                keep: u32::MAX,
+                visitor_key: VisitorKey([0; 32]),
+                consistency: Consistency::default(),
+            },
             publishes: VecDeque::new(),
             holders: Holders::new(broken),
             under_way: None,
@@ -95,6 +107,7 @@ impl Site {
             exists: false,
             is_leaving: false,
             offer: None,
+            edits: BTreeMap::new(),
             drops: Vec::new(),
             checked: BTreeSet::new(),
             broken,
@@ -148,6 +161,7 @@ impl Site {
 
     /// A publish was made.
     pub(super) fn made(&mut self, identity: Identity, revision: Revision) {
+        self.edits.clear();
         self.revisions.insert(revision.number, revision.root);
         self.publishes.push_back((identity, revision.number));
         if self.publishes.len() > PUBLISHES_REMEMBERED {
@@ -179,10 +193,45 @@ impl Site {
     /// The trees whose chunks are needed: of the revisions, and of the publish that is being made.
     pub(super) fn roots(&self) -> impl Iterator<Item = ChunkHash> {
         let publishing = match &self.under_way {
-            Some(UnderWay { stage: Stage::Publishing { revision, .. }, .. }) => Some(revision.root),
+            Some(UnderWay { stage: Stage::Revoking { revision, .. } | Stage::Publishing { revision, .. }, .. }) => {
+                Some(revision.root)
+            }
             _ => None,
         };
         self.revisions.values().copied().chain(publishing)
+    }
+
+    /// Whether its newest revision is shared with nobody, as another one is about to take its place (**RevokeFirst**).
+    pub(super) fn is_locked(&self) -> bool {
+        match self.under_way.as_ref().map(|it| &it.stage) {
+            Some(Stage::Revoking { .. }) => true,
+            Some(Stage::Publishing { .. }) => self.settings.consistency == Consistency::Sequential,
+            Some(Stage::Checking) | None => false,
+        }
+    }
+
+    /// Whether the edits from a revision are known, or looked for.
+    pub(super) fn looks_for_edits(&self, from: Number) -> bool {
+        self.edits.contains_key(&from)
+    }
+
+    /// The tree that an offer's edits change, and the edits, for a subscriber that has this revision. None while it is
+    /// not known whether there are edits.
+    pub(super) fn edits_from(&self, has: Number) -> Option<(ChunkHash, Bytes)> {
+        let head = self.head()?;
+        match self.revisions.get(&has).filter(|root| **root != head.root) {
+            Some(root) => Some((*root, self.edits.get(&has)?.clone()?)),
+            None => Some((head.root, Bytes::new())),
+        }
+    }
+
+    /// The edits from an older revision to the newest are known, or looked for.
+    pub(super) fn keep_edits(&mut self, from: Number, edits: Option<Bytes>) {
+        self.edits.insert(from, edits);
+        if self.edits.len() > EDITS_KEPT {
+            let oldest = self.edits.keys().find(|number| **number != from).copied();
+            oldest.map(|oldest| self.edits.remove(&oldest));
+        }
     }
 
     /// A port is gone.

@@ -1,11 +1,14 @@
 //! Subscribers at a file server: joins, leases, holds, offers, chunks.
 
-use super::FileServer;
 use super::site::{LastOffer, Waiting};
 use super::work::Settings;
 use super::work::Work;
-use crate::holders::{Seat, ToOffer};
-use crate::messages::{Everywhere, Held, Hold, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed};
+use super::{FileServer, Purpose};
+use crate::holders::{Admitted, Seat, Shares, ToOffer};
+use crate::messages::{
+    Acquire, Consistency, Everywhere, Held, Hold, Invalidate, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew,
+    Renewed, Revoke,
+};
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
 use alloc::vec::Vec;
@@ -39,14 +42,69 @@ impl FileServer {
         let asked_for = held.into_iter().chain((!broken.is(Way::PinLater)).then_some(head.number));
         let (seat, revisions) = (Seat { port, slot }, &site.revisions);
         let is_there = |number| revisions.contains_key(&number);
-        let joined = site.holders.join(now, (seat, life), at, (asked_for, is_there), span);
-        let Some((lease_ms, held)) = joined else {
+        let may_share = if site.is_locked() { Shares::Kept } else { Shares::Newest };
+        let joined = site.holders.join(now, (seat, life), at, (asked_for, is_there), (span, may_share));
+        let Some(Admitted { lease_ms, held, shares }) = joined else {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
         };
         let Revision { number, root } = head;
-        let Settings { keep, visitor_key } = site.settings;
+        let Settings { keep, visitor_key: key_of_visitors, consistency } = site.settings;
+        let is_revoked = may_share == Shares::Kept && shares;
         self.seats.insert((port, slot), key);
-        self.say(port, Joined { slot, asked, lease_ms, number, root, keep, key: visitor_key, held });
+        let joined =
+            Joined { slot, asked, lease_ms, number, root, keep, key: key_of_visitors, consistency, shares, held };
+        self.say(port, joined);
+        if is_revoked {
+            self.say(port, Revoke { slot });
+        }
+    }
+
+    pub(super) fn release(&mut self, now: Time, port: Port, slot: u32) {
+        let Some(key) = self.seat(port, slot) else { return };
+        if let Some(site) = self.sites.get_mut(&key) {
+            site.holders.release(Seat { port, slot });
+        }
+        self.released(now, &key);
+        self.report(now, &key);
+    }
+
+    pub(super) fn acquire(&mut self, now: Time, port: Port, Acquire { slot, at }: Acquire) {
+        let Some(key) = self.seat(port, slot) else { return self.say(port, Lapsed { slot }) };
+        let Some(site) = self.sites.get_mut(&key) else { return self.say(port, Lapsed { slot }) };
+        if !site.holders.acquire(now, Seat { port, slot }, at) {
+            return self.say(port, Lapsed { slot });
+        }
+        self.grant(now, &key);
+    }
+
+    /// Offers the newest revision to those who ask for it, unless another one is about to take its place.
+    pub(super) fn grant(&mut self, now: Time, key: &SiteKey) {
+        let Some(site) = self.sites.get_mut(key).filter(|site| !site.is_locked()) else { return };
+        let Some(head) = site.head() else { return };
+        for (seat, has) in site.holders.asking(now) {
+            let Some(site) = self.sites.get_mut(key) else { return };
+            if let Some((base, edits)) = site.edits_from(has) {
+                site.holders.grant(seat, head.number);
+                let (Revision { number, root }, Seat { port, slot }) = (head, seat);
+                let reports = site.offer.as_ref().is_some_and(|offer| offer.reports);
+                self.say(port, Offer { slot, number, root, base, reports, edits });
+                self.outputs.push_back(Output::AwaitRoom(port));
+            } else if let Some(&base) = site.revisions.get(&has)
+                && !site.looks_for_edits(has)
+            {
+                site.keep_edits(has, None);
+                let id = self.work_for(Purpose::Edits(key.clone(), has, head.number));
+                self.work(Work::Edits(id, base, head.root));
+            }
+        }
+    }
+
+    /// The disk has found the edits that lead from one revision to another, which was the newest.
+    pub(super) fn found_edits(&mut self, now: Time, key: &SiteKey, (has, newest): (Number, Number), edits: Bytes) {
+        if let Some(site) = self.sites.get_mut(key).filter(|site| site.head_number() == newest) {
+            site.keep_edits(has, Some(edits));
+        }
+        self.grant(now, key);
     }
 
     pub(super) fn seat(&self, port: Port, slot: u32) -> Option<SiteKey> {
@@ -64,6 +122,10 @@ impl FileServer {
         let head = site.head_number();
         let released: Vec<Number> = released.iter().copied().filter(|number| *number != head).collect();
         site.holders.report(seat, at, &released);
+        if site.is_locked() && site.holders.shares(now, seat) {
+            // A publish waits for its release, and no longer than for the lease that it has.
+            return;
+        }
         let Some(lease_ms) = site.holders.renew(now, seat, span) else {
             return self.say(port, Lapsed { slot });
         };
@@ -93,15 +155,28 @@ impl FileServer {
         if let Some(site) = self.sites.get_mut(&key) {
             site.holders.leave(Seat { port, slot });
         }
+        self.released(now, &key);
         self.report(now, &key);
         self.drop_revisions(now, &key);
     }
 
-    /// Offers a site's newest revision.
+    /// Offers a site's newest revision, or says that there is one.
     pub(super) fn offer(&mut self, now: Time, key: &SiteKey, revision: Revision) {
         let Some(site) = self.sites.get_mut(key) else { return };
-        let to = site.holders.offer(now, revision.number);
-        self.say_offers_of(key, to, revision);
+        match site.settings.consistency {
+            Consistency::Publish => {
+                let to = site.holders.offer(now, revision.number);
+                self.say_offers_of(key, to, revision);
+            }
+            Consistency::Callback => {
+                let (number, reports) = (revision.number, site.offer.as_ref().is_some_and(|offer| offer.reports));
+                for Seat { port, slot } in site.holders.invalidate(now, number, reports) {
+                    self.say(port, Invalidate { slot, number, reports });
+                }
+            }
+            // It is shared with nobody, and offered to those who ask.
+            Consistency::Sequential => {}
+        }
     }
 
     pub(super) fn say_offers(&mut self, key: &SiteKey, to: Vec<ToOffer>) {
@@ -121,10 +196,14 @@ impl FileServer {
         }
     }
 
+    /// Whether this life of the server knows every subscriber that may serve a revision of a site as the newest.
+    pub(super) fn knows_all(&self, now: Time, key: &SiteKey) -> bool {
+        now >= self.removed.get(key).map_or(self.opens_at, |until| self.opens_at.max(*until))
+    }
+
     /// Sends *everywhere* to the publishers whose wait is over.
     pub(super) fn report(&mut self, now: Time, key: &SiteKey) {
-        let until = self.removed.get(key).map_or(self.opens_at, |until| self.opens_at.max(*until));
-        if now < until && !self.is_broken(Way::ForgetEarlier) {
+        if !self.knows_all(now, key) && !self.is_broken(Way::ForgetEarlier) {
             return;
         }
         let Some(site) = self.sites.get_mut(key) else { return };

@@ -4,7 +4,7 @@
 //! before it.
 
 use crate::condemned::Swept;
-use crate::messages::{ChangeKind, Identity, Size, VisitorKey};
+use crate::messages::{ChangeKind, Consistency, Identity, Size, VisitorKey};
 use crate::number::{Number, Revision, SiteKey};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,6 +25,8 @@ pub enum Work {
     Put(WorkId, Vec<(ChunkHash, Bytes)>),
     /// Find out whether all chunks of a tree are there, where a kept one is whole.
     Check(WorkId, Check),
+    /// Find the edits that lead from one tree to another, with the chunks that they need.
+    Edits(WorkId, ChunkHash, ChunkHash),
     /// Make a revision durable, and drop others, in one transaction (rule OneSwitch).
     Publish(WorkId, NewRevision),
     /// Change a site's record.
@@ -74,6 +76,8 @@ pub struct SiteChange {
     pub kind: ChangeKind,
     /// How many of the newest revisions are kept, where that is part of it.
     pub keep: u32,
+    /// The consistency, where that is part of it.
+    pub consistency: Consistency,
 }
 
 /// A site as its record has it.
@@ -103,6 +107,8 @@ pub struct Settings {
     pub keep: u32,
     /// The key that signs the cookies of its visitors.
     pub visitor_key: VisitorKey,
+    /// Its consistency.
+    pub consistency: Consistency,
 }
 
 /// The outcome of a check.
@@ -141,6 +147,8 @@ pub enum Done {
     Put(WorkId, Result<(), NotDone>),
     /// The outcome of [`Work::Check`].
     Checked(WorkId, Result<Checked, NotDone>),
+    /// The outcome of [`Work::Edits`]: empty if they are too large, or a tree cannot be read.
+    Edits(WorkId, Bytes),
     /// The outcome of [`Work::Publish`]: durable, or not made.
     Published(WorkId, Result<Settings, NotDone>),
     /// The outcome of [`Work::Change`], with the record of a site that was created.

@@ -42,7 +42,7 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 31] = [
+const HEARS: [(Way, &str); 36] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
@@ -70,6 +70,11 @@ const HEARS: [(Way, &str); 31] = [
     (Way::Silent, "member-lapsed"),
     (Way::CountConnected, "file-server-cut-off"),
     (Way::ForgetEarlier, "file-server-restarted"),
+    (Way::SwitchShared, "file-server-sequential"),
+    (Way::ForgetShares, "file-server-sequential-restarted"),
+    (Way::ReleaseEarly, "relay-sequential"),
+    (Way::ServeReleased, "member-sequential"),
+    (Way::ShareReleased, "relay-callback"),
     (Way::SwitchPart, "member-first"),
     (Way::MoveSessions, "member-visitors"),
     (Way::BelieveChunk, "relay-chunks"),

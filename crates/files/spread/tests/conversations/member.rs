@@ -2,7 +2,7 @@
 //! or file server.
 
 use crate::play::Player;
-use crate::words::{Names, Words, from_server, key, ms, number, show, show_to};
+use crate::words::{Names, Words, from_server, in_ms, key, ms, number, show, show_to};
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
 use spread::member_work::{Done, State, Work};
 use spread::messages::VisitorKey;
@@ -102,13 +102,15 @@ impl MemberScript {
 
     fn open(&mut self, words: Words<'_>) -> Option<()> {
         let seen = words.value("seen").map(|seen| number(seen).ok_or(())).transpose().ok()?;
-        let visit = Visit { seen, navigates: words.has("page") };
+        let since = words.value("since").map(|since| ms(since).ok_or(())).transpose().ok()?;
+        let visit = Visit { seen, navigates: words.has("page"), since, is_last: words.has("last") };
         let said = match self.member.open(self.now, visit) {
             Opened::View { revision, moves, stale } => {
                 let moves = if moves { " moves" } else { "" };
                 let stale = stale.map_or(String::new(), |stale| format!(" stale for {} ms", stale.as_millis()));
                 format!("{}{moves}{stale}", self.names.show(revision))
             }
+            Opened::Later(since) => format!("later, since {}", in_ms(since)),
             other => format!("{other:?}"),
         };
         writeln!(self.said, "= {said}").unwrap();

@@ -1,10 +1,10 @@
 //! A file server whose disk is the script: work is written down, and its outcome is an event.
 
 use crate::play::Player;
-use crate::words::{Names, Words, key, link, ms, number, port, show, show_from, to_server};
+use crate::words::{Names, Words, consistency, key, link, ms, number, port, show, show_from, to_server};
 use bytes::Bytes;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
-use spread::messages::{Identity, VisitorKey};
+use spread::messages::{Consistency, Identity, VisitorKey};
 use spread::server_work::{Check, Checked, Done, NotDone, Settings, SiteChange, SiteState, Work, WorkId};
 use spread::{FileServer, ServerConfig, Swept, Way};
 use std::fmt::Write as _;
@@ -22,8 +22,9 @@ pub(crate) struct ServerScript {
     server: FileServer,
     broken: Broken<Way>,
     now: Time,
-    /// How many revisions the site keeps.
+    /// How many revisions the site keeps, and its consistency.
     keep: u32,
+    consistency: Consistency,
     names: Names,
     pub(crate) said: String,
 }
@@ -35,6 +36,7 @@ impl ServerScript {
             broken,
             now: Time::ZERO,
             keep: 1,
+            consistency: Consistency::default(),
             names: Names::default(),
             said: String::new(),
         };
@@ -51,15 +53,18 @@ impl ServerScript {
     }
 
     fn settings(&self) -> Settings {
-        Settings { keep: self.keep, visitor_key: VisitorKey([7; 32]) }
+        Settings { keep: self.keep, visitor_key: VisitorKey([7; 32]), consistency: self.consistency }
     }
 
-    /// The record of the site with these revisions, such as `1.1=t1`, and publishes, such as `made=7.1:1.1`.
+    /// The record of the site with these revisions, such as `1.1=t1`, and publishes, such as `made=7.1:1.1`. Its
+    /// consistency is the one before if none is said.
     fn record(&mut self, words: &[&str]) -> Option<SiteState> {
         self.keep = Words(words).parsed("keep").unwrap_or(1);
+        self.consistency = Words(words).value("consistency").map_or(Some(self.consistency), consistency)?;
         let settings = self.settings();
         let mut state = SiteState { key: key(), revisions: Vec::new(), settings, publishes: Vec::new() };
-        for word in words.iter().filter(|word| !word.starts_with("keep=")) {
+        let is_setting = |word: &str| ["keep=", "consistency="].iter().any(|name| word.starts_with(name));
+        for word in words.iter().filter(|word| !is_setting(word)) {
             if let Some((id, made)) = word.strip_prefix("made=").and_then(|made| made.split_once(':')) {
                 let id = number(id)?;
                 state.publishes.push((Identity { publisher: id.life, number: id.count }, number(made)?));
@@ -98,6 +103,10 @@ impl ServerScript {
                 Done::Checked(id(of)?, Ok(Checked { lacks, ..Checked::default() }))
             }
             ["checked", of, "fails", ref why @ ..] => Done::Checked(id(of)?, Err(failed(why))),
+            ["edits", of, ..] => {
+                let edits = Words(words).value("edits").unwrap_or_default().to_owned();
+                Done::Edits(id(of)?, Bytes::from(edits))
+            }
             ["published", of] => Done::Published(id(of)?, Ok(self.settings())),
             ["published", of, "fails", ref why @ ..] => Done::Published(id(of)?, Err(failed(why))),
             ["changed", of] => Done::Changed(id(of)?, Ok(None)),
@@ -132,7 +141,8 @@ impl ServerScript {
                 let drops = new.drops.iter().fold(String::new(), |drops, it| drops + " drops " + &show(*it));
                 format!("Publish {id} {} id={publisher}.{number}{drops}", names.show(new.revision))
             }
-            Work::Change(WorkId(id), _, SiteChange { kind, keep }) => format!("Change {id} {kind:?} keep={keep}"),
+            Work::Change(WorkId(id), _, SiteChange { kind, keep, .. }) => format!("Change {id} {kind:?} keep={keep}"),
+            Work::Edits(WorkId(id), base, root) => format!("Edits {id} {} -> {}", names.name(base), names.name(root)),
             Work::Drop(_, numbers) => numbers.iter().fold("Drop".to_owned(), |said, it| said + " " + &show(*it)),
             Work::Mark(roots) => format!("Mark{}", names.list(&roots)),
             Work::Sweep(hashes) => {

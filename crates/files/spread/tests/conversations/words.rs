@@ -9,9 +9,10 @@
 use bytes::Bytes;
 use machine::Port;
 use spread::messages::{
-    Change, ChangeKind, Changed, Chunk, Collect, Collected, Everywhere, FromFileServer, Gone, Have, Held, Hold,
-    Identity, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Refusal, Refused, Renew,
-    Renewed, Size, Stored, Survey, Surveyed, Switch, ToFileServer, VisitorKey, Want,
+    Acquire, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FromFileServer, Gone,
+    Have, Held, Hold, Identity, Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published,
+    Put, Refusal, Refused, Release, Renew, Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer,
+    VisitorKey, Want,
 };
 use spread::{Number, Revision, SiteKey};
 use std::collections::BTreeMap;
@@ -94,6 +95,18 @@ pub(crate) fn link(port: Port) -> String {
     }
 }
 
+/// The words for consistencies, the usual of which is not said.
+const CONSISTENCIES: [&str; 3] = ["", " callback", " sequential"];
+
+pub(crate) fn consistency(word: &str) -> Option<Consistency> {
+    match word {
+        "publish" => Some(Consistency::Publish),
+        "callback" => Some(Consistency::Callback),
+        "sequential" => Some(Consistency::Sequential),
+        _ => None,
+    }
+}
+
 /// The words of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<'a>(pub(crate) &'a [&'a str]);
@@ -130,7 +143,10 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
     let words = Words(parts);
     let ticket = || parts.get(1)?.parse().ok();
     let SiteKey { space, name: site } = key();
-    let change = |kind, keep| Some(Change { ticket: ticket()?, kind, keep, space: "main".into(), site: "shop".into() });
+    let change = |kind, keep, consistency| {
+        Some(Change { ticket: ticket()?, kind, keep, consistency, space: "main".into(), site: "shop".into() })
+    };
+    let usual = Consistency::default();
     Some(match *parts {
         ["join", ..] => {
             let (asked, life) = (words.time("asked")?, words.parsed("life")?);
@@ -158,9 +174,12 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
             let (identity, size, note) = (Identity { publisher, number: count }, Size::default(), String::new());
             Switch { ticket, identity, space, site, base, root, of, size, waits, note }.into()
         }
-        ["create", _] => change(ChangeKind::Create, 0)?.into(),
-        ["keep", _, count] => change(ChangeKind::Keep, count.parse().ok()?)?.into(),
-        ["remove", _] => change(ChangeKind::Remove, 0)?.into(),
+        ["create", _] => change(ChangeKind::Create, 0, usual)?.into(),
+        ["keep", _, count] => change(ChangeKind::Keep, count.parse().ok()?, usual)?.into(),
+        ["remove", _] => change(ChangeKind::Remove, 0, usual)?.into(),
+        ["set", _, which] => change(ChangeKind::Consistency, 0, consistency(which)?)?.into(),
+        ["acquire", of] => Acquire { slot, at: number(of)? }.into(),
+        ["release"] => Release { slot }.into(),
         ["collect", _] => Collect { ticket: ticket()? }.into(),
         ["survey", _] => Survey { ticket: ticket()?, space, site }.into(),
         _ => return None,
@@ -176,7 +195,9 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
             let Revision { number, root } = names.revision(revision)?;
             let (asked, lease_ms) = (words.time("asked")?, words.parsed("lease")?);
             let (keep, key, held) = (2, VisitorKey([7; 32]), words.numbers("held")?);
-            Joined { slot, asked, lease_ms, number, root, keep, key, held }.into()
+            let consistency = parts.iter().find_map(|word| consistency(word)).unwrap_or_default();
+            let shares = !words.has("unshared");
+            Joined { slot, asked, lease_ms, number, root, keep, key, consistency, shares, held }.into()
         }
         ["not-joined", why] => {
             let why = match why {
@@ -192,6 +213,8 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
             let edits = Bytes::from(words.value("edits").unwrap_or_default().to_owned());
             Offer { slot, number, root, base, reports: words.has("reports"), edits }.into()
         }
+        ["invalidate", of, ..] => Invalidate { slot, number: number(of)?, reports: words.has("reports") }.into(),
+        ["revoke"] => Revoke { slot }.into(),
         ["renewed", ..] => Renewed { slot, asked: words.time("asked")?, lease_ms: words.parsed("lease")? }.into(),
         ["lapsed"] => Lapsed { slot }.into(),
         ["held", of] => Held { slot, number: number(of)?, is_held: true }.into(),
@@ -238,6 +261,8 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
             let (base, waits) = (base.map_or("-", |base| names.name(base)), if waits { " waits" } else { "" });
             format!("Switch {ticket} id={publisher}.{number} base={base} root={}{waits}", names.name(root))
         }
+        ToFileServer::Acquire(Acquire { at, .. }) => format!("Acquire at={}", show(at)),
+        ToFileServer::Release(_) => "Release".to_owned(),
         ToFileServer::Change(Change { ticket, kind, keep, .. }) => format!("Change {ticket} {kind:?} keep={keep}"),
         ToFileServer::Collect(Collect { ticket }) => format!("Collect {ticket}"),
         ToFileServer::Survey(Survey { ticket, .. }) => format!("Survey {ticket}"),
@@ -248,9 +273,11 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
 /// A message of a file server or relay, as a script has it.
 pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
     match message {
-        FromFileServer::Joined(Joined { asked, lease_ms, number, root, held, .. }) => {
+        FromFileServer::Joined(Joined { asked, lease_ms, number, root, held, consistency, shares, .. }) => {
             let (revision, held) = (names.show(Revision { number, root }), show_all(&held));
-            format!("Joined {revision} asked={} lease={lease_ms} held={held}", in_ms(asked))
+            let shares = if shares { "" } else { " unshared" };
+            let said = format!("Joined {revision} asked={} lease={lease_ms} held={held}", in_ms(asked));
+            said + CONSISTENCIES[consistency as usize] + shares
         }
         FromFileServer::NotJoined(NotJoined { why, .. }) => format!("NotJoined {why:?}"),
         FromFileServer::Offer(Offer { number, root, base, reports, edits, .. }) => {
@@ -261,6 +288,10 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
             }
             said
         }
+        FromFileServer::Invalidate(Invalidate { number, reports, .. }) => {
+            format!("Invalidate {}{}", show(number), if reports { " reports" } else { "" })
+        }
+        FromFileServer::Revoke(_) => "Revoke".to_owned(),
         FromFileServer::Renewed(Renewed { asked, lease_ms, .. }) => {
             format!("Renewed asked={} lease={lease_ms}", in_ms(asked))
         }

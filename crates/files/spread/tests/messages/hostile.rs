@@ -59,7 +59,7 @@ fn fixed_fields_that_are_cut_are_refused_by_name() {
 }
 
 /// The bytes of meta that the shortest message of each kind has: its fields, without lists and texts to the end.
-const FIXED: [(u8, usize); 28] = [
+const FIXED: [(u8, usize); 32] = [
     (1, 4 + 8 + 8 + 16 + 16 + 2 + 2),
     (2, 4 + 8 + 16),
     (3, 4 + 16),
@@ -68,10 +68,14 @@ const FIXED: [(u8, usize); 28] = [
     (6, 8),
     (7, 8),
     (8, 8 + 16 + 2 + 2 + 36 + 32 + 8 + 16 + 4),
-    (9, 8 + 4 + 4 + 2 + 2),
+    (9, 8 + 4 + 4 + 4 + 2 + 2),
     (10, 8),
     (11, 8 + 2 + 2),
-    (20, 4 + 8 + 4 + 16 + 32 + 4 + 32),
+    (12, 4 + 16),
+    (13, 4),
+    (17, 4 + 16 + 4),
+    (18, 4),
+    (20, 4 + 8 + 4 + 16 + 32 + 4 + 32 + 4 + 4),
     (21, 4 + 4),
     (22, 4 + 16 + 32 + 32 + 4),
     (23, 4 + 8 + 4),
@@ -93,7 +97,15 @@ const FIXED: [(u8, usize); 28] = [
 /// Numbers that stand for something, behind these bytes of a message's meta.
 #[test]
 fn unknown_codes_are_refused() {
-    let places = [(9, 8, "kind"), (21, 4, "why"), (35, 8, "why"), (22, 84, "reports"), (25, 20, "is_held")];
+    let places = [
+        (9, 8, "kind"),
+        (9, 16, "consistency"),
+        (20, 100, "consistency"),
+        (21, 4, "why"),
+        (35, 8, "why"),
+        (22, 84, "reports"),
+        (25, 20, "is_held"),
+    ];
     for (kind, at, what) in places {
         let sample = samples().into_iter().find(|sample| sample.encode().unwrap()[2] == kind).unwrap();
         let whole = sample.encode().unwrap();

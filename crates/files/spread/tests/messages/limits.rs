@@ -4,8 +4,8 @@ use crate::samples::{HEAD, Sample, hash, hear, join, refused, switch};
 use bytes::Bytes;
 use framing::{Header, PIECE, WireError};
 use spread::messages::{
-    Chunk, FILE_SERVER, Have, Join, Joined, Missing, Offer, Put, Refusal, Refused, Renew, SUBSCRIBER, Standing,
-    Surveyed, Switch, VisitorKey, Want,
+    Chunk, Consistency, FILE_SERVER, Have, Join, Joined, Missing, Offer, Put, Refusal, Refused, Renew, SUBSCRIBER,
+    Standing, Surveyed, Switch, VisitorKey, Want,
 };
 use tree::limits::CHUNK_BYTES_MAX;
 use types::Time;
@@ -22,7 +22,9 @@ fn with_more(more: usize) -> Vec<Sample> {
     let bytes = |count: usize| Bytes::from(vec![7; count + more]);
     let name = |count: usize| "n".repeat(count + more);
     let key = VisitorKey([7; 32]);
-    let joined = Joined { slot, asked, lease_ms, number: HEAD, root: hash(0xAA), keep: 5, key, held: held.clone() };
+    let (consistency, shares, root) = (Consistency::Publish, true, hash(0xAA));
+    let joined =
+        Joined { slot, asked, lease_ms, number: HEAD, root, keep: 5, key, consistency, shares, held: held.clone() };
     let standing = Standing { life: 9, at: HEAD, lease_ms, holds: 2, is_connected: true };
     let offer =
         Offer { slot, number: HEAD, root: hash(0xAA), base: hash(0xAA), reports: true, edits: bytes(EDITS_BYTES_MAX) };
@@ -103,7 +105,7 @@ fn larger_messages_are_not_heard() {
         let heard = hear(SUBSCRIBER, &frame(kind, &meta, &vec![7; body]));
         assert_eq!(heard.as_ref().map_err(|refused| refused.name()), Err("lengths"), "{kind}");
     };
-    from(20, [vec![0; 100], number(holds + 1)].concat(), 0);
+    from(20, [vec![0; 108], number(holds + 1)].concat(), 0);
     from(22, vec![0; 88], EDITS_BYTES_MAX + 1);
     from(26, vec![0; 32], CHUNK_BYTES_MAX + 1);
     from(28, [vec![0; 8], hashes(HASHES_PER_MESSAGE_MAX + 1)].concat(), 0);

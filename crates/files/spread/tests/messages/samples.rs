@@ -5,9 +5,10 @@ use framing::{Codec, Inbox, WireError, frames_of};
 use machine::{Goodbye, Parcel};
 use spread::Number;
 use spread::messages::{
-    Change, ChangeKind, Changed, Chunk, Collect, Collected, Everywhere, FILE_SERVER, FromFileServer, Gone, Have, Held,
-    Hold, Identity, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Refusal, Refused,
-    Renew, Renewed, SUBSCRIBER, Size, Standing, Stored, Survey, Surveyed, Switch, ToFileServer, VisitorKey, Want,
+    Acquire, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FILE_SERVER,
+    FromFileServer, Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined,
+    NotNow, Offer, Published, Put, Refusal, Refused, Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing,
+    Stored, Survey, Surveyed, Switch, ToFileServer, VisitorKey, Want,
 };
 use tree::ChunkHash;
 use types::{GoodbyeReason, Time};
@@ -31,7 +32,8 @@ pub(crate) fn switch(base: Option<ChunkHash>) -> Switch {
 }
 
 pub(crate) fn change(kind: ChangeKind) -> Change {
-    Change { ticket: 3, kind, keep: 5, space: "main".to_owned(), site: "shop".to_owned() }
+    let consistency = Consistency::Sequential;
+    Change { ticket: 3, kind, keep: 5, consistency, space: "main".to_owned(), site: "shop".to_owned() }
 }
 
 pub(crate) fn refused(why: Refusal) -> Refused {
@@ -59,8 +61,11 @@ fn to_server() -> Vec<ToFileServer> {
         change(ChangeKind::Create).into(),
         change(ChangeKind::Keep).into(),
         change(ChangeKind::Remove).into(),
+        change(ChangeKind::Consistency).into(),
         Collect { ticket }.into(),
         Survey { ticket, space: "main".to_owned(), site: "shop".to_owned() }.into(),
+        Acquire { slot, at: BEFORE }.into(),
+        Release { slot }.into(),
         Goodbye { reason: GoodbyeReason::Done, text: "ends".to_owned() }.into(),
     ]
 }
@@ -78,9 +83,12 @@ fn from_server() -> Vec<FromFileServer> {
         root: hash(0xAA),
         keep: 5,
         key: VisitorKey([7; 32]),
+        consistency: Consistency::Publish,
+        shares: true,
         held: vec![HEAD],
     };
     let mut all: Vec<FromFileServer> = vec![
+        Joined { consistency: Consistency::Callback, shares: false, ..joined.clone() }.into(),
         joined.into(),
         not_joined(NotNow::NoSite).into(),
         not_joined(NotNow::NotYet).into(),
@@ -98,6 +106,8 @@ fn from_server() -> Vec<FromFileServer> {
         Changed { ticket }.into(),
         Collected { ticket, chunks: 2, bytes: 10 }.into(),
         Surveyed { ticket, head: HEAD, subscribers: vec![standing] }.into(),
+        Invalidate { slot, number: HEAD, reports: true }.into(),
+        Revoke { slot }.into(),
     ];
     let refusals = [
         Refusal::Overtaken,

@@ -5,7 +5,7 @@ use crate::truth::Truth;
 use bytes::Bytes;
 use machine::{Machine, Node, RoleId};
 use sim::{Family, Fault, Line, Processes};
-use spread::messages::{FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size};
+use spread::messages::{Consistency, FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size};
 use spread::{
     Answer, Client, FileServer, Member, MemberConfig, Number, Opened, Relay, RelayConfig, Request, Revision,
     ServerConfig, SiteKey, Ticket, Visit, Way,
@@ -27,6 +27,9 @@ const FILES: usize = 4;
 const VALUES: u64 = 5;
 const STEPS: u32 = 400;
 
+/// How long a visitor waits at most after the last fault: a member tries again each second.
+const PATIENCE: Duration = Duration::from_secs(6);
+
 /// Counts of a day's events, which show that the checks had something to check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -35,6 +38,8 @@ pub(crate) struct Seen {
     /// Views of a page that was opened before.
     pub(crate) pages: usize,
     pub(crate) stale: usize,
+    /// Views that were waited for.
+    pub(crate) waits: usize,
     pub(crate) switches: usize,
     pub(crate) everywhere: usize,
     pub(crate) swept: u64,
@@ -48,6 +53,7 @@ impl Seen {
         self.views += more.views;
         self.pages += more.pages;
         self.stale += more.stale;
+        self.waits += more.waits;
         self.switches += more.switches;
         self.everywhere += more.everywhere;
         self.swept += more.swept;
@@ -86,11 +92,24 @@ enum Step {
 struct Visitor {
     seen: Option<Number>,
     page: Option<(usize, u32, Time)>,
+    waits: Option<Wait>,
+}
+
+/// A request that waits for the newest revision: at this run of a member, since then by the member's clock and by the
+/// time of the day.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    at: usize,
+    run: u32,
+    since: Time,
+    began: Time,
+    navigates: bool,
 }
 
 struct Day {
     world: Processes,
     lease: Duration,
+    consistency: Consistency,
     visit: Duration,
     happened: Rc<Happened>,
     truth: Truth,
@@ -105,7 +124,8 @@ struct Day {
     served: [Number; 3],
     groups: [usize; 3],
     backup: Option<(ServerDisk, Number)>,
-    waited: Number,
+    /// The newest revision of which a publisher was told *everywhere*, and when.
+    waited: (Number, Time),
     down: Vec<&'static str>,
     parted: Vec<(&'static str, &'static str)>,
     harms: u64,
@@ -154,11 +174,11 @@ fn grow(tree: Tree) -> (ChunkHash, Chunks) {
 }
 
 impl Day {
-    fn new(seed: u64, broken: Broken<Way>) -> Self {
+    fn new(seed: u64, consistency: Consistency, broken: Broken<Way>) -> Self {
         let mut world = Processes::new(seed, Line { delay: Duration::from_micros(100), rate: None });
         let lease = Duration::from_millis([60, 150][world.draw(2) as usize]);
         let visit = lease / 2;
-        let happened = Rc::new(Happened::default());
+        let happened = Rc::new(Happened::of(consistency));
         let lives = Rc::new(Cell::new(0_u64));
         let next = move || {
             lives.set(lives.get() + 1);
@@ -213,6 +233,7 @@ impl Day {
         Self {
             world,
             lease,
+            consistency,
             visit,
             happened,
             truth: Truth::default(),
@@ -225,7 +246,7 @@ impl Day {
             served: [Number::NONE; 3],
             groups: [0, 1, 2],
             backup: None,
-            waited: Number::NONE,
+            waited: (Number::NONE, Time::ZERO),
             down: Vec::new(),
             parted: Vec::new(),
             harms,
@@ -266,6 +287,9 @@ impl Day {
         }
         for at in 0..PUBLISHERS.len() {
             self.go_on(at)?;
+        }
+        for who in 0..self.visitors.len() {
+            self.visit_again(who)?;
         }
         Ok(())
     }
@@ -407,7 +431,7 @@ impl Day {
             (Step::Publish, Answer::Everywhere) => {
                 self.seen.everywhere += 1;
                 let number = job.number.filter(|number| self.truth.find(*number).is_some_and(|it| !it.is_lost));
-                self.waited = self.waited.max(number.unwrap_or_default());
+                self.waited = self.waited.max((number.unwrap_or_default(), self.world.now()));
                 return Ok(());
             }
             (Step::Publish, Answer::Refused(Refusal::Incomplete, ..)) if !job.lies && job.of.is_none() => {
@@ -433,17 +457,61 @@ impl Day {
 
     fn visit(&mut self, navigates: bool) -> Result<(), String> {
         let who = self.draw(self.visitors.len());
-        let Visitor { seen, page } = self.visitors[who];
+        let Visitor { seen, page, waits } = self.visitors[who];
+        if waits.is_some() {
+            return Ok(());
+        }
         // A page's parts come from where it is, at most times.
         let at = match page.filter(|_| !navigates && self.draw(4) > 0) {
             Some((at, ..)) => at,
             None => self.draw(MEMBERS.len()),
         };
-        let open = |member: &mut Member, now| member.open(now, Visit { seen, navigates });
-        let Some(opened) = self.world.call(MEMBERS[at], open) else { return Ok(()) };
+        let began = self.world.now();
+        let visit = Visit { seen, navigates, ..Visit::default() };
+        let Some(opened) = self.world.call(MEMBERS[at], |member: &mut Member, now| member.open(now, visit)) else {
+            return Ok(());
+        };
+        self.opened(who, at, opened, (began, navigates))
+    }
+
+    /// A visitor who waits looks again.
+    fn visit_again(&mut self, who: usize) -> Result<(), String> {
+        let Visitor { seen, waits: Some(Wait { at, run, since, began, navigates }), .. } = self.visitors[who] else {
+            return Ok(());
+        };
+        let is_last = self.world.now() > began + 3 * self.lease;
+        let visit = Visit { seen, navigates, since: Some(since), is_last };
+        let opened = self.world.call(MEMBERS[at], |member: &mut Member, now| member.open(now, visit));
+        match opened.filter(|_| self.runs[at] == run) {
+            Some(Opened::Later(_)) if is_last => Err(format!("10: a visitor of member {at} waits for ever")),
+            Some(Opened::Later(_)) => Ok(()),
+            Some(opened) => {
+                self.visitors[who].waits = None;
+                self.seen.waits += 1;
+                self.opened(who, at, opened, (began, navigates))
+            }
+            None => {
+                self.visitors[who].waits = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn opened(
+        &mut self,
+        who: usize,
+        at: usize,
+        opened: Opened,
+        (began, navigates): (Time, bool),
+    ) -> Result<(), String> {
+        let Visitor { seen, page, .. } = self.visitors[who];
         let is_here = page.filter(|(of, run, _)| (*of, *run) == (at, self.runs[at]));
         match opened {
-            Opened::View { revision, moves, stale } => self.view(who, at, revision, (navigates, moves), stale),
+            Opened::View { revision, moves, stale } => self.view(who, at, revision, (began, navigates, moves), stale),
+            Opened::Later(since) => {
+                self.visitors[who].waits = Some(Wait { at, run: self.runs[at], since, began, navigates });
+                Ok(())
+            }
             Opened::Gone => match is_here {
                 Some((.., last)) if self.world.now() < last + self.visit * 9 / 10 => {
                     Err(format!("2: {seen:?} is gone at member {at}, where a page of it is open"))
@@ -465,7 +533,7 @@ impl Day {
         who: usize,
         at: usize,
         revision: Revision,
-        (navigates, moves): (bool, bool),
+        (began, navigates, moves): (Time, bool, bool),
         stale: Option<Duration>,
     ) -> Result<(), String> {
         let (now, seen) = (self.world.now(), self.visitors[who].seen);
@@ -485,7 +553,8 @@ impl Day {
         if seen.is_some_and(|seen| seen > revision.number) {
             return Err(format!("5: a visitor has seen {seen:?}, and is served {revision:?} by member {at}"));
         }
-        if !navigates && seen.is_some_and(|seen| seen != revision.number) {
+        let has_pages = self.consistency != Consistency::Sequential;
+        if has_pages && !navigates && seen.is_some_and(|seen| seen != revision.number) {
             return Err(format!("2: a page of {seen:?} is served {revision:?} by member {at}"));
         }
         if stale.is_none() {
@@ -494,13 +563,15 @@ impl Day {
                 let since = now.since(over);
                 return Err(format!("4: member {at} serves {revision:?} as fresh, which is over since {since:?}"));
             }
+            if let Some(over) = published.over.filter(|over| !has_pages && !published.is_lost && *over < began) {
+                let since = began.since(over);
+                return Err(format!("4: member {at} serves {revision:?}, which was over {since:?} before the visit"));
+            }
             // A page that was open before stays as it is.
             let is_new = navigates || seen.is_none();
-            if is_new && revision.number < self.waited {
-                return Err(format!(
-                    "9: member {at} serves {revision:?} as fresh, and {:?} is everywhere",
-                    self.waited
-                ));
+            let (waited, since) = self.waited;
+            if is_new && revision.number < waited && began >= since {
+                return Err(format!("9: member {at} serves {revision:?} as fresh, and {waited:?} is everywhere"));
             }
         }
         let visitor = &mut self.visitors[who];
@@ -598,7 +669,7 @@ impl Day {
                 self.look()?;
                 self.world.content(STORE, ONE, |disk: &mut ServerDisk| *disk = copy);
                 self.truth.restored(self.world.now(), newest);
-                self.waited = Number::NONE;
+                self.waited = (Number::NONE, Time::ZERO);
                 self.jobs = [None, None];
                 for publisher in PUBLISHERS {
                     if !self.is_down(publisher) {
@@ -654,6 +725,10 @@ impl Day {
             if self.truth.head().map(|head| head.root) != Some(root) {
                 return Err(format!("10: {value} cannot be published again: {:?}", self.jobs[0]));
             }
+            if self.consistency.is_lazy() {
+                self.reach_all()?;
+                self.world.run_for(6 * self.lease);
+            }
         }
         self.rotten.clear();
         for (at, name) in MEMBERS.into_iter().enumerate() {
@@ -697,20 +772,21 @@ impl Day {
             self.rise(publisher);
         }
         self.world.run_for(2 * self.lease);
+        if self.consistency.is_lazy() {
+            self.reach_all()?;
+            // Until then a relay without members holds the last revision that one has read.
+            self.world.run_for(Duration::from_secs(12));
+        }
         self.collect();
         for _ in 0..20 {
             self.pass(self.lease)?;
         }
         let Some(head) = self.truth.head() else { return Ok(()) };
         for (at, name) in MEMBERS.into_iter().enumerate() {
-            let clock = self.world.clock(name);
             let member = self.world.look::<Member>(name).expect("it runs");
             if member.current() != Some(head) {
                 let trouble = member.trouble();
                 return Err(format!("10: member {at} stays at {:?}, not {head:?}: {trouble:?}", member.current()));
-            }
-            if let Some(stale) = member.stale(clock) {
-                return Err(format!("10: member {at} goes on saying that it may be stale: {stale:?}"));
             }
             let roots = member.roots();
             let unused = self.world.content(name, ONE, |disk: &mut MemberDisk| disk.chunks.unused_of(&roots));
@@ -730,21 +806,44 @@ impl Day {
             return Err(format!("10: {kept:?} are kept, and {unused} unused chunks"));
         }
         for (at, name) in MEMBERS.into_iter().enumerate() {
-            self.visitors[0] = Visitor::default();
-            let open = |member: &mut Member, now| member.open(now, Visit { seen: None, navigates: true });
-            let opened = self.world.call(name, open);
-            let Some(Opened::View { revision, stale: None, .. }) = opened else {
-                return Err(format!("10: member {at} serves {opened:?}"));
+            let opened = self.reach(at)?;
+            let Opened::View { revision, stale: None, .. } = opened else {
+                return Err(format!("10: member {at} ({name}) serves {opened:?}"));
             };
-            self.view(0, at, revision, (true, true), None)?;
+            self.view(0, at, revision, (self.world.now(), true, true), None)?;
         }
         Ok(())
+    }
+
+    /// Visitors of all members wait for the newest revision, if there is one.
+    fn reach_all(&mut self) -> Result<(), String> {
+        let members = if self.truth.head().is_some() { MEMBERS.len() } else { 0 };
+        (0..members).try_for_each(|at| self.reach(at).map(drop))
+    }
+
+    /// A new visitor opens a page at a member, and waits for the newest revision.
+    fn reach(&mut self, at: usize) -> Result<Opened, String> {
+        self.visitors[0] = Visitor::default();
+        let mut visit = Visit { navigates: true, ..Visit::default() };
+        let patient_until = self.world.now() + PATIENCE;
+        loop {
+            let opened = self.world.call(MEMBERS[at], |member: &mut Member, now| member.open(now, visit));
+            match opened {
+                Some(opened @ Opened::View { stale: None, .. }) => return Ok(opened),
+                Some(Opened::Later(since)) => visit.since = Some(since),
+                _ => {}
+            }
+            if self.world.now() > patient_until {
+                return Err(format!("10: member {at} answers a visitor: {opened:?}"));
+            }
+            self.pass(self.lease)?;
+        }
     }
 }
 
 /// Returns the counts of a day, or the promise that was broken.
-pub(crate) fn day(seed: u64, broken: Broken<Way>) -> Result<Seen, String> {
-    let mut day = Day::new(seed, broken);
+pub(crate) fn day(seed: u64, consistency: Consistency, broken: Broken<Way>) -> Result<Seen, String> {
+    let mut day = Day::new(seed, consistency, broken);
     day.pass(Duration::from_millis(20))?;
     if day.harms > 0 && day.draw(3) == 0 {
         let faults = [Fault::Cut, Fault::Sever, Fault::Stall, Fault::Pause];

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use sim::Content;
-use spread::messages::{ChangeKind, VisitorKey};
+use spread::messages::{ChangeKind, Consistency, VisitorKey};
 use spread::server_work::{Check, NewRevision, NotDone, Settings, SiteChange, SiteState};
 use spread::{SiteKey, Swept, member_work, server_work, trees};
 use std::cell::{Cell, RefCell};
@@ -81,10 +81,17 @@ pub(crate) struct Happened {
     pub(crate) lies: Cell<bool>,
     /// Disks fail at some of their work.
     pub(crate) fails: Cell<bool>,
+    /// The consistency of a site that is created.
+    pub(crate) consistency: Consistency,
     works: Cell<u32>,
 }
 
 impl Happened {
+    /// Nothing yet, to a site that is going to have this consistency.
+    pub(crate) fn of(consistency: Consistency) -> Self {
+        Self { consistency, ..Self::default() }
+    }
+
     /// Whether the next piece of work fails.
     fn fails(&self) -> bool {
         self.works.set(self.works.get() + 1);
@@ -109,7 +116,7 @@ impl ServerDisk {
         let site = self.sites.entry(new.key.clone()).or_insert_with(|| SiteState {
             key: new.key.clone(),
             revisions: Vec::new(),
-            settings: Settings { keep: 2, visitor_key: VisitorKey([7; 32]) },
+            settings: Settings { keep: 2, visitor_key: VisitorKey([7; 32]), consistency: self.happened.consistency },
             publishes: Vec::new(),
         });
         site.revisions.push(new.revision);
@@ -127,6 +134,10 @@ impl ServerDisk {
                 self.sites.get_mut(key).ok_or(NotDone::NoSite)?.settings.keep = change.keep;
                 Ok(None)
             }
+            ChangeKind::Consistency => {
+                self.sites.get_mut(key).ok_or(NotDone::NoSite)?.settings.consistency = change.consistency;
+                Ok(None)
+            }
             ChangeKind::Remove => self.sites.remove(key).map(|_| None).ok_or(NotDone::NoSite),
         }
     }
@@ -137,7 +148,7 @@ impl Content for ServerDisk {
     type Done = server_work::Done;
 
     fn is_ordered(work: &Self::Work) -> bool {
-        !matches!(work, server_work::Work::Read(_))
+        !matches!(work, server_work::Work::Read(_) | server_work::Work::Edits(..))
     }
 
     fn may_be_passed(work: &Self::Work) -> bool {
@@ -166,6 +177,9 @@ impl Content for ServerDisk {
                 let checked = trees::check(&self.chunks, has, base, root);
                 Done::Checked(id, checked.map_err(|error| NotDone::Malformed(format!("{error:?}"))))
             }
+            Work::Edits(id, base, root) => {
+                Done::Edits(id, trees::edits_between(&self.chunks, base, root).unwrap_or_default())
+            }
             Work::Publish(id, new) => Done::Published(id, Ok(self.publish(new))),
             Work::Change(id, key, change) => Done::Changed(id, self.change(&key, change)),
             Work::Drop(key, numbers) => {
@@ -193,6 +207,7 @@ fn not_done(work: server_work::Work) -> server_work::Done {
         Work::Missing(id, _) => Done::Missing(id, Err(why())),
         Work::Put(id, _) => Done::Put(id, Err(why())),
         Work::Check(id, _) => Done::Checked(id, Err(why())),
+        Work::Edits(id, ..) => Done::Edits(id, Bytes::new()),
         Work::Publish(id, _) => Done::Published(id, Err(why())),
         Work::Change(id, ..) => Done::Changed(id, Err(why())),
         Work::Drop(key, _) => Done::Dropped(key, Vec::new()),

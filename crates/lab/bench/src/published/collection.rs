@@ -4,7 +4,7 @@ use super::directory::Directory;
 use super::farm::{Farm, publish, site};
 use super::{SiteSizes, line};
 use crate::{Line, Place, Result, Sample};
-use files::Sites;
+use files::{SiteSettings, Sites};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
         once(&mut before)?;
     }
     progress("publish during a collection");
-    sites.set_keep(&site(), KEPT)?;
+    sites.set(&site(), SiteSettings { keep: Some(KEPT), ..SiteSettings::default() })?;
     // The next publish drops the revisions that are no longer kept.
     once(&mut Sample::default())?;
     let (is_over, mut during) = (AtomicBool::new(false), Sample::default());
@@ -83,7 +83,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
 
 /// Publishes all revisions, in a session that ends: while a publisher's session lasts, what it has sent stays.
 fn make_revisions(sites: &Sites, directory: &Directory, revisions: u64, progress: &dyn Fn(&str)) -> Result<()> {
-    sites.create(&site(), revisions as u32)?;
+    sites.create(&site(), SiteSettings { keep: Some(revisions as u32), ..SiteSettings::default() })?;
     for revision in 1..=revisions {
         progress(&format!("publish revision {revision} of {revisions}"));
         (0..directory.files()).try_for_each(|file| directory.write(file, revision))?;
