@@ -241,6 +241,10 @@ pub(crate) struct SiteServeArgs {
     /// such answers have the field `Thorp-Stale`, for how many seconds.
     #[arg(long, requires = "cache")]
     pub(crate) refuse_stale: bool,
+    /// After so many unread revisions, the server is sent no more of them, and fetches the newest for the next visitor,
+    /// who waits for it. Once visitors come as often as revisions, it is sent each again. Default: it is sent each.
+    #[arg(long, value_name = "REVISIONS", requires = "cache", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) idle_after: Option<u32>,
     /// Memory for directories and files that were read lately; others are read from the disk and verified again.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub(crate) memory: usize,

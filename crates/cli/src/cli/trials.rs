@@ -177,7 +177,7 @@ pub(crate) enum BenchRival {
 pub(crate) struct ExperimentArgs {
     /// The paper.
     pub(crate) paper: Paper,
-    /// A figure of the paper: 7 to 12 of BuddyCache, 6 to 12 of ActiveCache, 2 of CoopReplica.
+    /// A figure of the paper: 7 to 12 of BuddyCache, 6 to 12 of ActiveCache, 2 of CoopReplica, 3 to 6 of Publish.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=12))]
     pub(crate) figure: Option<u32>,
     /// A table of the paper, 1 or 2. Of BuddyCache.
@@ -192,6 +192,9 @@ pub(crate) struct ExperimentArgs {
     /// The time to write back the dirty data of a dead host. Of CoopReplica.
     #[arg(long = "takeover")]
     pub(crate) take_over: bool,
+    /// The models with a store and 50 servers, each a process. Of Publish.
+    #[arg(long)]
+    pub(crate) processes: bool,
     /// The simulated cycles of failure and repairing for each kind of failure. Of CoopReplica.
     #[arg(long, value_name = "COUNT", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub(crate) cycles: u32,
@@ -201,8 +204,8 @@ pub(crate) struct ExperimentArgs {
     /// All of these.
     #[arg(
         long,
-        conflicts_with_all = ["figure", "table", "failover", "reliability", "take_over"],
-        required_unless_present_any = ["figure", "table", "failover", "reliability", "take_over"]
+        conflicts_with_all = ["figure", "table", "failover", "reliability", "take_over", "processes"],
+        required_unless_present_any = ["figure", "table", "failover", "reliability", "take_over", "processes"]
     )]
     pub(crate) all: bool,
     /// How long it may take, in minutes: it repeats less, or with fewer transactions, where it would take longer, and
@@ -263,6 +266,14 @@ Experiments of the CoopReplica paper, which planned the first and could not do i
   take-over      the time from the death of a host that has 1 GiB that is not home until all of it is home and the volume
                  attached elsewhere, without that which it takes to find out, beside a sequential writer on home's disk
 
+Experiments of the Publish paper, with the real machines in virtual time, on one line that carries a message at a time;
+PC is publish consistency, AFS its callbacks, SC sequential consistency:
+  figure 3       messages for an update and server; reads of a file that its writer had not closed
+  figure 4       latency of reads of a camera's pictures, 64 KiB a minute, at up to 500 servers
+  figure 5       the use of the line by a stock ticker, 100 bytes a second, at up to 200 servers; latency of its reads
+  figure 6       the use of the line by how often the ticker is read
+  processes      messages and latency with a store and 50 servers, each a process, on a line of 100 Mb/s
+
 The columns: what the paper says, what its model says with the costs of this machine, what we measure, and the share of the processors that other programs used. A figure that is compared with a baseline of its own is called unsteady, and
 not met, if that differs by more than 25 % between its repetitions. Costs are
 measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on
@@ -279,6 +290,8 @@ pub(crate) enum Paper {
     Activecache,
     /// CoopReplica: write-back caches whose dirty data has copies in the caches of others.
     Coopreplica,
+    /// Publish: files of Web servers that change, pushed to all of them.
+    Publish,
 }
 
 /// `thorp torture`.

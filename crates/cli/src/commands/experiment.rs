@@ -8,7 +8,7 @@ use crate::scratch::Scratch;
 use crate::stopper::{Interrupt, LOOK_EVERY, when_stdin_closes};
 use bench::{
     ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, Experiment, ExperimentRow, HEAD,
-    Lasting, Place, Row, Step,
+    Lasting, PUBLISH_FIGURES, Place, PublishExperiment, Row, Step,
 };
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -166,6 +166,7 @@ impl Asked {
                 let options = CoopReplicaOptions { cycles, volume_mib, holder_disk, time: *time };
                 bench::coopreplica(experiments, place, &options, &progress, &mut found)
             }
+            Chosen::Publish(experiments) => bench::publish(experiments, place, *time, &progress, &mut measured),
         }
     }
 }
@@ -255,16 +256,20 @@ enum Chosen {
     Buddycache(Vec<Experiment>),
     Activecache(Vec<u32>),
     Coopreplica(Vec<CoopReplica>),
+    Publish(Vec<PublishExperiment>),
 }
 
 impl Chosen {
     fn of(args: &ExperimentArgs) -> Result<Self> {
-        let ExperimentArgs { all, figure, table, failover, reliability, take_over, .. } = *args;
+        let ExperimentArgs { all, figure, table, failover, reliability, take_over, processes, .. } = *args;
         match args.paper {
-            Paper::Buddycache | Paper::Activecache if reliability || take_over => {
+            Paper::Buddycache | Paper::Activecache | Paper::Coopreplica if processes => {
+                Err("--processes is of the Publish paper".into())
+            }
+            Paper::Buddycache | Paper::Activecache | Paper::Publish if reliability || take_over => {
                 Err("--reliability and --takeover are of the CoopReplica paper".into())
             }
-            Paper::Activecache | Paper::Coopreplica if table.is_some() || failover => {
+            Paper::Activecache | Paper::Coopreplica | Paper::Publish if table.is_some() || failover => {
                 Err("--table and --failover are of the BuddyCache paper".into())
             }
             Paper::Buddycache if figure.is_some_and(|figure| figure < 7) => {
@@ -281,6 +286,14 @@ impl Chosen {
             }
             Paper::Activecache if all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
             Paper::Activecache => Ok(Self::Activecache(figure.into_iter().collect())),
+            Paper::Publish if figure.is_some_and(|figure| !PUBLISH_FIGURES.contains(&figure)) => {
+                Err("of the Publish paper, figures 3 to 6 are experiments".into())
+            }
+            Paper::Publish if all => Ok(Self::Publish(PublishExperiment::all())),
+            Paper::Publish => {
+                let processes = processes.then_some(PublishExperiment::Processes);
+                Ok(Self::Publish(figure.map(PublishExperiment::Figure).into_iter().chain(processes).collect()))
+            }
             Paper::Coopreplica if figure.is_some_and(|figure| figure != COOPREPLICA_FIGURE) => {
                 Err("of the CoopReplica paper, --figure 2, --reliability and --takeover are experiments".into())
             }
@@ -299,6 +312,7 @@ impl Chosen {
         match self {
             Self::Buddycache(_) => measured("buddycache.jsonl").and_then(|()| bench::draw(rows, out)),
             Self::Activecache(_) => measured("activecache.jsonl").and_then(|()| bench::draw_active_cache(rows, out)),
+            Self::Publish(_) => measured("publish.jsonl").and_then(|()| bench::draw_publish(rows, out)),
             Self::Coopreplica(_) => {
                 if !lasting.is_empty() {
                     write_rows(out, "coopreplica.jsonl", lasting.iter().map(Lasting::to_json))?;

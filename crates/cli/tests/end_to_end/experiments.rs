@@ -219,6 +219,25 @@ fn how_long_copies_last_is_counted_and_drawn() {
 }
 
 #[test]
+fn the_messages_of_each_consistency_are_those_of_the_paper() {
+    let folder = Folder::new();
+    let (dir, out) = (folder.file(""), folder.file("out"));
+    let words = ["experiment", "publish", "--figure", "3", "--minutes", "0.05", "--json", "--dir", &dir, "--out", &out];
+    let printed = thorp(words).ok();
+    let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (model, messages) in [("PC", 1.0), ("AFS", 3.0), ("SC", 4.0)] {
+        let case = format!("{model}: messages for an update and server");
+        let row = rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}: {printed}"));
+        assert!(row["met"] == true && row["paper"] == messages, "{row}");
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("out/publish.jsonl")).unwrap(), printed);
+    let figure = thorp(["experiment", "publish", "--figure", "7"]).error();
+    assert!(figure.contains("figures 3 to 6"), "{figure}");
+    let other = thorp(["experiment", "buddycache", "--processes"]).error();
+    assert!(other.contains("Publish"), "{other}");
+}
+
+#[test]
 fn whoever_waits_for_an_experiment_hears_how_long_it_takes() {
     let line = spawn(&["experiment", "coopreplica", "--reliability", "--cycles", "500"]).hear_error("").unwrap();
     assert!(line.contains(" % done, about ") && line.ends_with(" left)\n"), "{line}");

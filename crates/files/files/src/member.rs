@@ -48,6 +48,9 @@ pub struct Followed {
     pub site: SiteName,
     /// The member's directory, which is made if there is none.
     pub dir: PathBuf,
+    /// After so many revisions that nobody has read it is sent no more, and fetches the newest for the next visitor;
+    /// never if none.
+    pub idle_after: Option<u32>,
 }
 
 /// A member that runs.
@@ -81,6 +84,7 @@ impl MemberService {
             visit: VISIT,
             collect_after: COLLECT_AFTER,
             patience: PATIENCE,
+            idle_after: followed.idle_after,
             broken: types::Broken::NONE,
         };
         let mut machines = Machines::new();

@@ -49,8 +49,17 @@ struct Holder {
     /// Whether an offer of the newest revision is due, which was not made while it did not read.
     is_owed: bool,
     share: Share,
-    /// It asks for the newest revision, and has this one.
-    asks: Option<Number>,
+    asks: Option<Asks>,
+}
+
+/// A question for the newest revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asks {
+    pub(crate) seat: Seat,
+    /// The revision that the subscriber has.
+    pub(crate) has: Number,
+    /// Whether it shares the newest from then on.
+    pub(crate) shares: bool,
 }
 
 /// Whether a subscriber may serve a revision as the newest.
@@ -233,32 +242,36 @@ impl Holders {
         }
     }
 
-    /// A subscriber that has a revision asks for the newest. Returns whether its lease lets it.
-    pub(crate) fn acquire(&mut self, now: Time, seat: Seat, has: Number) -> bool {
-        let Some(holder) = self.of(seat).filter(|holder| now < holder.until) else { return false };
-        holder.asks = Some(has);
+    /// A subscriber asks for the newest revision. Returns whether its lease lets it.
+    pub(crate) fn acquire(&mut self, now: Time, asks: Asks) -> bool {
+        let Some(holder) = self.of(asks.seat).filter(|holder| now < holder.until) else { return false };
+        holder.asks = Some(asks);
         true
     }
 
-    /// The subscribers that ask for the newest revision and read what is sent to them, with the revisions they have.
-    pub(crate) fn asking(&self, now: Time) -> Vec<(Seat, Number)> {
+    /// The questions for the newest revision of those who read what is sent to them.
+    pub(crate) fn asking(&self, now: Time) -> Vec<Asks> {
         let reading = self.all.values().filter(|holder| now < holder.until && holder.is_reading);
-        reading.filter_map(|holder| Some((holder.seat?, holder.asks?))).collect()
+        reading.filter_map(|holder| holder.asks.filter(|asks| holder.seat == Some(asks.seat))).collect()
     }
 
-    /// Shares the newest revision with a subscriber, which is offered it.
-    pub(crate) fn grant(&mut self, seat: Seat, newest: Number) {
-        if let Some(holder) = self.of(seat) {
-            (holder.share, holder.asks, holder.is_reading) = (Share::Told, None, false);
+    /// A subscriber that has asked for it is offered the newest revision.
+    pub(crate) fn grant(&mut self, asks: Asks, newest: Number) {
+        if let Some(holder) = self.of(asks.seat) {
+            (holder.asks, holder.is_reading) = (None, false);
             holder.holds.insert(newest);
+            if asks.shares {
+                holder.share = Share::Told;
+            }
         }
     }
 
     /// Returns the subscribers to offer the newest revision to, and holds it for each of them (**HeldAbove**). A
-    /// subscriber that has yet to read earlier messages is offered it afterwards.
+    /// subscriber that has yet to read earlier messages is offered it afterwards, and one that has released the one
+    /// before when it asks.
     pub(crate) fn offer(&mut self, now: Time, number: Number) -> Vec<ToOffer> {
         let pins = !self.broken.is(Way::PinLater);
-        let leased = self.all.values_mut().filter(|holder| now < holder.until);
+        let leased = self.all.values_mut().filter(|holder| holder.may_serve(now));
         let offer = |holder: &mut Holder| {
             let seat = holder.seat?;
             if !holder.is_reading {

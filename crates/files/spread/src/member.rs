@@ -25,7 +25,7 @@ mod revisions;
 pub mod work;
 
 use self::fetch::Fetch;
-use self::freshness::{Acquired, Freshness};
+use self::freshness::Freshness;
 use self::kept::Kept;
 use self::patience::Patience;
 use self::work::{Done, Edited, State, Work};
@@ -72,6 +72,9 @@ pub struct MemberConfig {
     pub collect_after: Duration,
     /// How long a server may take to answer: [`PATIENCE`].
     pub patience: Duration,
+    /// After so many revisions without a visitor it is offered no more of them, and fetches the newest for the next
+    /// visitor, who waits; never if none.
+    pub idle_after: Option<u32>,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,
 }
@@ -251,8 +254,9 @@ impl Member {
     pub fn open(&mut self, now: Time, visit: Visit) -> Opened {
         let Some(current) = self.kept.current() else { return Opened::Nothing };
         let Visit { seen, navigates, since, is_last } = visit;
+        self.freshness.demand.visited();
         let since = since.unwrap_or(now);
-        let may_wait = !is_last && self.consistency().is_lazy() && self.is_up && self.taker.is_joined();
+        let may_wait = !is_last && self.may_wait();
         if let Some(seen) = seen.filter(|seen| *seen > current.number)
             && !self.is_broken(Way::NoFloor)
         {
@@ -349,8 +353,9 @@ impl Member {
         }
         // The revision that is being fetched is for those who wait since before it was offered.
         let has = self.current_number();
-        let wants = self.freshness.is_wanted && self.fetch.is_none() && self.consistency().is_lazy();
-        if let Some(acquire) = wants.then(|| self.taker.acquire(now, has)).flatten() {
+        let wants = self.freshness.is_wanted && self.fetch.is_none() && self.is_lazy();
+        let shares = self.freshness.demand.is_frequent();
+        if let Some(acquire) = wants.then(|| self.taker.acquire(now, has, shares)).flatten() {
             self.ask_server(acquire);
         }
     }
@@ -388,6 +393,7 @@ impl Member {
                     self.freeze();
                 }
                 self.taker.joined(now, &joined);
+                self.freshness.demand.is_idle &= !joined.shares;
                 self.confirm();
                 self.trouble = None;
             }
@@ -409,8 +415,10 @@ impl Member {
                 self.taker.promised(offer.number);
                 let (base, root, edits) = (offer.base, offer.root, offer.edits);
                 let edited = (!edits.is_empty()).then_some(Edited { base, root, edits });
-                if let Some(asked) = self.taker.granted() {
-                    self.freshness.acquired = Some(Acquired { number: offer.number, asked, until: self.taker.until() });
+                let answers = offer.answers || self.is_broken(Way::TakeForAnswer);
+                match answers.then(|| self.taker.granted()).flatten() {
+                    Some(asked) => self.acquired(offer.number, asked),
+                    None => self.pushed(),
                 }
                 self.hear(Revision { number: offer.number, root }, edited, offer.reports);
                 self.confirm();
@@ -422,10 +430,7 @@ impl Member {
                 self.report.is_awaited = reports;
             }
             FromFileServer::Revoke(Revoke { .. }) => {
-                self.freeze();
-                if let Some(release) = self.taker.release_share() {
-                    self.ask(release);
-                }
+                self.release();
             }
             FromFileServer::Renewed(renewed) => self.taker.renewed(now, &renewed),
             FromFileServer::Lapsed(Lapsed { .. }) => self.taker.ask_at(now),

@@ -57,6 +57,8 @@ pub enum Way {
     WholeLease,
     /// **SayWhenOver**: a member does not say that its revision may not be the newest.
     Silent,
+    /// **SayWhenOver**: a member takes an offer that was on its way for the answer to its question.
+    TakeForAnswer,
     /// **WaitCountsAll**: a publisher is told *everywhere* when all connected subscribers have the revision.
     CountConnected,
     /// **WaitCountsAll**: a file server that was restarted does not count those that it does not know.
@@ -83,7 +85,7 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
@@ -109,6 +111,7 @@ impl Way {
         Self::SameClocks,
         Self::WholeLease,
         Self::Silent,
+        Self::TakeForAnswer,
         Self::CountConnected,
         Self::ForgetEarlier,
         Self::SwitchShared,

@@ -67,8 +67,8 @@ pub(crate) struct Taker {
     /// The revisions that the next renewal releases.
     released: BTreeSet<Number>,
     share: Share,
-    /// When the newest revision was asked for, until it is offered.
-    acquires: Option<Time>,
+    /// When the newest revision was asked for, and whether to share it, until it is offered.
+    acquires: Option<(Time, bool)>,
     consistency: Consistency,
     broken: Broken<Way>,
 }
@@ -155,20 +155,23 @@ impl Taker {
         (!is_known && self.is_joined()).then_some(Release { slot: self.slot })
     }
 
-    /// The question for the newest revision, of a subscriber that has this one; none if it is not joined, was asked
-    /// already, or is not to be asked.
-    pub(crate) fn acquire(&mut self, now: Time, at: Number) -> Option<Acquire> {
+    /// The question for the newest revision, of a subscriber that has this one, and whether it shares the newest from
+    /// then on. None if it is not joined, has asked already, or shares it.
+    pub(crate) fn acquire(&mut self, now: Time, at: Number, shares: bool) -> Option<Acquire> {
         if !self.is_joined() || self.shares(now) || self.acquires.is_some() {
             return None;
         }
-        self.acquires = Some(now);
-        Some(Acquire { slot: self.slot, at })
+        self.acquires = Some((now, shares));
+        Some(Acquire { slot: self.slot, at, shares })
     }
 
-    /// The newest revision was offered. Returns when it was asked for, if it was.
+    /// The newest revision was offered as an answer. Returns when it was asked for.
     pub(crate) fn granted(&mut self) -> Option<Time> {
-        self.share = Share::Shared;
-        self.acquires.take()
+        let (asked, shares) = self.acquires.take()?;
+        if shares {
+            self.share = Share::Shared;
+        }
+        Some(asked)
     }
 
     /// The session is gone, and with it the question that was asked in it.

@@ -57,7 +57,7 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
             .prop_map(|(slot, asked, at, released)| Renew { slot, asked, at, released }.into()),
         2 => (slot.clone(), number()).prop_map(|(slot, number)| Hold { slot, number }.into()),
         1 => slot.clone().prop_map(|slot| Leave { slot }.into()),
-        2 => (slot.clone(), number()).prop_map(|(slot, at)| Acquire { slot, at }.into()),
+        2 => (slot.clone(), number()).prop_map(|(slot, at)| Acquire { slot, at, shares: at.count % 2 == 0 }.into()),
         2 => slot.prop_map(|slot| Release { slot }.into()),
         3 => hashes().prop_map(|hashes| Want { hashes }.into()),
         2 => (ticket.clone(), hashes()).prop_map(|(ticket, hashes)| Have { ticket, hashes }.into()),
@@ -88,7 +88,9 @@ fn from_server() -> impl Strategy<Value = FromFileServer> {
         }),
         1 => (slot.clone(), why).prop_map(|(slot, why)| NotJoined { slot, why }.into()),
         4 => (slot.clone(), number(), hash(), hash(), any::<bool>(), edits).prop_map(
-            |(slot, number, root, base, reports, edits)| Offer { slot, number, root, base, reports, edits }.into()
+            |(slot, number, root, base, reports, edits)| {
+                Offer { slot, number, root, base, reports, answers: !reports, edits }.into()
+            }
         ),
         2 => (slot.clone(), time(), lease_ms)
             .prop_map(|(slot, asked, lease_ms)| Renewed { slot, asked, lease_ms }.into()),
@@ -285,7 +287,8 @@ proptest! {
     #[test]
     fn a_member_lives_on(events in events(), seen in number()) {
         let (visit, collect_after, patience) = (Duration::from_millis(300), Duration::from_secs(5), PATIENCE);
-        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience, broken: Broken::NONE };
+        let (idle_after, broken) = (Some(1), Broken::NONE);
+        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience, idle_after, broken };
         let mut run = Run::new(Member::new(config, None), Ends { serves: false, has_server: true });
         let mut last = Number::NONE;
         for event in events {

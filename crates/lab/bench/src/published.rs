@@ -18,7 +18,7 @@
 mod burst;
 mod collection;
 mod directory;
-mod farm;
+pub(crate) mod farm;
 mod first;
 mod hits;
 mod publish;

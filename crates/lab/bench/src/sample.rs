@@ -56,6 +56,11 @@ impl Sample {
     pub fn millis(&self, quantile: f64) -> f64 {
         self.nanos(quantile) / 1e6
     }
+
+    /// The mean, in milliseconds; zero for none. For what the papers give as a mean.
+    pub fn mean_millis(&self) -> f64 {
+        self.nanos.iter().map(|nanos| *nanos as f64).sum::<f64>() / 1e6 / (self.nanos.len() as f64).max(1.0)
+    }
 }
 
 impl Sample {

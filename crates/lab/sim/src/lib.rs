@@ -42,6 +42,7 @@ mod rng;
 mod run;
 mod runner;
 mod scenario;
+pub mod sites;
 mod store_faults;
 mod store_run;
 mod storm;
@@ -62,7 +63,7 @@ pub use machines::Rule as VolumeRule;
 pub use mutants::{
     Mutant, OF_NAMED_TESTS, OF_NAMED_VOLUME_TESTS, VolumeMutant, mutants, run_volume_seed, volume_mutants,
 };
-pub use network::Family;
+pub use network::{Carried, Family, SharedLine};
 pub use ordered::Content;
 pub use processes::{Disks, Line, Processes};
 pub use run::Report;

@@ -176,9 +176,30 @@ impl Path {
     }
 }
 
+/// A line that several processes share.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedLine {
+    /// From one process to another, when the line is free.
+    pub delay: Duration,
+    /// Its rate.
+    pub bytes_per_second: u64,
+    /// Shorter messages take the time of so many bytes.
+    pub least_bytes: u64,
+}
+
+/// The messages that a line has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// How many.
+    pub messages: u64,
+    /// Their bytes, each at least as many as the shortest takes.
+    pub bytes: u64,
+}
+
 #[derive(Debug)]
 struct Medium {
-    bytes_per_second: u64,
+    line: SharedLine,
+    carried: Carried,
     /// It carries what was sent before until then.
     free: Time,
 }
@@ -235,15 +256,22 @@ impl Network {
         self.between.insert(pair(a, b), path);
     }
 
-    /// From now on all connections among these processes are carried by one medium.
-    pub(crate) fn share(&mut self, processes: &[usize], delay: Delay, bytes_per_second: u64) {
-        let medium = Some(self.media.len());
-        self.media.push(Medium { bytes_per_second, free: Time::ZERO });
+    /// From now on all connections among these processes are carried by one medium. Returns its number.
+    pub(crate) fn share(&mut self, processes: &[usize], delay: Delay, line: SharedLine) -> usize {
+        let number = self.media.len();
+        let medium = Some(number);
+        self.media.push(Medium { line, carried: Carried::default(), free: Time::ZERO });
         for (nth, &one) in processes.iter().enumerate() {
             for &other in &processes[nth + 1..] {
                 self.set_between(one, other, Path { medium, ..Path::of(delay) });
             }
         }
+        number
+    }
+
+    /// The messages that a medium has carried.
+    pub(crate) fn carried(&self, medium: usize) -> Carried {
+        self.media[medium].carried
     }
 
     /// Nothing arrives between two processes until then.
@@ -326,8 +354,14 @@ impl Network {
         }
         direction.shut = matches!(item, Item::Closed);
         self.ended |= direction.shut;
-        let medium = path.medium.map(|medium| &mut self.media[medium]);
-        let rate = medium.as_ref().map(|medium| medium.bytes_per_second).or(path.bytes_per_second);
+        let mut medium = path.medium.map(|medium| &mut self.media[medium]);
+        let rate = medium.as_ref().map(|medium| medium.line.bytes_per_second).or(path.bytes_per_second);
+        let mut bytes = bytes;
+        if let (Some(medium), Item::Message(_)) = (&mut medium, &item) {
+            bytes = bytes.max(medium.line.least_bytes);
+            medium.carried.messages += 1;
+            medium.carried.bytes += bytes;
+        }
         let carried = Duration::from_nanos(rate.map_or(0, |rate| bytes * 1_000_000_000 / rate));
         let begins = medium.as_ref().map_or(direction.line_free, |medium| medium.free);
         direction.line_free = begins.max(now) + carried;

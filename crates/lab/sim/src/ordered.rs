@@ -46,18 +46,25 @@ pub(crate) struct OrderedDisk<C: Content> {
     beside: BTreeMap<u64, C::Work>,
     last: u64,
     is_busy: bool,
+    /// How long a piece of work takes.
+    piece: Delay,
 }
 
 impl<C: Content> OrderedDisk<C> {
     pub(crate) fn new(content: C) -> Self {
-        Self { content, line: VecDeque::new(), beside: BTreeMap::new(), last: 0, is_busy: false }
+        Self { content, line: VecDeque::new(), beside: BTreeMap::new(), last: 0, is_busy: false, piece: PIECE }
+    }
+
+    /// A disk whose work takes no time.
+    pub(crate) fn instant(content: C) -> Self {
+        Self { piece: Delay::exactly(Duration::ZERO), ..Self::new(content) }
     }
 
     fn next(&mut self, rng: &mut Rng) -> Option<Started> {
         let begins = !self.is_busy && !self.line.is_empty();
         begins.then(|| {
             self.is_busy = true;
-            Started { after: PIECE.draw(rng), operation: Operation::Flush }
+            Started { after: self.piece.draw(rng), operation: Operation::Flush }
         })
     }
 }
@@ -77,7 +84,7 @@ impl<C: Content> Disk for OrderedDisk<C> {
         }
         self.last += 1;
         self.beside.insert(self.last, work);
-        Ok(Some(Started { after: PIECE.draw(rng), operation: Operation::Beside(self.last) }))
+        Ok(Some(Started { after: self.piece.draw(rng), operation: Operation::Beside(self.last) }))
     }
 
     fn finish(&mut self, operation: Operation, rng: &mut Rng) -> (Vec<DiskDone>, Option<Started>) {

@@ -12,7 +12,7 @@
 use crate::drive::{Drive, LogDisk, Record};
 use crate::engine::{Engine, Event, Manners, Scene};
 use crate::faults::Fault;
-use crate::network::{Connection, Family, Network, Path, Place};
+use crate::network::{Carried, Connection, Family, Network, Path, Place, SharedLine};
 use crate::ordered::{Content, OrderedDisk};
 use crate::process::{Process, Server};
 use crate::rng::{Delay, Rng};
@@ -177,6 +177,12 @@ impl Processes {
         self.sim.processes[process].drives.insert(role, Drive::new(OrderedDisk::new(content)));
     }
 
+    /// The same with a disk whose work takes no time.
+    pub fn add_instant_disk<C: Content>(&mut self, name: &str, role: RoleId, content: C) {
+        let process = self.number(name);
+        self.sim.processes[process].drives.insert(role, Drive::new(OrderedDisk::instant(content)));
+    }
+
     /// Looks at the content of such a disk, or changes it behind the machine's back.
     ///
     /// # Panics
@@ -216,12 +222,17 @@ impl Processes {
         self.sim.network.set_between(one, other, line.path());
     }
 
-    /// From now on these processes share one medium, with so many bytes in a second: a message occupies it for its
-    /// bytes, and the next one waits, even if another process sends it.
-    pub fn share_line(&mut self, names: &[&str], delay: Duration, bytes_per_second: u64) {
+    /// From now on these processes share one line: a message occupies it for its bytes, and the next one waits, even if
+    /// another process sends it. Returns the number of the line.
+    pub fn share_line(&mut self, names: &[&str], line: SharedLine) -> usize {
         let processes: Vec<_> = names.iter().map(|name| self.number(name)).collect();
-        let delay = Line { delay, rate: None }.delay();
-        self.sim.network.share(&processes, delay, bytes_per_second);
+        let delay = Line { delay: line.delay, rate: None }.delay();
+        self.sim.network.share(&processes, delay, line)
+    }
+
+    /// The messages that such a line has carried.
+    pub fn carried(&self, line: usize) -> Carried {
+        self.sim.network.carried(line)
     }
 
     /// The connections between two processes break. Of the messages on their way a prefix may still arrive.

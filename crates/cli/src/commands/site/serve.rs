@@ -45,7 +45,8 @@ fn follow(args: &SiteServeArgs, addresses: String, output: &mut Output) -> Resul
         return Err(usage("--from publishes into a store's directory: publish to a server with `thorp publish`"));
     }
     let (config, operators) = (config(args)?, Operators::listen(&args.operators)?);
-    let followed = Followed { addresses, space: args.target.space_name(), site: args.site.clone(), dir };
+    let (space, site, idle_after) = (args.target.space_name(), args.site.clone(), args.idle_after);
+    let followed = Followed { addresses, space, site, dir, idle_after };
     let member = Arc::new(MemberService::start(followed)?);
     report(&member, output.is_json())?;
     let revision = member.wait_ready(FIRST_WITHIN);

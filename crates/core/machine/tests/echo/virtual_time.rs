@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::messages::ECHO;
 use crate::server::Echo;
 use machine::{Node, RoleId, UpstreamId};
-use sim::{Fault, Line, Processes};
+use sim::{Fault, Line, Processes, SharedLine};
 use std::time::Duration;
 
 const ONE: UpstreamId = UpstreamId(1);
@@ -188,7 +188,7 @@ fn durable(world: &Processes) -> u64 {
 fn a_shared_line_carries_one_message_at_a_time() {
     let mut world = shouting(|world| {
         let all: Vec<_> = SHARERS.into_iter().chain(["echo"]).collect();
-        world.share_line(&all, NEAR.delay, FAST_ETHERNET);
+        world.share_line(&all, SharedLine { delay: NEAR.delay, bytes_per_second: FAST_ETHERNET, least_bytes: 0 });
     });
     world.run_for(Duration::from_millis(1310));
     assert!((248..=250).contains(&durable(&world)), "half of them take half as long: {}", durable(&world));

@@ -81,7 +81,7 @@ impl Member {
         } else if target.is_some() && !self.taker.has_share() {
             // The server has not said what is the newest now.
             self.give_up();
-            self.freshness.is_wanted = true;
+            (self.freshness.acquired, self.freshness.is_wanted) = (None, true);
         } else if target.is_some() || self.mending.contains(&hash) {
             self.queue.push_back(hash);
             self.retry_later(format!("the store does not send chunk {hash}: it is missing or damaged there"));

@@ -19,17 +19,77 @@ pub(super) struct Freshness {
     pub(super) invalidated: Number,
     /// Whether a visitor waits for the newest revision.
     pub(super) is_wanted: bool,
+    pub(super) demand: Demand,
+}
+
+/// The reads at a member, as far as they say whether revisions should be pushed to it.
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    /// Revisions that were offered since the last visitor came.
+    unread: u32,
+    /// Whether it asks for the newest revision instead of being offered each.
+    pub(super) is_idle: bool,
+    /// The last revision that it has asked for, and how many of the last ones followed closely on each other.
+    last: u64,
+    close: u32,
+}
+
+/// Questions for the newest revision, with fewer than two publishes between them, after which a member is offered each
+/// again: asking costs two messages, an offer one.
+const CLOSE_QUESTIONS: u32 = 3;
+
+impl Demand {
+    /// A visitor comes.
+    pub(super) fn visited(&mut self) {
+        self.unread = 0;
+    }
+
+    /// A revision was offered unasked. Returns whether nobody has read so many before it.
+    pub(super) fn offered(&mut self, idle_after: Option<u32>) -> bool {
+        self.unread += 1;
+        let is_idle = idle_after.is_some_and(|most| self.unread > most);
+        if is_idle {
+            (self.is_idle, self.close) = (true, 0);
+        }
+        is_idle
+    }
+
+    /// The newest revision was asked for, and is this one.
+    pub(super) fn asked(&mut self, number: Number) {
+        self.close = if number.count < self.last + 2 { self.close + 1 } else { 0 };
+        self.last = number.count;
+    }
+
+    /// Whether each revision is to be offered from the next question on.
+    pub(super) fn is_frequent(&self) -> bool {
+        !self.is_idle || self.close >= CLOSE_QUESTIONS
+    }
 }
 
 /// A revision that was the newest after it had been asked for, and when the lease ends under which it was.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acquired {
     pub(super) number: Number,
-    pub(super) asked: Time,
-    pub(super) until: Time,
+    asked: Time,
+    until: Time,
 }
 
 impl Member {
+    /// Whether a visitor who comes now is answered at once.
+    pub fn is_ready(&self, now: Time) -> bool {
+        self.kept.current().is_some() && (!self.may_wait() || self.is_sure(now, now))
+    }
+
+    /// Whether visitors may have to wait for the newest revision.
+    pub(super) fn may_wait(&self) -> bool {
+        self.is_lazy() && self.is_up && self.taker.is_joined()
+    }
+
+    /// Whether the newest revision is fetched only when somebody wants to read it.
+    pub(super) fn is_lazy(&self) -> bool {
+        self.consistency().is_lazy() || self.freshness.demand.is_idle
+    }
+
     /// Asks for the newest revision, for a visitor who waits since then.
     pub(super) fn later(&mut self, now: Time, since: Time) -> Opened {
         (self.now, self.freshness.is_wanted) = (now, true);
@@ -51,8 +111,30 @@ impl Member {
 
     /// The oldest revision that it may serve as the newest.
     pub(super) fn serves_from(&self) -> Number {
-        let told = if self.consistency().is_lazy() { self.newest_number() } else { Number::NONE };
+        let told = if self.is_lazy() { self.newest_number() } else { Number::NONE };
         self.current_number().max(self.freshness.invalidated).max(told)
+    }
+
+    /// The newest revision came as the answer to a question of this time.
+    pub(super) fn acquired(&mut self, number: Number, asked: Time) {
+        self.freshness.acquired = Some(Acquired { number, asked, until: self.taker.until() });
+        self.freshness.demand.asked(number);
+        self.freshness.demand.is_idle &= !self.taker.has_share();
+    }
+
+    /// A revision was offered unasked.
+    pub(super) fn pushed(&mut self) {
+        if self.freshness.demand.offered(self.config.idle_after) {
+            self.release();
+        }
+    }
+
+    /// Serves no revision as the newest before it has asked for the newest.
+    pub(super) fn release(&mut self) {
+        self.freeze();
+        if let Some(release) = self.taker.release_share() {
+            self.ask(release);
+        }
     }
 
     /// The revision that is served may no longer be the newest: leases of later questions do not cover it. Where reads
@@ -60,17 +142,21 @@ impl Member {
     pub(super) fn freeze(&mut self) {
         if self.freshness.frozen.is_none() {
             let until = self.taker.until();
-            self.freshness.frozen = Some(if self.consistency().is_lazy() { until.min(self.now) } else { until });
+            self.freshness.frozen = Some(if self.is_lazy() { until.min(self.now) } else { until });
         }
     }
 
     /// If the revision that is served is the newest, those who wait for that are woken.
     pub(super) fn confirm(&mut self) {
-        if self.kept.current() == self.newest && self.taker.has_share() {
+        if self.kept.current() != self.newest {
+            return;
+        }
+        if self.taker.has_share() {
             self.freshness.frozen = None;
-            if mem::take(&mut self.freshness.is_wanted) {
-                self.outputs.push_back(Output::Wake(READY));
-            }
+        }
+        let is_asked = self.freshness.acquired.is_some_and(|it| it.number == self.current_number());
+        if (self.taker.has_share() || is_asked) && mem::take(&mut self.freshness.is_wanted) {
+            self.outputs.push_back(Output::Wake(READY));
         }
     }
 }

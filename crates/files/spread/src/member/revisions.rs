@@ -24,10 +24,11 @@ impl Member {
     /// Goes on with the fetch, or begins that of the newest revision, if somebody wants it.
     pub(super) fn settle(&mut self) {
         let Some(newest) = self.newest else { return };
-        if self.consistency().is_lazy() {
+        if self.is_lazy() {
             self.freshness.is_wanted |= self.kept.current().is_none();
-            // Without a share this may be an older one: the newest is asked for.
-            if !self.freshness.is_wanted || !self.taker.has_share() {
+            let is_asked = self.freshness.acquired.is_some_and(|it| it.number == newest.number);
+            // Else this may be an older one: the newest is asked for.
+            if !self.freshness.is_wanted || !(self.taker.has_share() || is_asked) {
                 return;
             }
         }

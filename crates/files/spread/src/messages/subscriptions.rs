@@ -139,6 +139,8 @@ messages! {
         pub base: ChunkHash as Hash,
         /// Whether a publisher waits for the subscriber to report that it serves the revision.
         pub reports: bool,
+        /// Whether the subscriber has asked for it.
+        pub answers: bool,
         /// The edits, with the chunks that they need; empty if they are too large.
         pub edits: Bytes as Data<EDITS_BYTES_MAX>,
     }
@@ -170,13 +172,15 @@ messages! {
         pub slot: u32,
     }
 
-    /// A subscriber wants the newest revision, and to be told when it no longer is. The answer is an [`Offer`].
+    /// A subscriber wants the newest revision. The answer is an [`Offer`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Acquire {
         /// The site.
         pub slot: u32,
         /// The revision that it has, from which edits may lead to the newest.
         pub at: Number,
+        /// Whether it wants to hear of newer ones from then on.
+        pub shares: bool,
     }
 
     /// Wants chunks. Each is answered.

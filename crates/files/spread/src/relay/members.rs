@@ -1,7 +1,7 @@
 //! The members of a relay: joins, leases, holds, offers.
 
 use super::{FOLLOWED_FOR, Newest, Relay, Site};
-use crate::holders::{Admitted, Holders, Seat, Shares, ToOffer};
+use crate::holders::{Admitted, Asks, Holders, Seat, Shares, ToOffer};
 use crate::messages::{Acquire, Held, Hold, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed, Revoke};
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -89,13 +89,13 @@ impl Relay {
         }
     }
 
-    pub(super) fn acquire(&mut self, port: Port, Acquire { slot, at }: Acquire) {
-        let (seat, now) = (Seat { port, slot }, self.now);
+    pub(super) fn acquire(&mut self, port: Port, Acquire { slot, at, shares }: Acquire) {
+        let now = self.now;
         let key = self.seats.get(&(port, slot)).cloned();
         let Some(site) = key.as_ref().and_then(|key| self.sites.get_mut(key)) else {
             return self.say(port, Lapsed { slot });
         };
-        if !site.members.acquire(now, seat, at) {
+        if !site.members.acquire(now, Asks { seat: Seat { port, slot }, has: at, shares }) {
             return self.say(port, Lapsed { slot });
         }
         if let Some(key) = &key {
@@ -111,12 +111,12 @@ impl Relay {
         let Some(newest) = site.newest.clone() else { return };
         let Newest { revision: Revision { number, root }, base, from, reports, edits, .. } = newest;
         let asking = site.members.asking(now);
-        for (seat, _) in &asking {
-            site.members.grant(*seat, number);
+        for asks in &asking {
+            site.members.grant(*asks, number);
         }
-        for (Seat { port, slot }, has) in asking {
+        for Asks { seat: Seat { port, slot }, has, .. } in asking {
             let edits = if has == from { edits.clone() } else { Bytes::new() };
-            self.say(port, Offer { slot, number, root, base, reports, edits });
+            self.say(port, Offer { slot, number, root, base, reports, answers: true, edits });
             self.outputs.push_back(Output::AwaitRoom(port));
         }
     }
@@ -201,7 +201,7 @@ impl Relay {
         let Newest { revision: Revision { number, root }, base, reports, edits, .. } = newest;
         for ToOffer { seat: Seat { port, slot }, with_edits } in to {
             let edits = if with_edits { edits.clone() } else { Bytes::new() };
-            self.say(port, Offer { slot, number, root, base, reports, edits });
+            self.say(port, Offer { slot, number, root, base, reports, answers: false, edits });
             self.outputs.push_back(Output::AwaitRoom(port));
         }
     }

@@ -78,9 +78,11 @@ impl Relay {
         let takes_late = self.is_broken(Way::LateOffer);
         let Some(key) = self.slots.get(&offer.slot).cloned() else { return };
         let Some(site) = self.sites.get_mut(&key) else { return };
-        let Offer { number, root, base, reports, edits, .. } = offer;
+        let Offer { number, root, base, reports, answers, edits, .. } = offer;
         site.taker.promised(number);
-        site.taker.granted();
+        if answers {
+            site.taker.granted();
+        }
         let Some(before) = site.newest.as_ref().filter(|it| number > it.revision.number || takes_late) else {
             return self.grant(&key);
         };
@@ -165,7 +167,7 @@ impl Relay {
                 messages.extend(site.taker.release_share().map(ToFileServer::from));
             }
             if !site.is_revoked && !site.members.asking(now).is_empty() {
-                messages.extend(site.taker.acquire(now, newest).map(ToFileServer::from));
+                messages.extend(site.taker.acquire(now, newest, true).map(ToFileServer::from));
             }
             let read = site.taker.held().clone();
             let read: Vec<Number> = read.into_iter().chain(site.members.held(now)).collect();

@@ -275,7 +275,7 @@ impl FileServer {
                 site.made(switch.identity, revision);
                 (site.exists, site.settings) = (true, settings);
                 if let Some(base) = before.filter(|_| !edits.is_empty()) {
-                    site.keep_edits(base, Some(edits.clone()));
+                    site.keep_edits(base, edits.clone());
                 }
                 let base = base.unwrap_or(revision.root);
                 site.offer = Some(LastOffer { base, reports: switch.waits, edits });

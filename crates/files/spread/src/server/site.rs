@@ -210,11 +210,6 @@ impl Site {
         }
     }
 
-    /// Whether the edits from a revision are known, or looked for.
-    pub(super) fn looks_for_edits(&self, from: Number) -> bool {
-        self.edits.contains_key(&from)
-    }
-
     /// The tree that an offer's edits change, and the edits, for a subscriber that has this revision. None while it is
     /// not known whether there are edits.
     pub(super) fn edits_from(&self, has: Number) -> Option<(ChunkHash, Bytes)> {
@@ -225,13 +220,25 @@ impl Site {
         }
     }
 
-    /// The edits from an older revision to the newest are known, or looked for.
-    pub(super) fn keep_edits(&mut self, from: Number, edits: Option<Bytes>) {
-        self.edits.insert(from, edits);
-        if self.edits.len() > EDITS_KEPT {
-            let oldest = self.edits.keys().find(|number| **number != from).copied();
-            oldest.map(|oldest| self.edits.remove(&oldest));
+    /// The edits from an older revision to the newest are known.
+    pub(super) fn keep_edits(&mut self, from: Number, edits: Bytes) {
+        self.edits.insert(from, Some(edits));
+    }
+
+    /// Whether the edits from a revision are to be looked for, which they are from now on.
+    pub(super) fn look_for_edits(&mut self, from: Number) -> bool {
+        if self.edits.contains_key(&from) {
+            return false;
         }
+        if self.edits.len() >= EDITS_KEPT {
+            // Those that are looked for stay: a subscriber cannot have the disk look for more at a time.
+            let known = self.edits.iter().find_map(|(number, edits)| edits.is_some().then_some(*number));
+            if known.and_then(|known| self.edits.remove(&known)).is_none() {
+                return false;
+            }
+        }
+        self.edits.insert(from, None);
+        true
     }
 
     /// A port is gone.

@@ -4,7 +4,7 @@ use super::site::{LastOffer, Waiting};
 use super::work::Settings;
 use super::work::Work;
 use super::{FileServer, Purpose};
-use crate::holders::{Admitted, Seat, Shares, ToOffer};
+use crate::holders::{Admitted, Asks, Seat, Shares, ToOffer};
 use crate::messages::{
     Acquire, Consistency, Everywhere, Held, Hold, Invalidate, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew,
     Renewed, Revoke,
@@ -68,10 +68,10 @@ impl FileServer {
         self.report(now, &key);
     }
 
-    pub(super) fn acquire(&mut self, now: Time, port: Port, Acquire { slot, at }: Acquire) {
+    pub(super) fn acquire(&mut self, now: Time, port: Port, Acquire { slot, at, shares }: Acquire) {
         let Some(key) = self.seat(port, slot) else { return self.say(port, Lapsed { slot }) };
         let Some(site) = self.sites.get_mut(&key) else { return self.say(port, Lapsed { slot }) };
-        if !site.holders.acquire(now, Seat { port, slot }, at) {
+        if !site.holders.acquire(now, Asks { seat: Seat { port, slot }, has: at, shares }) {
             return self.say(port, Lapsed { slot });
         }
         self.grant(now, &key);
@@ -81,18 +81,18 @@ impl FileServer {
     pub(super) fn grant(&mut self, now: Time, key: &SiteKey) {
         let Some(site) = self.sites.get_mut(key).filter(|site| !site.is_locked()) else { return };
         let Some(head) = site.head() else { return };
-        for (seat, has) in site.holders.asking(now) {
+        for asks in site.holders.asking(now) {
             let Some(site) = self.sites.get_mut(key) else { return };
+            let has = asks.has;
             if let Some((base, edits)) = site.edits_from(has) {
-                site.holders.grant(seat, head.number);
-                let (Revision { number, root }, Seat { port, slot }) = (head, seat);
+                site.holders.grant(asks, head.number);
+                let (Revision { number, root }, Seat { port, slot }) = (head, asks.seat);
                 let reports = site.offer.as_ref().is_some_and(|offer| offer.reports);
-                self.say(port, Offer { slot, number, root, base, reports, edits });
+                self.say(port, Offer { slot, number, root, base, reports, answers: true, edits });
                 self.outputs.push_back(Output::AwaitRoom(port));
             } else if let Some(&base) = site.revisions.get(&has)
-                && !site.looks_for_edits(has)
+                && site.look_for_edits(has)
             {
-                site.keep_edits(has, None);
                 let id = self.work_for(Purpose::Edits(key.clone(), has, head.number));
                 self.work(Work::Edits(id, base, head.root));
             }
@@ -102,7 +102,7 @@ impl FileServer {
     /// The disk has found the edits that lead from one revision to another, which was the newest.
     pub(super) fn found_edits(&mut self, now: Time, key: &SiteKey, (has, newest): (Number, Number), edits: Bytes) {
         if let Some(site) = self.sites.get_mut(key).filter(|site| site.head_number() == newest) {
-            site.keep_edits(has, Some(edits));
+            site.keep_edits(has, edits);
         }
         self.grant(now, key);
     }
@@ -191,7 +191,7 @@ impl FileServer {
             last.unwrap_or(LastOffer { base: root, reports: false, edits: Bytes::new() });
         for ToOffer { seat: Seat { port, slot }, with_edits } in to {
             let edits = if with_edits { edits.clone() } else { Bytes::new() };
-            self.say(port, Offer { slot, number, root, base, reports, edits });
+            self.say(port, Offer { slot, number, root, base, reports, answers: false, edits });
             self.outputs.push_back(Output::AwaitRoom(port));
         }
     }

@@ -42,7 +42,7 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 36] = [
+const HEARS: [(Way, &str); 37] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
@@ -68,6 +68,7 @@ const HEARS: [(Way, &str); 36] = [
     (Way::SameClocks, "file-server-cut-off"),
     (Way::WholeLease, "relay-joins"),
     (Way::Silent, "member-lapsed"),
+    (Way::TakeForAnswer, "member-idle"),
     (Way::CountConnected, "file-server-cut-off"),
     (Way::ForgetEarlier, "file-server-restarted"),
     (Way::SwitchShared, "file-server-sequential"),
@@ -155,6 +156,31 @@ fn drops_what_was_promised(broken: Broken<Way>) -> bool {
 fn a_list_that_is_old_needs_its_rule() {
     assert!(!drops_what_was_promised(Broken::NONE));
     assert!(drops_what_was_promised(Broken::rule(Way::OldList)));
+}
+
+/// Returns whether a member that has asked for the newest revision serves one that was offered before it asked.
+fn serves_what_was_on_its_way(broken: Broken<Way>) -> bool {
+    let script = "\
+> starts idle-after=1 1.1=t1
+> up connected
+> up joined 1.1=t1 asked=0 lease=1000 held=1.1
+> up offer 1.2=t2 base=t1
+> up offer 1.3=t3 base=t2
+> disk descended
+> disk switched 1.2
+> at 10
+> open
+> up offer 1.4=t4 base=t3
+> disk descended
+> disk switched 1.4
+> open since=10";
+    play(script, MemberScript::new(broken)).ends_with("= 1.4=t4\n")
+}
+
+#[test]
+fn an_offer_that_was_on_its_way_is_no_answer() {
+    assert!(!serves_what_was_on_its_way(Broken::NONE));
+    assert!(serves_what_was_on_its_way(Broken::rule(Way::TakeForAnswer)));
 }
 
 /// Returns whether a revision is served as the newest when the lease is over that was long on its way.

@@ -27,7 +27,7 @@ pub(crate) struct MemberScript {
 impl MemberScript {
     pub(crate) fn new(broken: Broken<Way>) -> Self {
         let mut script = Self {
-            member: member(broken, None),
+            member: member(broken, None, None),
             broken,
             now: Time::ZERO,
             names: Names::default(),
@@ -118,9 +118,12 @@ impl MemberScript {
     }
 }
 
-fn member(broken: Broken<Way>, state: Option<State>) -> Member {
+fn member(broken: Broken<Way>, idle_after: Option<u32>, state: Option<State>) -> Member {
     let (visit, collect_after) = (Duration::from_millis(300), Duration::from_secs(5));
-    Member::new(MemberConfig { key: key(), life: 6, visit, collect_after, patience: PATIENCE, broken }, state)
+    Member::new(
+        MemberConfig { key: key(), life: 6, visit, collect_after, patience: PATIENCE, idle_after, broken },
+        state,
+    )
 }
 
 impl Player for MemberScript {
@@ -128,9 +131,12 @@ impl Player for MemberScript {
         let parts: Vec<_> = event.split(' ').collect();
         match parts[..] {
             ["at", time] => self.pass(ms(time)?),
-            ["starts", ref revisions @ ..] => {
-                let revisions = revisions.iter().map(|word| self.names.revision(word)).collect::<Option<_>>()?;
-                self.member = member(self.broken, Some(State { revisions, visitor_key: VisitorKey([7; 32]) }));
+            ["starts", ref words @ ..] => {
+                let idle_after = Words(words).parsed("idle-after");
+                let revisions = words.iter().filter(|word| !word.starts_with("idle-after="));
+                let revisions = revisions.map(|word| self.names.revision(word)).collect::<Option<_>>()?;
+                self.member =
+                    member(self.broken, idle_after, Some(State { revisions, visitor_key: VisitorKey([7; 32]) }));
                 self.member.start(self.now);
             }
             ["up", "connected"] => self.member.connected(self.now, Port::SERVER),

@@ -178,7 +178,7 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
         ["keep", _, count] => change(ChangeKind::Keep, count.parse().ok()?, usual)?.into(),
         ["remove", _] => change(ChangeKind::Remove, 0, usual)?.into(),
         ["set", _, which] => change(ChangeKind::Consistency, 0, consistency(which)?)?.into(),
-        ["acquire", of] => Acquire { slot, at: number(of)? }.into(),
+        ["acquire", of, ..] => Acquire { slot, at: number(of)?, shares: !words.has("once") }.into(),
         ["release"] => Release { slot }.into(),
         ["collect", _] => Collect { ticket: ticket()? }.into(),
         ["survey", _] => Survey { ticket: ticket()?, space, site }.into(),
@@ -211,7 +211,8 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
             let Revision { number, root } = names.revision(revision)?;
             let base = names.hash(words.value("base").unwrap_or("-"));
             let edits = Bytes::from(words.value("edits").unwrap_or_default().to_owned());
-            Offer { slot, number, root, base, reports: words.has("reports"), edits }.into()
+            let (reports, answers) = (words.has("reports"), words.has("answers"));
+            Offer { slot, number, root, base, reports, answers, edits }.into()
         }
         ["invalidate", of, ..] => Invalidate { slot, number: number(of)?, reports: words.has("reports") }.into(),
         ["revoke"] => Revoke { slot }.into(),
@@ -261,7 +262,9 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
             let (base, waits) = (base.map_or("-", |base| names.name(base)), if waits { " waits" } else { "" });
             format!("Switch {ticket} id={publisher}.{number} base={base} root={}{waits}", names.name(root))
         }
-        ToFileServer::Acquire(Acquire { at, .. }) => format!("Acquire at={}", show(at)),
+        ToFileServer::Acquire(Acquire { at, shares, .. }) => {
+            format!("Acquire at={}{}", show(at), if shares { "" } else { " once" })
+        }
         ToFileServer::Release(_) => "Release".to_owned(),
         ToFileServer::Change(Change { ticket, kind, keep, .. }) => format!("Change {ticket} {kind:?} keep={keep}"),
         ToFileServer::Collect(Collect { ticket }) => format!("Collect {ticket}"),
@@ -280,9 +283,10 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
             said + CONSISTENCIES[consistency as usize] + shares
         }
         FromFileServer::NotJoined(NotJoined { why, .. }) => format!("NotJoined {why:?}"),
-        FromFileServer::Offer(Offer { number, root, base, reports, edits, .. }) => {
+        FromFileServer::Offer(Offer { number, root, base, reports, answers, edits, .. }) => {
             let mut said = format!("Offer {} base={}", names.show(Revision { number, root }), names.name(base));
             said += if reports { " reports" } else { "" };
+            said += if answers { " answers" } else { "" };
             if !edits.is_empty() {
                 write!(said, " edits={}", String::from_utf8_lossy(&edits)).unwrap();
             }

@@ -26,8 +26,15 @@ fn with_more(more: usize) -> Vec<Sample> {
     let joined =
         Joined { slot, asked, lease_ms, number: HEAD, root, keep: 5, key, consistency, shares, held: held.clone() };
     let standing = Standing { life: 9, at: HEAD, lease_ms, holds: 2, is_connected: true };
-    let offer =
-        Offer { slot, number: HEAD, root: hash(0xAA), base: hash(0xAA), reports: true, edits: bytes(EDITS_BYTES_MAX) };
+    let offer = Offer {
+        slot,
+        number: HEAD,
+        root: hash(0xAA),
+        base: hash(0xAA),
+        reports: true,
+        answers: false,
+        edits: bytes(EDITS_BYTES_MAX),
+    };
     vec![
         Sample::to(Join { held: held.clone(), ..join() }),
         Sample::to(Join { space: name(SPACE_NAME_BYTES_MAX), ..join() }),
@@ -106,7 +113,7 @@ fn larger_messages_are_not_heard() {
         assert_eq!(heard.as_ref().map_err(|refused| refused.name()), Err("lengths"), "{kind}");
     };
     from(20, [vec![0; 108], number(holds + 1)].concat(), 0);
-    from(22, vec![0; 88], EDITS_BYTES_MAX + 1);
+    from(22, vec![0; 92], EDITS_BYTES_MAX + 1);
     from(26, vec![0; 32], CHUNK_BYTES_MAX + 1);
     from(28, [vec![0; 8], hashes(HASHES_PER_MESSAGE_MAX + 1)].concat(), 0);
     from(34, [vec![0; 24], vec![0; 36 * (HASHES_PER_MESSAGE_MAX + 1)]].concat(), 0);

@@ -64,7 +64,7 @@ fn to_server() -> Vec<ToFileServer> {
         change(ChangeKind::Consistency).into(),
         Collect { ticket }.into(),
         Survey { ticket, space: "main".to_owned(), site: "shop".to_owned() }.into(),
-        Acquire { slot, at: BEFORE }.into(),
+        Acquire { slot, at: BEFORE, shares: true }.into(),
         Release { slot }.into(),
         Goodbye { reason: GoodbyeReason::Done, text: "ends".to_owned() }.into(),
     ]
@@ -93,7 +93,7 @@ fn from_server() -> Vec<FromFileServer> {
         not_joined(NotNow::NoSite).into(),
         not_joined(NotNow::NotYet).into(),
         not_joined(NotNow::Full).into(),
-        Offer { slot, number: HEAD, root: hash(0xAA), base: hash(0xBB), reports: true, edits }.into(),
+        Offer { slot, number: HEAD, root: hash(0xAA), base: hash(0xBB), reports: true, answers: false, edits }.into(),
         Renewed { slot, asked, lease_ms }.into(),
         Lapsed { slot }.into(),
         Held { slot, number: BEFORE, is_held: true }.into(),

@@ -1,9 +1,9 @@
 //! A day that a seed draws, and the checks of everything that is seen on it.
 
-use crate::disks::{Chunks, Happened, MemberDisk, ServerDisk};
 use crate::truth::Truth;
 use bytes::Bytes;
 use machine::{Machine, Node, RoleId};
+use sim::sites::{Chunks, Happened, MemberDisk, ServerDisk};
 use sim::{Family, Fault, Line, Processes};
 use spread::messages::{Consistency, FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size};
 use spread::{
@@ -13,7 +13,7 @@ use spread::{
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Piece, write_directory};
+use tree::{Attributes, ChunkHash, Content, Entry, Kind as EntryKind, Name, Piece, write_directory};
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
 
@@ -106,10 +106,24 @@ struct Wait {
     navigates: bool,
 }
 
+/// The kind of a day: its site's consistency, and how many revisions without a visitor members are offered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) consistency: Consistency,
+    pub(crate) idle_after: Option<u32>,
+}
+
+impl Kind {
+    /// Whether members fetch revisions only for visitors.
+    fn is_lazy(self) -> bool {
+        self.consistency.is_lazy() || self.idle_after.is_some()
+    }
+}
+
 struct Day {
     world: Processes,
     lease: Duration,
-    consistency: Consistency,
+    kind: Kind,
     visit: Duration,
     happened: Rc<Happened>,
     truth: Truth,
@@ -162,11 +176,11 @@ fn grow(tree: Tree) -> (ChunkHash, Chunks) {
         } else {
             Content::Inline(bytes)
         };
-        Entry { kind: Kind::File { size, content, link: 0 }, attributes: Attributes::default() }
+        Entry { kind: EntryKind::File { size, content, link: 0 }, attributes: Attributes::default() }
     };
     let below = file(tree[3], true, &mut chunks);
     let below = write_directory(&[(name("x"), below)], &mut chunks).unwrap();
-    let directory = Entry { kind: Kind::Directory(below), attributes: Attributes::default() };
+    let directory = Entry { kind: EntryKind::Directory(below), attributes: Attributes::default() };
     let [a, b, c] = [(0, false), (1, false), (2, true)].map(|(at, is_large)| file(tree[at], is_large, &mut chunks));
     let entries = [(name("a"), a), (name("b"), b), (name("c"), c), (name("d"), directory)];
     let root = write_directory(&entries, &mut chunks).unwrap();
@@ -174,11 +188,11 @@ fn grow(tree: Tree) -> (ChunkHash, Chunks) {
 }
 
 impl Day {
-    fn new(seed: u64, consistency: Consistency, broken: Broken<Way>) -> Self {
+    fn new(seed: u64, Kind { consistency, idle_after }: Kind, broken: Broken<Way>) -> Self {
         let mut world = Processes::new(seed, Line { delay: Duration::from_micros(100), rate: None });
         let lease = Duration::from_millis([60, 150][world.draw(2) as usize]);
         let visit = lease / 2;
-        let happened = Rc::new(Happened::of(consistency));
+        let happened = Rc::new(Happened::of(consistency, 2));
         let lives = Rc::new(Cell::new(0_u64));
         let next = move || {
             lives.set(lives.get() + 1);
@@ -203,7 +217,8 @@ impl Day {
             world.add(member, move |disks| {
                 let state = disks.content::<MemberDisk>(ONE).and_then(|disk| disk.state.clone());
                 let (collect_after, patience) = (2 * lease, lease);
-                let config = MemberConfig { key: key(), life: next(), visit, collect_after, patience, broken };
+                let config =
+                    MemberConfig { key: key(), life: next(), visit, collect_after, patience, idle_after, broken };
                 alone(Member::new(config, state))
             });
             world.add_disk(member, ONE, MemberDisk::new(happened.clone()));
@@ -233,7 +248,7 @@ impl Day {
         Self {
             world,
             lease,
-            consistency,
+            kind: Kind { consistency, idle_after },
             visit,
             happened,
             truth: Truth::default(),
@@ -553,7 +568,7 @@ impl Day {
         if seen.is_some_and(|seen| seen > revision.number) {
             return Err(format!("5: a visitor has seen {seen:?}, and is served {revision:?} by member {at}"));
         }
-        let has_pages = self.consistency != Consistency::Sequential;
+        let has_pages = self.kind.consistency != Consistency::Sequential;
         if has_pages && !navigates && seen.is_some_and(|seen| seen != revision.number) {
             return Err(format!("2: a page of {seen:?} is served {revision:?} by member {at}"));
         }
@@ -725,7 +740,7 @@ impl Day {
             if self.truth.head().map(|head| head.root) != Some(root) {
                 return Err(format!("10: {value} cannot be published again: {:?}", self.jobs[0]));
             }
-            if self.consistency.is_lazy() {
+            if self.kind.is_lazy() {
                 self.reach_all()?;
                 self.world.run_for(6 * self.lease);
             }
@@ -772,7 +787,7 @@ impl Day {
             self.rise(publisher);
         }
         self.world.run_for(2 * self.lease);
-        if self.consistency.is_lazy() {
+        if self.kind.is_lazy() {
             self.reach_all()?;
             // Until then a relay without members holds the last revision that one has read.
             self.world.run_for(Duration::from_secs(12));
@@ -842,8 +857,8 @@ impl Day {
 }
 
 /// Returns the counts of a day, or the promise that was broken.
-pub(crate) fn day(seed: u64, consistency: Consistency, broken: Broken<Way>) -> Result<Seen, String> {
-    let mut day = Day::new(seed, consistency, broken);
+pub(crate) fn day(seed: u64, kind: Kind, broken: Broken<Way>) -> Result<Seen, String> {
+    let mut day = Day::new(seed, kind, broken);
     day.pass(Duration::from_millis(20))?;
     if day.harms > 0 && day.draw(3) == 0 {
         let faults = [Fault::Cut, Fault::Sever, Fault::Stall, Fault::Pause];

@@ -12,6 +12,8 @@ pub(crate) enum Target {
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
+    /// From this to that.
+    Between(f64, f64),
     /// Not further from this than by that.
     Within {
         /// The figure that it should be near.
@@ -26,6 +28,7 @@ impl Target {
         match self {
             Self::AtLeast(least) => figure >= least,
             Self::AtMost(most) => figure <= most,
+            Self::Between(least, most) => figure >= least && figure <= most,
             Self::Within { of, by } => (figure - of).abs() <= by,
         }
     }
@@ -36,6 +39,7 @@ impl fmt::Display for Target {
         match self {
             Self::AtLeast(least) => write!(f, ">= {least}"),
             Self::AtMost(most) => write!(f, "<= {most}"),
+            Self::Between(least, most) => write!(f, "{least} to {most}"),
             Self::Within { of, by } => write!(f, "{of} +- {by}"),
         }
     }
@@ -79,6 +83,8 @@ pub struct Row {
     reads: Option<Reads>,
     /// The curve that the row is a point of, and where, in milliseconds of round trip.
     pub(crate) point: Option<(String, u64)>,
+    /// Half of the interval that has the mean of all repetitions in 95 of 100 experiments.
+    interval: Option<f64>,
     /// No picture shows it.
     is_aside: bool,
 }
@@ -109,6 +115,7 @@ impl Row {
             breakdown: None,
             reads: None,
             point: None,
+            interval: None,
             is_aside: false,
         }
     }
@@ -141,6 +148,11 @@ impl Row {
     /// With the share of the machine's processors that others took in the meantime, in percent, unless it has one.
     pub(crate) fn beside(self, others: Option<f64>) -> Self {
         Self { others: self.others.or(others), ..self }
+    }
+
+    /// With half of its 95 % interval.
+    pub(crate) fn interval(self, half: Option<f64>) -> Self {
+        Self { interval: half, ..self }
     }
 
     /// With where the time goes.
@@ -201,6 +213,9 @@ impl Row {
             "met": self.verdict().map(|verdict| verdict == Verdict::Met),
             "others_percent": self.others.map(rounded),
         });
+        if let Some(half) = self.interval {
+            json["interval_95"] = json!(rounded(half));
+        }
         if let Some(differs) = self.baseline_differs {
             json["baseline_differs_percent"] = json!(rounded(differs));
             json["unsteady"] = json!(differs > DIFFERS_PERCENT_MAX);
@@ -238,6 +253,9 @@ impl fmt::Display for Row {
         write!(f, "{:<8} {:<52} {:<6} {paper:>9} {model:>9} {ours:>9} {others:>7}", self.figure, self.case, self.unit)?;
         if let (Some(target), Some(verdict)) = (self.target, self.verdict()) {
             write!(f, "  {target}: {verdict}")?;
+        }
+        if let Some(half) = self.interval.filter(|half| *half > 1e-9) {
+            write!(f, "  +- {half:.2e}")?;
         }
         if let Err(why) = &self.ours {
             write!(f, "  missing: {why}")?;

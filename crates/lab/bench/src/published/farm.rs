@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The name of the site.
-pub(super) const SITE: &str = "shop";
+pub(crate) const SITE: &str = "shop";
 
 /// Leases that last longer than any figure takes: none of them counts a renewal.
-pub(super) const LONG_LEASES: &[&str] = &["--site-lease-ms", "600000"];
+pub(crate) const LONG_LEASES: &[&str] = &["--site-lease-ms", "600000"];
 
 /// A store whose sites are served. Dropping it ends the store, and removes everything in its folder.
 #[derive(Debug)]
-pub(super) struct Farm {
+pub(crate) struct Farm {
     program: Program,
     store: Process,
     /// Removed when the store has ended.
@@ -26,24 +26,24 @@ pub(super) struct Farm {
 
 impl Farm {
     /// Starts a store in a folder of this name.
-    pub(super) fn start(place: &Place, name: &str, words: &[&str]) -> Result<Self> {
+    pub(crate) fn start(place: &Place, name: &str, words: &[&str]) -> Result<Self> {
         let (program, folder) = (Program::from(&place.program), Folder::create(place.dir.join(name))?);
         let store = program.serve(&folder.path().join("store"), words)?;
         Ok(Self { program, store, folder })
     }
 
     /// The address of the store.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.store.address()
     }
 
     /// A path in its folder.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// The sites of the store, as the library has them.
-    pub(super) fn sites(&self) -> Result<Sites> {
+    pub(crate) fn sites(&self) -> Result<Sites> {
         let cache = self.path("cache");
         std::fs::create_dir_all(&cache)?;
         let server = Server {
@@ -56,12 +56,12 @@ impl Farm {
     }
 
     /// Starts the redirector of a group, with its relay.
-    pub(super) fn group(&self, name: &str, store: SocketAddr) -> Result<Process> {
+    pub(crate) fn group(&self, name: &str, store: SocketAddr) -> Result<Process> {
         self.program.group(name, store, &["--admin", "127.0.0.1:0"])?.until("leads", name)
     }
 
     /// Starts a server that follows the site, with its files in a folder of this name.
-    pub(super) fn member(&self, name: &str, server: SocketAddr) -> Result<Process> {
+    pub(crate) fn member(&self, name: &str, server: SocketAddr) -> Result<Process> {
         let (server, dir) = (server.to_string(), self.path(name));
         let words = ["site", "serve", SITE, "--server", &server, "--cache", text(&dir)?];
         let listen = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
@@ -70,16 +70,16 @@ impl Farm {
 }
 
 /// Publishes a directory by the library.
-pub(super) fn publish(sites: &Sites, dir: &Path) -> Result<Published> {
+pub(crate) fn publish(sites: &Sites, dir: &Path) -> Result<Published> {
     Ok(sites.publish(&site(), dir, &Publish::default(), &mut |_| ControlFlow::Continue(()))?)
 }
 
 /// The site.
-pub(super) fn site() -> SiteName {
+pub(crate) fn site() -> SiteName {
     SiteName::parse(SITE).expect("it is the name of a site")
 }
 
 /// A path as a word for a command line.
-pub(super) fn text(path: &Path) -> Result<&str> {
+pub(crate) fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| format!("the path {} is not text", path.display()).into())
 }

@@ -1,7 +1,7 @@
-//! The disks of a file server and of a member in virtual time: their contents, over maps.
+//! The disks of a file server and of a member of published files in virtual time: their contents, over maps.
 
+use crate::Content;
 use bytes::Bytes;
-use sim::Content;
 use spread::messages::{ChangeKind, Consistency, VisitorKey};
 use spread::server_work::{Check, NewRevision, NotDone, Settings, SiteChange, SiteState};
 use spread::{SiteKey, Swept, member_work, server_work, trees};
@@ -13,7 +13,7 @@ use tree::{ChunkHash, Descent, Part, Sink, Source, Step, descend, mark};
 
 /// Chunks by their names.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Chunks(pub(crate) BTreeMap<ChunkHash, Bytes>);
+pub struct Chunks(pub BTreeMap<ChunkHash, Bytes>);
 
 impl Source for Chunks {
     type Error = ChunkHash;
@@ -48,7 +48,7 @@ impl Chunks {
     }
 
     /// How many chunks none of these trees needs.
-    pub(crate) fn unused_of(&self, roots: &[ChunkHash]) -> usize {
+    pub fn unused_of(&self, roots: &[ChunkHash]) -> usize {
         self.unused(roots).map_or(usize::MAX, |unused| unused.len())
     }
 
@@ -62,7 +62,7 @@ impl Chunks {
     }
 
     /// Returns the first chunk of a tree that is missing or does not match its name.
-    pub(crate) fn lacks(&self, root: ChunkHash) -> Option<ChunkHash> {
+    pub fn lacks(&self, root: ChunkHash) -> Option<ChunkHash> {
         let mut named = BTreeSet::new();
         if let Err(error) = mark(self, root, |hash, part| named.insert((*hash, part))) {
             let tree::ReadError::Source(hash) = error else { return Some(root) };
@@ -75,21 +75,24 @@ impl Chunks {
 
 /// The revisions that became durable at a store, over all copies of its disk.
 #[derive(Debug, Default)]
-pub(crate) struct Happened {
-    pub(crate) published: RefCell<Vec<NewRevision>>,
+pub struct Happened {
+    /// The revisions, until somebody takes them.
+    pub published: RefCell<Vec<NewRevision>>,
     /// Reads return other bytes than were written.
-    pub(crate) lies: Cell<bool>,
+    pub lies: Cell<bool>,
     /// Disks fail at some of their work.
-    pub(crate) fails: Cell<bool>,
+    pub fails: Cell<bool>,
     /// The consistency of a site that is created.
-    pub(crate) consistency: Consistency,
+    pub consistency: Consistency,
+    /// How many revisions it keeps.
+    pub keep: u32,
     works: Cell<u32>,
 }
 
 impl Happened {
-    /// Nothing yet, to a site that is going to have this consistency.
-    pub(crate) fn of(consistency: Consistency) -> Self {
-        Self { consistency, ..Self::default() }
+    /// Nothing yet, to a site that is going to have this consistency and to keep so many revisions.
+    pub fn of(consistency: Consistency, keep: u32) -> Self {
+        Self { consistency, keep, ..Self::default() }
     }
 
     /// Whether the next piece of work fails.
@@ -101,14 +104,18 @@ impl Happened {
 
 /// The disk of a file server.
 #[derive(Clone, Debug)]
-pub(crate) struct ServerDisk {
-    pub(crate) chunks: Chunks,
-    pub(crate) sites: BTreeMap<SiteKey, SiteState>,
-    pub(crate) happened: Rc<Happened>,
+pub struct ServerDisk {
+    /// Its chunks.
+    pub chunks: Chunks,
+    /// The records of sites.
+    pub sites: BTreeMap<SiteKey, SiteState>,
+    /// The events on it and its copies.
+    pub happened: Rc<Happened>,
 }
 
 impl ServerDisk {
-    pub(crate) fn new(happened: Rc<Happened>) -> Self {
+    /// An empty disk.
+    pub fn new(happened: Rc<Happened>) -> Self {
         Self { chunks: Chunks::default(), sites: BTreeMap::new(), happened }
     }
 
@@ -116,7 +123,11 @@ impl ServerDisk {
         let site = self.sites.entry(new.key.clone()).or_insert_with(|| SiteState {
             key: new.key.clone(),
             revisions: Vec::new(),
-            settings: Settings { keep: 2, visitor_key: VisitorKey([7; 32]), consistency: self.happened.consistency },
+            settings: Settings {
+                keep: self.happened.keep,
+                visitor_key: VisitorKey([7; 32]),
+                consistency: self.happened.consistency,
+            },
             publishes: Vec::new(),
         });
         site.revisions.push(new.revision);
@@ -219,14 +230,17 @@ fn not_done(work: server_work::Work) -> server_work::Done {
 
 /// The disk of a member.
 #[derive(Clone, Debug)]
-pub(crate) struct MemberDisk {
-    pub(crate) chunks: Chunks,
-    pub(crate) state: Option<member_work::State>,
+pub struct MemberDisk {
+    /// Its chunks.
+    pub chunks: Chunks,
+    /// The member's record.
+    pub state: Option<member_work::State>,
     happened: Rc<Happened>,
 }
 
 impl MemberDisk {
-    pub(crate) fn new(happened: Rc<Happened>) -> Self {
+    /// An empty disk.
+    pub fn new(happened: Rc<Happened>) -> Self {
         Self { chunks: Chunks::default(), state: None, happened }
     }
 }
