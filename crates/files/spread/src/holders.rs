@@ -88,8 +88,9 @@ pub(crate) enum Shares {
     Newest,
     /// The one that it has not released, which is about to be revoked.
     Kept,
-    /// None: it has to ask for the newest.
-    Nothing,
+    /// None, as this is the newest, which it has to ask for. It is told so once more, and counts until it has answered
+    /// if it has not released the one before.
+    Nothing(Number),
 }
 
 /// The outcome of a join.
@@ -101,6 +102,8 @@ pub(crate) struct Admitted {
     pub(crate) held: Vec<Number>,
     /// Whether the newest revision is shared.
     pub(crate) shares: bool,
+    /// Whether it counts as one that may serve a revision as the newest.
+    pub(crate) may_serve: bool,
 }
 
 /// A subscriber to offer a revision to.
@@ -148,10 +151,12 @@ impl Holders {
         });
         let mut holds: BTreeSet<Number> = asked.collect();
         let before = self.all.remove(&id).filter(|before| now < before.until);
-        let shares = match shares {
-            Shares::Newest => true,
-            Shares::Kept => before.as_ref().is_some_and(|before| !before.has_released()),
-            Shares::Nothing => false,
+        let was_serving = before.as_ref().is_some_and(|before| !before.has_released());
+        let share = match shares {
+            Shares::Newest => Share::Told,
+            Shares::Kept if was_serving => Share::Told,
+            Shares::Nothing(newest) if was_serving => Share::Untold(newest),
+            Shares::Kept | Shares::Nothing(_) => Share::Released,
         };
         // It may have been promised more since it wrote its list.
         if let Some(before) = before.filter(|_| !self.broken.is(Way::OldList)) {
@@ -161,10 +166,10 @@ impl Holders {
         let lease_ms = self.lease_ms(span);
         let held = holds.iter().rev().take(HOLDS_PER_SUBSCRIBER_MAX).copied().collect();
         let (seat, until) = (Some(seat), now + span);
-        let share = if shares { Share::Told } else { Share::Released };
+        let (shares, may_serve) = (share == Share::Told, share != Share::Released);
         let (is_reading, is_owed, asks) = (true, false, None);
         self.all.insert(id, Holder { life, seat, holds, at, until, is_reading, is_owed, share, asks });
-        Some(Admitted { lease_ms, held, shares })
+        Some(Admitted { lease_ms, held, shares, may_serve })
     }
 
     /// The lease that a subscriber is told, which is over before the giver's span is.

@@ -220,7 +220,7 @@ impl Taker {
         }
         self.phase = Phase::Joined;
         self.consistency = joined.consistency;
-        (self.share, self.acquires) = (if joined.shares { Share::Shared } else { Share::Released }, None);
+        (self.share, self.acquires) = (if joined.shares { Share::Shared } else { Share::Ended }, None);
         self.held.extend(joined.held.iter().copied().chain([joined.number]));
         self.released.retain(|number| !self.held.contains(number));
         self.lease(now, joined.asked, joined.lease_ms);

@@ -2,7 +2,10 @@
 
 use super::{FOLLOWED_FOR, Newest, Relay, Site};
 use crate::holders::{Admitted, Asks, Holders, Seat, Shares, ToOffer};
-use crate::messages::{Acquire, Held, Hold, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed, Revoke};
+use crate::messages::{
+    Acquire, Consistency, Held, Hold, Invalidate, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed,
+    Revoke,
+};
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
 use crate::taker::Taker;
@@ -52,13 +55,14 @@ impl Relay {
         let may_share = match (site.taker.has_share(), site.is_revoked) {
             (true, false) => Shares::Newest,
             (true, true) => Shares::Kept,
-            (false, _) => Shares::Nothing,
+            (false, _) => Shares::Nothing(site.known()),
         };
         let joined = site.members.join(now, (seat, life), at, asked_for, (span, may_share));
-        let Some(Admitted { lease_ms, held, shares }) = joined else {
+        let Some(Admitted { lease_ms, held, shares, may_serve }) = joined else {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
         };
-        let (is_revoked, consistency) = (site.is_revoked && shares, site.taker.consistency());
+        let (consistency, known) = (site.taker.consistency(), site.known());
+        let is_revoked = may_serve && may_share != Shares::Newest;
         let mut holds = Vec::new();
         for number in others {
             let waiting = site.asks.entry(number).or_default();
@@ -75,7 +79,9 @@ impl Relay {
             port,
             Joined { slot, asked, lease_ms, number, root, keep, key: visitor_key, consistency, shares, held },
         );
-        if is_revoked {
+        if is_revoked && consistency == Consistency::Callback {
+            self.say(port, Invalidate { slot, number: known, reports: true });
+        } else if is_revoked {
             self.say(port, Revoke { slot });
         }
         for hold in holds {

@@ -44,7 +44,7 @@ impl FileServer {
         let is_there = |number| revisions.contains_key(&number);
         let may_share = if site.is_locked() { Shares::Kept } else { Shares::Newest };
         let joined = site.holders.join(now, (seat, life), at, (asked_for, is_there), (span, may_share));
-        let Some(Admitted { lease_ms, held, shares }) = joined else {
+        let Some(Admitted { lease_ms, held, shares, .. }) = joined else {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
         };
         let Revision { number, root } = head;
