@@ -1,7 +1,7 @@
 //! The commands of published files.
 
 use super::{OperatorArgs, Target, listen_address, size};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use files::{Consistency, SiteName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -75,7 +75,10 @@ pub(crate) enum SiteCommand {
     #[command(after_help = CONSISTENCY_HELP)]
     Create(SiteSetArgs),
     /// Changes settings of a site.
-    #[command(after_help = CONSISTENCY_HELP)]
+    #[command(
+        after_help = CONSISTENCY_HELP,
+        group = ArgGroup::new("settings").args(["keep", "consistency"]).multiple(true).required(true)
+    )]
     Set(SiteSetArgs),
     /// Lists the sites of a space.
     List(SiteListArgs),

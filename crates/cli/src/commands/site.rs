@@ -97,12 +97,8 @@ fn create(args: &SiteSetArgs, output: &mut Output) -> Result {
 }
 
 fn set(args: &SiteSetArgs, output: &mut Output) -> Result {
-    let settings = settings(args);
-    if settings == SiteSettings::default() {
-        return Err("nothing to set: give --keep or --consistency".into());
-    }
     let sites = args.target.sites(never)?;
-    sites.set(&args.site, settings)?;
+    sites.set(&args.site, settings(args))?;
     print_settings(&args.site, sites.settings(&args.site)?, output)
 }
 
@@ -172,10 +168,14 @@ fn status(args: &SiteArgs, output: &mut Output) -> Result {
     let head = sites.head(&args.site)?;
     let number = head.as_ref().map(|head| head.number);
     let connected = followers.iter().filter(|it| it.is_connected).count();
-    let json =
-        json!({"site": args.site.as_str(), "revision": number, "servers": followers.len(), "connected": connected});
+    let consistency = consistency_name(sites.settings(&args.site)?.1);
+    let json = json!({
+        "site": args.site.as_str(), "revision": number, "consistency": consistency, "servers": followers.len(),
+        "connected": connected,
+    });
     let revision = number.map_or_else(|| "no revision yet".to_owned(), |number| format!("revision {number}"));
-    output.line(&json, format!("{}: {revision}; servers that follow it: {connected}", args.site))?;
+    let servers = format!("servers that follow it: {connected}");
+    output.line(&json, format!("{}: {revision}, {consistency} consistency; {servers}", args.site))?;
     for Follower { life, revision, lease, holds, is_connected } in followers {
         let lease_ms = lease.as_millis() as u64;
         let json = json!({

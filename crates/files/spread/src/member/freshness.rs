@@ -56,7 +56,7 @@ impl Demand {
 
     /// The newest revision was asked for, and is this one.
     pub(super) fn asked(&mut self, number: Number) {
-        self.close = if number.count < self.last + 2 { self.close + 1 } else { 0 };
+        self.close = if number.count < self.last.saturating_add(2) { self.close + 1 } else { 0 };
         self.last = number.count;
     }
 
