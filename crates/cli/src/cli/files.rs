@@ -1,7 +1,8 @@
 //! The commands of published files.
 
 use super::{OperatorArgs, Target, listen_address, size};
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args, Subcommand};
 use files::{Consistency, SiteName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -134,25 +135,10 @@ Consistency:
   sequential  a publish waits until no server shows the revision before, or for the leases of those that are gone:
               visitors see the newest revision always, and wait for it";
 
-/// The consistency of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SiteConsistency {
-    /// Pushed to all servers.
-    Publish,
-    /// Fetched for the next visitor.
-    Callback,
-    /// Shown nowhere before it is the newest everywhere.
-    Sequential,
-}
-
-impl From<SiteConsistency> for Consistency {
-    fn from(consistency: SiteConsistency) -> Self {
-        match consistency {
-            SiteConsistency::Publish => Self::Publish,
-            SiteConsistency::Callback => Self::Callback,
-            SiteConsistency::Sequential => Self::Sequential,
-        }
-    }
+/// The names of consistencies, as a command line has them.
+fn consistency() -> impl TypedValueParser<Value = Consistency> {
+    let named = |name: String| Consistency::ALL.into_iter().find(|known| known.name() == name).ok_or("unknown");
+    PossibleValuesParser::new(Consistency::ALL.map(Consistency::name)).try_map(named)
 }
 
 /// `thorp site create` and `set`.
@@ -165,8 +151,8 @@ pub(crate) struct SiteSetArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) keep: Option<u32>,
     /// The consistency that visitors see at servers that follow the site: `publish` unless another one was set.
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) consistency: Option<SiteConsistency>,
+    #[arg(long, value_name = "MODEL", value_parser = consistency())]
+    pub(crate) consistency: Option<Consistency>,
     #[command(flatten)]
     pub(crate) target: Target,
 }

@@ -264,7 +264,7 @@ impl Chosen {
         let ExperimentArgs { all, figure, table, failover, reliability, take_over, processes, .. } = *args;
         match args.paper {
             Paper::Buddycache | Paper::Activecache | Paper::Coopreplica if processes => {
-                Err("--processes is of the Publish paper".into())
+                Err("--processes belongs to the Publish paper".into())
             }
             Paper::Buddycache | Paper::Activecache | Paper::Publish if reliability || take_over => {
                 Err("--reliability and --takeover are of the CoopReplica paper".into())

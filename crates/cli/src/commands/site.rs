@@ -103,21 +103,13 @@ fn set(args: &SiteSetArgs, output: &mut Output) -> Result {
 }
 
 fn settings(args: &SiteSetArgs) -> SiteSettings {
-    SiteSettings { keep: args.keep, consistency: args.consistency.map(Consistency::from) }
+    SiteSettings { keep: args.keep, consistency: args.consistency }
 }
 
 fn print_settings(site: &SiteName, (keep, consistency): (u32, Consistency), output: &mut Output) -> Result {
-    let consistency = consistency_name(consistency);
+    let consistency = consistency.name();
     let json = json!({"site": site.as_str(), "keep": keep, "consistency": consistency});
     output.line(&json, format!("{site}: keeps {keep} revisions, {consistency} consistency"))
-}
-
-fn consistency_name(consistency: Consistency) -> &'static str {
-    match consistency {
-        Consistency::Publish => "publish",
-        Consistency::Callback => "callback",
-        Consistency::Sequential => "sequential",
-    }
 }
 
 fn list(target: &Target, output: &mut Output) -> Result {
@@ -125,7 +117,7 @@ fn list(target: &Target, output: &mut Output) -> Result {
         let head = site.head.as_ref();
         let json = json!({
             "site": site.name, "head": head.map(of_revision), "revisions": site.revisions, "keep": site.keep,
-            "consistency": consistency_name(site.consistency), "created_s": site.created_s,
+            "consistency": site.consistency.name(), "created_s": site.created_s,
         });
         let text = match head {
             Some(head) => format!("{}@{}  {} files, {} bytes", site.name, head.number, head.files, head.bytes),
@@ -168,7 +160,7 @@ fn status(args: &SiteArgs, output: &mut Output) -> Result {
     let head = sites.head(&args.site)?;
     let number = head.as_ref().map(|head| head.number);
     let connected = followers.iter().filter(|it| it.is_connected).count();
-    let consistency = consistency_name(sites.settings(&args.site)?.1);
+    let consistency = sites.settings(&args.site)?.1.name();
     let json = json!({
         "site": args.site.as_str(), "revision": number, "consistency": consistency, "servers": followers.len(),
         "connected": connected,

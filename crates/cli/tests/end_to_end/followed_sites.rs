@@ -185,8 +185,8 @@ fn a_publish_waits_for_the_lease_of_a_server_that_stands_still() {
     assert!(body == "two" || head.contains("thorp-stale: "), "{head} {body}");
 }
 
-/// A site whose visitors wait for the newest revision: when a publish has returned, nobody sees an older one who does
-/// not hear that it may be old, by way of a group and without, also while a server stands still.
+/// Visitors wait for the newest revision. When a publish has returned, every older answer says that it may be stale:
+/// behind a group, at the store, and while a server is stopped.
 #[test]
 fn visitors_of_a_site_that_is_not_pushed_wait_for_the_newest_revision() {
     let farm = Farm::new();
@@ -211,7 +211,7 @@ fn visitors_of_a_site_that_is_not_pushed_wait_for_the_newest_revision() {
     for round in 0..4 {
         let text = format!("callback {round}");
         publish(&text, &["--wait"]);
-        // One that nobody reads is not fetched.
+        // A server without visitors does not fetch a revision.
         for member in &members[round % 2..] {
             sees(member, &text);
         }
@@ -230,7 +230,7 @@ fn visitors_of_a_site_that_is_not_pushed_wait_for_the_newest_revision() {
     let begun = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| publish("without one", &[]));
-        // Visitors of the others wait meanwhile, and see one or the other.
+        // Visitors of the others wait during that time, and see the old revision or the new.
         until("the others show it", || [0, 2].into_iter().all(|at| body(members[at].address(), "") == "without one"));
     });
     assert!(begun.elapsed() < 8 * LEASE, "{:?}", begun.elapsed());
@@ -242,7 +242,7 @@ fn visitors_of_a_site_that_is_not_pushed_wait_for_the_newest_revision() {
     });
 }
 
-/// A server that nobody reads is sent no more revisions, and fetches the newest for the next visitor.
+/// A server without visitors is sent no more revisions, and fetches the newest for the next visitor.
 #[test]
 fn a_server_that_nobody_reads_fetches_the_newest_for_the_next_visitor() {
     let farm = Farm::new();

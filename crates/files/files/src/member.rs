@@ -48,8 +48,8 @@ pub struct Followed {
     pub site: SiteName,
     /// The member's directory, which is made if there is none.
     pub dir: PathBuf,
-    /// After so many revisions that nobody has read it is sent no more, and fetches the newest for the next visitor;
-    /// never if none.
+    /// The number of unread revisions after which it is sent no more of them, and fetches the newest for the next
+    /// visitor. None sends it every revision.
     pub idle_after: Option<u32>,
 }
 

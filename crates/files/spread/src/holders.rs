@@ -65,11 +65,11 @@ pub(crate) struct Asks {
 /// Whether a subscriber may serve a revision as the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
-    /// It may, and is told when that ends.
+    /// The newest: it is told when that ends.
     Told,
-    /// It was told that this is the newest, and may not have heard it.
+    /// An older one: the message that this is the newest may still be on its way.
     Untold(Number),
-    /// It does not.
+    /// None.
     Released,
 }
 
@@ -120,8 +120,7 @@ impl Holders {
     }
 
     /// Admits a subscriber under a lease that the giver counts as `span`. It holds the revisions that it asks for or
-    /// was promised before, as far as they are held above (`is_above`). None if there are too
-    /// many subscribers.
+    /// was promised before, as far as they are held above (`is_above`). None if there are too many subscribers.
     pub(crate) fn join(
         &mut self,
         now: Time,

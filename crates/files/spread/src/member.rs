@@ -10,8 +10,8 @@
 //!    (**NeverBack**).
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
-//! 4. Reads never wait for the network: all of a served revision is here. Those of a site with another consistency wait
-//!    for the newest revision, which is fetched when somebody wants to read it; a sequential site has no pages.
+//! 4. Reads never wait for the network: all of a served revision is here. At a site with callback or sequential
+//!    consistency, they wait for the newest revision, which is fetched for them; a sequential site has no pages.
 //! 5. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an
 //!    earlier address that answers again.
 
@@ -72,8 +72,8 @@ pub struct MemberConfig {
     pub collect_after: Duration,
     /// How long a server may take to answer: [`PATIENCE`].
     pub patience: Duration,
-    /// After so many revisions without a visitor it is offered no more of them, and fetches the newest for the next
-    /// visitor, who waits; never if none.
+    /// The number of unread revisions after which it is offered no more of them, and fetches the newest for the next
+    /// visitor, who waits. None has it offered every revision.
     pub idle_after: Option<u32>,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,

@@ -172,7 +172,7 @@ impl Site {
         self.newest.as_ref().map_or(Number::NONE, |newest| newest.revision.number)
     }
 
-    /// The newest revision that it was told of.
+    /// The newest revision that the file server has named.
     fn known(&self) -> Number {
         self.newest_number().max(self.invalidated)
     }

@@ -17,9 +17,9 @@
 //!    restarted server waits for a lease: it knows of no upload either.
 //! 6. The server waits for a subscriber until its lease ends, and no longer. A subscriber that does not read is offered
 //!    only the newest revision when it does.
-//! 7. Subscribers of a site with callback consistency are told once that there is a newer revision, and ask for it. Of
-//!    a sequential site the newest revision is revoked before another one is made: a publish waits until it is released
-//!    everywhere, or the leases are over (**RevokeFirst**).
+//! 7. Subscribers of a site with callback consistency are told once that there is a newer revision, and ask for it. A
+//!    publish of a sequential site revokes the newest revision first, and waits until it is released everywhere, or the
+//!    leases are over (**RevokeFirst**).
 
 mod collections;
 mod publishers;

@@ -6,7 +6,7 @@
 //!     +---------------------------------+
 //! ```
 //! A lease counts from when it was asked for (**LeaseWithin**). Within it the subscriber *shares* the newest revision,
-//! until it hears of a newer one or releases it (**RevokeFirst**):
+//! until a newer one is announced or it releases this one (**RevokeFirst**):
 //!
 //! ```text
 //!   shared --Invalidate, or Revoke and Release, or the lease is over--> not shared --Acquire, Offer--> shared
@@ -132,7 +132,7 @@ impl Taker {
         self.consistency
     }
 
-    /// Whether the newest revision that its giver has told of may be served as such.
+    /// Whether the newest revision of its giver may be served as such.
     pub(crate) fn shares(&self, now: Time) -> bool {
         self.share == Share::Shared && self.is_leased(now)
     }

@@ -2,36 +2,15 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use sim::sites::Chunks;
 use spread::trees::{self, edits_between};
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write;
 use tree::limits::{EDITS_MAX, PIECES_MAX};
 use tree::{
-    ApplyError, Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Piece, Sink, Source, write_directory,
-    write_pieces,
+    ApplyError, Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Piece, write_directory, write_pieces,
 };
 use types::limits::EDITS_BYTES_MAX;
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Chunks(BTreeMap<ChunkHash, Bytes>);
-
-impl Source for Chunks {
-    type Error = ChunkHash;
-
-    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, ChunkHash> {
-        self.0.get(hash).cloned().ok_or(*hash)
-    }
-}
-
-impl Sink for Chunks {
-    type Error = Infallible;
-
-    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), Infallible> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
 
 /// A directory of files; the content of each is a chunk.
 fn directory(files: &[(String, Vec<u8>)], chunks: &mut Chunks) -> ChunkHash {

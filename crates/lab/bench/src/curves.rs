@@ -1,6 +1,6 @@
 //! Pictures of curves, as SVG.
 
-use crate::Result;
+use crate::{Result, Row};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::ops::Range;
@@ -61,6 +61,51 @@ impl Curves {
         }
         draw_key(&mut chart, self.key)?;
         Ok(area.present()?)
+    }
+}
+
+/// The axes of a figure that has a curve for each name of its rows' points.
+pub(crate) struct Axes {
+    /// The axes in words.
+    pub(crate) title: &'static str,
+    /// The figure across, at a row's point.
+    pub(crate) across: fn(u64) -> f64,
+    /// The place of the names.
+    pub(crate) key: SeriesLabelPosition,
+    /// The colors of the names, in the order of their first appearance.
+    pub(crate) colors: &'static [RGBColor],
+}
+
+impl Axes {
+    /// Draws each figure that rows have points of, as SVG into a folder.
+    pub(crate) fn draw_all(of: fn(&str) -> Self, rows: &[Row], dir: &Path) -> Result<()> {
+        for figure in names(rows.iter().filter(|row| row.point.is_some()).map(|row| row.figure.as_str())) {
+            let rows: Vec<&Row> = rows.iter().filter(|row| row.figure == figure).collect();
+            of(figure).curves(figure, &rows).draw(&dir.join(format!("figure-{figure}.svg")))?;
+        }
+        Ok(())
+    }
+
+    fn curves(self, figure: &str, rows: &[&Row]) -> Curves {
+        let at = |(name, at): &(String, u64)| (name.clone(), (self.across)(*at));
+        let point = |row: &&Row| row.point.as_ref().map(at).and_then(|(name, at)| Some((name, at, row.ours()?)));
+        let points: Vec<_> = rows.iter().filter_map(point).collect();
+        let ends = |(first, last): (f64, f64), at: f64| (first.min(at), last.max(at));
+        let (first, last) = points.iter().map(|(_, at, _)| *at).fold((0.0, 1.0), ends);
+        let most = points.iter().map(|(.., value)| *value).fold(0.01, f64::max);
+        let curve = |(name, color): (&str, &RGBColor)| {
+            let own = points.iter().filter(|(other, ..)| other == name);
+            let thick: Points = own.map(|(_, at, value)| (*at, *value)).collect();
+            Curve { name: name.to_owned(), color: *color, dots: thick.clone(), thick, ..Curve::default() }
+        };
+        let names = names(points.iter().map(|(name, ..)| name.as_str()));
+        Curves {
+            caption: format!("Figure {figure}: {}", self.title),
+            across: first..last * 1.02,
+            up: 0.0..most * 1.2,
+            key: self.key,
+            series: names.into_iter().zip(self.colors).map(curve).collect(),
+        }
     }
 }
 

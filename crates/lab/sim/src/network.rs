@@ -183,7 +183,7 @@ pub struct SharedLine {
     pub delay: Duration,
     /// Its rate.
     pub bytes_per_second: u64,
-    /// Shorter messages take the time of so many bytes.
+    /// A shorter message counts as one of this length.
     pub least_bytes: u64,
 }
 

@@ -177,7 +177,7 @@ impl Processes {
         self.sim.processes[process].drives.insert(role, Drive::new(OrderedDisk::new(content)));
     }
 
-    /// The same with a disk whose work takes no time.
+    /// Like [`Processes::add_disk`], for a disk whose work takes no time.
     pub fn add_instant_disk<C: Content>(&mut self, name: &str, role: RoleId, content: C) {
         let process = self.number(name);
         self.sim.processes[process].drives.insert(role, Drive::new(OrderedDisk::instant(content)));

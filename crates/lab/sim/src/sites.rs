@@ -12,7 +12,7 @@ use std::rc::Rc;
 use tree::{ChunkHash, Descent, Part, Sink, Source, Step, descend, mark};
 
 /// Chunks by their names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunks(pub BTreeMap<ChunkHash, Bytes>);
 
 impl Source for Chunks {
@@ -76,7 +76,7 @@ impl Chunks {
 /// The revisions that became durable at a store, over all copies of its disk.
 #[derive(Debug, Default)]
 pub struct Happened {
-    /// The revisions, until somebody takes them.
+    /// The revisions, until a test takes them.
     pub published: RefCell<Vec<NewRevision>>,
     /// Reads return other bytes than were written.
     pub lies: Cell<bool>,

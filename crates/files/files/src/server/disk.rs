@@ -82,10 +82,11 @@ impl Disk for ServerDisk {
     type Done = Done;
 
     fn submit(&self, work: Work) -> bool {
-        match work {
-            Work::Read(hash) => self.shared.reads.push(Reading::Chunk(hash)),
-            Work::Edits(id, base, root) => self.shared.reads.push(Reading::Edits(id, base, root)),
-            work => self.shared.line.push(work),
+        if matches!(work, Work::Read(_) | Work::Edits(..)) {
+            // It has no order, and is done by the threads that read.
+            self.shared.work(work);
+        } else {
+            self.shared.line.push(work);
         }
         false
     }

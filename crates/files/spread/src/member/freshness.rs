@@ -1,4 +1,4 @@
-//! Whether the revision that is served is the newest, and the visitors who wait for that.
+//! Whether the served revision is the newest, and the visitors who wait for the newest.
 
 use super::{Member, Opened, READY};
 use crate::number::Number;
@@ -10,8 +10,8 @@ use types::Time;
 /// The state of the served revision: whether it is known to be the newest.
 #[derive(Debug, Default)]
 pub(super) struct Freshness {
-    /// The end of the last lease under which the revision that is served was the newest, once there is a newer one, or
-    /// one that it is not told of.
+    /// The end of the last lease under which the served revision was the newest, once there is a newer one, or may be
+    /// one without a message.
     pub(super) frozen: Option<Time>,
     /// The revision that was last acquired.
     pub(super) acquired: Option<Acquired>,
@@ -44,7 +44,7 @@ impl Demand {
         self.unread = 0;
     }
 
-    /// A revision was offered unasked. Returns whether nobody has read so many before it.
+    /// A revision was pushed. Returns whether too many were before it without a visitor.
     pub(super) fn offered(&mut self, idle_after: Option<u32>) -> bool {
         self.unread += 1;
         let is_idle = idle_after.is_some_and(|most| self.unread > most);
@@ -60,7 +60,7 @@ impl Demand {
         self.last = number.count;
     }
 
-    /// Whether each revision is to be offered from the next question on.
+    /// Whether the next question asks for each later revision.
     pub(super) fn is_frequent(&self) -> bool {
         !self.is_idle || self.close >= CLOSE_QUESTIONS
     }
@@ -85,7 +85,7 @@ impl Member {
         self.is_lazy() && self.is_up && self.taker.is_joined()
     }
 
-    /// Whether the newest revision is fetched only when somebody wants to read it.
+    /// Whether the newest revision is fetched only for a reader.
     pub(super) fn is_lazy(&self) -> bool {
         self.consistency().is_lazy() || self.freshness.demand.is_idle
     }
@@ -122,7 +122,7 @@ impl Member {
         self.freshness.demand.is_idle &= !self.taker.has_share();
     }
 
-    /// A revision was offered unasked.
+    /// A revision was pushed.
     pub(super) fn pushed(&mut self) {
         if self.freshness.demand.offered(self.config.idle_after) {
             self.release();

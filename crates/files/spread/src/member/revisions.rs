@@ -21,7 +21,7 @@ impl Member {
         }
     }
 
-    /// Goes on with the fetch, or begins that of the newest revision, if somebody wants it.
+    /// Goes on with the fetch, or begins that of the newest revision, if it is due.
     pub(super) fn settle(&mut self) {
         let Some(newest) = self.newest else { return };
         if self.is_lazy() {

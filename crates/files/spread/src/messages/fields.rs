@@ -6,6 +6,12 @@ use framing::{Field, FieldLayout, Limits, Meta, Reader, WireError};
 use tree::ChunkHash;
 use types::limits::HASHES_PER_MESSAGE_MAX;
 
+/// Reads one of several values, which are numbered in this order.
+pub(super) fn one_of<T: Copy>(all: &[T], what: &'static str, reader: &mut Reader<'_>) -> Result<T, WireError> {
+    let got = u32::get(what, reader)?;
+    all.get(got as usize).copied().ok_or(WireError::Code { what, got: got.into() })
+}
+
 /// The name of a chunk as a field.
 #[derive(Debug)]
 pub struct Hash;

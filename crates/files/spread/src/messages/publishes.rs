@@ -1,6 +1,6 @@
 //! Publishes: uploads and switches, with their answers.
 
-use super::fields::{Hash, Hashes, MayBe};
+use super::fields::{Hash, Hashes, MayBe, one_of};
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -212,7 +212,6 @@ impl Field for Refusal {
     }
 
     fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let got = u32::get(what, reader)?;
-        Self::ALL.get(got as usize).copied().ok_or(WireError::Code { what, got: got.into() })
+        one_of(&Self::ALL, what, reader)
     }
 }

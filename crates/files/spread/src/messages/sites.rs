@@ -1,5 +1,6 @@
 //! Care of sites: settings, collections, surveys.
 
+use super::fields::one_of;
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -93,13 +94,7 @@ impl Field for ChangeKind {
     }
 
     fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        match u32::get(what, reader)? {
-            0 => Ok(Self::Create),
-            1 => Ok(Self::Keep),
-            2 => Ok(Self::Remove),
-            3 => Ok(Self::Consistency),
-            got => Err(WireError::Code { what, got: got.into() }),
-        }
+        one_of(&[Self::Create, Self::Keep, Self::Remove, Self::Consistency], what, reader)
     }
 }
 
@@ -120,7 +115,16 @@ impl Consistency {
     /// Each of them, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Publish, Self::Callback, Self::Sequential];
 
-    /// Whether a subscriber fetches a revision only when somebody wants to read it.
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Callback => "callback",
+            Self::Sequential => "sequential",
+        }
+    }
+
+    /// Whether a subscriber fetches a revision only for a reader.
     pub fn is_lazy(self) -> bool {
         self != Self::Publish
     }
@@ -134,8 +138,7 @@ impl Field for Consistency {
     }
 
     fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let got = u32::get(what, reader)?;
-        Self::ALL.get(got as usize).copied().ok_or(WireError::Code { what, got: got.into() })
+        one_of(&Self::ALL, what, reader)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Subscriptions: joins, leases, holds, offers and chunks.
 
-use super::fields::{Hash, Hashes, VisitorKey};
+use super::fields::{Hash, Hashes, VisitorKey, one_of};
 use super::sites::Consistency;
 use crate::number::Number;
 use alloc::string::String;
@@ -145,8 +145,8 @@ messages! {
         pub edits: Bytes as Data<EDITS_BYTES_MAX>,
     }
 
-    /// The revision that is served is no longer the newest. No more is said of newer ones until the subscriber acquires
-    /// the newest (callback consistency).
+    /// The served revision is no longer the newest. Newer ones are not announced until the subscriber acquires the
+    /// newest (callback consistency).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Invalidate {
         /// The site.
@@ -179,7 +179,7 @@ messages! {
         pub slot: u32,
         /// The revision that it has, from which edits may lead to the newest.
         pub at: Number,
-        /// Whether it wants to hear of newer ones from then on.
+        /// Whether newer ones are announced or offered to it from then on.
         pub shares: bool,
     }
 
@@ -226,11 +226,6 @@ impl Field for NotNow {
     }
 
     fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        match u32::get(what, reader)? {
-            0 => Ok(Self::NoSite),
-            1 => Ok(Self::NotYet),
-            2 => Ok(Self::Full),
-            got => Err(WireError::Code { what, got: got.into() }),
-        }
+        one_of(&[Self::NoSite, Self::NotYet, Self::Full], what, reader)
     }
 }

@@ -199,8 +199,8 @@ impl FileServer {
         self.sweep();
     }
 
-    /// Makes the publish that is under way durable; that of a sequential site when no subscriber shares the newest
-    /// revision any more (**RevokeFirst**).
+    /// Makes the publish that is under way durable. A sequential site waits until no subscriber shares the newest
+    /// revision (**RevokeFirst**).
     fn revoke(&mut self, now: Time, key: &SiteKey, revision: Revision, edits: Bytes) {
         let Some(site) = self.sites.get_mut(key) else { return };
         let is_shared = site.settings.consistency == Consistency::Sequential && site.head().is_some();
@@ -371,7 +371,7 @@ impl FileServer {
             (ChangeKind::Consistency, _) => {
                 if let Some(site) = self.sites.get_mut(&key) {
                     site.settings.consistency = change.consistency;
-                    // They join again, and hear of it.
+                    // They join again, and learn the consistency.
                     let seats: Vec<Seat> = site.holders.seats().map(|(seat, _)| seat).collect();
                     for Seat { port, slot } in seats {
                         self.say(port, Lapsed { slot });

@@ -201,7 +201,7 @@ impl Site {
         self.revisions.values().copied().chain(publishing)
     }
 
-    /// Whether its newest revision is shared with nobody, as another one is about to take its place (**RevokeFirst**).
+    /// Whether its newest revision is shared with no subscriber, as a newer one is being published (**RevokeFirst**).
     pub(super) fn is_locked(&self) -> bool {
         match self.under_way.as_ref().map(|it| &it.stage) {
             Some(Stage::Revoking { .. }) => true,
@@ -225,13 +225,13 @@ impl Site {
         self.edits.insert(from, Some(edits));
     }
 
-    /// Whether the edits from a revision are to be looked for, which they are from now on.
+    /// Notes a search for the edits from a revision. Returns whether it must begin.
     pub(super) fn look_for_edits(&mut self, from: Number) -> bool {
         if self.edits.contains_key(&from) {
             return false;
         }
         if self.edits.len() >= EDITS_KEPT {
-            // Those that are looked for stay: a subscriber cannot have the disk look for more at a time.
+            // Searches under way stay, so a subscriber cannot have the disk do more at a time.
             let known = self.edits.iter().find_map(|(number, edits)| edits.is_some().then_some(*number));
             if known.and_then(|known| self.edits.remove(&known)).is_none() {
                 return false;

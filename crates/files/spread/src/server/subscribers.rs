@@ -174,7 +174,7 @@ impl FileServer {
                     self.say(port, Invalidate { slot, number, reports });
                 }
             }
-            // It is shared with nobody, and offered to those who ask.
+            // No subscriber shares it yet; those who ask are offered it.
             Consistency::Sequential => {}
         }
     }

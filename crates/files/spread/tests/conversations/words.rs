@@ -95,16 +95,8 @@ pub(crate) fn link(port: Port) -> String {
     }
 }
 
-/// The words for consistencies, the usual of which is not said.
-const CONSISTENCIES: [&str; 3] = ["", " callback", " sequential"];
-
 pub(crate) fn consistency(word: &str) -> Option<Consistency> {
-    match word {
-        "publish" => Some(Consistency::Publish),
-        "callback" => Some(Consistency::Callback),
-        "sequential" => Some(Consistency::Sequential),
-        _ => None,
-    }
+    Consistency::ALL.into_iter().find(|known| known.name() == word)
 }
 
 /// The words of an event.
@@ -280,7 +272,9 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
             let (revision, held) = (names.show(Revision { number, root }), show_all(&held));
             let shares = if shares { "" } else { " unshared" };
             let said = format!("Joined {revision} asked={} lease={lease_ms} held={held}", in_ms(asked));
-            said + CONSISTENCIES[consistency as usize] + shares
+            // The usual one is not said.
+            let consistency = Some(consistency.name()).filter(|name| *name != Consistency::default().name());
+            said + &consistency.map_or(String::new(), |name| format!(" {name}")) + shares
         }
         FromFileServer::NotJoined(NotJoined { why, .. }) => format!("NotJoined {why:?}"),
         FromFileServer::Offer(Offer { number, root, base, reports, answers, edits, .. }) => {

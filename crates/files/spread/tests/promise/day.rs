@@ -789,7 +789,7 @@ impl Day {
         self.world.run_for(2 * self.lease);
         if self.kind.is_lazy() {
             self.reach_all()?;
-            // Until then a relay without members holds the last revision that one has read.
+            // A relay without members holds the last revision of theirs for some seconds.
             self.world.run_for(Duration::from_secs(12));
         }
         self.collect();

@@ -23,8 +23,8 @@ pub(super) fn use_percent(scene: &Scene) -> f64 {
 
 /// The mean latency of all reads and of those that wait, in milliseconds, where all servers ask for the file at once.
 ///
-/// The line carries it to them one after the other, in T altogether; a server waits for w, uniform up to T, and with r
-/// reads a second 1 + r w of its reads wait, together for w + r w^2 / 2.
+/// The line carries the file to one server after the other, in T altogether. A server waits for w, uniform up to T.
+/// With r reads a second, 1 + r w of its reads wait, together for w + r w^2 / 2.
 pub(super) fn latency_ms(scene: &Scene) -> (f64, f64) {
     if scene.consistency == Consistency::Publish {
         return (0.0, 0.0);

@@ -32,7 +32,8 @@ impl<'a> Cases<'a> {
 
     /// Runs a case as often as there is time, at least twice, on all processors.
     fn run(&self, scene: &Scene, what: &str) -> Result<Outcomes> {
-        let (at_once, left) = (thread::available_parallelism().map_or(1, usize::from), self.all - self.done.get());
+        let (at_once, left) =
+            (thread::available_parallelism().map_or(1, usize::from), self.all.saturating_sub(self.done.get()));
         let (begun, share) = (Instant::now(), self.pace.part_left() / left.max(1) as u32);
         let mut all: Vec<Outcome> = Vec::new();
         while all.len() < 2 || all.len() < REPLICATIONS && begun.elapsed() < share {
@@ -205,13 +206,13 @@ fn ticker_rows(cases: &Cases<'_>, found: Found<'_>, (model, note): (&str, &str),
     Ok(())
 }
 
-/// The revisions that nobody has read, after which servers of figure 6 are sent no more of them.
+/// The number of unread revisions after which idle servers of figure 6 are sent no more of them.
 const IDLE_AFTER: u32 = 4;
 
 /// Reads a second at each server of figure 6.
 const READS: [f64; 7] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
-/// Figure 6: the line that a ticker takes, by how often it is read: push takes as much whether somebody reads or not.
+/// Figure 6: the line that a ticker takes, by how often it is read. Push takes the same without any reads.
 pub(super) fn over_publishing(cases: &Cases<'_>, found: Found<'_>) -> Result<()> {
     let idle = ("PC, idle servers ask", Consistency::Publish);
     let mut callbacks = Vec::new();

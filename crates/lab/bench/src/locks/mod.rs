@@ -37,7 +37,7 @@ pub enum PublishExperiment {
 }
 
 impl PublishExperiment {
-    /// All of them.
+    /// Every experiment, in the order of the rows.
     pub fn all() -> Vec<Self> {
         PUBLISH_FIGURES.map(Self::Figure).chain([Self::Processes]).collect()
     }
@@ -54,8 +54,7 @@ impl PublishExperiment {
 /// The seconds that each takes on two quiet processors.
 const SECONDS: [f64; 4] = [25.0, 230.0, 50.0, 60.0];
 
-/// Repeats experiments. `progress` hears what is being done, and an error of it ends all; `found` hears each row as soon
-/// as it is known.
+/// Repeats experiments. `progress` is called with each step, and its error ends the run; `found` with each row.
 ///
 /// # Errors
 /// A process does not start or answer; and those of `progress` and `found`.

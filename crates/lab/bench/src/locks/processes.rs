@@ -9,10 +9,11 @@ use crate::pace::Pace;
 use crate::published::farm::{Farm, publish, site};
 use crate::{Place, Result, Row, Sample};
 use files::{SiteSettings, Sites};
+use fixtures::http::ask_on;
 use fixtures::{Emulator, LinkTally, Process};
 use spread::messages::Consistency;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -134,26 +135,8 @@ fn visit(server: SocketAddr, seed: u64, begun: Instant, ends: &AtomicBool) -> Re
         let due = begun + Duration::from_nanos(arrivals.next().0);
         thread::sleep(due.saturating_duration_since(Instant::now()));
         arrivals.step();
-        read(&mut connection)?;
+        ask_on(&mut connection, "/camera")?;
         reads.push(due.elapsed());
     }
     Ok(reads)
-}
-
-fn read(connection: &mut BufReader<TcpStream>) -> Result<()> {
-    connection.get_mut().write_all(b"GET /camera HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
-    let (mut line, mut length, mut is_first) = (String::new(), 0, true);
-    while line != "\r\n" {
-        line.clear();
-        connection.read_line(&mut line)?;
-        if is_first && !line.starts_with("HTTP/1.1 200 ") {
-            return Err(format!("a server answers {:?}", line.trim_end()).into());
-        }
-        is_first = false;
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse()?;
-        }
-    }
-    let mut body = vec![0; length];
-    Ok(connection.read_exact(&mut body)?)
 }

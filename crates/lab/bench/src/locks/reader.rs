@@ -29,10 +29,10 @@ impl Unfinished {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reads {
     pub(super) all: u64,
-    /// Those that waited, and how long together, in nanoseconds.
+    /// The number of reads that waited, and the sum of their waits in nanoseconds.
     pub(super) waited: u64,
     pub(super) wait_ns: u64,
-    /// Those of a file that its writer had not closed.
+    /// Reads of a file that its writer had not closed.
     pub(super) unfinished: u64,
 }
 

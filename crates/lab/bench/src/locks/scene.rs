@@ -22,7 +22,7 @@ use types::{Broken, Time};
 /// Leases that are renewed neither while a run is measured, nor at any other time after its beginning.
 const LEASE: Duration = Duration::from_secs(24 * 3600);
 
-/// When the store knows that nobody serves what it published in an earlier life: a sequential publish waits for that.
+/// A time after the lease that a sequential publish waits for after the start of a store.
 const BEGIN: Time = Time(25 * 3600 * 1_000_000_000);
 
 /// The writes before the first that is measured.
@@ -69,7 +69,7 @@ pub(super) struct Scene {
     pub(super) between: Between,
     /// Whether disks take time: up to 0.8 ms for a piece of work.
     pub(super) has_disks: bool,
-    /// After how many revisions that nobody has read a server is sent no more of them, if at all.
+    /// The number of unread revisions after which a server is sent no more of them, if there is one.
     pub(super) idle_after: Option<u32>,
 }
 

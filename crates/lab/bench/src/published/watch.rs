@@ -5,9 +5,10 @@
 //! server keep the page's revision for a minute.
 
 use crate::Result;
+use fixtures::http::ask_on;
 use fixtures::{PATIENCE, Process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -82,19 +83,7 @@ impl Watched {
                 none.insert(BufReader::new(stream))
             }
         };
-        connection.get_mut().write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
-        let (mut line, mut length) = (String::new(), 0);
-        while line != "\r\n" {
-            line.clear();
-            if connection.read_line(&mut line)? == 0 {
-                return Err(format!("{} has closed the connection", self.admin).into());
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse()?;
-            }
-        }
-        let mut body = vec![0; length];
-        connection.read_exact(&mut body)?;
+        let body = ask_on(connection, "/status").map_err(|error| format!("{}: {error}", self.admin))?;
         let status: Value = serde_json::from_slice(&body)?;
         let revision = status["member"][0]["revision"].as_u64();
         revision.ok_or_else(|| format!("{} does not say what it serves: {status}", self.admin).into())
