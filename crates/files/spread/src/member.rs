@@ -353,7 +353,8 @@ impl Member {
         }
         // The revision that is being fetched is for those who wait since before it was offered.
         let has = self.current_number();
-        let wants = self.freshness.is_wanted && self.fetch.is_none() && self.is_lazy();
+        let may_ask = self.fetch.is_none() && self.freshness.asks_at.is_none();
+        let wants = self.freshness.is_wanted && may_ask && self.is_lazy();
         let shares = self.freshness.demand.is_frequent();
         if let Some(acquire) = wants.then(|| self.taker.acquire(now, has, shares)).flatten() {
             self.ask_server(acquire);
@@ -519,7 +520,7 @@ impl Machine for Member {
 
     fn poll_timeout(&self) -> Option<Time> {
         let due = Some(self.taker.due()).filter(|_| self.is_up);
-        [due, self.collect_at, self.retry_at, self.leaves_at()].into_iter().flatten().min()
+        [due, self.collect_at, self.retry_at, self.leaves_at(), self.freshness.asks_at].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -527,6 +528,7 @@ impl Machine for Member {
         if self.leaves_at().is_some_and(|at| at <= now) {
             self.leave();
         }
+        self.freshness.asks_at.take_if(|at| *at <= now);
         if self.retry_at.take_if(|at| *at <= now).is_some() {
             if let Some(fetch) = &mut self.fetch {
                 fetch.again();

@@ -50,12 +50,15 @@ impl Member {
                 if is_whole { self.switch() } else { self.descend() }
             }
             Ok(false) => {
-                self.queue.push_back(hash);
+                if !self.asks_again() {
+                    self.queue.push_back(hash);
+                }
                 self.retry_later(format!("chunk {hash} does not match its name as the store or relay sent it"));
             }
             Err(why) => {
                 let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
-                if target.is_some_and(|target| target < self.newest_number()) {
+                let is_older = target.is_some_and(|target| target < self.newest_number());
+                if is_older || self.asks_again() {
                     // The disk may have room for the newer revision once the chunks of this one are removed.
                     self.give_up();
                     (self.needs_room, self.collect_at) = (true, Some(self.now));
@@ -78,10 +81,8 @@ impl Member {
         let target = self.fetch.as_ref().filter(|fetch| fetch.lacks(&hash)).map(|fetch| fetch.revision.number);
         if target.is_some_and(|target| target < self.newest_number()) {
             self.give_up();
-        } else if target.is_some() && !self.taker.has_share() {
-            // The server has not said what is the newest now.
-            self.give_up();
-            (self.freshness.acquired, self.freshness.is_wanted) = (None, true);
+        } else if target.is_some() && self.asks_again() {
+            self.trouble = Some(format!("the store does not send chunk {hash}: it is missing or damaged there"));
         } else if target.is_some() || self.mending.contains(&hash) {
             self.queue.push_back(hash);
             self.retry_later(format!("the store does not send chunk {hash}: it is missing or damaged there"));

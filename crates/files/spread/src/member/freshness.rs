@@ -1,6 +1,6 @@
 //! Whether the served revision is the newest, and the visitors who wait for the newest.
 
-use super::{Member, Opened, READY};
+use super::{Member, Opened, READY, RETRY_AFTER};
 use crate::number::Number;
 use crate::rule::Way;
 use core::mem;
@@ -19,6 +19,8 @@ pub(super) struct Freshness {
     pub(super) invalidated: Number,
     /// Whether a visitor waits for the newest revision.
     pub(super) is_wanted: bool,
+    /// When the newest revision may be asked for again, after the last one could not be fetched.
+    pub(super) asks_at: Option<Time>,
     pub(super) demand: Demand,
 }
 
@@ -120,6 +122,19 @@ impl Member {
         self.freshness.acquired = Some(Acquired { number, asked, until: self.taker.until() });
         self.freshness.demand.asked(number);
         self.freshness.demand.is_idle &= !self.taker.has_share();
+    }
+
+    /// Ends a fetch that makes no progress, if the server was not asked whether its revision still is the newest, or has
+    /// said that it is not. Returns whether it has: then the server is asked, at once only if there is a newer one.
+    pub(super) fn asks_again(&mut self) -> bool {
+        let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
+        let Some(target) = target.filter(|_| self.is_lazy() && !self.taker.has_share()) else { return false };
+        if target >= self.freshness.invalidated {
+            self.freshness.asks_at = Some(self.now + RETRY_AFTER);
+        }
+        self.give_up();
+        (self.freshness.acquired, self.freshness.is_wanted) = (None, true);
+        true
     }
 
     /// A revision was pushed.

@@ -135,6 +135,7 @@ impl Member {
     /// A step of the fetch could not be done: it begins again in a while.
     pub(super) fn fail(&mut self, why: String) {
         self.retry_later(why);
+        self.asks_again();
         if let Some(fetch) = &mut self.fetch {
             fetch.fail();
         }
