@@ -5,9 +5,9 @@
 //! ```
 //! 1. A revision is served when all of it is here, and the record that says so is durable (**SwitchWhole**,
 //!    **NeverBack**). A fetch is finished before that of a newer revision begins (**FinishOne**).
-//! 2. A visitor's page has one revision (**SessionKeepsView**). It is kept here while the page may ask for more
-//!    (**HoldUnion**), and a visitor who has seen a newer one at another member is not served an older one
-//!    (**NeverBack**).
+//! 2. A visitor's page has one revision (**SessionKeepsView**). It is kept here while the page may ask for more, or a
+//!    file of it is open (**HoldUnion**). A visitor who has seen a newer one at another member is not served an older
+//!    one (**NeverBack**).
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here. At a site with callback or sequential
@@ -218,6 +218,11 @@ impl Member {
         self.visitor_key
     }
 
+    /// The revisions that are here as a whole, the oldest first.
+    pub fn kept(&self) -> impl Iterator<Item = Revision> {
+        self.kept.all()
+    }
+
     /// The trees whose chunks are here and stay.
     pub fn roots(&self) -> Vec<ChunkHash> {
         self.kept.roots()
@@ -283,6 +288,20 @@ impl Member {
         self.kept.visit(current.number, until);
         let stale = if is_sure { None } else { self.stale(now) };
         Opened::View { revision: current, moves: navigates && seen != Some(current.number), stale }
+    }
+
+    /// Begins to read a revision that is kept here, as an open file does: it stays until [`Member::end`], unless newer
+    /// ones that are read need its place. Returns its tree.
+    pub fn begin(&mut self, number: Number) -> Option<ChunkHash> {
+        if self.is_broken(Way::SessionsLapse) {
+            return self.kept.visit(number, self.now + self.config.visit).map(|(root, _)| root);
+        }
+        self.kept.begin(number)
+    }
+
+    /// Ends what [`Member::begin`] began.
+    pub fn end(&mut self, number: Number) {
+        self.kept.end(number);
     }
 
     /// A chunk that is here was found damaged: it is fetched again.

@@ -33,6 +33,8 @@ pub enum Way {
     RelayLetsGo,
     /// **HoldUnion**: a member lets go of a revision when it serves a newer one, whatever its visitors read.
     MemberLetsGo,
+    /// **HoldUnion**: a member lets go of a revision after the time of a page, whatever files of it are open.
+    SessionsLapse,
     /// **HoldUnion**: a relay keeps its holds for ever.
     NeverRelease,
     /// **HeldAbove**: a file server holds a revision for a subscriber only when that asks for it.
@@ -85,7 +87,7 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
@@ -99,6 +101,7 @@ impl Way {
         Self::NoFloor,
         Self::RelayLetsGo,
         Self::MemberLetsGo,
+        Self::SessionsLapse,
         Self::NeverRelease,
         Self::PinLater,
         Self::FromMemory,

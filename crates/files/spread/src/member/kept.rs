@@ -25,6 +25,8 @@ struct One {
     fresh_until: Time,
     /// Until when a page of it may ask for more.
     visited_until: Time,
+    /// The files of it that are open.
+    sessions: u32,
 }
 
 impl Kept {
@@ -49,9 +51,23 @@ impl Kept {
         Some((one.root, one.fresh_until))
     }
 
+    /// A file of a revision is opened: the revision is kept until the file is closed. Returns its tree.
+    pub(super) fn begin(&mut self, number: Number) -> Option<ChunkHash> {
+        let one = self.revisions.get_mut(&number)?;
+        one.sessions += 1;
+        Some(one.root)
+    }
+
+    /// A file of a revision is closed.
+    pub(super) fn end(&mut self, number: Number) {
+        if let Some(one) = self.revisions.get_mut(&number) {
+            one.sessions = one.sessions.saturating_sub(1);
+        }
+    }
+
     /// The revisions that visitors read.
     pub(super) fn visited(&self, now: Time) -> impl Iterator<Item = Number> {
-        self.revisions.iter().filter(move |(_, one)| now < one.visited_until).map(|(number, _)| *number)
+        self.revisions.iter().filter(move |(_, one)| one.is_read(now)).map(|(number, _)| *number)
     }
 
     /// Whether there is an older revision only because visitors read it.
@@ -91,7 +107,7 @@ impl Kept {
     fn wanted(&self, now: Time) -> Vec<Revision> {
         let older = self.revisions.iter().filter(|(number, _)| Some(**number) != self.current);
         let count = older.clone().count();
-        let wanted = older.enumerate().filter(|(at, (_, one))| at + RECENT >= count || now < one.visited_until);
+        let wanted = older.enumerate().filter(|(at, (_, one))| at + RECENT >= count || one.is_read(now));
         let mut wanted: Vec<Revision> = wanted.map(|(_, (&number, one))| Revision { number, root: one.root }).collect();
         wanted.drain(..wanted.len().saturating_sub(MOST));
         wanted.extend(self.current());
@@ -101,6 +117,11 @@ impl Kept {
     /// Whether one of them has this tree.
     pub(super) fn has(&self, root: ChunkHash) -> bool {
         self.revisions.values().any(|one| one.root == root)
+    }
+
+    /// All of them, the oldest first.
+    pub(super) fn all(&self) -> impl Iterator<Item = Revision> {
+        self.revisions.iter().map(|(number, one)| Revision { number: *number, root: one.root })
     }
 
     /// The trees of all of them.
@@ -116,6 +137,10 @@ impl Kept {
 
 impl One {
     fn new(root: ChunkHash) -> Self {
-        Self { root, fresh_until: Time::ZERO, visited_until: Time::ZERO }
+        Self { root, fresh_until: Time::ZERO, visited_until: Time::ZERO, sessions: 0 }
+    }
+
+    fn is_read(&self, now: Time) -> bool {
+        now < self.visited_until || self.sessions > 0
     }
 }

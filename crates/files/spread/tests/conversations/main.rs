@@ -42,7 +42,7 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 37] = [
+const HEARS: [(Way, &str); 38] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
@@ -56,6 +56,7 @@ const HEARS: [(Way, &str); 37] = [
     (Way::NoFloor, "member-visitors"),
     (Way::RelayLetsGo, "relay-member-is-cut-off"),
     (Way::MemberLetsGo, "member-page-is-gone"),
+    (Way::SessionsLapse, "member-open-file"),
     (Way::NeverRelease, "relay-reports"),
     (Way::PinLater, "file-server-joins-in-between"),
     (Way::FromMemory, "relay-unheld-list"),

@@ -151,6 +151,12 @@ impl Player for MemberScript {
                 let hash = self.names.hash(name);
                 self.member.damaged(hash);
             }
+            ["file", "opened", of] => {
+                let root = self.member.begin(number(of)?);
+                let said = root.map_or("gone", |root| self.names.name(root));
+                writeln!(self.said, "= {said}").unwrap();
+            }
+            ["file", "closed", of] => self.member.end(number(of)?),
             ["served"] => {
                 let current = self.member.current().map_or("nothing".to_owned(), |it| show(it.number));
                 let stale = self.member.stale(self.now);

@@ -27,6 +27,10 @@ const FILES: usize = 4;
 const VALUES: u64 = 5;
 const STEPS: u32 = 400;
 
+/// Files that are open at a time, and for how many looks.
+const FILES_OPEN: usize = 4;
+const LOOKS_PER_FILE: u32 = 150;
+
 /// How long a visitor waits at most after the last fault: a member tries again each second.
 const PATIENCE: Duration = Duration::from_secs(6);
 
@@ -40,6 +44,8 @@ pub(crate) struct Seen {
     pub(crate) stale: usize,
     /// Views that were waited for.
     pub(crate) waits: usize,
+    /// Files that were open at a member when it served a newer revision, until they were closed.
+    pub(crate) files: usize,
     pub(crate) switches: usize,
     pub(crate) everywhere: usize,
     pub(crate) swept: u64,
@@ -54,6 +60,7 @@ impl Seen {
         self.pages += more.pages;
         self.stale += more.stale;
         self.waits += more.waits;
+        self.files += more.files;
         self.switches += more.switches;
         self.everywhere += more.everywhere;
         self.swept += more.swept;
@@ -106,6 +113,15 @@ struct Wait {
     navigates: bool,
 }
 
+/// A file of a revision that is open at this run of a member, and is closed after so many looks.
+#[derive(Clone, Copy, Debug)]
+struct OpenFile {
+    at: usize,
+    run: u32,
+    revision: Revision,
+    looks: u32,
+}
+
 /// The kind of a day: its site's consistency, and how many revisions without a visitor members are offered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
@@ -133,6 +149,7 @@ struct Day {
     /// The lives of publishers, and how many publishes each has asked for.
     publishers: [Rc<Cell<u64>>; 2],
     visitors: [Visitor; 3],
+    files: Vec<OpenFile>,
     /// The numbers of the members' runs, and the last revision that each has served.
     runs: [u32; 3],
     served: [Number; 3],
@@ -257,6 +274,7 @@ impl Day {
             collecting: None,
             publishers,
             visitors: [Visitor::default(); 3],
+            files: Vec::new(),
             runs: [0; 3],
             served: [Number::NONE; 3],
             groups: [0, 1, 2],
@@ -306,7 +324,7 @@ impl Day {
         for who in 0..self.visitors.len() {
             self.visit_again(who)?;
         }
-        Ok(())
+        self.look_at_files()
     }
 
     fn look_at_member(&mut self, at: usize) -> Result<(), String> {
@@ -596,7 +614,49 @@ impl Day {
         if visitor.seen == Some(revision.number) {
             visitor.page = Some((at, self.runs[at], now));
         }
+        // Not drawn: days without files would not be the same.
+        if self.seen.views.is_multiple_of(5) && self.files.len() < FILES_OPEN {
+            self.open_file(at, revision)?;
+        }
         Ok(())
+    }
+
+    // Open files.
+
+    fn open_file(&mut self, at: usize, revision: Revision) -> Result<(), String> {
+        let began = self.world.call(MEMBERS[at], |member: &mut Member, _| member.begin(revision.number));
+        if began != Some(Some(revision.root)) {
+            return Err(format!("2: member {at} serves {revision:?}, and no file of it can be opened: {began:?}"));
+        }
+        self.files.push(OpenFile { at, run: self.runs[at], revision, looks: LOOKS_PER_FILE });
+        Ok(())
+    }
+
+    /// An open file can be read, whatever is served in the meantime.
+    fn look_at_files(&mut self) -> Result<(), String> {
+        for mut file in std::mem::take(&mut self.files) {
+            let OpenFile { at, run, revision, .. } = file;
+            if self.runs[at] != run {
+                continue;
+            }
+            let lacks = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.lacks(revision.root));
+            if let Some(hash) = lacks.filter(|hash| !self.rotten.contains(hash)) {
+                return Err(format!("6: chunk {hash} of {revision:?} was freed at member {at}, where a file is open"));
+            }
+            file.looks -= 1;
+            if file.looks > 0 {
+                self.files.push(file);
+            } else {
+                self.seen.files += usize::from(self.served[at] > revision.number);
+                self.world.call(MEMBERS[at], |member: &mut Member, _| member.end(revision.number));
+            }
+        }
+        Ok(())
+    }
+
+    fn close_files(&mut self) -> Result<(), String> {
+        self.files.iter_mut().for_each(|file| file.looks = 1);
+        self.look_at_files()
     }
 
     // Trouble.
@@ -777,6 +837,7 @@ impl Day {
         }
         self.world.run_for(Duration::from_secs(6));
         self.look()?;
+        self.close_files()?;
         self.mend()?;
         if let Some(job) = self.jobs.iter().flatten().next() {
             return Err(format!("10: a publish has no answer: {job:?}"));

@@ -10,7 +10,7 @@
 //! | 4 | a view that does not say that it may be stale was the newest at most a lease ago |
 //! | 4 | of a sequential site, it was the newest when the visit began, or later |
 //! | 5 | neither a member nor a visitor goes back |
-//! | 6 | no chunk of the newest revision, or of one that a member holds, is freed |
+//! | 6 | no chunk of the newest revision, of one that a member holds, or of an open file's at its member, is freed |
 //! | 9 | once a publisher is told *everywhere*, no new view is older and does not say so |
 //! | 10 | after the last fault, all members reach the newest revision, and unused chunks are freed |
 
@@ -38,7 +38,12 @@ fn the_promises_hold() {
     let seen = days((0..600).chain(KEPT), PUSHED);
     assert!(seen.published > 5000 && seen.views > 30_000 && seen.switches > 5000, "{seen:?}");
     assert!(
-        seen.everywhere > 500 && seen.pages > 5000 && seen.swept > 500 && seen.restores > 50 && seen.rotten > 100,
+        seen.everywhere > 500
+            && seen.pages > 5000
+            && seen.files > 1000
+            && seen.swept > 500
+            && seen.restores > 50
+            && seen.rotten > 100,
         "{seen:?}"
     );
 }
