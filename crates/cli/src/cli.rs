@@ -15,6 +15,8 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+#[cfg(feature = "fuse")]
+pub(crate) use files::{MOUNT_HELP, MountArgs};
 pub(crate) use files::{
     PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs, SiteRollbackArgs,
     SiteServeArgs, SiteSetArgs,
@@ -71,6 +73,7 @@ Examples:
   thorp find house --kind IfcWall --where Name~oak  the entities that match
   thorp publish www shop --dir shed             a directory as the new revision of a site
   thorp site rollback shop --dir shed           the revision before it again
+  thorp mount shop /mnt/shop --cache /var/shop  a site of a server as files
 
 Where the store is: at --server or in --dir; else where THORP_SERVER or THORP_DIR in the environment says, of which only
 one may be set; else at 127.0.0.1:7411. Reading never makes a store: `put` and `load` make a directory that is not there,
@@ -116,6 +119,11 @@ pub(crate) enum Command {
     Holder(HolderArgs),
     /// Publishes a directory as a site's new revision, all at once: only content that the store does not have is written.
     Publish(PublishArgs),
+    /// Mounts a site, to be read as files: open files keep what they had, and the next open sees the newest revision.
+    /// Until it is unmounted, or SIGTERM or Ctrl-C.
+    #[cfg(feature = "fuse")]
+    #[command(after_help = MOUNT_HELP)]
+    Mount(MountArgs),
     /// Published sites: their revisions, what is in them, and rolling back.
     #[command(subcommand)]
     Site(SiteCommand),
@@ -203,6 +211,8 @@ impl Command {
             | Self::Holder(_)
             | Self::Volume(VolumeCommand::Attach(_))
             | Self::Site(SiteCommand::Serve(_)) => true,
+            #[cfg(feature = "fuse")]
+            Self::Mount(_) => true,
             #[cfg(feature = "lab")]
             Self::Shop(_) => true,
             Self::Watch(watch) => watch.task().is_none(),

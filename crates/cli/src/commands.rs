@@ -60,6 +60,8 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         #[cfg(feature = "lab")]
         Command::Shop(args) => shop::run(&args, output),
         Command::Publish(args) => site::publish(&args, output),
+        #[cfg(feature = "fuse")]
+        Command::Mount(args) => site::mount::mount(&args, output),
         Command::Site(command) => site::run(&command, output),
         Command::Invalidate(args) => invalidate::run(&args, output),
         Command::Why(args) => why::why(&args, output),

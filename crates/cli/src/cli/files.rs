@@ -260,6 +260,52 @@ pub(crate) struct SiteServeArgs {
     pub(crate) operators: OperatorArgs,
 }
 
+/// `thorp mount`.
+#[cfg(feature = "fuse")]
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MountArgs {
+    /// The site.
+    #[arg(value_parser = SiteName::parse)]
+    pub(crate) site: SiteName,
+    /// The directory to mount on. If a process was killed that had it mounted, that mount is undone first.
+    #[arg(value_name = "DIRECTORY")]
+    pub(crate) at: PathBuf,
+    /// The directory for the site's files, where it follows a store's server: made if there is none, but not the
+    /// directories above it. A mount that comes back to it shows at once what is there.
+    #[arg(long, value_name = "FILES", conflicts_with = "dir")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Lets other users read the files, too, by their permissions. Users other than root need `user_allow_other` in
+    /// /etc/fuse.conf for this.
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Opens no file of a revision that may not be the newest, as while the store cannot be reached: ESTALE. Without it
+    /// `.thorp/status` says for how long.
+    #[arg(long, requires = "cache")]
+    pub(crate) refuse_stale: bool,
+    /// After so many unread revisions, the mount is sent no more of them, and fetches the newest for the next open,
+    /// which waits for it. Once files are opened as often as there are revisions, it is sent each again. Default: it is
+    /// sent each.
+    #[arg(long, value_name = "REVISIONS", requires = "cache", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) idle_after: Option<u32>,
+    /// Memory for directories and files that were read lately, beside the kernel's own.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
+    pub(crate) memory: usize,
+    /// Stops when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) operators: OperatorArgs,
+}
+
+#[cfg(feature = "fuse")]
+pub(crate) const MOUNT_HELP: &str = "\
+Behind the site's own files, and not listed:
+  .thorp/status   the revision, and for how many seconds there may have been a newer one, as JSON
+  .thorp/newest   a link to the newest revision: `cd -P` there for files of one revision
+  .thorp/at/17    revision 17, while it is kept here";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,8 @@
 //! `publish` and `site`: directories as revisions of a site, at a store's server or in its directory.
 
+mod follow;
+#[cfg(feature = "fuse")]
+pub(super) mod mount;
 mod serve;
 
 use crate::cli::{

@@ -13,27 +13,27 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const LEASE: Duration = Duration::from_secs(1);
+pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
 /// A store, a group, and servers of a site: each at an address that it has again when it is started again.
-struct Farm {
-    place: SiteFolder,
-    store: Option<Process>,
-    address: SocketAddr,
+pub(crate) struct Farm {
+    pub(crate) place: SiteFolder,
+    pub(crate) store: Option<Process>,
+    pub(crate) address: SocketAddr,
 }
 
 /// The fields of a request for a page.
 const PAGE: &str = "Sec-Fetch-Mode: navigate\r\n";
 
 impl Farm {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = SiteFolder::new();
         let mut farm = Self { place, store: None, address: "127.0.0.1:0".parse().unwrap() };
         farm.start_store();
         farm
     }
 
-    fn start_store(&mut self) {
+    pub(crate) fn start_store(&mut self) {
         let (dir, listen) = (self.place.file("store"), self.address.to_string());
         let lease = LEASE.as_millis().to_string();
         let store = start(&["serve", "--dir", &dir, "--listen", &listen, "--site-lease-ms", &lease]);
@@ -41,16 +41,16 @@ impl Farm {
         self.store = Some(store);
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    pub(crate) fn run(&self, words: &[&str]) -> Ran {
         thorp([words, &["--server", &self.address.to_string()]].concat())
     }
 
-    fn publish(&self, more: &[&str]) -> Ran {
+    pub(crate) fn publish(&self, more: &[&str]) -> Ran {
         self.run(&[&["publish", &self.place.file("www"), "shop"], more].concat())
     }
 
     /// The relay of a group.
-    fn group(&self, listen: &str) -> Process {
+    pub(crate) fn group(&self, listen: &str) -> Process {
         let store = self.address.to_string();
         start(&["group", "--name", "farm", "--store", &store, "--listen", listen, "--admin", "127.0.0.1:0"])
     }
@@ -74,7 +74,7 @@ fn body(address: SocketAddr, path: &str) -> String {
 }
 
 /// A chunk of a member's directory that is a file.
-fn large_chunk(dir: &Path) -> PathBuf {
+pub(crate) fn large_chunk(dir: &Path) -> PathBuf {
     let folders = fs::read_dir(dir.join("chunks")).unwrap().map(|it| it.unwrap().path()).filter(|it| it.is_dir());
     folders.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path()
 }

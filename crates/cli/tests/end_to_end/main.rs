@@ -26,6 +26,7 @@ mod hung_up;
 mod leases;
 mod more_copies;
 mod mounted_volumes;
+mod mounts;
 mod operators;
 mod pages;
 mod panics;

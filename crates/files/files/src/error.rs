@@ -85,6 +85,10 @@ pub enum FilesError {
     OtherSite(PathBuf, String),
     /// A directory that a member must not take for its own, and why.
     NotMembers(PathBuf, &'static str),
+    /// A site cannot be mounted on a directory, or be unmounted.
+    Mount(PathBuf, io::Error),
+    /// A directory to mount on that has the member's files inside.
+    MountOver(PathBuf, PathBuf),
     /// A thread could not be started.
     Thread(io::Error),
     /// A thread that read for a client panicked, with this message.
@@ -128,6 +132,8 @@ impl FilesError {
             Self::NotKnown(..) => "not-known",
             Self::OtherSite(..) => "other-site",
             Self::NotMembers(..) => "not-members",
+            Self::Mount(..) => "mount",
+            Self::MountOver(..) => "mount-over",
             Self::Thread(_) => "thread",
             Self::Panicked(_) => "panicked",
         }
@@ -218,6 +224,10 @@ impl fmt::Display for FilesError {
             Self::NotMembers(dir, why) => {
                 write!(f, "{} {why}: name a new or an empty directory with --cache", dir.display())
             }
+            Self::Mount(at, error) => write!(f, "{}: {}", at.display(), mount_error(error)),
+            Self::MountOver(at, files) => {
+                write!(f, "{} has the files of --cache inside, {}: mount elsewhere", at.display(), files.display())
+            }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Panicked(said) => {
                 write!(f, "a reader panicked ('{said}'), which is an error of Thorp's own: please report it")
@@ -226,12 +236,26 @@ impl fmt::Display for FilesError {
     }
 }
 
+/// The reason why a directory cannot be mounted on, and the remedy.
+fn mount_error(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such directory to mount on, or no /dev/fuse".to_owned(),
+        io::ErrorKind::NotADirectory => "only a directory can be mounted on".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            format!("{error}: users other than root mount with fusermount3, of the package fuse3")
+        }
+        _ => format!("cannot mount: {error}"),
+    }
+}
+
 impl std::error::Error for FilesError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unreadable(_, error) | Self::Unwritable(_, error) | Self::Listen(_, error) | Self::Thread(error) => {
-                Some(error)
-            }
+            Self::Unreadable(_, error)
+            | Self::Unwritable(_, error)
+            | Self::Listen(_, error)
+            | Self::Mount(_, error)
+            | Self::Thread(error) => Some(error),
             Self::Chunks(error) => Some(error),
             Self::Store(error) => Some(error),
             _ => None,

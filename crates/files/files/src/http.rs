@@ -11,10 +11,8 @@
 //! | module | duty |
 //! |---|---|
 //! | `server`, `served` | start and stop; the state that all threads share, and counts |
-//! | `origin` | where revisions and chunks are from: the own store, or a member's directory |
 //! | `answers` | a request, from its head to its answer |
 //! | `visitor` | the cookie, and the revision that a request reads |
-//! | `memory`, `reader` | what was read lately; what a request reads, at once or from the disk |
 //! | `resolve` | the file, redirect or refusal at a path |
 //! | `reply` | fields of answers: validators, ranges, types |
 //! | `refusal` | the requests that are refused, each by name |
@@ -22,9 +20,6 @@
 
 mod answers;
 mod body;
-mod memory;
-mod origin;
-mod reader;
 mod refusal;
 mod reply;
 mod resolve;
@@ -32,7 +27,5 @@ mod served;
 mod server;
 mod visitor;
 
-pub(crate) use origin::{LocalChunks, Origin};
-pub(crate) use refusal::{Missed, Refusal};
 pub use served::Tally;
 pub use server::{SiteConfig, SiteServer, SiteStopper};

@@ -25,7 +25,10 @@
 //! | `upload` | chunks on their way into the store |
 //! | `view` | a revision: lists and content |
 //! | `export` | a revision as a directory |
+//! | `origin` | where revisions come from that are served or mounted: the own store, or a member's directory |
+//! | `memory`, `reader` | what was read lately; what a reader needs, at once or from the disk |
 //! | `http` | a site over HTTP |
+//! | `mount` | a site as a file system |
 //! | `tables` | the figures of a site's server |
 //! | `error` | the errors of all of them |
 
@@ -39,6 +42,11 @@ mod index;
 mod line;
 mod local;
 mod member;
+mod memory;
+#[cfg(feature = "fuse")]
+mod mount;
+mod origin;
+mod reader;
 mod record;
 mod records;
 mod relay;
@@ -58,6 +66,8 @@ pub use error::FilesError;
 pub use export::{Exported, export};
 pub use http::{SiteConfig, SiteServer, SiteStopper, Tally};
 pub use member::{Followed, MemberService};
+#[cfg(feature = "fuse")]
+pub use mount::{MountConfig, MountPlace, SiteMount, Unmounter};
 pub use record::{Revision, SiteName, SiteSettings};
 pub use records::Summary;
 pub use relay::SiteRelay;

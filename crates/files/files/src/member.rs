@@ -9,8 +9,8 @@ mod disk;
 mod state;
 
 use crate::error::FilesError;
-use crate::http::{LocalChunks, Missed, Origin, Refusal};
 use crate::local::open_chunks;
+use crate::origin::{LocalChunks, NotRead, Origin};
 use crate::record::SiteName;
 use crate::records::draw;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use disk::MemberDisk;
 use machine::{RoleId, Table};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{SUBSCRIBER, VisitorKey};
-use spread::{Member, MemberConfig, Opened, PATIENCE, READY, SiteKey, Visit};
+use spread::{Member, MemberConfig, Number, Opened, PATIENCE, READY, Revision, SiteKey, Visit};
 use std::fmt;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -186,7 +186,7 @@ impl Origin for MemberService {
         &self.followed.site
     }
 
-    fn open(&self, visit: Visit, _: bool) -> Result<Opened, Missed> {
+    fn open(&self, visit: Visit, _: bool) -> Result<Opened, NotRead> {
         if self.member.look(|member| member.is_over()) {
             return Err(FilesError::Server(self.followed.addresses.clone(), "the member has ended".to_owned()).into());
         }
@@ -202,8 +202,32 @@ impl Origin for MemberService {
         Box::pin(waiting)
     }
 
-    fn visitor_key(&self, _: bool) -> Result<VisitorKey, Missed> {
-        self.member.look(|member| member.visitor_key()).ok_or(Missed::Refused(Refusal::Empty))
+    fn current(&self) -> Result<Option<Revision>, FilesError> {
+        Ok(self.member.look(|member| member.current()))
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.member.look(|member| member.is_lazy())
+    }
+
+    fn kept(&self) -> Result<Vec<Revision>, FilesError> {
+        Ok(self.member.look(|member| member.kept().collect()))
+    }
+
+    fn visit(&self, number: Number) -> Option<ChunkHash> {
+        self.member.call_if(|member, now| (member.visit(now, number), false))
+    }
+
+    fn begin(&self, number: Number) -> Option<ChunkHash> {
+        self.member.call_if(|member, _| (member.begin(number), false))
+    }
+
+    fn end(&self, number: Number) {
+        self.member.call_if(|member, _| (member.end(number), false));
+    }
+
+    fn visitor_key(&self, _: bool) -> Result<Option<VisitorKey>, NotRead> {
+        Ok(self.member.look(|member| member.visitor_key()))
     }
 
     fn source(&self) -> &dyn Source<Error = FilesError> {

@@ -18,5 +18,24 @@ pub const SITE: Metrics<7> = Metrics {
     ],
 };
 
+/// A site that is mounted.
+pub const MOUNT: Metrics<8> = Metrics {
+    name: "mount",
+    what: "a site that is mounted (docs/files.md)",
+    columns: [
+        Column::new("site", "name", "its name"),
+        Column::new("revision", "now", "the number of its newest revision"),
+        Column::new("open", "now", "open files and directories"),
+        Column::new("inodes", "now", "inodes that the kernel knows"),
+        Column::new("opens", "total", "files that were opened"),
+        Column::new("reads", "total", "reads that the kernel could not do from its own memory"),
+        Column::new("chunks", "now", "chunks in the store"),
+        Column::new("chunk_bytes", "bytes", "the bytes of these chunks"),
+    ],
+};
+
 /// The tables of the status of a site's server.
 pub const TABLES: &[Described<'static>] = &[SITE.described(), MEMBER.described()];
+
+/// The tables of the status of a mount.
+pub const MOUNT_TABLES: &[Described<'static>] = &[MOUNT.described(), MEMBER.described()];

@@ -290,11 +290,16 @@ impl Member {
         Opened::View { revision: current, moves: navigates && seen != Some(current.number), stale }
     }
 
+    /// A revision that is kept here is read: it stays for as long as a page of it would. Returns its tree.
+    pub fn visit(&mut self, now: Time, number: Number) -> Option<ChunkHash> {
+        self.kept.visit(number, now + self.config.visit).map(|(root, _)| root)
+    }
+
     /// Begins to read a revision that is kept here, as an open file does: it stays until [`Member::end`], unless newer
     /// ones that are read need its place. Returns its tree.
     pub fn begin(&mut self, number: Number) -> Option<ChunkHash> {
         if self.is_broken(Way::SessionsLapse) {
-            return self.kept.visit(number, self.now + self.config.visit).map(|(root, _)| root);
+            return self.visit(self.now, number);
         }
         self.kept.begin(number)
     }

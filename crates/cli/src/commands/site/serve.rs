@@ -1,6 +1,7 @@
 //! `site serve`: a site over HTTP. It follows a store's server and has the site's files in a directory of its own, or
 //! it opens a store's directory and publishes into it.
 
+use super::follow::{FIRST_WITHIN, name, report};
 use super::never;
 use crate::cli::SiteServeArgs;
 use crate::error::usage;
@@ -11,23 +12,14 @@ use crate::{Error, Result, descriptors};
 use files::{
     CertificateFiles, Followed, LoadedCertificates, MemberService, Publish, Published, SiteConfig, SiteServer, Sites,
 };
-use net::UpstreamState;
 use ops::{Reload, Tables};
 use serde_json::{Value, json};
-use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 /// Sockets and files of one connection: its own, and a chunk that is read.
 const DESCRIPTORS_PER_CONNECTION: usize = 2;
-
-/// How long a server that follows a site waits for a first revision before it says that it is ready without one.
-const FIRST_WITHIN: Duration = Duration::from_secs(5);
-
-/// How often a server that follows a site looks for changes to report.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn serve(args: &SiteServeArgs, output: &mut Output) -> Result {
     match args.target.addresses()? {
@@ -54,47 +46,6 @@ fn follow(args: &SiteServeArgs, addresses: String, output: &mut Output) -> Resul
     let service = server.observed();
     let text = name(args.site.as_str(), revision);
     run(args, server, operators, service, (revision, text), output)
-}
-
-/// Reports on standard error, for as long as the member runs: its first line of standard output may be seconds away.
-fn report(member: &Arc<MemberService>, is_json: bool) -> Result {
-    let member = Arc::downgrade(member);
-    let run = move || {
-        let (mut is_reached, mut served) = (None, None);
-        while let Some(member) = member.upgrade() {
-            let (upstream, revision, site) = (member.upstream(), member.revision(), member.site().to_string());
-            drop(member);
-            let (is_now, why) = match upstream {
-                UpstreamState::Connecting => (is_reached, None),
-                UpstreamState::Up(_) => (Some(true), None),
-                UpstreamState::Down(why) | UpstreamState::Over(why) => (Some(false), Some(why.to_string())),
-            };
-            if is_now != is_reached {
-                is_reached = is_now;
-                let (json, text) = match why {
-                    None => (json!({"store": "reached"}), "the store is reached".to_owned()),
-                    Some(why) => (json!({"store": "lost", "why": why}), format!("the store is not reached: {why}")),
-                };
-                log(is_json, &json, &text);
-            }
-            if revision != served {
-                served = revision;
-                log(is_json, &json!({"site": site, "revision": revision}), &name(&site, revision));
-            }
-            thread::sleep(LOOK_EVERY);
-        }
-    };
-    thread::Builder::new().name("report".to_owned()).spawn(run).map(drop).map_err(Error::from)
-}
-
-/// Writes a line on standard error. A reader that has hung up stops no server.
-fn log(is_json: bool, json: &Value, text: &str) {
-    let mut stderr = io::stderr();
-    let _ = if is_json { writeln!(stderr, "{json}") } else { writeln!(stderr, "{text}") };
-}
-
-fn name(site: &str, revision: Option<u64>) -> String {
-    revision.map_or_else(|| format!("{site} (no revision yet)"), |revision| format!("{site}@{revision}"))
 }
 
 /// Serves a site from the store's directory, which this command opens.

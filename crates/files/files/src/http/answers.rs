@@ -2,7 +2,6 @@
 
 use crate::error::FilesError;
 use crate::http::body::{FileBody, first_piece};
-use crate::http::reader::Reader;
 use crate::http::refusal::{Missed, Refusal};
 use crate::http::reply::Reply;
 use crate::http::resolve::{Resource, resolve};
@@ -96,11 +95,10 @@ struct Wait {
 async fn find(served: &Arc<Served>, mut request: Parts) -> Result<Found, Missed> {
     let (mut wait, mut until) = (Wait::default(), None);
     loop {
-        let mut answer = found(Reader { served, waits: false }, &request, wait);
+        let mut answer = found(served, false, &request, wait);
         if matches!(answer, Err(Missed::OnDisk)) {
             let served = served.clone();
-            let read =
-                spawn_blocking(move || (found(Reader { served: &served, waits: true }, &request, wait), request));
+            let read = spawn_blocking(move || (found(&served, true, &request, wait), request));
             (answer, request) = read.await.map_err(FilesError::from)?;
         }
         let Err(Missed::Later(since)) = answer else { return answer };
@@ -112,15 +110,15 @@ async fn find(served: &Arc<Served>, mut request: Parts) -> Result<Found, Missed>
 }
 
 /// Finds the answer to a request.
-fn found(reader: Reader<'_>, request: &Parts, wait: Wait) -> Result<Found, Missed> {
-    let served = reader.served;
+fn found(served: &Served, waits: bool, request: &Parts, wait: Wait) -> Result<Found, Missed> {
+    let reader = served.reader(waits);
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Refusal::Method.into());
     }
-    let key = served.origin.visitor_key(reader.waits)?;
+    let key = served.origin.visitor_key(waits)?.ok_or(Refusal::Empty)?;
     let visit = served.visitors.visit(&request.headers, &key);
     let visit = Visit { since: wait.since, is_last: wait.is_over, ..visit };
-    let (revision, moves, stale) = match served.origin.open(visit, reader.waits)? {
+    let (revision, moves, stale) = match served.origin.open(visit, waits)? {
         Opened::View { stale: Some(_), .. } if served.refuses_stale => return Err(Refusal::Stale.into()),
         Opened::View { revision, moves, stale } => (revision, moves, stale),
         Opened::Behind => return Err(Refusal::Behind.into()),

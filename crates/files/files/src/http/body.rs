@@ -1,8 +1,8 @@
 //! Content on its way to a client: bytes that are here, or chunks that are read one behind the other.
 
 use crate::error::FilesError;
-use crate::http::memory::Content;
 use crate::http::served::Served;
+use crate::memory::Content;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use serving::AnswerBody;

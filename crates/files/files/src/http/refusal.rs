@@ -1,8 +1,8 @@
 //! The requests that a site refuses, each by name, and those that must wait for the disk.
 
 use crate::error::FilesError;
+use crate::origin::NotRead;
 use http::StatusCode;
-use tree::ReadError;
 use types::Time;
 
 /// A refused request.
@@ -99,11 +99,11 @@ impl From<FilesError> for Missed {
     }
 }
 
-impl From<ReadError<Self>> for Missed {
-    fn from(error: ReadError<Self>) -> Self {
-        match error {
-            ReadError::Source(missed) => missed,
-            ReadError::Malformed(hash, why) => FilesError::from(ReadError::Malformed(hash, why)).into(),
+impl From<NotRead> for Missed {
+    fn from(not_read: NotRead) -> Self {
+        match not_read {
+            NotRead::OnDisk => Self::OnDisk,
+            NotRead::Failed(error) => error.into(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The file at a path of a revision: directories have an index, and links inside of the site are followed.
 
-use crate::http::reader::Reader;
 use crate::http::refusal::{Missed, Refusal};
+use crate::reader::Reader;
 use percent_encoding::percent_decode_str;
 use tree::{ChunkHash, Entry, Kind, Name, Path};
 

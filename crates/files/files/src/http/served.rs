@@ -1,10 +1,11 @@
 //! The state that the threads of a site's server share, and its figures.
 
 use crate::error::FilesError;
-use crate::http::memory::Memory;
-use crate::http::origin::{LocalChunks, Origin};
 use crate::http::refusal::Refusal;
 use crate::http::visitor::Visitors;
+use crate::memory::Memory;
+use crate::origin::{LocalChunks, Origin};
+use crate::reader::Reader;
 use crate::tables::SITE;
 use machine::{Cell, Table};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -49,6 +50,11 @@ impl Served {
     pub(crate) fn new(origin: Arc<dyn Origin>, visitors: Visitors, memory: Memory, refuses_stale: bool) -> Self {
         let (connections, requests, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { origin, refuses_stale, visitors, connections, requests, refused, memory, last_error: Mutex::default() }
+    }
+
+    /// A reader for one request, and whether it may wait for the disk.
+    pub(crate) fn reader(&self, waits: bool) -> Reader<'_> {
+        Reader { origin: &*self.origin, memory: &self.memory, waits }
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {

@@ -2,11 +2,11 @@
 
 use crate::error::FilesError;
 use crate::http::answers::Answers;
-use crate::http::memory::Memory;
-use crate::http::origin::{Origin, OwnSite};
 use crate::http::served::{Served, Tally};
 use crate::http::visitor::Visitors;
 use crate::member::MemberService;
+use crate::memory::Memory;
+use crate::origin::{Origin, OwnSite};
 use crate::record::SiteName;
 use crate::sites::Sites;
 use crate::tables::TABLES;

@@ -88,7 +88,7 @@ impl Member {
     }
 
     /// Whether the newest revision is fetched only for a reader.
-    pub(super) fn is_lazy(&self) -> bool {
+    pub fn is_lazy(&self) -> bool {
         self.consistency().is_lazy() || self.freshness.demand.is_idle
     }
 

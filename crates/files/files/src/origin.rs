@@ -1,18 +1,41 @@
-//! Where a site's server has its revisions from: the store that this process has open, or a member's directory.
+//! Where revisions come from that are served or mounted: the store that this process has open, or a member's directory.
 
 use crate::error::FilesError;
-use crate::http::refusal::Missed;
 use crate::line::lock;
 use crate::record::SiteName;
 use crate::sites::Sites;
 use machine::Table;
 use spread::messages::VisitorKey;
-use spread::{Opened, Revision, Visit};
+use spread::{Number, Opened, Revision, Visit};
 use std::fmt;
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use tree::Source;
+use tree::{ChunkHash, ReadError, Source};
+
+/// The reason why something was not read.
+#[derive(Debug)]
+pub(crate) enum NotRead {
+    /// Not in memory, and the reader may not wait.
+    OnDisk,
+    /// The store or the disk failed.
+    Failed(FilesError),
+}
+
+impl From<FilesError> for NotRead {
+    fn from(error: FilesError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<ReadError<Self>> for NotRead {
+    fn from(error: ReadError<Self>) -> Self {
+        match error {
+            ReadError::Source(not_read) => not_read,
+            ReadError::Malformed(hash, why) => Self::Failed(ReadError::Malformed(hash, why).into()),
+        }
+    }
+}
 
 /// The chunks at a server of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,12 +50,32 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     fn site(&self) -> &SiteName;
 
     /// Chooses the revision for a visitor. Only a caller that `waits` may wait for the store.
-    fn open(&self, visit: Visit, waits: bool) -> Result<Opened, Missed>;
+    fn open(&self, visit: Visit, waits: bool) -> Result<Opened, NotRead>;
 
     /// The key that signs the cookies of visitors, once there is a revision.
-    fn visitor_key(&self, waits: bool) -> Result<VisitorKey, Missed>;
+    fn visitor_key(&self, waits: bool) -> Result<Option<VisitorKey>, NotRead>;
 
-    /// Waits until there may be an answer to a visitor who waits for the newest revision.
+    /// The revision that is served, without a visitor; none before the first.
+    fn current(&self) -> Result<Option<Revision>, FilesError>;
+
+    /// Whether visitors may have to wait for the newest revision.
+    fn is_lazy(&self) -> bool {
+        false
+    }
+
+    /// The revisions that can be read, the oldest first.
+    fn kept(&self) -> Result<Vec<Revision>, FilesError>;
+
+    /// A revision is read, and kept for as long as a page. Returns its tree; none if it is not here.
+    fn visit(&self, number: Number) -> Option<ChunkHash>;
+
+    /// Begins to read a revision, which is kept until [`Origin::end`]. Returns its tree; none if it is not here.
+    fn begin(&self, number: Number) -> Option<ChunkHash>;
+
+    /// Ends what [`Origin::begin`] began.
+    fn end(&self, number: Number);
+
+    /// Waits until there may be an answer to a visitor who waits for the newest revision, or another one is served.
     fn news(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(future::ready(()))
     }
@@ -79,14 +122,14 @@ impl OwnSite {
     }
 
     /// The newest revision, from memory unless a change has been made since it was read.
-    fn newest(&self, waits: bool) -> Result<Newest, Missed> {
+    fn newest(&self, waits: bool) -> Result<Newest, NotRead> {
         let changes = self.sites.changes();
         let known = *lock(&self.newest);
         if let Some(known) = known.filter(|known| known.changes == changes) {
             return Ok(known);
         }
         if !waits {
-            return Err(Missed::OnDisk);
+            return Err(NotRead::OnDisk);
         }
         let key = VisitorKey(self.sites.visitor_key(&self.site)?);
         let revision = self.sites.head(&self.site)?.map(|head| of(&head));
@@ -105,14 +148,14 @@ impl Origin for OwnSite {
         &self.site
     }
 
-    fn open(&self, Visit { seen, navigates, .. }: Visit, waits: bool) -> Result<Opened, Missed> {
+    fn open(&self, Visit { seen, navigates, .. }: Visit, waits: bool) -> Result<Opened, NotRead> {
         let Some(newest) = self.newest(waits)?.revision else { return Ok(Opened::Nothing) };
         let (revision, moves) = match seen {
             // The store is older than what the visitor has seen (rule NeverBack).
             Some(seen) if seen > newest.number => return Ok(Opened::Behind),
             Some(seen) if !navigates && seen != newest.number => {
                 if !waits {
-                    return Err(Missed::OnDisk);
+                    return Err(NotRead::OnDisk);
                 }
                 match self.sites.revision(&self.site, seen.count) {
                     Ok(revision) if revision.full_number() == seen => (of(&revision), false),
@@ -125,9 +168,29 @@ impl Origin for OwnSite {
         Ok(Opened::View { revision, moves, stale: None })
     }
 
-    fn visitor_key(&self, waits: bool) -> Result<VisitorKey, Missed> {
-        Ok(self.newest(waits)?.key)
+    fn visitor_key(&self, waits: bool) -> Result<Option<VisitorKey>, NotRead> {
+        Ok(Some(self.newest(waits)?.key))
     }
+
+    fn current(&self) -> Result<Option<Revision>, FilesError> {
+        Ok(self.sites.head(&self.site)?.map(|head| of(&head)))
+    }
+
+    fn kept(&self) -> Result<Vec<Revision>, FilesError> {
+        Ok(self.sites.log(&self.site)?.iter().map(of).collect())
+    }
+
+    fn visit(&self, number: Number) -> Option<ChunkHash> {
+        let revision = self.sites.revision(&self.site, number.count).ok()?;
+        (revision.full_number() == number).then(|| revision.root())
+    }
+
+    /// Only this process can publish to the store, and drop what is read here.
+    fn begin(&self, number: Number) -> Option<ChunkHash> {
+        self.visit(number)
+    }
+
+    fn end(&self, _: Number) {}
 
     fn source(&self) -> &dyn Source<Error = FilesError> {
         self.sites.depot()

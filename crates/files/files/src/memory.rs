@@ -2,7 +2,7 @@
 //! here can be stale.
 
 use crate::error::FilesError;
-use crate::http::origin::Origin;
+use crate::origin::Origin;
 use crate::view::check_length;
 use bytes::Bytes;
 use foldhash::fast::RandomState;

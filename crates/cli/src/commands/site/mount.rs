@@ -1,0 +1,82 @@
+//! `mount`: a site as a file system. It follows a store's server and has the site's files in a directory of its own, or
+//! it opens a store's directory.
+
+use super::follow::{FIRST_WITHIN, name, report};
+use super::never;
+use crate::Result;
+use crate::cli::MountArgs;
+use crate::error::usage;
+use crate::operators::{Operators, and_operators};
+use crate::output::Output;
+use crate::stopper::{when_stdin_closes, when_told};
+use files::{Followed, MemberService, MountConfig, MountPlace, SiteMount};
+use serde_json::json;
+use std::sync::Arc;
+
+/// `thorp mount`.
+pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Result {
+    let config = MountConfig {
+        space: args.target.space_name(),
+        at: MountPlace::new(&args.at, args.cache.as_deref())?,
+        allows_others: args.allow_other,
+        memory: args.memory,
+        refuses_stale: args.refuse_stale,
+    };
+    let operators = Operators::listen(&args.operators)?;
+    let (mount, revision) = match args.target.addresses()? {
+        Some(addresses) => {
+            let Some(dir) = args.cache.clone() else {
+                return Err(usage(
+                    "name a directory for the site's files with --cache, or a store's directory with --dir",
+                ));
+            };
+            let (space, site, idle_after) = (args.target.space_name(), args.site.clone(), args.idle_after);
+            let followed = Followed { addresses, space, site, dir, idle_after };
+            let member = Arc::new(MemberService::start(followed)?);
+            report(&member, output.is_json())?;
+            let revision = member.wait_ready(FIRST_WITHIN);
+            (SiteMount::follow(member, &config)?, revision)
+        }
+        None if args.cache.is_some() => {
+            return Err(usage("--cache is for a site of a store's server: name it with --server"));
+        }
+        None => {
+            let sites = Arc::new(args.target.sites(never)?);
+            let revision = sites.head(&args.site)?.map(|head| head.number);
+            (SiteMount::start(sites, args.site.clone(), &config)?, revision)
+        }
+    };
+    run(args, mount, operators, revision, output)
+}
+
+/// Shows the site until it is unmounted, or told to stop.
+fn run(
+    args: &MountArgs,
+    mut mount: SiteMount,
+    operators: Operators,
+    revision: Option<u64>,
+    output: &mut Output,
+) -> Result {
+    let unmounter = mount.unmounter();
+    let stop = move || unmounter.unmount();
+    when_told(stop.clone())?;
+    if args.until_stdin_closes {
+        when_stdin_closes(stop);
+    }
+    let admin = operators.address();
+    let _operators = operators.serve(mount.observed())?;
+    let (at, site) = (mount.at().display().to_string(), args.site.as_str());
+    let json = json!({"mount": at, "site": site, "revision": revision, "admin": admin});
+    let text = format_args!("ready: {} on {at}{}", name(site, revision), and_operators(admin)).to_string();
+    output.line(&json, text)?;
+    output.flush()?;
+    mount.wait()?;
+    let open = mount.open_files();
+    let (json, text) = match open {
+        0 => (json!({"stopped": "mount"}), "stopped".to_owned()),
+        open => {
+            (json!({"stopped": "mount", "open": open}), format!("stopped ({open} open files can no longer be read)"))
+        }
+    };
+    output.line(&json, text)
+}

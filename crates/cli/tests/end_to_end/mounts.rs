@@ -1,0 +1,391 @@
+//! A site that is mounted: what was published is there, an open file keeps what it had, and the next open sees the
+//! newest revision, whatever is killed.
+
+use crate::followed_sites::{Farm, LEASE, large_chunk};
+use crate::program::{start, thorp};
+use fixtures::mounts::has_fuse;
+use fixtures::{Process, Signal, until};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+/// A site of a farm that is mounted.
+struct Mount {
+    process: Option<Process>,
+    at: PathBuf,
+}
+
+impl Mount {
+    /// Mounts the site of the store or redirector at an address.
+    fn new(farm: &Farm, server: SocketAddr, name: &str, more: &[&str]) -> Self {
+        let (at, cache) = (farm.place.path().join(name), farm.place.file(&format!("{name}-cache")));
+        if !is_mounted(&at) {
+            fs::create_dir_all(&at).unwrap();
+        }
+        let server = server.to_string();
+        let words = ["mount", "shop", at.to_str().unwrap(), "--server", &server, "--cache", &cache];
+        Self { process: Some(start(&[&words, more].concat())), at }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.at.join(path)
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    fn error(&self, path: &str) -> io::Error {
+        fs::read(self.path(path)).map(|bytes| bytes.len()).unwrap_err()
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.text(".thorp/status")).unwrap()
+    }
+
+    /// Kills the process: the kernel gets no answers any longer.
+    fn kill(&mut self) {
+        self.process.take().unwrap().kill().unwrap();
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            let _ = process.end();
+        }
+        if is_mounted(&self.at) {
+            let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+        }
+    }
+}
+
+fn is_mounted(at: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(4) == at.to_str())
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+/// Compares everything below two directories.
+fn compare(one: &Path, other: &Path) {
+    assert_eq!(names(one), names(other), "{}", one.display());
+    for name in names(one) {
+        let (one, other) = (one.join(&name), other.join(&name));
+        let [a, b] = [&one, &other].map(|path| fs::symlink_metadata(path).unwrap());
+        let of = |it: &fs::Metadata| (it.mode(), it.uid(), it.gid(), it.mtime(), it.mtime_nsec());
+        assert_eq!(of(&a), of(&b), "{}", other.display());
+        if a.is_dir() {
+            compare(&one, &other);
+        } else if a.is_symlink() {
+            assert_eq!(fs::read_link(&one).unwrap(), fs::read_link(&other).unwrap());
+        } else {
+            assert_eq!((a.len(), a.nlink()), (b.len(), b.nlink()), "{}", other.display());
+            assert!(fs::read(&one).unwrap() == fs::read(&other).unwrap(), "{}", other.display());
+        }
+    }
+}
+
+/// Bytes that no two chunks have in common.
+fn noise(bytes: usize, mut seed: u64) -> Vec<u8> {
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 56) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+#[test]
+fn a_mount_shows_the_site_as_it_was_published() {
+    if !has_fuse() {
+        return;
+    }
+    let farm = Farm::new();
+    for (name, bytes) in [("empty", 0), ("small", 300), ("one-chunk", 200_000), ("dir/large", 9_000_000)] {
+        farm.place.write(name, noise(bytes, bytes as u64));
+    }
+    let www = farm.place.www();
+    fs::create_dir(www.join("dir/nothing")).unwrap();
+    symlink("dir/large", www.join("link")).unwrap();
+    fs::hard_link(www.join("small"), www.join("dir/same")).unwrap();
+    fs::set_permissions(www.join("empty"), fs::Permissions::from_mode(0o640)).unwrap();
+    (0..3000).for_each(|at| farm.place.write(&format!("many/{at}"), at.to_string()));
+    farm.publish(&[]).ok();
+    let mount = Mount::new(&farm, farm.address, "mnt", &["--admin", "127.0.0.1:0"]);
+    compare(&www, &mount.at);
+    let inode = |path: &str| fs::metadata(mount.path(path)).unwrap().ino();
+    assert_eq!(inode("small"), inode("dir/same"), "hard links are one file");
+    // Any part of a large file, in any order.
+    let (mut file, whole) = (File::open(mount.path("dir/large")).unwrap(), noise(9_000_000, 9_000_000));
+    for at in [8_999_990, 4_000_000, 0, 9_000_000] {
+        let mut part = vec![0; 500_000];
+        file.seek(SeekFrom::Start(at as u64)).unwrap();
+        let read = io::copy(&mut (&mut file).take(500_000), &mut io::Cursor::new(&mut part[..])).unwrap();
+        assert!(part[..read as usize] == whole[at..(at + 500_000).min(whole.len())], "at {at}");
+    }
+    // Nothing can be written.
+    for path in ["small", "new"] {
+        let error = File::options().write(true).create(true).truncate(false).open(mount.path(path)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{path}: {error}");
+    }
+    let status = mount.process.as_ref().unwrap().status().unwrap();
+    assert_eq!((&status["mount"][0]["site"], &status["mount"][0]["revision"]), (&"shop".into(), &1.into()), "{status}");
+}
+
+#[test]
+fn an_open_file_keeps_what_it_had_and_the_next_open_sees_the_newest() {
+    if !has_fuse() {
+        return;
+    }
+    let farm = Farm::new();
+    farm.run(&["site", "create", "shop", "--keep", "1"]).ok();
+    farm.place.write("page", "one");
+    farm.place.write("large", noise(3_000_000, 1));
+    farm.place.write("dir/part", "part one");
+    farm.publish(&[]).ok();
+    let mount = Mount::new(&farm, farm.address, "mnt", &[]);
+    let (mut page, mut large) = (File::open(mount.path("page")).unwrap(), File::open(mount.path("large")).unwrap());
+    let (stat, dir) = (page.metadata().unwrap(), File::open(mount.path("dir")).unwrap());
+    // The kernel knows that it is not there.
+    assert_eq!(mount.error("new").kind(), ErrorKind::NotFound);
+    for round in 2..6 {
+        farm.place.write("page", format!("page {round}"));
+        farm.place.write("large", noise(3_000_000, round));
+        farm.place.write("dir/part", format!("part {round}"));
+        if round == 2 {
+            farm.place.write("new", "here");
+        }
+        farm.publish(&["--wait"]).ok();
+        assert_eq!(mount.text("page"), format!("page {round}"));
+        assert_eq!(mount.text("dir/part"), format!("part {round}"));
+        assert_eq!(mount.text("new"), "here");
+        assert!(fs::read(mount.path("large")).unwrap() == noise(3_000_000, round));
+        let through = rustix::fs::openat(&dir, "part", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
+        assert_eq!(io::read_to_string(File::from(through)).unwrap(), format!("part {round}"));
+    }
+    farm.run(&["site", "collect"]).ok();
+    // The kernel has read only its first pages so far.
+    let mut bytes = Vec::new();
+    large.read_to_end(&mut bytes).unwrap();
+    assert!(bytes == noise(3_000_000, 1));
+    assert_eq!(io::read_to_string(&mut page).unwrap(), "one");
+    let now = page.metadata().unwrap();
+    assert_eq!((stat.ino(), stat.len(), stat.mtime()), (now.ino(), now.len(), now.mtime()));
+    // An earlier revision is there by its number, while it is kept here.
+    assert_eq!(mount.text(".thorp/at/4/page"), "page 4");
+    assert_eq!(fs::read_link(mount.path(".thorp/newest")).unwrap(), Path::new("at/5"));
+    assert!(names(&mount.path(".thorp/at")).contains(&"5".to_owned()));
+    assert_eq!(mount.error(".thorp/at/77/page").kind(), ErrorKind::NotFound);
+    assert!(!names(&mount.at).contains(&".thorp".to_owned()), "it is not listed");
+    // A file becomes a directory, and a directory a file.
+    let www = farm.place.www();
+    fs::remove_file(www.join("page")).unwrap();
+    fs::remove_dir_all(www.join("dir")).unwrap();
+    farm.place.write("page/inside", "x");
+    farm.place.write("dir", "a file");
+    farm.publish(&["--wait"]).ok();
+    assert_eq!((mount.text("page/inside"), mount.text("dir")), ("x".to_owned(), "a file".to_owned()));
+    compare(&www, &mount.at);
+}
+
+/// Files of the site that readers of mounts open.
+const FILES: usize = 20;
+
+/// Readers open files while they are published again and again. A file has the content of one revision, no reader goes
+/// back, an open after a publish that waited sees it, and all files below the number of a revision belong to it.
+#[test]
+fn readers_of_mounts_never_mix_revisions_and_never_go_back() {
+    if !has_fuse() {
+        return;
+    }
+    let farm = Farm::new();
+    let write = |round: u64| {
+        for file in 0..FILES {
+            // Some in the entry, some a chunk, some that the kernel reads in parts.
+            let length = [10, 2000, 400_000][file % 3];
+            farm.place.write(&format!("d{}/{file}", file % 4), format!("{round:09}\n").repeat(length / 10));
+        }
+    };
+    write(1);
+    farm.publish(&[]).ok();
+    let group = farm.group("127.0.0.1:0");
+    let mounts = [Mount::new(&farm, farm.address, "near", &[]), Mount::new(&farm, group.address(), "far", &[])];
+    let (published, is_over, reads) = (AtomicU64::new(1), AtomicBool::new(false), AtomicU64::new(0));
+    let read = |root: &Path, file: usize| {
+        let text = fs::read_to_string(root.join(format!("d{}/{file}", file % 4)))?;
+        let round = &text[..10];
+        assert!(
+            text.len() == [10, 2000, 400_000][file % 3] && text.as_bytes().chunks(10).all(|it| it == round.as_bytes())
+        );
+        io::Result::Ok(round.trim().parse::<u64>().unwrap())
+    };
+    thread::scope(|scope| {
+        for (who, mount) in [0, 1, 0, 1].into_iter().map(|at| &mounts[at]).enumerate() {
+            let (published, is_over, reads, read) = (&published, &is_over, &reads, &read);
+            scope.spawn(move || {
+                let mut seen = [0; FILES];
+                for file in (0..FILES).cycle().skip(who * 5) {
+                    if is_over.load(SeqCst) {
+                        break;
+                    }
+                    let before = published.load(SeqCst);
+                    let round = read(&mount.at, file).unwrap();
+                    assert!(round >= before && round >= seen[file], "{round} behind {before} and {}", seen[file]);
+                    seen[file] = round;
+                    reads.fetch_add(1, SeqCst);
+                    if file == 0 {
+                        let newest = fs::read_link(mount.path(".thorp/newest")).unwrap();
+                        let snapshot = mount.path(".thorp").join(&newest);
+                        let rounds: Vec<u64> = (0..FILES).map(|file| read(&snapshot, file).unwrap()).collect();
+                        assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?} in {}", newest.display());
+                    }
+                }
+            });
+        }
+        for round in 2..=40 {
+            write(round);
+            farm.publish(&["--wait"]).ok();
+            published.store(round, SeqCst);
+        }
+        is_over.store(true, SeqCst);
+    });
+    assert!(reads.load(SeqCst) > 200, "{} reads", reads.load(SeqCst));
+}
+
+#[test]
+fn a_mount_without_its_store_says_so_and_comes_back_after_a_kill() {
+    if !has_fuse() {
+        return;
+    }
+    let mut farm = Farm::new();
+    farm.place.write("page", "one");
+    farm.publish(&[]).ok();
+    let mut mount = Mount::new(&farm, farm.address, "mnt", &[]);
+    let strict = Mount::new(&farm, farm.address, "strict", &["--refuse-stale"]);
+    let fresh = serde_json::json!({"site": "shop", "revision": 1, "stale_seconds": null});
+    assert_eq!(mount.status(), fresh);
+    farm.store.take().unwrap().kill().unwrap();
+    until("it says that it may be old", || mount.status()["stale_seconds"].is_number());
+    assert_eq!(mount.text("page"), "one");
+    until("the other refuses", || fs::read(strict.path("page")).is_err());
+    assert_eq!(strict.error("page").raw_os_error(), Some(rustix::io::Errno::STALE.raw_os_error()));
+    // It is killed, and mounted again over what was left.
+    mount.kill();
+    assert_eq!(mount.error("page").kind(), ErrorKind::NotConnected);
+    let mount = Mount::new(&farm, farm.address, "mnt", &[]);
+    assert_eq!(mount.text("page"), "one");
+    assert!(mount.status()["stale_seconds"].is_number());
+    farm.start_store();
+    until("it is fresh again", || mount.status() == fresh);
+    until("so is the other", || fs::read(strict.path("page")).is_ok());
+    farm.place.write("page", "two");
+    farm.publish(&["--wait"]).ok();
+    assert_eq!((mount.text("page"), strict.text("page")), ("two".to_owned(), "two".to_owned()));
+    // The process ends when another one unmounts its site.
+    let mut mount = mount;
+    assert!(Command::new("umount").arg(&mount.at).status().unwrap().success());
+    let ended = mount.process.take().unwrap().ended().unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("stopped"), "{ended:?}");
+}
+
+/// After a publish has returned, no open sees an older revision; and opens that wait for the store cost others nothing.
+#[test]
+fn opens_of_a_sequential_site_wait_for_the_newest() {
+    if !has_fuse() {
+        return;
+    }
+    let farm = Farm::new();
+    farm.run(&["site", "create", "shop", "--consistency", "sequential"]).ok();
+    farm.place.write("page", "0");
+    farm.place.write("large", noise(600_000, 5));
+    farm.publish(&[]).ok();
+    let mounts = [Mount::new(&farm, farm.address, "one", &[]), Mount::new(&farm, farm.address, "two", &[])];
+    for round in 1..20 {
+        farm.place.write("page", round.to_string());
+        farm.place.write(&format!("new-{round}"), "");
+        farm.publish(&[]).ok();
+        for mount in &mounts {
+            assert_eq!(mount.text("page"), round.to_string());
+            assert_eq!(fs::metadata(mount.path(&format!("new-{round}"))).unwrap().len(), 0);
+        }
+    }
+    // While the store stands still, twenty readers wait for it, and a file that is open can be read.
+    let mut open = File::open(mounts[0].path("large")).unwrap();
+    let store = farm.store.as_ref().unwrap();
+    for mount in &mounts {
+        mount.text("page");
+    }
+    store.signal(Signal::STOP).unwrap();
+    thread::sleep(2 * LEASE);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..20).map(|_| scope.spawn(|| mounts[0].text("page"))).collect();
+        thread::sleep(LEASE / 4);
+        let mut bytes = Vec::new();
+        open.read_to_end(&mut bytes).unwrap();
+        assert!(bytes == noise(600_000, 5));
+        store.signal(Signal::CONT).unwrap();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), "19");
+        }
+    });
+}
+
+/// A bit that flips on the disk of a mount is never given out, and the chunk is fetched again.
+#[test]
+fn a_damaged_chunk_of_a_mount_heals() {
+    if !has_fuse() {
+        return;
+    }
+    let farm = Farm::new();
+    let content = noise(200_000, 3);
+    farm.place.write("large", &content);
+    farm.publish(&[]).ok();
+    let mount = Mount::new(&farm, farm.address, "mnt", &["--memory", "0"]);
+    let chunk = large_chunk(Path::new(&farm.place.file("mnt-cache")));
+    let whole = fs::read(&chunk).unwrap();
+    let mut bytes = whole.clone();
+    bytes[100_000] ^= 1;
+    fs::write(&chunk, bytes).unwrap();
+    // The kernel reads a page again that it could not read ahead, and the chunk may have come by then.
+    until("it can be read", || match fs::read(mount.path("large")) {
+        Ok(bytes) => {
+            assert!(bytes == content, "a damaged chunk was given out");
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()), "{error}");
+            false
+        }
+    });
+    assert!(fs::read(&chunk).unwrap() == whole, "it is whole again");
+}
+
+#[test]
+fn a_directory_that_cannot_be_mounted_on_is_refused() {
+    let farm = Farm::new();
+    farm.place.write("page", "one");
+    farm.publish(&[]).ok();
+    let (server, cache, missing) = (farm.address.to_string(), farm.place.file("cache"), farm.place.file("missing"));
+    let mount = |at: &str, more: &[&str]| thorp([&["mount", "shop", at][..], more].concat());
+    let refused = mount(&missing, &["--server", &server, "--cache", &cache]).error();
+    assert!(refused.contains("missing: there is no such directory to mount on"), "{refused}");
+    let file = farm.place.www().join("page");
+    let refused = mount(file.to_str().unwrap(), &["--server", &server, "--cache", &cache]).error();
+    assert!(refused.contains("only a directory can be mounted on"), "{refused}");
+    let around = farm.place.path().to_str().unwrap();
+    let refused = mount(around, &["--server", &server, "--cache", &cache]).error();
+    assert!(refused.contains("has the files of --cache inside"), "{refused}");
+    let refused = mount(around, &["--server", &server]).usage();
+    assert!(refused.contains("name a directory for the site's files with --cache"), "{refused}");
+}

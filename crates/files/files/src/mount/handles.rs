@@ -1,0 +1,142 @@
+//! Open files and directories.
+
+use super::nodes::Top;
+use crate::line::lock;
+use bytes::Bytes;
+use fuser::FileType;
+use spread::{Number, Revision};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
+use tree::{Entry, Name, Piece};
+
+/// The handles that the kernel has.
+#[derive(Debug, Default)]
+pub(super) struct Handles(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    last: u64,
+    open: HashMap<u64, Handle>,
+}
+
+/// An open file or directory.
+#[derive(Clone, Debug)]
+pub(super) enum Handle {
+    File(Arc<OpenFile>),
+    Directory(Arc<OpenDirectory>),
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) inode: u64,
+    pub(super) size: u64,
+    pub(super) content: OpenContent,
+    /// Whether it is a file of the newest revision, and not of one below `.thorp/at`.
+    follows: bool,
+    /// The revision that is kept while the file is open: the last one that was seen to have it.
+    session: Mutex<Option<Number>>,
+}
+
+/// The content of an open file.
+#[derive(Debug)]
+pub(super) enum OpenContent {
+    Bytes(Bytes),
+    /// Chunks, each with the place in the file behind it.
+    Pieces(Vec<(u64, Piece)>),
+}
+
+/// An open directory, listed when it was opened.
+#[derive(Debug)]
+pub(super) struct OpenDirectory {
+    pub(super) inode: u64,
+    pub(super) above: u64,
+    /// The revision that has its entries, if one has.
+    pub(super) listed_in: Option<(Revision, Top)>,
+    pub(super) entries: Vec<Listed>,
+    /// The revision that is kept while the directory is open.
+    pub(super) session: Option<Number>,
+}
+
+/// An entry of an open directory.
+#[derive(Debug)]
+pub(super) enum Listed {
+    Entry(Name, Entry),
+    Special(OsString, u64, FileType),
+}
+
+impl OpenFile {
+    pub(super) fn new(inode: u64, size: u64, content: OpenContent, session: Option<Number>, follows: bool) -> Self {
+        Self { inode, size, content, follows, session: Mutex::new(session) }
+    }
+
+    /// Ends its session, and returns the revision that was kept for it.
+    fn close(&self) -> Option<Number> {
+        lock(&self.session).take()
+    }
+
+    /// Moves its session from a revision to a newer one that has the same file. Returns whether there was such a
+    /// session.
+    pub(super) fn moved(&self, from: Number, to: Number) -> bool {
+        let mut session = lock(&self.session);
+        let is_of_it = self.follows && *session == Some(from);
+        if is_of_it {
+            *session = Some(to);
+        }
+        is_of_it
+    }
+
+    /// The parts of the content at an offset: what is there of `bytes` bytes.
+    pub(super) fn pieces_at(pieces: &[(u64, Piece)], offset: u64, end: u64) -> impl Iterator<Item = (u64, &Piece)> {
+        let first = pieces.partition_point(|(behind, _)| *behind <= offset);
+        let begin = |(behind, piece): &(u64, Piece)| behind - u64::from(piece.bytes);
+        pieces[first..].iter().map(move |it| (begin(it), &it.1)).take_while(move |(begin, _)| *begin < end)
+    }
+}
+
+impl Handles {
+    /// Opens something, and returns its number.
+    pub(super) fn add(&self, handle: Handle) -> u64 {
+        let mut table = lock(&self.0);
+        table.last += 1;
+        let number = table.last;
+        table.open.insert(number, handle);
+        number
+    }
+
+    pub(super) fn file(&self, number: u64) -> Option<Arc<OpenFile>> {
+        match lock(&self.0).open.get(&number) {
+            Some(Handle::File(file)) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn directory(&self, number: u64) -> Option<Arc<OpenDirectory>> {
+        match lock(&self.0).open.get(&number) {
+            Some(Handle::Directory(directory)) => Some(directory.clone()),
+            _ => None,
+        }
+    }
+
+    /// Closes something, and returns the revision that was kept for it.
+    pub(super) fn remove(&self, number: u64) -> Option<Number> {
+        match lock(&self.0).open.remove(&number)? {
+            Handle::File(file) => file.close(),
+            Handle::Directory(directory) => directory.session,
+        }
+    }
+
+    /// The open files.
+    pub(super) fn files(&self) -> Vec<Arc<OpenFile>> {
+        let file = |handle: &Handle| match handle {
+            Handle::File(file) => Some(file.clone()),
+            Handle::Directory(_) => None,
+        };
+        lock(&self.0).open.values().filter_map(file).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).open.len()
+    }
+}

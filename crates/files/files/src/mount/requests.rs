@@ -1,0 +1,159 @@
+//! The kernel's requests that may have to wait for the newest revision.
+
+use super::attributes;
+use super::handles::{Handle, Listed, OpenContent, OpenDirectory, OpenFile};
+use super::nodes::{NEWEST, ROOT, STATUS, Top};
+use super::special;
+use super::views::{Mounted, NoAnswer, Wait};
+use crate::error::FilesError;
+use crate::line::lock;
+use bytes::Bytes;
+use fuser::{Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, ReplyData, ReplyEntry, ReplyOpen};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tree::{Content, Kind, Name, Tree};
+use types::Time;
+
+/// The attributes of files never change, as an inode has one content. Those of a directory may, as its inode stays.
+const OF_FILES_FOR: Duration = Duration::from_secs(24 * 3600);
+const OF_DIRECTORIES_FOR: Duration = Duration::from_secs(1);
+
+/// An inode has one content for ever, so its number is not used again for another one.
+pub(super) const GENERATION: Generation = Generation(0);
+
+/// A request that may have to wait for the newest revision.
+#[derive(Debug)]
+pub(super) enum Request {
+    Lookup(u64, Box<OsStr>, ReplyEntry),
+    Open(u64, ReplyOpen),
+    OpenDirectory(u64, ReplyOpen),
+    ReadLink(u64, ReplyData),
+}
+
+impl Request {
+    /// Answers the request, or returns it if it has to wait.
+    pub(super) fn answer(self, mounted: &Mounted, wait: Wait) -> Option<(Self, Time)> {
+        match self {
+            Self::Lookup(directory, name, reply) => match mounted.lookup(directory, &name, wait) {
+                Ok((ttl, attr)) => reply.entry_with_ttls(&attributes_for(&attr), &ttl, &attr, GENERATION),
+                Err(NoAnswer::Error(error)) => reply.error(error),
+                Err(NoAnswer::Later(since)) => return Some((Self::Lookup(directory, name, reply), since)),
+            },
+            Self::Open(inode, reply) => match mounted.open(inode, wait) {
+                Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
+                Err(NoAnswer::Error(error)) => reply.error(error),
+                Err(NoAnswer::Later(since)) => return Some((Self::Open(inode, reply), since)),
+            },
+            Self::OpenDirectory(inode, reply) => match mounted.open_directory(inode, wait) {
+                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+                Err(NoAnswer::Error(error)) => reply.error(error),
+                Err(NoAnswer::Later(since)) => return Some((Self::OpenDirectory(inode, reply), since)),
+            },
+            Self::ReadLink(inode, reply) => match mounted.target(inode, wait) {
+                Ok(target) => reply.data(&target),
+                Err(NoAnswer::Error(error)) => reply.error(error),
+                Err(NoAnswer::Later(since)) => return Some((Self::ReadLink(inode, reply), since)),
+            },
+        }
+        None
+    }
+}
+
+/// How long the kernel may know attributes without a question.
+pub(super) fn attributes_for(attr: &FileAttr) -> Duration {
+    match attr.ino.0 {
+        STATUS | NEWEST => Duration::ZERO,
+        _ if attr.kind == FileType::Directory => OF_DIRECTORIES_FOR,
+        _ => OF_FILES_FOR,
+    }
+}
+
+impl Mounted {
+    /// A name in a directory: for how long the kernel may know it, and its attributes, or those of no inode.
+    fn lookup(&self, directory: u64, name: &OsStr, wait: Wait) -> Result<(Duration, FileAttr), NoAnswer> {
+        if special::is_special(directory) {
+            return Ok((Duration::ZERO, self.special(directory, name.as_bytes())?));
+        }
+        let name = Name::new(name.as_bytes()).map_err(|_| NoAnswer::NOT_FOUND)?;
+        let (directory_in, top) = self.directory(directory, wait)?;
+        let revision = directory_in.revision;
+        let Some(entry) = self.entry(directory_in, &name)? else {
+            if directory == ROOT && special::is_name(&name) {
+                return Ok((Duration::ZERO, self.special(directory, name.as_bytes())?));
+            }
+            let nothing = attributes::of_special(0, FileType::RegularFile, 0, self.owner);
+            return Ok((self.known_for(revision, top), nothing));
+        };
+        let inode = lock(&self.nodes).enter(revision.number, directory, name, entry.clone());
+        let inode = inode.ok_or(NoAnswer::STALE)?;
+        Ok((self.known_for(revision, top), attributes::of_entry(inode, &entry)))
+    }
+
+    fn target(&self, inode: u64, wait: Wait) -> Result<Bytes, NoAnswer> {
+        if inode == NEWEST {
+            return Ok(self.newest_link(wait)?.into());
+        }
+        match self.last_entry(inode)?.kind {
+            Kind::Symlink(target) => Ok(target),
+            Kind::File { .. } | Kind::Directory(_) => Err(NoAnswer::Error(Errno::EINVAL)),
+        }
+    }
+
+    /// Opens a file (rule SessionKeepsView).
+    fn open(&self, inode: u64, wait: Wait) -> Result<(u64, FopenFlags), NoAnswer> {
+        self.opens.fetch_add(1, Relaxed);
+        if inode == STATUS {
+            let status = self.status()?;
+            let file = OpenFile::new(inode, status.len() as u64, OpenContent::Bytes(status), None, false);
+            return Ok((self.handles.add(Handle::File(Arc::new(file))), FopenFlags::FOPEN_DIRECT_IO));
+        }
+        let (revision, top, entry) = self.found(inode, wait)?;
+        let Kind::File { size, content, .. } = entry.kind else { return Err(NoAnswer::Error(Errno::EISDIR)) };
+        self.origin.begin(revision.number).ok_or(NoAnswer::STALE)?;
+        let content = self.open_content(size, content).inspect_err(|_| self.origin.end(revision.number))?;
+        let file = OpenFile::new(inode, size, content, Some(revision.number), top == Top::Newest);
+        // The kernel's copy of an inode's content is never wrong, and there is nothing to write at a close.
+        let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
+        Ok((self.handles.add(Handle::File(Arc::new(file))), flags))
+    }
+
+    fn open_content(&self, size: u64, content: Content) -> Result<OpenContent, NoAnswer> {
+        if let Content::Inline(bytes) = content {
+            return Ok(OpenContent::Bytes(bytes));
+        }
+        let mut behind = 0;
+        let pieces = self.reader().pieces(size, &content).map_err(|not_read| self.failed(not_read))?;
+        let placed = pieces.into_iter().map(|piece| {
+            behind += u64::from(piece.bytes);
+            (behind, piece)
+        });
+        Ok(OpenContent::Pieces(placed.collect()))
+    }
+
+    /// Opens a directory: it is listed now.
+    fn open_directory(&self, inode: u64, wait: Wait) -> Result<u64, NoAnswer> {
+        if special::is_special(inode) {
+            let (entries, above) = (self.list_special(inode)?, Self::above_special(inode));
+            let directory = OpenDirectory { inode, above, listed_in: None, entries, session: None };
+            return Ok(self.handles.add(Handle::Directory(Arc::new(directory))));
+        }
+        let (directory_in, top) = self.directory(inode, wait)?;
+        let number = directory_in.revision.number;
+        // One of an older revision may be read from by its path.
+        let session = (top != Top::Newest).then_some(number);
+        if session.is_some() {
+            self.origin.begin(number).ok_or(NoAnswer::STALE)?;
+        }
+        let listed = Tree::new(self.origin.source(), directory_in.revision.root).entries(directory_in.node);
+        let listed = listed.map_err(|error| self.failed(FilesError::from(error).into()));
+        let listed = listed.inspect_err(|_| session.into_iter().for_each(|number| self.origin.end(number)))?;
+        let entries = listed.into_iter().map(|(name, entry)| Listed::Entry(name, entry)).collect();
+        let above = lock(&self.nodes).above(inode);
+        let listed_in = Some((directory_in.revision, top));
+        let directory = OpenDirectory { inode, above, listed_in, entries, session };
+        Ok(self.handles.add(Handle::Directory(Arc::new(directory))))
+    }
+}
