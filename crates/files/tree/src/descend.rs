@@ -10,11 +10,9 @@ use crate::limits::DEPTH_MAX;
 use crate::node::{Node, read_list};
 use crate::older::Older;
 use crate::read::{named, node};
-use crate::source::{Malformed, ReadError, Source};
+use crate::source::{Counted, Malformed, ReadError, Source};
 use alloc::collections::{BTreeMap, BTreeSet, btree_map};
 use alloc::vec::Vec;
-use bytes::Bytes;
-use core::cell::Cell;
 use core::{iter, mem};
 
 /// The chunks about which `has` is asked at once. Before each question, nodes are read until they name about
@@ -78,7 +76,7 @@ pub fn descend<S: Source>(
     steps: Vec<Step>,
     budget: usize,
 ) -> Result<Descent, ReadError<S::Error>> {
-    let counted = Counted { source, reads: Cell::new(0) };
+    let counted = Counted::new(source);
     let mut round = Round::new(&counted);
     for step in steps {
         round.add(step);
@@ -87,7 +85,7 @@ pub fn descend<S: Source>(
         if round.queue.is_empty() || round.named.len() >= BATCH_CHUNKS {
             round.sort(has)?;
         }
-        let left = budget.max(1).saturating_sub(counted.reads.get());
+        let left = budget.max(1).saturating_sub(counted.reads());
         if left == 0 {
             break;
         }
@@ -273,20 +271,5 @@ fn name_chunks(entry: &Entry, before: Option<&Entry>, depth: usize, to: &mut Vec
         let older = before.get(at).copied();
         let depth = depth + usize::from(own != Some(Form::List));
         to.push((hash, own.map(|form| Step { node: hash, form, older, depth })));
-    }
-}
-
-/// A source that counts what is read.
-struct Counted<'a, S> {
-    source: &'a S,
-    reads: Cell<usize>,
-}
-
-impl<S: Source> Source for Counted<'_, S> {
-    type Error = S::Error;
-
-    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, S::Error> {
-        self.reads.set(self.reads.get() + 1);
-        self.source.chunk(hash)
     }
 }

@@ -12,7 +12,7 @@ use crate::name::{Name, Path};
 use crate::node::write_directory;
 use crate::pairs::{Pair, Pairs};
 use crate::read::{listing, named};
-use crate::source::{Malformed, ReadError, Sink, Source};
+use crate::source::{Malformed, NewNodes, ReadError, Sink, Source};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -313,18 +313,4 @@ fn name(edit: &Edit, depth: usize) -> Option<&Name> {
 fn cut(edits: &[Edit], count: usize) -> Path {
     let names = edits.first().map_or(&[][..], |edit| edit.path().names());
     names.iter().take(count).fold(Path::ROOT, |path, name: &Name| path.join(name))
-}
-
-/// A sink for the nodes of an edited directory that drops those it had before.
-struct NewNodes<'a, K> {
-    nodes: &'a BTreeSet<ChunkHash>,
-    sink: &'a mut K,
-}
-
-impl<K: Sink> Sink for NewNodes<'_, K> {
-    type Error = K::Error;
-
-    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), K::Error> {
-        if self.nodes.contains(&hash) { Ok(()) } else { self.sink.add(hash, bytes) }
-    }
 }

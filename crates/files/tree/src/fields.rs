@@ -24,7 +24,12 @@ const NANOSECONDS: u32 = 1_000_000_000;
 pub fn encode_entry(out: &mut Vec<u8>, name: &Name, entry: &Entry) {
     put_name(out, name);
     put_attributes(out, &entry.attributes);
-    match &entry.kind {
+    put_kind(out, &entry.kind);
+}
+
+/// Writes the file, directory or link of an entry.
+pub(crate) fn put_kind(out: &mut Vec<u8>, kind: &Kind) {
+    match kind {
         Kind::File { size, content, link } => put_file(out, *size, content, *link),
         Kind::Directory(hash) => {
             out.put_u8(DIRECTORY);

@@ -23,6 +23,8 @@
 //! | `diff` | the differences between two trees |
 //! | `edit` | a change at a path, and its bytes |
 //! | `edits` | the differences as a short list that is sent and applied |
+//! | `merge` | two trees with the changes of both since a third |
+//! | `links` | hard links in a merge |
 //! | `older` | lookups in the older of two directories |
 //! | `descend` | the chunks of a newer tree that are missing beside an older one |
 //! | `mark` | the chunks of a tree |
@@ -40,7 +42,9 @@ mod entry;
 mod fields;
 mod hash;
 pub mod limits;
+mod links;
 mod mark;
+mod merge;
 mod name;
 mod node;
 mod older;
@@ -57,6 +61,7 @@ pub use entry::{Attributes, Content, Entry, Kind, Piece, Time};
 pub use fields::{decode_entry, encode_entry};
 pub use hash::ChunkHash;
 pub use mark::mark;
+pub use merge::{Growth, Merge, MergeError, Sides, merge};
 pub use name::{BadName, Name, Path, PathError};
 pub use node::{Node, write_directory, write_pieces};
 pub use read::{Tree, find, nodes_below, pieces};

@@ -38,3 +38,10 @@ pub const EDITS_BYTES_MAX: usize = 1024 * 1024;
 
 /// The bytes of the paths of a list of edits, each written out: few bytes can share a long path a thousand times.
 pub const EDIT_PATHS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The names at which two trees may differ from their base to be merged. One directory
+/// can be named in a million places, so without bounds a merge of small trees would not end.
+pub const MERGE_NAMES_MAX: usize = 2_000_000;
+
+/// Nodes that a merge reads.
+pub const MERGE_NODES_MAX: usize = 500_000;

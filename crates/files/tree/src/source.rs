@@ -1,7 +1,9 @@
 //! The places where chunks come from and go to, and the errors of reading a tree.
 
 use crate::hash::ChunkHash;
+use alloc::collections::BTreeSet;
 use bytes::Bytes;
+use core::cell::Cell;
 use core::fmt;
 
 /// Chunks by their names. A source verifies what it returns.
@@ -24,6 +26,32 @@ impl<S: Source + ?Sized> Source for &S {
     }
 }
 
+/// A source that counts the chunks that are read.
+pub(crate) struct Counted<'a, S> {
+    source: &'a S,
+    reads: Cell<usize>,
+}
+
+impl<'a, S> Counted<'a, S> {
+    pub(crate) fn new(source: &'a S) -> Self {
+        Self { source, reads: Cell::new(0) }
+    }
+
+    /// The chunks that were read so far.
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.get()
+    }
+}
+
+impl<S: Source> Source for Counted<'_, S> {
+    type Error = S::Error;
+
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, S::Error> {
+        self.reads.set(self.reads.get() + 1);
+        self.source.chunk(hash)
+    }
+}
+
 /// A receiver of new chunks.
 pub trait Sink {
     /// The reason why a chunk cannot be kept.
@@ -34,6 +62,20 @@ pub trait Sink {
     /// # Errors
     /// A sink without room.
     fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), Self::Error>;
+}
+
+/// A sink for the nodes of a changed directory that drops those it had before.
+pub(crate) struct NewNodes<'a, K> {
+    pub(crate) nodes: &'a BTreeSet<ChunkHash>,
+    pub(crate) sink: &'a mut K,
+}
+
+impl<K: Sink> Sink for NewNodes<'_, K> {
+    type Error = K::Error;
+
+    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), K::Error> {
+        if self.nodes.contains(&hash) { Ok(()) } else { self.sink.add(hash, bytes) }
+    }
 }
 
 /// The reason why a tree cannot be read.
