@@ -25,9 +25,14 @@ pub(crate) struct PublishArgs {
     /// A note for `thorp site log`.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) note: String,
-    /// Publishes only if this revision is still the newest: 0 for a site without any.
+    /// Publishes only if this revision is still the newest, or with `--merge`: 0 for a site without any. The default is
+    /// the revision that is the newest when the publish begins.
     #[arg(long, value_name = "REVISION")]
     pub(crate) base: Option<u64>,
+    /// Makes the changes since `--base` to the newest revision, if another publish came first. Refused, with the paths,
+    /// if that has changed the same files. The base must be kept: see `thorp site set --keep`.
+    #[arg(long)]
+    pub(crate) merge: bool,
     /// Reads every file and its stored chunks, and writes damaged and missing chunks again, even if the directory has
     /// not changed. The chunks of a server are fetched for this.
     #[arg(long, conflicts_with = "dry_run")]
@@ -39,7 +44,8 @@ pub(crate) struct PublishArgs {
     /// Waits until no server shows an older revision without saying so. Ctrl-C ends the wait, and the revision stays.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) wait: bool,
-    /// Prints what would change, and publishes nothing. A store that is not there is made.
+    /// Prints what would change, and publishes nothing: `+` added, `-` removed, `~` changed, with `--merge` `!` for
+    /// conflicts. A store that is not there is made.
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

@@ -13,8 +13,8 @@ use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
 use files::{
-    Change, Consistency, Damage, Entry, FilesError, Follower, Kind, Part, Publish, Revision, SiteName, SiteSettings,
-    export,
+    Consistency, Damage, Difference, Entry, FilesError, Follower, Kind, Part, Publish, Published, Revision, SiteName,
+    SiteSettings, export,
 };
 use responses::Time;
 use serde_json::{Value, json};
@@ -30,32 +30,41 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     let waits = interrupt.clone();
     let sites = args.target.sites_or_create(move || waits.has_come())?;
     let (note, exclude) = (args.note.clone(), args.exclude.clone());
-    let (base, repair, allow_empty, wait) = (args.base, args.repair, args.allow_empty, args.wait);
-    let settings = Publish { base, note, exclude, allow_empty, wait, repair };
+    let &PublishArgs { base, merge, repair, allow_empty, wait, .. } = args;
+    let settings = Publish { base, merge, note, exclude, allow_empty, wait, repair };
     let bar = output::spinner("publish (files)");
     let mut on = |progress: files::Progress| {
         bar.set_position(progress.files);
         if interrupt.has_come() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     if args.dry_run {
-        let mut changes = Vec::new();
-        let report = &mut |path: &files::Path, change| changes.push((path.to_string(), change));
-        sites.compare(&args.site, &args.from, &settings, &mut on, report)?;
+        let mut differences = Vec::new();
+        let report = &mut |path: &files::Path, difference| differences.push((path.to_string(), difference));
+        let compared = sites.compare(&args.site, &args.from, &settings, &mut on, report);
         bar.finish_and_clear();
-        return changes.iter().try_for_each(|(path, change)| print_change(path, change, output));
+        for (path, difference) in &differences {
+            print_difference(path, *difference, output)?;
+        }
+        return compared.map(drop).map_err(Error::from);
     }
     let published = sites.publish(&args.site, &args.from, &settings, &mut on)?;
     bar.finish_and_clear();
-    let (site, revision) = (&args.site, &published.revision);
+    print_published(&args.site, &published, output)
+}
+
+fn print_published(site: &SiteName, published: &Published, output: &mut Output) -> Result {
+    let revision = &published.revision;
     let mut json = of_revision(revision);
     json["site"] = json!(site.as_str());
     json["is_new"] = json!(published.is_new);
+    json["merged_with"] = json!(published.merged_with);
     json["chunks_written"] = json!(published.chunks_written);
     json["bytes_written"] = json!(published.bytes_written);
     json["files_read"] = json!(published.files_read);
     let Revision { number, files, bytes, .. } = revision;
     let text = if published.is_new {
-        format!("{site}@{number}: {files} files, {bytes} bytes; {} bytes written", published.bytes_written)
+        let merged = published.merged_with.map_or_else(String::new, |with| format!("merged with {with}: "));
+        format!("{site}@{number}: {merged}{files} files, {bytes} bytes; {} bytes written", published.bytes_written)
     } else {
         format!("{site}@{number}: nothing has changed")
     };
@@ -151,7 +160,7 @@ fn diff(args: &SiteDiffArgs, output: &mut Output) -> Result {
     let mut printed = Ok(());
     sites.diff(&args.site, args.older, newer, &mut |path, change| {
         if printed.is_ok() {
-            printed = print_change(&path.to_string(), &change, output);
+            printed = print_difference(&path.to_string(), Difference::from(&change), output);
         }
     })?;
     printed
@@ -184,11 +193,12 @@ fn status(args: &SiteArgs, output: &mut Output) -> Result {
     Ok(())
 }
 
-fn print_change(path: &str, change: &Change, output: &mut Output) -> Result {
-    let (sign, name) = match change {
-        Change::Added(_) => ('+', "added"),
-        Change::Removed(_) => ('-', "removed"),
-        Change::Changed(..) => ('~', "changed"),
+fn print_difference(path: &str, difference: Difference, output: &mut Output) -> Result {
+    let (sign, name) = match difference {
+        Difference::Added => ('+', "added"),
+        Difference::Removed => ('-', "removed"),
+        Difference::Changed => ('~', "changed"),
+        Difference::Conflict => ('!', "conflict"),
     };
     output.line(&json!({"path": path, "change": name}), format_args!("{sign} {path}"))
 }

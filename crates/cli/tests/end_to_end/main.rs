@@ -24,6 +24,7 @@ mod homes;
 mod hostile;
 mod hung_up;
 mod leases;
+mod merged_sites;
 mod more_copies;
 mod mounted_volumes;
 mod mounts;

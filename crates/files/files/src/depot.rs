@@ -44,6 +44,17 @@ pub(crate) struct NewTree {
     pub(crate) note: String,
     /// Whether to wait until no server shows an older revision without saying so.
     pub(crate) waits: bool,
+    /// Whether the changes since the base are made to the newest revision, if that is another one.
+    pub(crate) merges: bool,
+}
+
+/// The outcome of a switch.
+#[derive(Clone, Debug)]
+pub(crate) struct Switched {
+    /// The newest revision. Its tree may be another one that was merged.
+    pub(crate) revision: Revision,
+    /// Whether the switch has made it. It was there before if nothing had changed.
+    pub(crate) is_new: bool,
 }
 
 /// A publish that is under way: while it is, no chunk is removed that it relies on.
@@ -64,8 +75,9 @@ pub(crate) trait Depot: Source<Error = FilesError> + fmt::Debug + Send + Sync {
     /// Reads chunks: those that are damaged are missing from then on.
     fn check(&self, hashes: &[ChunkHash]) -> Result<(), FilesError>;
 
-    /// Makes a tree the newest revision, if the newest is still `base` (rules OneSwitch, CompareBase).
-    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError>;
+    /// Makes a tree the newest revision, if the newest is still `base`, or if it merges and the newest has not changed
+    /// the same paths (rules OneSwitch, CompareBase).
+    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError>;
 
     /// Creates a site without a revision.
     fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError>;

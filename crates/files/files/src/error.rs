@@ -1,12 +1,13 @@
 //! The errors of published files, each with a name and the remedy.
 
 use chunks::ChunkError;
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tokio::task::JoinError;
-use tree::{ChunkHash, PathError, ReadError};
+use tree::{ChunkHash, MergeError, PathError, ReadError};
 use types::said;
 
 /// The reason why something was not published or cannot be read.
@@ -33,6 +34,26 @@ pub enum FilesError {
         /// The head by now.
         head: u64,
     },
+    /// The newest revision has changed what a publish changes, too.
+    Conflict {
+        /// The site.
+        site: String,
+        /// The revision that this publish was made from.
+        base: u64,
+        /// The head by now.
+        head: u64,
+        /// The first paths that both have changed.
+        paths: String,
+    },
+    /// The revision that a publish was made from is not kept, so it cannot be merged.
+    NotKept {
+        /// The site.
+        site: String,
+        /// The revision that this publish was made from.
+        base: u64,
+    },
+    /// Two trees have too many changes to be merged.
+    TooManyChanges,
     /// The revision is the head, or the only one.
     IsHead(String, u64),
     /// A pattern of `--exclude` that cannot be read.
@@ -106,6 +127,9 @@ impl FilesError {
             Self::NoPath(_) => "no-path",
             Self::WrongKind(..) => "wrong-kind",
             Self::Overtaken { .. } => "overtaken",
+            Self::Conflict { .. } => "conflict",
+            Self::NotKept { .. } => "not-kept",
+            Self::TooManyChanges => "too-many-changes",
             Self::IsHead(..) => "is-head",
             Self::Pattern(_) => "pattern",
             Self::Unreadable(..) => "unreadable",
@@ -158,7 +182,23 @@ impl fmt::Display for FilesError {
             Self::Overtaken { site, base, head } => write!(
                 f,
                 "another publish of '{site}' came first: this one was made from revision {base}, and {head} is the \
-                 newest. Nothing was changed; publish again from revision {head} to replace it"
+                 newest. Nothing was changed; publish again from revision {head} to replace it, or with --merge to \
+                 keep its changes"
+            ),
+            Self::Conflict { site, base, head, paths } => write!(
+                f,
+                "revision {head} of '{site}' has changed paths that this publish changes too, since revision {base}: \
+                 {paths}. Nothing was published; get revision {head}, change these there, and publish with --base \
+                 {head}"
+            ),
+            Self::NotKept { site, base } => write!(
+                f,
+                "revision {base} of '{site}', from which this publish was made, is not kept, so it cannot be merged: \
+                 get the newest revision and make the changes there; `thorp site set {site} --keep` keeps more of them"
+            ),
+            Self::TooManyChanges => f.write_str(
+                "there are more changes than a merge compares: get the newest revision, make the changes there, and \
+                 publish from it",
             ),
             Self::IsHead(site, number) => write!(f, "revision {number} is the newest of '{site}' already"),
             Self::Pattern(why) => write!(f, "a pattern to exclude cannot be read: {why}"),
@@ -287,6 +327,22 @@ impl From<ReadError<Self>> for FilesError {
             ReadError::Source(error) => error,
             ReadError::Malformed(..) => Self::Malformed(error.to_string()),
         }
+    }
+}
+
+impl<K: Into<Self>> From<MergeError<Self, K>> for FilesError {
+    fn from(error: MergeError<Self, K>) -> Self {
+        match error {
+            MergeError::Read(error) => error.into(),
+            MergeError::Sink(error) => error.into(),
+            MergeError::TooMany => Self::TooManyChanges,
+        }
+    }
+}
+
+impl From<Infallible> for FilesError {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -8,8 +8,9 @@
 //! Records are in the order of the scan. A file is taken as it was if its inode's numbers and times are the same. Times
 //! have a grain, so a file that was written in the tick of the scan could be written again unseen: files as new as the
 //! index are read (as git does with racy entries). An index counts only while the revision that it was written for is
-//! kept, as the store has the chunks of that revision for sure (rule SwitchHasAll). An index that is lost, damaged or
-//! of another format costs a reading of all files.
+//! kept, as the store has the chunks of that revision for sure (rule SwitchHasAll). A directory whose
+//! changes were merged is no revision, so it keeps the index from before. An index that is lost, damaged or of another
+//! format costs a reading of all files.
 
 use bytes::{Buf, BufMut, Bytes};
 use rustix::fs::Stat;

@@ -75,7 +75,7 @@ pub use remote::Server;
 pub use scan::{Progress, Scanned};
 pub use server::FileService;
 pub use serving::{CertificateFiles, LoadedCertificates};
-pub use sites::{Damage, Publish, Published, Sites};
+pub use sites::{Damage, Difference, Publish, Published, Sites};
 pub use spread::messages::Consistency;
 pub use tree::{Change, Entry, Kind, Part, Path};
 pub use view::View;

@@ -1,16 +1,18 @@
 //! The sites of a store in a directory, which this process has open.
 
-use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
+use crate::depot::{Collected, Depot, Follower, NewTree, Publishing, Switched};
 use crate::error::FilesError;
 use crate::record::{Revision, SiteName, SiteSettings};
 use crate::records::Records;
 use crate::stored::Used;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
+use spread::server_work::{Merged, MergedTree};
+use spread::trees;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
-use tree::{ChunkHash, Source};
+use tree::{ChunkHash, Sides, Source};
 use vfs::make_directory;
 
 /// The folder of the chunks in a store's directory, and that of the indexes of published directories.
@@ -42,6 +44,31 @@ pub(crate) fn open_chunks(dir: &Path) -> Result<Chunks, FilesError> {
     let folder = dir.join(CHUNKS);
     make_directory(&folder).map_err(|error| FilesError::Unwritable(folder.clone(), io::Error::other(error)))?;
     Ok(Chunks::open(&folder)?)
+}
+
+impl Local {
+    /// Makes the changes from `base` to a tree to the newest revision. Nothing is collected meanwhile, as a publish is
+    /// under way.
+    fn merge(
+        &self,
+        site: &SiteName,
+        base: Option<&Revision>,
+        head: &Revision,
+        new: ChunkHash,
+    ) -> Result<MergedTree, FilesError> {
+        let sides = Sides { base: base.map(Revision::root), head: head.root(), new };
+        let (merged, nodes) = trees::merge(self, sides)?;
+        match merged {
+            Merged::Tree(tree) => {
+                self.chunks.put(&nodes.into_iter().collect::<Vec<_>>())?;
+                Ok(tree)
+            }
+            Merged::Conflicts(paths) => {
+                let base = base.map_or(0, |base| base.number);
+                Err(FilesError::Conflict { site: site.to_string(), base, head: head.number, paths })
+            }
+        }
+    }
 }
 
 impl Source for Local {
@@ -76,10 +103,30 @@ impl Depot for Local {
         Ok(())
     }
 
-    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
+    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError> {
         // No other server has the sites of a directory that this process has open.
-        let NewTree { root, of, files, bytes, note, waits: _ } = new;
-        self.records.switch(site, base, |number| Revision::new(number, root, note.clone(), (files, bytes), of))
+        let NewTree { root, of, files, bytes, note, waits: _, merges } = new;
+        let made = |base: Option<&Revision>, root: ChunkHash, size: (u64, u64)| {
+            let revision =
+                self.records.switch(site, base, |number| Revision::new(number, root, note.clone(), size, of))?;
+            Ok(Switched { revision, is_new: true })
+        };
+        loop {
+            let overtaken = match made(base, root, (files, bytes)) {
+                Err(overtaken @ FilesError::Overtaken { .. }) if merges => overtaken,
+                switched => return switched,
+            };
+            let Some(head) = self.records.head(site)? else { return Err(overtaken) };
+            let tree = self.merge(site, base, &head, root)?;
+            if tree.root == head.root() {
+                return Ok(Switched { revision: head, is_new: false });
+            }
+            match made(Some(&head), tree.root, head.grown(tree.growth)) {
+                // Another thread has published.
+                Err(FilesError::Overtaken { .. }) => {}
+                switched => return switched,
+            }
+        }
     }
 
     fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {

@@ -11,7 +11,7 @@ use spread::Number;
 use spread::messages::Consistency;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tree::ChunkHash;
+use tree::{ChunkHash, Growth};
 
 /// The name of the map in its space.
 pub(crate) const ROOT: &str = "sites";
@@ -149,6 +149,11 @@ impl Revision {
     /// Its number among those of all copies of the store.
     pub(crate) fn full_number(&self) -> Number {
         Number { life: self.life, count: self.number }
+    }
+
+    /// The files and bytes of a tree that is larger than that of this revision.
+    pub(crate) fn grown(&self, growth: Growth) -> (u64, u64) {
+        (self.files.saturating_add_signed(growth.files), self.bytes.saturating_add_signed(growth.bytes))
     }
 
     /// The topmost node of its tree.

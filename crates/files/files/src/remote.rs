@@ -3,7 +3,7 @@
 //! Chunks that are about to be read are asked for together, so a tree costs a round trip for each level of directories
 //! and not one for each directory.
 
-use crate::depot::{Collected, Depot, Follower, NewTree, Publishing};
+use crate::depot::{Collected, Depot, Follower, NewTree, Publishing, Switched};
 use crate::error::FilesError;
 use crate::record::{Revision, SiteName, SiteSettings};
 use crate::records::{Records, draw};
@@ -168,6 +168,8 @@ impl Remote {
             Refusal::Malformed => FilesError::Malformed(text),
             Refusal::NoRoom => FilesError::ServerFull(text),
             Refusal::Relay => FilesError::Relay(self.server.addresses.clone()),
+            Refusal::Conflict => FilesError::Conflict { site: site.to_owned(), base: 0, head: head.count, paths: text },
+            Refusal::NotKept => FilesError::NotKept { site: site.to_owned(), base: 0 },
             Refusal::Incomplete | Refusal::Failed => FilesError::Server(self.server.addresses.clone(), text),
         }
     }
@@ -270,21 +272,27 @@ impl Depot for Remote {
         Ok(())
     }
 
-    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
-        let NewTree { root, of, files, bytes, note, waits } = new;
+    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError> {
+        let NewTree { root, of, files, bytes, note, waits, merges } = new;
         let (key, size) = (self.key(site), Size { files, bytes });
         let base_root = base.map(Revision::root);
-        let ticket = self.ask(Request::Publish { key, base: base_root, root, of, size, waits, note: note.clone() });
+        let note_of = note.clone();
+        let ticket = self.ask(Request::Publish { key, base: base_root, root, of, size, waits, merges, note: note_of });
         let name = site.to_string();
         let why =
             |error| if let FilesError::Interrupted = error { "interrupted".to_owned() } else { error.to_string() };
-        let number = match self.wait(ticket) {
-            Ok(Answer::Published(number)) => number,
-            Ok(Answer::Refused(Refusal::Overtaken, head, _)) => {
-                let base = base.map_or(0, |base| base.number);
-                return Err(FilesError::Overtaken { site: name, base, head: head.count });
+        let (revision, is_new) = match self.wait(ticket) {
+            Ok(Answer::Published { revision, is_new }) => (revision, is_new),
+            Ok(Answer::Refused(why, head, text)) => {
+                let mut refused = self.refused(&name, why, head, text);
+                if let FilesError::Overtaken { base: of, .. }
+                | FilesError::Conflict { base: of, .. }
+                | FilesError::NotKept { base: of, .. } = &mut refused
+                {
+                    *of = base.map_or(0, |base| base.number);
+                }
+                return Err(refused);
             }
-            Ok(Answer::Refused(why, head, text)) => return Err(self.refused(&name, why, head, text)),
             Ok(other) => return Err(self.unexpected(&other)),
             // The server may have it, or have made it.
             Err(error) => return Err(FilesError::NotKnown(name, why(error))),
@@ -292,10 +300,19 @@ impl Depot for Remote {
         if waits {
             // The publish is made, whatever becomes of the wait.
             let everywhere = self.wait_for(&name, ticket);
-            everywhere.map_err(|error| FilesError::NotEverywhere(name, number.count, why(error)))?;
+            everywhere.map_err(|error| FilesError::NotEverywhere(name, revision.number.count, why(error)))?;
         }
         // As its record has it, but for the second in which the store wrote that.
-        Ok(Revision::new(number, root, note, (files, bytes), of))
+        let own = || Revision::new(revision.number, revision.root, note, (files, bytes), of);
+        if revision.root == root && is_new {
+            return Ok(Switched { revision: own(), is_new });
+        }
+        // The size of a merged tree is in its record, unless later publishes have dropped that already.
+        let revision = match self.records.revision(site, revision.number.count) {
+            Err(FilesError::NoRevision(..)) => own(),
+            recorded => recorded?,
+        };
+        Ok(Switched { revision, is_new })
     }
 
     fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
@@ -342,7 +359,8 @@ impl Depot for Remote {
     /// A publish that changes nothing makes nothing, and can wait.
     fn wait_everywhere(&self, site: &SiteName, head: &Revision) -> Result<(), FilesError> {
         let (root, note) = (head.root(), String::new());
-        let unchanged = NewTree { root, of: None, files: head.files, bytes: head.bytes, note, waits: true };
+        let unchanged =
+            NewTree { root, of: None, files: head.files, bytes: head.bytes, note, waits: true, merges: false };
         self.switch(site, Some(head), unchanged).map(drop)
     }
 

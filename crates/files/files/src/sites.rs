@@ -9,10 +9,10 @@
 mod publish;
 mod verify;
 
-pub use publish::{Publish, Published};
+pub use publish::{Difference, Publish, Published};
 pub use verify::Damage;
 
-use crate::depot::{Collected, Depot, Follower, NewTree};
+use crate::depot::{Collected, Depot, Follower, NewTree, Switched};
 use crate::error::FilesError;
 use crate::local::Local;
 use crate::record::{Revision, SiteName, SiteSettings, life_now};
@@ -84,8 +84,8 @@ impl Sites {
         self.changing(|depot| depot.remove(site))
     }
 
-    /// Publishes a tree, if `base` is still the newest revision.
-    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Revision, FilesError> {
+    /// Publishes a tree, if `base` is still the newest revision or it can be merged with that.
+    fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError> {
         self.changing(|depot| depot.switch(site, base, new))
     }
 
@@ -113,8 +113,8 @@ impl Sites {
             return Err(FilesError::IsHead(site.to_string(), to));
         }
         let (files, bytes, note) = (earlier.files, earlier.bytes, note.to_owned());
-        let new = NewTree { root: earlier.root(), of: Some(to), files, bytes, note, waits };
-        self.switch(site, Some(&head), new)
+        let new = NewTree { root: earlier.root(), of: Some(to), files, bytes, note, waits, merges: false };
+        Ok(self.switch(site, Some(&head), new)?.revision)
     }
 
     /// Removes all chunks that no kept revision of any site in any space needs.

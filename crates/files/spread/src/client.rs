@@ -11,9 +11,10 @@
 use crate::condemned::Swept;
 use crate::messages::{
     Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed,
-    NotJoined, NotNow, Put, Refusal, Refused, Revoke, Size, Standing, Survey, Surveyed, Switch, ToFileServer, Want,
+    NotJoined, NotNow, Published, Put, Refusal, Refused, Revoke, Size, Standing, Survey, Surveyed, Switch,
+    ToFileServer, Want,
 };
-use crate::number::{Number, SiteKey};
+use crate::number::{Number, Revision, SiteKey};
 use crate::taker::{AGAIN_AFTER, Taker};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -52,6 +53,8 @@ pub enum Request {
         /// Whether to wait until every older revision that is served says that it is stale: [`Answer::Everywhere`]
         /// follows.
         waits: bool,
+        /// Whether to make the changes since `base` to the newest revision, if that is another one.
+        merges: bool,
         /// A note for the log.
         note: String,
     },
@@ -72,8 +75,13 @@ pub enum Answer {
     Missing(Vec<ChunkHash>),
     /// To [`Request::Put`]: all are durable.
     Stored,
-    /// To [`Request::Publish`]: durable, and the newest.
-    Published(Number),
+    /// To [`Request::Publish`]: the revision is durable, and the newest. Its tree may be another one that was merged.
+    Published {
+        /// The revision.
+        revision: Revision,
+        /// Whether the publish has made it. It was there before if nothing had changed.
+        is_new: bool,
+    },
     /// Behind it, to one that waits.
     Everywhere,
     /// To [`Request::Change`].
@@ -142,10 +150,10 @@ impl Client {
         let message: ToFileServer = match request {
             Request::Have(hashes) => Have { ticket: number, hashes }.into(),
             Request::Put(chunks) => Put { ticket: number, chunks }.into(),
-            Request::Publish { key, base, root, of, size, waits, note } => {
+            Request::Publish { key, base, root, of, size, waits, merges, note } => {
                 let identity = Identity { publisher: self.publisher, number };
                 let (space, site, of) = (key.space, key.name, of.unwrap_or_default());
-                Switch { ticket: number, identity, space, site, base, root, of, size, waits, note }.into()
+                Switch { ticket: number, identity, space, site, base, root, of, size, waits, merges, note }.into()
             }
             Request::Change(SiteKey { space, name: site }, kind, keep, consistency) => {
                 Change { ticket: number, kind, keep, consistency, space, site }.into()
@@ -211,7 +219,7 @@ impl Client {
         let ticket = Ticket(ticket);
         let Some(request) = self.requests.get(&ticket) else { return };
         let waits = matches!(request, ToFileServer::Switch(switch) if switch.waits);
-        let is_more_to_come = waits && matches!(answer, Answer::Published(_));
+        let is_more_to_come = waits && matches!(answer, Answer::Published { .. });
         // In a later session it is said again that the publish is durable.
         if is_more_to_come && !self.waiting.insert(ticket) {
             return;
@@ -253,8 +261,8 @@ impl Client {
         match message {
             FromFileServer::Missing(missing) => self.answer(missing.ticket, Answer::Missing(missing.hashes)),
             FromFileServer::Stored(stored) => self.answer(stored.ticket, Answer::Stored),
-            FromFileServer::Published(published) => {
-                self.answer(published.ticket, Answer::Published(published.number));
+            FromFileServer::Published(Published { ticket, number, root, is_new }) => {
+                self.answer(ticket, Answer::Published { revision: Revision { number, root }, is_new });
             }
             FromFileServer::Everywhere(everywhere) => self.answer(everywhere.ticket, Answer::Everywhere),
             FromFileServer::Changed(changed) => self.answer(changed.ticket, Answer::Changed),

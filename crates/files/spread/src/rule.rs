@@ -15,6 +15,8 @@ pub enum Way {
     OfferEarly,
     /// **CompareBase**: a switch does not compare the revision that it was made from with the newest.
     AnyBase,
+    /// **CompareBase**: a publish that changes paths which the newest revision has changed too is taken as it is.
+    MergeAnyway,
     /// **SwitchHasAll**: a switch is taken without a look at the chunks of its tree.
     SwitchBlind,
     /// **SwitchHasAll**: a tree counts as whole after its last revision was dropped.
@@ -87,11 +89,12 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
         Self::AnyBase,
+        Self::MergeAnyway,
         Self::SwitchBlind,
         Self::TrustDropped,
         Self::SweepAnyway,

@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!   Switch --> queue --base is the head--> checking --whole--> publishing --durable--> head: offered, acknowledged
-//!                          |                  |                    |
-//!                       Overtaken         Incomplete            Failed
+//!                |          |                 |  \               ^    |
+//!                |       Overtaken       Incomplete \            |  Failed
+//!                +--base is kept, merges----->       +-> merging +
+//!                                                          |
+//!                                                       Conflict
 //! ```
 //! 1. A site's publishes are made one after the other. Each has an identity, and is made once (**OneSwitch**); it names
-//!    the tree that it was made from, which must be the newest one's (**CompareBase**).
+//!    the tree that it was made from, which must be the newest one's. Of a publish that is merged, each path that it
+//!    changes must be in the newest tree as it was in that one (**CompareBase**).
 //! 2. All chunks of its tree are there, durably, before it is made (**SwitchHasAll**). Nothing is acknowledged or
 //!    offered before it is durable (**DurableFirst**).
 //! 3. Numbers increase (**NeverBack**). A subscriber that has a later revision than the head shows that the store was
@@ -254,7 +258,10 @@ impl Machine for FileServer {
     fn disk(&mut self, now: Time, done: DiskDone) {
         let Ok(done) = done.open::<Done>() else { return };
         self.now = now;
-        if matches!(done, Done::Missing(..) | Done::Put(..) | Done::Checked(..) | Done::Published(..)) {
+        if matches!(
+            done,
+            Done::Missing(..) | Done::Put(..) | Done::Checked(..) | Done::Merged(..) | Done::Published(..)
+        ) {
             self.busy_at = now;
         }
         match done {
@@ -275,6 +282,11 @@ impl Machine for FileServer {
             Done::Checked(id, checked) => {
                 if let Some(Purpose::Publish(key)) = self.under_way.remove(&id) {
                     self.checked(now, &key, checked);
+                }
+            }
+            Done::Merged(id, merged) => {
+                if let Some(Purpose::Publish(key)) = self.under_way.remove(&id) {
+                    self.merged(now, &key, merged);
                 }
             }
             Done::Edits(id, edits) => {

@@ -1,15 +1,20 @@
-//! Trees as the disks of a file server and a member handle them: the check of a switch, and the edits of an offer.
+//! Trees as the disks of a file server and a member handle them: the check of a switch, its merge, and the edits of an
+//! offer.
 //!
 //! ```text
 //!   edits   bytes u32   edits (`tree::Edits`)   (bytes u32, chunk) *
 //! ```
 
-use crate::server_work::Checked;
-use alloc::collections::BTreeSet;
+use crate::server_work::{Checked, Merged, MergedTree};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::{Buf, BufMut, Bytes};
+use core::convert::Infallible;
 use tree::limits::EDITS_MAX;
-use tree::{ApplyError, ChunkHash, Descent, Edits, ReadError, Sink, Source, Step, descend};
+use tree::{
+    ApplyError, ChunkHash, Descent, Edits, Merge, MergeError, Path, ReadError, Sides, Sink, Source, Step, descend,
+};
 use types::limits::EDITS_BYTES_MAX;
 
 /// Missing chunks that a check names at most.
@@ -58,6 +63,74 @@ fn check_beside<S: Source>(
         None => Bytes::new(),
     };
     Ok(Checked { lacks: Vec::new(), new, edits })
+}
+
+/// The conflicts of a merge that are listed.
+const CONFLICTS_MAX: usize = 10;
+
+/// The bytes of a list of conflicts: a message has room for it.
+const CONFLICTS_BYTES_MAX: usize = 900;
+
+/// Chunks by their names.
+pub type Nodes = BTreeMap<ChunkHash, Bytes>;
+
+/// Merges a tree with the newest one, both of which are whole. Returns the nodes to be made durable before the merged
+/// tree is relied on (rule DurableFirst).
+///
+/// # Errors
+/// Errors of the source, nodes that are malformed, and more changes than a merge compares.
+pub fn merge<S: Source>(source: &S, sides: Sides) -> Result<(Merged, Nodes), MergeError<S::Error, Infallible>> {
+    let mut made = Made(Nodes::new());
+    let (root, growth) = match tree::merge(source, sides, CONFLICTS_MAX, &mut made)? {
+        Merge::Tree(root, growth) => (root, growth),
+        Merge::Conflicts(paths) => {
+            return Ok((Merged::Conflicts(list(&paths, paths.len() < CONFLICTS_MAX)), Nodes::new()));
+        }
+    };
+    let edits = edits_between(&Beside { nodes: &made.0, source }, sides.head, root)?;
+    let new = made.0.keys().copied().collect();
+    Ok((Merged::Tree(MergedTree { root, new, growth, edits }), made.0))
+}
+
+/// Lists the conflicts of a merge for people, as far as a message has room for them. `is_all` is false if there may be
+/// more.
+pub fn list(paths: &[Path], is_all: bool) -> String {
+    let mut list = String::new();
+    for (at, path) in paths.iter().enumerate() {
+        let path = path.to_string();
+        if at > 0 && list.len() + path.len() > CONFLICTS_BYTES_MAX {
+            return list + " and others";
+        }
+        list += if at > 0 { ", " } else { "" };
+        list += &path;
+    }
+    list + if is_all { "" } else { " and perhaps others" }
+}
+
+/// The nodes that a merge has made.
+struct Made(Nodes);
+
+impl Sink for Made {
+    type Error = Infallible;
+
+    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), Infallible> {
+        self.0.insert(hash, bytes);
+        Ok(())
+    }
+}
+
+/// The nodes of a merged tree, and the chunks that were there before.
+struct Beside<'a, S> {
+    nodes: &'a Nodes,
+    source: &'a S,
+}
+
+impl<S: Source> Source for Beside<'_, S> {
+    type Error = S::Error;
+
+    fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, S::Error> {
+        self.nodes.get(hash).map_or_else(|| self.source.chunk(hash), |bytes| Ok(bytes.clone()))
+    }
 }
 
 /// The edits that lead from one tree to another with the chunks that they need, for an offer; nothing if they are too

@@ -11,14 +11,14 @@ use spread::messages::{
     Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Release, Renew,
     Renewed, Revoke, Size, Survey, Switch, ToFileServer, VisitorKey, Want,
 };
-use spread::server_work::{Checked, NotDone, Settings};
+use spread::server_work::{Checked, Merged, MergedTree, NotDone, Settings};
 use spread::{
     Client, FileServer, Member, MemberConfig, Number, PATIENCE, Relay, RelayConfig, Request, ServerConfig, SiteKey,
     Swept, Visit, member_work, server_work,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
-use tree::{ChunkHash, Descent, Step};
+use tree::{ChunkHash, Descent, Growth, Step};
 use types::{Broken, SessionId, Time};
 
 const KEY: VisitorKey = VisitorKey([7; 32]);
@@ -46,7 +46,8 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
     let names = || (Just("main".to_owned()), select(vec!["shop".to_owned(), "other".to_owned()]));
     let join = (slot.clone(), time(), 0..3_u64, number(), number(), names(), vec(number(), 0..3));
     let identity = (0..2_u64, 0..3_u64).prop_map(|(publisher, number)| Identity { publisher, number });
-    let switch = (ticket.clone(), identity, names(), proptest::option::of(hash()), hash(), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>());
+    let switch = (ticket.clone(), identity, names(), proptest::option::of(hash()), hash(), flags);
     let kind = select(vec![ChangeKind::Create, ChangeKind::Keep, ChangeKind::Remove, ChangeKind::Consistency]);
     let change = (ticket.clone(), kind, select(Consistency::ALL.to_vec()), names());
     prop_oneof![
@@ -63,9 +64,9 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
         2 => (ticket.clone(), hashes()).prop_map(|(ticket, hashes)| Have { ticket, hashes }.into()),
         2 => (ticket.clone(), vec((hash(), Just(Bytes::from_static(b"x"))), 0..3))
             .prop_map(|(ticket, chunks)| Put { ticket, chunks }.into()),
-        4 => switch.prop_map(|(ticket, identity, (space, site), base, root, waits)| {
+        4 => switch.prop_map(|(ticket, identity, (space, site), base, root, (waits, merges))| {
             let (of, size, note) = (0, Size::default(), String::new());
-            Switch { ticket, identity, space, site, base, root, of, size, waits, note }.into()
+            Switch { ticket, identity, space, site, base, root, of, size, waits, merges, note }.into()
         }),
         2 => change.prop_map(|(ticket, kind, consistency, (space, site))| {
             Change { ticket, kind, keep: 0, consistency, space, site }.into()
@@ -102,7 +103,9 @@ fn from_server() -> impl Strategy<Value = FromFileServer> {
         4 => (hash(), 0..4_u8).prop_map(|(hash, of)| Chunk { hash, bytes: vec![of].into() }.into()),
         2 => hash().prop_map(|hash| Gone { hash }.into()),
         1 => (0..4_u64, vec(hash(), 0..3)).prop_map(|(ticket, hashes)| Missing { ticket, hashes }.into()),
-        1 => (0..4_u64, number()).prop_map(|(ticket, number)| Published { ticket, number }.into()),
+        1 => (0..4_u64, number(), hash()).prop_map(|(ticket, number, root)| {
+            Published { ticket, number, root, is_new: number.count % 2 == 0 }.into()
+        }),
     ]
 }
 
@@ -223,6 +226,13 @@ fn server_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
         }
         Work::Check(id, _) => {
             Done::Checked(id, or(is_done, Checked { new: vec![hash], ..Checked::default() }, failed()))
+        }
+        Work::Merge(id, _) if hash == ChunkHash::of(&[0]) => {
+            Done::Merged(id, Ok(Merged::Conflicts("a/b, c".to_owned())))
+        }
+        Work::Merge(id, _) => {
+            let (new, growth, edits) = (vec![hash], Growth { files: i64::MIN, bytes: i64::MAX }, Bytes::new());
+            Done::Merged(id, or(is_done, Merged::Tree(MergedTree { root: hash, new, growth, edits }), failed()))
         }
         Work::Edits(id, ..) => Done::Edits(id, Bytes::from_static(b"edits")),
         Work::Publish(id, _) => {

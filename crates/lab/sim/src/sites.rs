@@ -132,7 +132,7 @@ impl ServerDisk {
         });
         site.revisions.push(new.revision);
         site.revisions.retain(|it| !new.drops.contains(&it.number));
-        site.publishes.push((new.identity, new.revision.number));
+        site.publishes.push((new.identity, new.revision));
         let settings = site.settings;
         self.happened.published.borrow_mut().push(new);
         settings
@@ -188,6 +188,13 @@ impl Content for ServerDisk {
                 let checked = trees::check(&self.chunks, has, base, root);
                 Done::Checked(id, checked.map_err(|error| NotDone::Malformed(format!("{error:?}"))))
             }
+            Work::Merge(id, sides) => {
+                let merged = trees::merge(&self.chunks, sides).map(|(merged, nodes)| {
+                    self.chunks.0.extend(nodes);
+                    merged
+                });
+                Done::Merged(id, merged.map_err(|error| NotDone::Malformed(format!("{error:?}"))))
+            }
             Work::Edits(id, base, root) => {
                 Done::Edits(id, trees::edits_between(&self.chunks, base, root).unwrap_or_default())
             }
@@ -218,6 +225,7 @@ fn not_done(work: server_work::Work) -> server_work::Done {
         Work::Missing(id, _) => Done::Missing(id, Err(why())),
         Work::Put(id, _) => Done::Put(id, Err(why())),
         Work::Check(id, _) => Done::Checked(id, Err(why())),
+        Work::Merge(id, _) => Done::Merged(id, Err(why())),
         Work::Edits(id, ..) => Done::Edits(id, Bytes::new()),
         Work::Publish(id, _) => Done::Published(id, Err(why())),
         Work::Change(id, ..) => Done::Changed(id, Err(why())),

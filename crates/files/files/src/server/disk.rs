@@ -13,13 +13,13 @@ use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use machine::Disk;
 use objects::Db;
-use spread::server_work::{Check, Checked, Done, NotDone, Work, WorkId};
+use spread::server_work::{Check, Checked, Done, Merged, NotDone, Work, WorkId};
 use spread::{Swept, trees};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use tree::{ChunkHash, ReadError};
+use tree::{ChunkHash, ReadError, Sides};
 
 /// Threads that read chunks.
 const READERS: usize = 4;
@@ -191,6 +191,10 @@ impl Shared {
                 let checked = doing(|| self.check(base, root));
                 self.tell(Done::Checked(id, checked));
             }
+            Work::Merge(id, sides) => {
+                let merged = doing(|| self.merge(sides));
+                self.tell(Done::Merged(id, merged));
+            }
             Work::Publish(id, new) => {
                 let published = doing(|| lock(&self.spaces).publish(&new));
                 self.tell(Done::Published(id, published));
@@ -227,6 +231,14 @@ impl Shared {
             }
             Err(ReadError::Source(error)) => Err(error),
         }
+    }
+
+    /// Merges two trees. The nodes of the merged one are durable when this returns (rule DurableFirst).
+    fn merge(&self, sides: Sides) -> Result<Merged, FilesError> {
+        let chunks = self.chunks()?;
+        let (merged, nodes) = trees::merge(&Stored(chunks), sides)?;
+        chunks.put(&nodes.into_iter().collect::<Vec<_>>())?;
+        Ok(merged)
     }
 
     fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {

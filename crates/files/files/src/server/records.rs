@@ -5,7 +5,7 @@ use crate::record::{Made, ROOT, Revision, SiteMap, SiteName, SiteRecord, SiteSet
 use crate::records::{Records, all_sites, draw_key, revisions};
 use objects::{Db, Tx};
 use spread::messages::{ChangeKind, Identity, VisitorKey};
-use spread::server_work::{NewRevision, Settings, SiteChange, SiteState};
+use spread::server_work::{NewRevision, NewSize, Settings, SiteChange, SiteState};
 use spread::{Number, SiteKey};
 use std::collections::HashMap;
 use types::limits::PUBLISHES_REMEMBERED;
@@ -17,14 +17,12 @@ pub(super) fn load(db: &Db) -> Result<Vec<SiteState>, FilesError> {
 
 fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<SiteState> {
     let kept = revisions(tx, record.revisions)?;
+    let revision = |it: &Revision| spread::Revision { number: it.full_number(), root: it.root() };
     let publishes = record.publishes.iter().filter_map(|made| {
-        let revision = kept.iter().find(|it| it.number == made.revision);
-        let identity = Identity { publisher: made.publisher, number: made.number };
-        let life = revision.map_or(0, |revision| revision.life);
-        (life > 0).then_some((identity, Number { life, count: made.revision }))
+        let of = kept.iter().find(|it| it.number == made.revision && it.life > 0)?;
+        Some((Identity { publisher: made.publisher, number: made.number }, revision(of)))
     });
     let publishes = publishes.collect();
-    let revision = |it: &Revision| spread::Revision { number: it.full_number(), root: it.root() };
     let mut revisions: Vec<_> = kept.iter().map(revision).collect();
     revisions.sort_by_key(|it| it.number);
     Ok(SiteState { key, revisions, settings: settings(record), publishes })
@@ -62,18 +60,23 @@ impl Spaces {
         let (db, key) = (self.space(&new.key.space)?, draw_key()?);
         let Identity { publisher, number } = new.identity;
         let spread::Revision { number: of_revision, root } = new.revision;
-        let size = (new.size.files, new.size.bytes);
-        let revision = Revision::new(of_revision, root, new.note.clone(), size, new.of);
         let publish = |tx: &mut Tx| {
             let sites: SiteMap = tx.map(ROOT)?;
             let mut record = match sites.get(tx, site.as_str())? {
                 Some(record) => record,
                 None => SiteRecord::create(tx, SiteSettings::default(), key)?,
             };
-            let made = Made { publisher, number, revision: revision.number };
+            let made = Made { publisher, number, revision: of_revision.count };
             // A transaction whose outcome was unknown may have taken place.
             if !record.publishes.contains(&made) {
-                let mut revision = revision.clone();
+                let size = match new.size {
+                    NewSize::Whole(size) => (size.files, size.bytes),
+                    NewSize::Grown(growth) => {
+                        let head = record.revisions.get(tx, &record.head)?;
+                        head.map_or((0, 0), |head| head.grown(growth))
+                    }
+                };
+                let mut revision = Revision::new(of_revision, root, new.note.clone(), size, new.of);
                 // A restored store publishes its head again, and knows no more of it than the record.
                 if let Some(of) = new.of.filter(|_| size == (0, 0))
                     && let Some(before) = record.revisions.get(tx, &of)?

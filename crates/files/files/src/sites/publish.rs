@@ -1,7 +1,7 @@
 //! Publishes: a directory becomes a revision of a site, or is compared with one.
 
 use super::Sites;
-use crate::depot::{Depot, NewTree};
+use crate::depot::{Depot, NewTree, Switched};
 use crate::error::FilesError;
 use crate::exclude::Exclude;
 use crate::index::{self, Known, NewIndex};
@@ -10,17 +10,21 @@ use crate::scan::{Progress, Scan, Scanned};
 use crate::upload::Upload;
 use crate::xattrs::Xattrs;
 use bytes::Bytes;
+use spread::trees;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tree::{Change, ChunkHash, Sink, Source, diff};
+use tree::{Change, ChunkHash, Merge, Sides, Sink, Source, diff, merge};
 
 /// The settings of a publish.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Publish {
     /// The revision that the directory was made from; without it the newest one when the publish begins.
     pub base: Option<u64>,
+    /// Whether the changes since the base are made to the newest revision, if that is another one.
+    pub merge: bool,
     /// A note for the log.
     pub note: String,
     /// Patterns of paths that are left out.
@@ -36,10 +40,13 @@ pub struct Publish {
 /// A publish that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// The revision that has the directory's content: a new one, or the head if nothing has changed.
+    /// The revision that has the directory's content or, merged, its changes: a new one, or the head if nothing has
+    /// changed.
     pub revision: Revision,
     /// Whether it is new.
     pub is_new: bool,
+    /// The revision that the directory's changes were merged with. The new revision is not what the directory is.
+    pub merged_with: Option<u64>,
     /// Chunks that were missing from the store, and their bytes.
     pub chunks_written: u64,
     /// The bytes of those.
@@ -48,13 +55,40 @@ pub struct Published {
     pub files_read: u64,
 }
 
+/// The kind of a difference at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The entry is new.
+    Added,
+    /// The entry is gone.
+    Removed,
+    /// The entry has other content, another kind, or only other attributes.
+    Changed,
+    /// A publish changes the path, and so has the newest revision since its base.
+    Conflict,
+}
+
+impl From<&Change> for Difference {
+    fn from(change: &Change) -> Self {
+        match change {
+            Change::Added(_) => Self::Added,
+            Change::Removed(_) => Self::Removed,
+            Change::Changed(..) => Self::Changed,
+        }
+    }
+}
+
+/// The conflicts that a comparison reports.
+const CONFLICTS_MAX: usize = 1000;
+
 impl Sites {
     /// Publishes a directory: the site is created with its first revision. All or nothing of it becomes visible (rule
-    /// OneSwitch), and only if the site has no newer revision than its base (rule CompareBase). `on` is called behind
-    /// each file, and may end the publish before the switch.
+    /// OneSwitch), and only if the site has no newer revision than its base, or one that can be merged (rule
+    /// CompareBase). `on` is called behind each file, and may end the publish before the switch.
     ///
     /// # Errors
-    /// [`FilesError::Overtaken`], files that cannot be published, and the store's.
+    /// [`FilesError::Overtaken`], [`FilesError::Conflict`], [`FilesError::NotKept`], files that cannot be published,
+    /// and the store's.
     pub fn publish(
         &self,
         site: &SiteName,
@@ -64,7 +98,11 @@ impl Sites {
     ) -> Result<Published, FilesError> {
         let exclude = Exclude::new(&settings.exclude)?;
         let _publishing = self.depot.begin();
-        let base = self.base(site, settings.base)?;
+        let (base, head) = self.base(site, settings)?;
+        if let Some(base) = base.as_ref().filter(|_| settings.merge) {
+            // It is compared with the newest revision at the end.
+            self.depot.hold(site, base)?;
+        }
         let older = base.as_ref().map(Revision::root);
         older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let place = self.index_place(site, dir);
@@ -85,55 +123,87 @@ impl Sites {
         if on(progress).is_break() {
             return Err(FilesError::Interrupted);
         }
-        let published = |revision, is_new| Published {
+        let published = |revision, is_new, merged_with| Published {
             revision,
             is_new,
+            merged_with,
             chunks_written: written.chunks,
             bytes_written: written.bytes,
             files_read: progress.files_read,
         };
         // Without an index, the next publish reads all files.
         let write_index = || place.zip(index).map(|(place, index)| index.write(&place, root, &known));
-        if let Some(head) = base.as_ref().filter(|head| head.root() == root) {
+        let is_newest = base.as_ref().map(|base| base.number) == head;
+        if let Some(head) = base.as_ref().filter(|base| is_newest && base.root() == root) {
             write_index();
             if settings.wait {
                 self.depot.wait_everywhere(site, head)?;
             }
-            return Ok(published(head.clone(), false));
+            return Ok(published(head.clone(), false, None));
         }
         let (files, bytes) = (progress.files, progress.bytes);
-        let new = NewTree { root, of: None, files, bytes, note: settings.note.clone(), waits: settings.wait };
-        let revision = self.switch(site, base.as_ref(), new)?;
-        write_index();
-        Ok(published(revision, true))
+        let (note, waits, merges) = (settings.note.clone(), settings.wait, settings.merge);
+        let new = NewTree { root, of: None, files, bytes, note, waits, merges };
+        let Switched { revision, is_new } = self.switch(site, base.as_ref(), new)?;
+        if revision.root() == root {
+            write_index();
+            return Ok(published(revision, is_new, None));
+        }
+        // The directory is not what was published, so the index of an earlier revision stays: no kept revision is sure
+        // to have the chunks of all files of this one.
+        let merged_with = is_new.then(|| revision.number.saturating_sub(1));
+        Ok(published(revision, is_new, merged_with))
     }
 
-    /// Reports what a publish would change, and publishes nothing.
+    /// Reports what a publish would change in the newest revision, and publishes nothing.
     ///
     /// # Errors
-    /// As of [`Sites::publish`].
+    /// As of [`Sites::publish`]. The paths of [`FilesError::Conflict`] were reported before, as far as they are not too
+    /// many.
     pub fn compare(
         &self,
         site: &SiteName,
         dir: &Path,
         settings: &Publish,
         on: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-        report: &mut dyn FnMut(&tree::Path, Change),
+        report: &mut dyn FnMut(&tree::Path, Difference),
     ) -> Result<Scanned, FilesError> {
         let exclude = Exclude::new(&settings.exclude)?;
-        let base = self.base(site, settings.base)?;
+        let (base, head) = self.base(site, settings)?;
+        let head = match head {
+            Some(head) if base.as_ref().is_none_or(|base| base.number != head) => Some(self.revision(site, head)?),
+            _ => None,
+        };
+        if let Some(head) = &head {
+            // A depot that holds the base keeps the nodes of the head.
+            self.depot.hold(site, head)?;
+            self.depot.expect_nodes(head.root())?;
+        }
         base.as_ref().map_or(Ok(()), |base| self.depot.hold(site, base))?;
         let older = base.as_ref().map(Revision::root);
         older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let mut scan = self.scan(&exclude, Nodes::default(), false, on);
         let root = scan.run(dir, older)?;
+        let base_number = base.as_ref().map_or(0, |base| base.number);
         let mut source = Beside { nodes: scan.sink, depot: &*self.depot };
         let scanned = Scanned { root, progress: scan.progress };
-        let older = match older {
-            Some(older) => older,
-            None => tree::write_directory(&[], &mut source.nodes)?,
+        let (older, newer) = match (&head, older) {
+            (Some(head), base) => {
+                let sides = Sides { base, head: head.root(), new: root };
+                let newer = source.merge(sides)?.map_err(|paths| {
+                    for path in &paths {
+                        report(path, Difference::Conflict);
+                    }
+                    let (site, head) = (site.to_string(), head.number);
+                    let paths = trees::list(&paths, paths.len() < CONFLICTS_MAX);
+                    FilesError::Conflict { site, base: base_number, head, paths }
+                })?;
+                (head.root(), newer)
+            }
+            (None, Some(older)) => (older, root),
+            (None, None) => (tree::write_directory(&[], &mut source.nodes)?, root),
         };
-        diff(&source, older, root, &mut |path, change| report(path, change))?;
+        diff(&source, older, newer, &mut |path, change| report(path, Difference::from(&change)))?;
         Ok(scanned)
     }
 
@@ -167,14 +237,29 @@ impl Sites {
         }
     }
 
-    /// The revision that a publish is made from: none for a site that is not there.
-    fn base(&self, site: &SiteName, base: Option<u64>) -> Result<Option<Revision>, FilesError> {
-        match (self.head(site), base) {
-            (Ok(Some(head)), Some(base)) if head.number != base => {
-                Err(FilesError::Overtaken { site: site.to_string(), base, head: head.number })
+    /// The revision that a publish is made from, and the number of the newest one: none for a site that is not there.
+    fn base(&self, site: &SiteName, settings: &Publish) -> Result<(Option<Revision>, Option<u64>), FilesError> {
+        let head = match (self.head(site), settings.base) {
+            (Err(FilesError::NoSite(_)), None | Some(0)) => None,
+            (head, _) => head?,
+        };
+        let number = head.as_ref().map(|head| head.number);
+        let base = match (number, settings.base) {
+            (Some(head), Some(base)) if head != base && !settings.merge => {
+                return Err(FilesError::Overtaken { site: site.to_string(), base, head });
             }
-            (Err(FilesError::NoSite(_)), None | Some(0)) => Ok(None),
-            (head, _) => head,
+            (Some(head), Some(0)) if head > 0 => None,
+            (Some(head), Some(base)) if head != base => Some(self.kept(site, base)?),
+            _ => head,
+        };
+        Ok((base, number))
+    }
+
+    /// A revision from which a publish can be merged.
+    fn kept(&self, site: &SiteName, base: u64) -> Result<Revision, FilesError> {
+        match self.revision(site, base) {
+            Err(FilesError::NoRevision(..)) => Err(FilesError::NotKept { site: site.to_string(), base }),
+            revision => revision,
         }
     }
 }
@@ -196,6 +281,20 @@ impl Sink for Nodes {
 struct Beside<'a> {
     nodes: Nodes,
     depot: &'a dyn Depot,
+}
+
+impl Beside<'_> {
+    /// Merges a tree with the newest one. Returns the merged tree, or the paths that both have changed.
+    fn merge(&mut self, sides: Sides) -> Result<Result<ChunkHash, Vec<tree::Path>>, FilesError> {
+        let mut made = Nodes::default();
+        Ok(match merge(&*self, sides, CONFLICTS_MAX, &mut made)? {
+            Merge::Tree(root, _) => {
+                self.nodes.0.extend(made.0);
+                Ok(root)
+            }
+            Merge::Conflicts(paths) => Err(paths),
+        })
+    }
 }
 
 impl Source for Beside<'_> {

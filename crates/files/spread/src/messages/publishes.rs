@@ -136,6 +136,8 @@ messages! {
         pub size: Size,
         /// Whether the publisher waits until every older revision that is served says that it is stale.
         pub waits: bool,
+        /// Whether the changes since the base are made to the newest revision, if that is another one.
+        pub merges: bool,
         /// A note for the log.
         pub note: String as Tail<NOTE_BYTES_MAX>,
     }
@@ -147,6 +149,10 @@ messages! {
         pub ticket: u64,
         /// The revision.
         pub number: Number,
+        /// Its tree: that of the [`Switch`], or another one that it was merged into.
+        pub root: ChunkHash as Hash,
+        /// Whether the publish has made it. It was there before if nothing had changed.
+        pub is_new: bool,
     }
 
     /// Every older revision that is served says that it is stale.
@@ -189,10 +195,14 @@ pub enum Refusal {
     Failed,
     /// Only a store can answer the request: this is a relay.
     Relay,
+    /// The newest revision has changed paths that the publish changes too. The text lists the first ones.
+    Conflict,
+    /// The revision that the publish was made from is no longer kept, so its changes are not known.
+    NotKept,
 }
 
 impl Refusal {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Overtaken,
         Self::Incomplete,
         Self::Malformed,
@@ -201,6 +211,8 @@ impl Refusal {
         Self::NoRoom,
         Self::Failed,
         Self::Relay,
+        Self::Conflict,
+        Self::NotKept,
     ];
 }
 

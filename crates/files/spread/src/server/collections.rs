@@ -59,9 +59,10 @@ impl FileServer {
         self.sweep();
     }
 
-    /// Removes the next batch, unless a check is under way, which relies on what it finds.
+    /// Removes the next batch, unless a check or a merge is under way, which relies on what it finds.
     pub(super) fn sweep(&mut self) {
-        let is_checking = |site: &Site| matches!(&site.under_way, Some(UnderWay { stage: Stage::Checking, .. }));
+        let is_checking =
+            |site: &Site| matches!(&site.under_way, Some(UnderWay { stage: Stage::Checking | Stage::Merging, .. }));
         if self.sites.values().any(is_checking) && !self.is_broken(Way::SweepAnyway) {
             return;
         }

@@ -1,12 +1,14 @@
 //! Publishers at a file server: uploads, switches, changes of sites.
 
-use super::site::{Asked, LastOffer, Site, Stage, UnderWay, Waiting};
-use super::work::{Check, Checked, NewRevision, NotDone, Settings, SiteChange, SiteState, Work};
+use super::site::{Asked, LastOffer, Next, Site, Stage, UnderWay, Waiting};
+use super::work::{
+    Check, Checked, Merged, MergedTree, NewRevision, NewSize, NotDone, Settings, SiteChange, SiteState, Work,
+};
 use super::{FileServer, Purpose};
 use crate::holders::Seat;
 use crate::messages::{
-    Change, ChangeKind, Changed, Consistency, Have, Identity, Lapsed, Published, Put, Refusal, Refused, Revoke, Survey,
-    Surveyed, Switch,
+    Change, ChangeKind, Changed, Consistency, Have, Identity, Lapsed, Published, Put, Refusal, Refused, Revoke, Size,
+    Survey, Surveyed, Switch,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -16,6 +18,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::Port;
+use tree::Sides;
 use types::limits::{HASHES_PER_MESSAGE_MAX, PUBLISHER_REQUESTS_MAX};
 use types::{GoodbyeReason, Time};
 
@@ -57,8 +60,8 @@ impl FileServer {
         let broken = self.config.broken;
         let site = self.sites.entry(key.clone()).or_insert_with(|| Site::new(broken));
         let (identity, ticket) = (switch.identity, switch.ticket);
-        if let Some(number) = site.made_by(identity).filter(|_| !broken.is(Way::AnyIdentity)) {
-            self.tell_published(port, &key, &switch, number);
+        if let Some(revision) = site.made_by(identity).filter(|_| !broken.is(Way::AnyIdentity)) {
+            self.tell_published(port, &key, &switch, revision, true);
             return self.report(now, &key);
         }
         if site.is_leaving {
@@ -96,14 +99,13 @@ impl FileServer {
             if let Some(head) = head.filter(|head| asked.switch.of == 0 && base == Some(root) && head.root == root) {
                 // Nothing has changed. A publisher may wait for the revision that is there.
                 if let Some(port) = asked.port {
-                    self.tell_published(port, key, &asked.switch, head.number);
+                    self.tell_published(port, key, &asked.switch, head, false);
                 }
                 continue;
             }
-            if base != head.map(|head| head.root) && !self.config.broken.is(Way::AnyBase) {
+            if let Some(why) = site.refusal(&asked.switch) {
                 if let Some(port) = asked.port {
-                    let (ticket, why) = (asked.switch.ticket, Refusal::Overtaken);
-                    let head = head.map_or(Number::NONE, |head| head.number);
+                    let (ticket, head) = (asked.switch.ticket, head.map_or(Number::NONE, |head| head.number));
                     self.say(port, Refused { ticket, why, head, text: String::new() });
                 }
                 continue;
@@ -111,8 +113,7 @@ impl FileServer {
             let is_whole = site.is_whole(root);
             site.under_way = Some(UnderWay { asked, stage: Stage::Checking });
             if is_whole || self.is_broken(Way::SwitchBlind) {
-                let number = self.next_number(key);
-                return self.revoke(now, key, Revision { number, root }, Bytes::new());
+                return self.merge(now, key, Bytes::new());
             }
             let id = self.work_for(Purpose::Publish(key.clone()));
             return self.work(Work::Check(id, Check { base: head.map(|head| head.root), root }));
@@ -122,9 +123,9 @@ impl FileServer {
     }
 
     /// Tells a publisher that its revision is durable, and notes that it waits.
-    fn tell_published(&mut self, port: Port, key: &SiteKey, switch: &Switch, number: Number) {
-        let ticket = switch.ticket;
-        self.say(port, Published { ticket, number });
+    fn tell_published(&mut self, port: Port, key: &SiteKey, switch: &Switch, revision: Revision, is_new: bool) {
+        let (ticket, Revision { number, root }) = (switch.ticket, revision);
+        self.say(port, Published { ticket, number, root, is_new });
         if let Some(site) = self.sites.get_mut(key).filter(|_| switch.waits) {
             site.wait(Waiting { port, ticket, number });
         }
@@ -149,14 +150,16 @@ impl FileServer {
             base: Some(head.root),
             root: head.root,
             of: head.number.count,
-            size: crate::messages::Size::default(),
+            size: Size::default(),
             waits: false,
+            merges: false,
             note: RESTORED.to_owned(),
         };
         let count = head.number.count.max(above.count) + 1;
         let revision = Revision { number: Number { life: self.config.life, count }, root: head.root };
         site.under_way = Some(UnderWay { asked: Asked { port: None, switch }, stage: Stage::Checking });
-        self.revoke(now, key, revision, Bytes::new());
+        let size = NewSize::Whole(Size::default());
+        self.revoke(now, key, Next { revision, size, edits: Bytes::new() });
     }
 
     pub(super) fn next_number(&self, key: &SiteKey) -> Number {
@@ -179,8 +182,7 @@ impl FileServer {
             Ok(Checked { lacks, new, edits }) if lacks.is_empty() => {
                 self.condemned.spare(&new);
                 site.checked(root);
-                let number = self.next_number(key);
-                self.revoke(now, key, Revision { number, root }, edits);
+                self.merge(now, key, edits);
             }
             not_whole => {
                 site.under_way = None;
@@ -199,15 +201,88 @@ impl FileServer {
         self.sweep();
     }
 
+    /// Goes on with a publish whose tree is whole, and to which these edits lead from the newest one. If it was made
+    /// from an older one, its changes are made to the newest (**CompareBase**).
+    fn merge(&mut self, now: Time, key: &SiteKey, edits: Bytes) {
+        let number = self.next_number(key);
+        let Some(site) = self.sites.get(key) else { return };
+        let (Some(under_way), head) = (&site.under_way, site.head()) else { return };
+        let Switch { base, root, size, .. } = under_way.asked.switch;
+        let Some(head) = head.filter(|_| site.merges(&under_way.asked.switch)) else {
+            let (revision, size) = (Revision { number, root }, NewSize::Whole(size));
+            return self.revoke(now, key, Next { revision, size, edits });
+        };
+        self.set_stage(key, Stage::Merging);
+        let id = self.work_for(Purpose::Publish(key.clone()));
+        self.work(Work::Merge(id, Sides { base, head: head.root, new: root }));
+    }
+
+    fn set_stage(&mut self, key: &SiteKey, stage: Stage) {
+        if let Some(under_way) = self.sites.get_mut(key).and_then(|site| site.under_way.as_mut()) {
+            under_way.stage = stage;
+        }
+    }
+
+    pub(super) fn merged(&mut self, now: Time, key: &SiteKey, merged: Result<Merged, NotDone>) {
+        let number = self.next_number(key);
+        let takes_conflicts = self.is_broken(Way::MergeAnyway);
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let Some(head) = site.head() else { return };
+        let Some(UnderWay { asked, .. }) = site.under_way.take_if(|it| matches!(it.stage, Stage::Merging)) else {
+            return;
+        };
+        let next = match merged {
+            Ok(Merged::Tree(MergedTree { root, new, growth, edits })) if root != head.root => {
+                self.condemned.spare(&new);
+                site.checked(root);
+                Some(Next { revision: Revision { number, root }, size: NewSize::Grown(growth), edits })
+            }
+            // The newest revision has all that it changes.
+            Ok(Merged::Tree(_)) => {
+                if let Some(port) = asked.port {
+                    self.tell_published(port, key, &asked.switch, head, false);
+                }
+                None
+            }
+            Ok(Merged::Conflicts(_)) if takes_conflicts => {
+                let Switch { root, size, .. } = asked.switch;
+                Some(Next { revision: Revision { number, root }, size: NewSize::Whole(size), edits: Bytes::new() })
+            }
+            Ok(Merged::Conflicts(text)) => {
+                if let Some(port) = asked.port {
+                    let (ticket, why) = (asked.switch.ticket, Refusal::Conflict);
+                    self.say(port, Refused { ticket, why, head: head.number, text });
+                }
+                None
+            }
+            Err(why) => {
+                if let Some(port) = asked.port {
+                    self.refuse_for(port, asked.switch.ticket, why);
+                }
+                None
+            }
+        };
+        match next {
+            Some(next) => {
+                if let Some(site) = self.sites.get_mut(key) {
+                    site.under_way = Some(UnderWay { asked, stage: Stage::Merging });
+                }
+                self.revoke(now, key, next);
+            }
+            None => self.begin_next(now, key),
+        }
+        self.sweep();
+    }
+
     /// Makes the publish that is under way durable. A sequential site waits until no subscriber shares the newest
     /// revision (**RevokeFirst**).
-    fn revoke(&mut self, now: Time, key: &SiteKey, revision: Revision, edits: Bytes) {
+    fn revoke(&mut self, now: Time, key: &SiteKey, next: Next) {
         let Some(site) = self.sites.get_mut(key) else { return };
         let is_shared = site.settings.consistency == Consistency::Sequential && site.head().is_some();
         let Some(under_way) = site.under_way.as_mut().filter(|_| is_shared) else {
-            return self.make(now, key, revision, edits);
+            return self.make(now, key, next);
         };
-        under_way.stage = Stage::Revoking { revision, edits };
+        under_way.stage = Stage::Revoking(next);
         for Seat { port, slot } in site.holders.sharing(now) {
             self.say(port, Revoke { slot });
         }
@@ -220,16 +295,17 @@ impl FileServer {
         let over_shares = self.is_broken(Way::SwitchShared);
         let Some(site) = self.sites.get_mut(key) else { return };
         let is_released = knows_all && !site.holders.is_shared(now) || over_shares;
-        if let Some(UnderWay { stage: Stage::Revoking { revision, edits }, .. }) = &site.under_way
+        if let Some(UnderWay { stage: Stage::Revoking(next), .. }) = &site.under_way
             && is_released
         {
-            let (revision, edits) = (*revision, edits.clone());
-            self.make(now, key, revision, edits);
+            let next = next.clone();
+            self.make(now, key, next);
         }
     }
 
     /// Makes the publish that is under way durable.
-    pub(super) fn make(&mut self, now: Time, key: &SiteKey, revision: Revision, edits: Bytes) {
+    fn make(&mut self, now: Time, key: &SiteKey, next: Next) {
+        let Next { revision, size, .. } = next;
         let opens = now >= self.opens_at || self.is_broken(Way::SweepAtOnce);
         let Some(site) = self.sites.get_mut(key) else { return };
         let base = site.head().map(|head| head.root);
@@ -237,7 +313,7 @@ impl FileServer {
         let drops = if opens && site.drops.is_empty() { site.take_droppable(now, 1) } else { Vec::new() };
         let dropped = drops.iter().map(|revision| revision.number).collect();
         let Some(under_way) = &mut site.under_way else { return };
-        let (stage, port) = (Stage::Publishing { revision, drops, base, edits }, under_way.asked.port);
+        let (stage, port) = (Stage::Publishing { next, drops, base }, under_way.asked.port);
         under_way.stage = stage;
         let switch = &under_way.asked.switch;
         let new = NewRevision {
@@ -245,7 +321,7 @@ impl FileServer {
             revision,
             identity: switch.identity,
             of: Some(switch.of).filter(|of| *of > 0),
-            size: switch.size,
+            size,
             note: switch.note.clone(),
             drops: dropped,
         };
@@ -253,7 +329,7 @@ impl FileServer {
         if self.is_broken(Way::AckEarly)
             && let Some(port) = port
         {
-            self.say(port, Published { ticket, number: revision.number });
+            self.say(port, Published { ticket, number: revision.number, root: revision.root, is_new: true });
         }
         if self.is_broken(Way::OfferEarly) {
             self.offer(now, key, revision);
@@ -264,10 +340,10 @@ impl FileServer {
 
     pub(super) fn made(&mut self, now: Time, key: &SiteKey, made: Result<Settings, NotDone>) {
         let Some(site) = self.sites.get_mut(key) else { return };
-        let Some(UnderWay { asked, stage: Stage::Publishing { revision, drops, base, edits } }) = site.under_way.take()
-        else {
+        let Some(UnderWay { asked, stage: Stage::Publishing { next, drops, base } }) = site.under_way.take() else {
             return;
         };
+        let Next { revision, edits, .. } = next;
         let (port, switch) = (asked.port, asked.switch);
         match made {
             Ok(settings) => {
@@ -292,7 +368,8 @@ impl FileServer {
                 if let Some(port) = port {
                     self.uploads.done(port);
                     if !self.is_broken(Way::AckEarly) {
-                        self.say(port, Published { ticket: switch.ticket, number: revision.number });
+                        let (ticket, Revision { number, root }) = (switch.ticket, revision);
+                        self.say(port, Published { ticket, number, root, is_new: true });
                     }
                 }
                 self.report(now, key);

@@ -1,8 +1,8 @@
 //! A site at its file server: its revisions, the publishes that wait for their turn, and its subscribers.
 
-use super::work::{Settings, SiteState};
+use super::work::{NewSize, Settings, SiteState};
 use crate::holders::Holders;
-use crate::messages::{Consistency, Identity, Switch, VisitorKey};
+use crate::messages::{Consistency, Identity, Refusal, Switch, VisitorKey};
 use crate::number::{Number, Revision};
 use crate::rule::Way;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,8 +23,8 @@ pub(super) struct Site {
     /// The revisions that are kept; the last is the head.
     pub(super) revisions: BTreeMap<Number, ChunkHash>,
     pub(super) settings: Settings,
-    /// The last publishes, the oldest first.
-    publishes: VecDeque<(Identity, Number)>,
+    /// The last publishes and the revisions that they made, the oldest first.
+    publishes: VecDeque<(Identity, Revision)>,
     pub(super) holders: Holders,
     /// The publish that is under way, and those that wait for it.
     pub(super) under_way: Option<UnderWay>,
@@ -67,10 +67,21 @@ pub(super) struct UnderWay {
 pub(super) enum Stage {
     /// The disk looks for the chunks of its tree.
     Checking,
+    /// The disk merges its tree with the newest one.
+    Merging,
     /// The newest revision of a sequential site is being revoked.
-    Revoking { revision: Revision, edits: Bytes },
+    Revoking(Next),
     /// The revision is being made durable.
-    Publishing { revision: Revision, drops: Vec<Revision>, base: Option<ChunkHash>, edits: Bytes },
+    Publishing { next: Next, drops: Vec<Revision>, base: Option<ChunkHash> },
+}
+
+/// The revision that a publish is going to make, all chunks of which are there.
+#[derive(Clone, Debug)]
+pub(super) struct Next {
+    pub(super) revision: Revision,
+    pub(super) size: NewSize,
+    /// The edits that lead to it from the newest one.
+    pub(super) edits: Bytes,
 }
 
 /// A publisher that waits.
@@ -139,8 +150,27 @@ impl Site {
     }
 
     /// The revision that a publish has made, if it was made.
-    pub(super) fn made_by(&self, identity: Identity) -> Option<Number> {
-        self.publishes.iter().find_map(|(known, number)| (*known == identity).then_some(*number))
+    pub(super) fn made_by(&self, identity: Identity) -> Option<Revision> {
+        self.publishes.iter().find_map(|(known, revision)| (*known == identity).then_some(*revision))
+    }
+
+    /// Whether a publish is merged with the newest revision, as it was made from an older one.
+    pub(super) fn merges(&self, switch: &Switch) -> bool {
+        let is_other = self.head().is_some_and(|head| switch.base != Some(head.root));
+        switch.merges && switch.of == 0 && is_other
+    }
+
+    /// Why a publish cannot be made from its base (**CompareBase**). To be merged, it must have been made from nothing
+    /// or from a revision that is kept.
+    pub(super) fn refusal(&self, switch: &Switch) -> Option<Refusal> {
+        let is_kept = |base| self.revisions.values().any(|kept| *kept == base);
+        if switch.base == self.head().map(|head| head.root) || self.broken.is(Way::AnyBase) {
+            None
+        } else if !self.merges(switch) {
+            Some(Refusal::Overtaken)
+        } else {
+            (!switch.base.is_none_or(is_kept)).then_some(Refusal::NotKept)
+        }
     }
 
     /// A tree was looked at, and all of it is there.
@@ -163,7 +193,7 @@ impl Site {
     pub(super) fn made(&mut self, identity: Identity, revision: Revision) {
         self.edits.clear();
         self.revisions.insert(revision.number, revision.root);
-        self.publishes.push_back((identity, revision.number));
+        self.publishes.push_back((identity, revision));
         if self.publishes.len() > PUBLISHES_REMEMBERED {
             self.publishes.pop_front();
         }
@@ -192,21 +222,20 @@ impl Site {
 
     /// The trees whose chunks are needed: of the revisions, and of the publish that is being made.
     pub(super) fn roots(&self) -> impl Iterator<Item = ChunkHash> {
-        let publishing = match &self.under_way {
-            Some(UnderWay { stage: Stage::Revoking { revision, .. } | Stage::Publishing { revision, .. }, .. }) => {
-                Some(revision.root)
-            }
-            _ => None,
-        };
+        let publishing = self.under_way.as_ref().and_then(|UnderWay { asked, stage }| match stage {
+            Stage::Checking => None,
+            Stage::Merging => Some(asked.switch.root),
+            Stage::Revoking(next) | Stage::Publishing { next, .. } => Some(next.revision.root),
+        });
         self.revisions.values().copied().chain(publishing)
     }
 
     /// Whether its newest revision is shared with no subscriber, as a newer one is being published (**RevokeFirst**).
     pub(super) fn is_locked(&self) -> bool {
         match self.under_way.as_ref().map(|it| &it.stage) {
-            Some(Stage::Revoking { .. }) => true,
+            Some(Stage::Revoking(_)) => true,
             Some(Stage::Publishing { .. }) => self.settings.consistency == Consistency::Sequential,
-            Some(Stage::Checking) | None => false,
+            Some(Stage::Checking | Stage::Merging) | None => false,
         }
     }
 

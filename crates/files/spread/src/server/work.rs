@@ -9,7 +9,7 @@ use crate::number::{Number, Revision, SiteKey};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use tree::ChunkHash;
+use tree::{ChunkHash, Growth, Sides};
 use types::Position;
 
 /// The number of a piece of work.
@@ -25,6 +25,9 @@ pub enum Work {
     Put(WorkId, Vec<(ChunkHash, Bytes)>),
     /// Find out whether all chunks of a tree are there, where a kept one is whole.
     Check(WorkId, Check),
+    /// Merge a tree with the newest one, which are whole, and make the nodes of the merged tree durable (rules
+    /// CompareBase, SwitchHasAll).
+    Merge(WorkId, Sides),
     /// Find the edits that lead from one tree to another, with the chunks that they need.
     Edits(WorkId, ChunkHash, ChunkHash),
     /// Make a revision durable, and drop others, in one transaction (rule OneSwitch).
@@ -62,11 +65,20 @@ pub struct NewRevision {
     /// The revision that it brings back, by its count.
     pub of: Option<u64>,
     /// Its size.
-    pub size: Size,
+    pub size: NewSize,
     /// A note for the log.
     pub note: String,
     /// Revisions that are no longer kept.
     pub drops: Vec<Number>,
+}
+
+/// The size of a revision to be made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewSize {
+    /// As its publisher has counted it.
+    Whole(Size),
+    /// The size of the newest revision, and how much larger a tree that was merged with it is.
+    Grown(Growth),
 }
 
 /// A change of a site's record.
@@ -89,8 +101,8 @@ pub struct SiteState {
     pub revisions: Vec<Revision>,
     /// Its settings.
     pub settings: Settings,
-    /// The last publishes, the oldest first.
-    pub publishes: Vec<(Identity, Number)>,
+    /// The last publishes and the revisions that they made, the oldest first.
+    pub publishes: Vec<(Identity, Revision)>,
 }
 
 impl SiteState {
@@ -123,6 +135,28 @@ pub struct Checked {
     pub edits: Bytes,
 }
 
+/// The outcome of a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// The merged tree.
+    Tree(MergedTree),
+    /// Paths that both sides have changed, for people.
+    Conflicts(String),
+}
+
+/// A merged tree, all nodes of which are durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedTree {
+    /// The tree.
+    pub root: ChunkHash,
+    /// Its nodes that the merge has made.
+    pub new: Vec<ChunkHash>,
+    /// How much larger it is than the newest one.
+    pub growth: Growth,
+    /// The edits that lead from the newest tree to this one, as those of [`Checked`].
+    pub edits: Bytes,
+}
+
 /// Why work was not done. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotDone {
@@ -147,6 +181,8 @@ pub enum Done {
     Put(WorkId, Result<(), NotDone>),
     /// The outcome of [`Work::Check`].
     Checked(WorkId, Result<Checked, NotDone>),
+    /// The outcome of [`Work::Merge`].
+    Merged(WorkId, Result<Merged, NotDone>),
     /// The outcome of [`Work::Edits`]: empty if they are too large, or a tree cannot be read.
     Edits(WorkId, Bytes),
     /// The outcome of [`Work::Publish`]: durable, or not made.

@@ -42,11 +42,12 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 38] = [
+const HEARS: [(Way, &str); 39] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
     (Way::AnyBase, "file-server-overtaken"),
+    (Way::MergeAnyway, "file-server-merge"),
     (Way::SwitchBlind, "file-server-incomplete"),
     (Way::TrustDropped, "file-server-dropped-tree"),
     (Way::SweepAnyway, "file-server-sweep-switch"),

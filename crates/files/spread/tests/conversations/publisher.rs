@@ -43,9 +43,10 @@ impl PublisherScript {
             }
             ["publish", ..] => {
                 let base = words.value("base").filter(|base| *base != "-").map(|base| names.hash(base));
-                let (root, waits) = (names.hash(words.value("root")?), words.has("waits"));
+                let root = names.hash(words.value("root")?);
+                let (waits, merges) = (words.has("waits"), words.has("merges"));
                 let (key, of, size, note) = (key(), None, Size::default(), String::new());
-                Request::Publish { key, base, root, of, size, waits, note }
+                Request::Publish { key, base, root, of, size, waits, merges, note }
             }
             ["collect"] => Request::Collect,
             ["survey"] => Request::Survey(key()),
@@ -59,11 +60,15 @@ impl PublisherScript {
         let said = match self.client.take(Ticket(ticket.parse().ok()?)) {
             None => "nothing yet".to_owned(),
             Some(Answer::Missing(hashes)) => format!("Missing{}", names.list(&hashes)),
-            Some(Answer::Published(number)) => format!("Published {}", show(number)),
+            Some(Answer::Published { revision, is_new }) => {
+                format!("Published {}{}", names.show(revision), if is_new { "" } else { " unchanged" })
+            }
             Some(Answer::Surveyed(head, _)) => format!("Surveyed {}", show(head)),
             Some(Answer::Chunk(Some(bytes))) => format!("Chunk {}", String::from_utf8_lossy(&bytes)),
             Some(Answer::Chunk(None)) => "no chunk".to_owned(),
-            Some(Answer::Refused(why, head, _)) => format!("{why:?}, the newest is {}", show(head)),
+            Some(Answer::Refused(why, head, text)) => {
+                format!("{why:?}, the newest is {} {text}", show(head)).trim_end().to_owned()
+            }
             Some(other) => format!("{other:?}"),
         };
         writeln!(self.said, "= {said}").unwrap();

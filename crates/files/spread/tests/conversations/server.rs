@@ -5,11 +5,13 @@ use crate::words::{Names, Words, consistency, key, link, ms, number, port, show,
 use bytes::Bytes;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
 use spread::messages::{Consistency, Identity, VisitorKey};
-use spread::server_work::{Check, Checked, Done, NotDone, Settings, SiteChange, SiteState, Work, WorkId};
+use spread::server_work::{
+    Check, Checked, Done, Merged, MergedTree, NewSize, NotDone, Settings, SiteChange, SiteState, Work, WorkId,
+};
 use spread::{FileServer, ServerConfig, Swept, Way};
 use std::fmt::Write as _;
 use std::time::Duration;
-use tree::ChunkHash;
+use tree::{ChunkHash, Growth, Sides};
 use types::{Broken, Time};
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -67,7 +69,9 @@ impl ServerScript {
         for word in words.iter().filter(|word| !is_setting(word)) {
             if let Some((id, made)) = word.strip_prefix("made=").and_then(|made| made.split_once(':')) {
                 let id = number(id)?;
-                state.publishes.push((Identity { publisher: id.life, number: id.count }, number(made)?));
+                let (made, identity) = (number(made)?, Identity { publisher: id.life, number: id.count });
+                let revision = state.revisions.iter().find(|revision| revision.number == made)?;
+                state.publishes.push((identity, *revision));
             } else {
                 state.revisions.push(self.names.revision(word)?);
             }
@@ -103,6 +107,17 @@ impl ServerScript {
                 Done::Checked(id(of)?, Ok(Checked { lacks, ..Checked::default() }))
             }
             ["checked", of, "fails", ref why @ ..] => Done::Checked(id(of)?, Err(failed(why))),
+            ["merged", of, "conflicts", ref paths @ ..] => {
+                Done::Merged(id(of)?, Ok(Merged::Conflicts(paths.join(", "))))
+            }
+            ["merged", of, "fails", ref why @ ..] => Done::Merged(id(of)?, Err(failed(why))),
+            ["merged", of, root, ref rest @ ..] => {
+                let new = rest.iter().filter(|word| !word.contains('=')).map(|name| self.names.hash(name)).collect();
+                let growth = Growth { files: Words(rest).parsed("files").unwrap_or_default(), bytes: 0 };
+                let edits = Bytes::from(Words(rest).value("edits").unwrap_or_default().to_owned());
+                let root = self.names.hash(root);
+                Done::Merged(id(of)?, Ok(Merged::Tree(MergedTree { root, new, growth, edits })))
+            }
             ["edits", of, ..] => {
                 let edits = Words(words).value("edits").unwrap_or_default().to_owned();
                 Done::Edits(id(of)?, Bytes::from(edits))
@@ -139,7 +154,14 @@ impl ServerScript {
             Work::Publish(WorkId(id), new) => {
                 let Identity { publisher, number } = new.identity;
                 let drops = new.drops.iter().fold(String::new(), |drops, it| drops + " drops " + &show(*it));
-                format!("Publish {id} {} id={publisher}.{number}{drops}", names.show(new.revision))
+                let grown = match new.size {
+                    NewSize::Grown(growth) => format!(" grown by {}", growth.files),
+                    NewSize::Whole(_) => String::new(),
+                };
+                format!("Publish {id} {} id={publisher}.{number}{grown}{drops}", names.show(new.revision))
+            }
+            Work::Merge(WorkId(id), Sides { base, head, new }) => {
+                format!("Merge {id} {} -> {} with {}", tree(base), names.name(new), names.name(head))
             }
             Work::Change(WorkId(id), _, SiteChange { kind, keep, .. }) => format!("Change {id} {kind:?} keep={keep}"),
             Work::Edits(WorkId(id), base, root) => format!("Edits {id} {} -> {}", names.name(base), names.name(root)),

@@ -162,9 +162,10 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
             let Number { life: publisher, count } = words.number("id")?;
             let base = words.value("base").filter(|base| *base != "-").map(|base| names.hash(base));
             let root = names.hash(words.value("root")?);
-            let (ticket, waits, of) = (ticket()?, words.has("waits"), words.parsed("of").unwrap_or_default());
+            let (ticket, of) = (ticket()?, words.parsed("of").unwrap_or_default());
+            let (waits, merges) = (words.has("waits"), words.has("merges"));
             let (identity, size, note) = (Identity { publisher, number: count }, Size::default(), String::new());
-            Switch { ticket, identity, space, site, base, root, of, size, waits, note }.into()
+            Switch { ticket, identity, space, site, base, root, of, size, waits, merges, note }.into()
         }
         ["create", _] => change(ChangeKind::Create, 0, usual)?.into(),
         ["keep", _, count] => change(ChangeKind::Keep, count.parse().ok()?, usual)?.into(),
@@ -219,14 +220,21 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
         ["gone", name] => Gone { hash: names.hash(name) }.into(),
         ["missing", _, ref chunks @ ..] => Missing { ticket: ticket()?, hashes: names.hashes(chunks) }.into(),
         ["stored", _] => Stored { ticket: ticket()? }.into(),
-        ["published", _, of] => Published { ticket: ticket()?, number: number(of)? }.into(),
+        ["published", _, of, ..] => {
+            let Revision { number, root } = names.revision(of)?;
+            Published { ticket: ticket()?, number, root, is_new: !words.has("unchanged") }.into()
+        }
         ["everywhere", _] => Everywhere { ticket: ticket()? }.into(),
         ["changed", _] => Changed { ticket: ticket()? }.into(),
         ["collected", _, chunks] => Collected { ticket: ticket()?, chunks: chunks.parse().ok()?, bytes: 0 }.into(),
         ["surveyed", _, of] => Surveyed { ticket: ticket()?, head: number(of)?, subscribers: Vec::new() }.into(),
-        ["overtaken", _, of] => {
-            let (why, head, text) = (Refusal::Overtaken, number(of)?, String::new());
-            Refused { ticket: ticket()?, why, head, text }.into()
+        [why @ ("overtaken" | "conflict" | "not-kept"), _, of, ref text @ ..] => {
+            let why = match why {
+                "overtaken" => Refusal::Overtaken,
+                "conflict" => Refusal::Conflict,
+                _ => Refusal::NotKept,
+            };
+            Refused { ticket: ticket()?, why, head: number(of)?, text: text.join(" ") }.into()
         }
         _ => return None,
     })
@@ -249,10 +257,11 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
         ToFileServer::Put(Put { ticket, chunks }) => {
             format!("Put {ticket}{}", names.list(chunks.iter().map(|(hash, _)| hash)))
         }
-        ToFileServer::Switch(Switch { ticket, identity, base, root, waits, .. }) => {
+        ToFileServer::Switch(Switch { ticket, identity, base, root, waits, merges, .. }) => {
             let Identity { publisher, number } = identity;
             let (base, waits) = (base.map_or("-", |base| names.name(base)), if waits { " waits" } else { "" });
-            format!("Switch {ticket} id={publisher}.{number} base={base} root={}{waits}", names.name(root))
+            let merges = if merges { " merges" } else { "" };
+            format!("Switch {ticket} id={publisher}.{number} base={base} root={}{waits}{merges}", names.name(root))
         }
         ToFileServer::Acquire(Acquire { at, shares, .. }) => {
             format!("Acquire at={}{}", show(at), if shares { "" } else { " once" })
@@ -305,7 +314,10 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
         FromFileServer::Gone(Gone { hash }) => format!("Gone {}", names.name(hash)),
         FromFileServer::Missing(Missing { ticket, hashes }) => format!("Missing {ticket}{}", names.list(&hashes)),
         FromFileServer::Stored(Stored { ticket }) => format!("Stored {ticket}"),
-        FromFileServer::Published(Published { ticket, number }) => format!("Published {ticket} {}", show(number)),
+        FromFileServer::Published(Published { ticket, number, root, is_new }) => {
+            let unchanged = if is_new { "" } else { " unchanged" };
+            format!("Published {ticket} {}{unchanged}", names.show(Revision { number, root }))
+        }
         FromFileServer::Everywhere(Everywhere { ticket }) => format!("Everywhere {ticket}"),
         FromFileServer::Changed(Changed { ticket }) => format!("Changed {ticket}"),
         FromFileServer::Collected(Collected { ticket, chunks, .. }) => format!("Collected {ticket} chunks={chunks}"),

@@ -67,7 +67,7 @@ const FIXED: [(u8, usize); 32] = [
     (5, 0),
     (6, 8),
     (7, 8),
-    (8, 8 + 16 + 2 + 2 + 36 + 32 + 8 + 16 + 4),
+    (8, 8 + 16 + 2 + 2 + 36 + 32 + 8 + 16 + 4 + 4),
     (9, 8 + 4 + 4 + 4 + 2 + 2),
     (10, 8),
     (11, 8 + 2 + 2),
@@ -85,7 +85,7 @@ const FIXED: [(u8, usize); 32] = [
     (27, 32),
     (28, 8),
     (29, 8),
-    (30, 8 + 16),
+    (30, 8 + 16 + 32 + 4),
     (31, 8),
     (32, 8),
     (33, 8 + 8 + 8),
@@ -98,6 +98,7 @@ const FIXED: [(u8, usize); 32] = [
 #[test]
 fn unknown_codes_are_refused() {
     let places = [
+        (8, 132, "merges"),
         (9, 8, "kind"),
         (9, 16, "consistency"),
         (20, 100, "consistency"),
@@ -107,6 +108,7 @@ fn unknown_codes_are_refused() {
         (22, 88, "answers"),
         (12, 20, "shares"),
         (25, 20, "is_held"),
+        (30, 56, "is_new"),
     ];
     for (kind, at, what) in places {
         let sample = samples().into_iter().find(|sample| sample.encode().unwrap()[2] == kind).unwrap();

@@ -28,7 +28,19 @@ pub(crate) fn join() -> Join {
 pub(crate) fn switch(base: Option<ChunkHash>) -> Switch {
     let (space, site, note) = ("main".to_owned(), "shop".to_owned(), "why".to_owned());
     let (identity, size) = (Identity { publisher: 7, number: 3 }, Size { files: 4, bytes: 1000 });
-    Switch { ticket: 3, identity, space, site, base, root: hash(0xAA), of: 15, size, waits: true, note }
+    Switch {
+        ticket: 3,
+        identity,
+        space,
+        site,
+        base,
+        root: hash(0xAA),
+        of: 15,
+        size,
+        waits: true,
+        merges: base.is_some(),
+        note,
+    }
 }
 
 pub(crate) fn change(kind: ChangeKind) -> Change {
@@ -101,7 +113,7 @@ fn from_server() -> Vec<FromFileServer> {
         Gone { hash: hash(0xAA) }.into(),
         Missing { ticket, hashes: vec![hash(0xBB)] }.into(),
         Stored { ticket }.into(),
-        Published { ticket, number: HEAD }.into(),
+        Published { ticket, number: HEAD, root: hash(0xAA), is_new: true }.into(),
         Everywhere { ticket }.into(),
         Changed { ticket }.into(),
         Collected { ticket, chunks: 2, bytes: 10 }.into(),
@@ -118,6 +130,8 @@ fn from_server() -> Vec<FromFileServer> {
         Refusal::NoRoom,
         Refusal::Failed,
         Refusal::Relay,
+        Refusal::Conflict,
+        Refusal::NotKept,
     ];
     all.extend(refusals.map(|why| refused(why).into()));
     all.push(Goodbye { reason: GoodbyeReason::Full, text: String::new() }.into());

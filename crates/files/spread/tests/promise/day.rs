@@ -1,7 +1,7 @@
 //! A day that a seed draws, and the checks of everything that is seen on it.
 
-use crate::truth::Truth;
-use bytes::Bytes;
+use crate::trees::{FILES, VALUES, grow};
+use crate::truth::{Asked, Truth};
 use machine::{Machine, Node, RoleId};
 use sim::sites::{Chunks, Happened, MemberDisk, ServerDisk};
 use sim::{Family, Fault, Line, Processes};
@@ -13,7 +13,7 @@ use spread::{
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use tree::{Attributes, ChunkHash, Content, Entry, Kind as EntryKind, Name, Piece, write_directory};
+use tree::ChunkHash;
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
 
@@ -23,8 +23,6 @@ const STORE: &str = "store";
 const RELAYS: [&str; 2] = ["relay 0", "relay 1"];
 const MEMBERS: [&str; 3] = ["member 0", "member 1", "member 2"];
 const PUBLISHERS: [&str; 2] = ["publisher 0", "publisher 1"];
-const FILES: usize = 4;
-const VALUES: u64 = 5;
 const STEPS: u32 = 400;
 
 /// Files that are open at a time, and for how many looks.
@@ -51,6 +49,9 @@ pub(crate) struct Seen {
     pub(crate) swept: u64,
     pub(crate) restores: usize,
     pub(crate) rotten: usize,
+    /// Publishes that were merged, and those that could not be.
+    pub(crate) merged: usize,
+    pub(crate) conflicts: usize,
 }
 
 impl Seen {
@@ -66,10 +67,10 @@ impl Seen {
         self.swept += more.swept;
         self.restores += more.restores;
         self.rotten += more.rotten;
+        self.merged += more.merged;
+        self.conflicts += more.conflicts;
     }
 }
-
-type Tree = [u64; FILES];
 
 /// A publish, as its publisher has it.
 #[derive(Debug)]
@@ -80,6 +81,7 @@ struct Job {
     chunks: Chunks,
     of: Option<u64>,
     waits: bool,
+    merges: bool,
     /// It says that it has put what it has not.
     lies: bool,
     stage: Step,
@@ -122,11 +124,14 @@ struct OpenFile {
     looks: u32,
 }
 
-/// The kind of a day: its site's consistency, and how many revisions without a visitor members are offered.
+/// The kind of a day: its site's consistency, how many revisions without a visitor members are offered, and how it is
+/// published.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) consistency: Consistency,
     pub(crate) idle_after: Option<u32>,
+    /// Whether publishes are merged.
+    pub(crate) merges: bool,
 }
 
 impl Kind {
@@ -143,7 +148,6 @@ struct Day {
     visit: Duration,
     happened: Rc<Happened>,
     truth: Truth,
-    trees: Vec<(ChunkHash, Tree)>,
     jobs: [Option<Job>; 2],
     collecting: Option<Ticket>,
     /// The lives of publishers, and how many publishes each has asked for.
@@ -176,36 +180,9 @@ fn key() -> SiteKey {
     SiteKey { space: "main".to_owned(), name: "shop".to_owned() }
 }
 
-fn name(name: &str) -> Name {
-    Name::new(name.as_bytes()).unwrap()
-}
-
-/// The chunks of a tree: two small files, a large one, and one in a directory.
-fn grow(tree: Tree) -> (ChunkHash, Chunks) {
-    let mut chunks = Chunks::default();
-    let file = |value: u64, is_large: bool, chunks: &mut Chunks| {
-        let text = format!("{value}").repeat(if is_large { 700 } else { 3 });
-        let (size, bytes) = (text.len() as u64, Bytes::from(text));
-        let content = if is_large {
-            let piece = Piece { hash: ChunkHash::of(&bytes), bytes: bytes.len() as u32 };
-            chunks.0.insert(piece.hash, bytes);
-            Content::Pieces(vec![piece])
-        } else {
-            Content::Inline(bytes)
-        };
-        Entry { kind: EntryKind::File { size, content, link: 0 }, attributes: Attributes::default() }
-    };
-    let below = file(tree[3], true, &mut chunks);
-    let below = write_directory(&[(name("x"), below)], &mut chunks).unwrap();
-    let directory = Entry { kind: EntryKind::Directory(below), attributes: Attributes::default() };
-    let [a, b, c] = [(0, false), (1, false), (2, true)].map(|(at, is_large)| file(tree[at], is_large, &mut chunks));
-    let entries = [(name("a"), a), (name("b"), b), (name("c"), c), (name("d"), directory)];
-    let root = write_directory(&entries, &mut chunks).unwrap();
-    (root, chunks)
-}
-
 impl Day {
-    fn new(seed: u64, Kind { consistency, idle_after }: Kind, broken: Broken<Way>) -> Self {
+    fn new(seed: u64, kind: Kind, broken: Broken<Way>) -> Self {
+        let Kind { consistency, idle_after, .. } = kind;
         let mut world = Processes::new(seed, Line { delay: Duration::from_micros(100), rate: None });
         let lease = Duration::from_millis([60, 150][world.draw(2) as usize]);
         let visit = lease / 2;
@@ -265,11 +242,10 @@ impl Day {
         Self {
             world,
             lease,
-            kind: Kind { consistency, idle_after },
+            kind,
             visit,
             happened,
             truth: Truth::default(),
-            trees: Vec::new(),
             jobs: [None, None],
             collecting: None,
             publishers,
@@ -379,7 +355,8 @@ impl Day {
         let ask = |client: &mut Client, _| client.ask(Request::Have(hashes));
         let Some(ticket) = self.world.call(PUBLISHERS[at], ask) else { return };
         let (stage, identity, number) = (Step::Have, None, None);
-        self.jobs[at] = Some(Job { identity, base, root, chunks, of, waits, lies, stage, ticket, number });
+        let merges = self.kind.merges && of.is_none();
+        self.jobs[at] = Some(Job { identity, base, root, chunks, of, waits, merges, lies, stage, ticket, number });
     }
 
     fn publish(&mut self) {
@@ -387,25 +364,25 @@ impl Day {
         if self.jobs[at].is_some() || self.is_down(PUBLISHERS[at]) {
             return;
         }
-        let head = self.truth.head();
-        let mut tree = head.map_or([0; FILES], |head| self.tree(head.root));
+        let mut base = self.truth.head().map(|head| head.root);
+        if self.kind.merges && self.draw(2) == 0 && !self.truth.all.is_empty() {
+            // It is merged with all that was published since, if it can be.
+            let newer = self.draw(self.truth.all.len().min(3));
+            base = self.truth.all.iter().rev().nth(newer).map(|it| it.revision.root);
+        }
+        let mut tree = base.map_or([0; FILES], |base| self.truth.tree(base));
         for _ in 0..=self.draw(2) {
             let file = self.draw(FILES);
             tree[file] = self.world.draw(VALUES);
         }
         let (root, chunks) = grow(tree);
-        self.trees.push((root, tree));
-        let mut base = head.map(|head| head.root);
-        if self.draw(8) == 0 && !self.truth.all.is_empty() {
+        self.truth.trees.insert(root, tree);
+        if !self.kind.merges && self.draw(8) == 0 && !self.truth.all.is_empty() {
             // It was made from an older one.
             let older = self.draw(self.truth.all.len());
             base = Some(self.truth.all[older].revision.root);
         }
         self.begin(at, root, chunks, base, None);
-    }
-
-    fn tree(&self, root: ChunkHash) -> Tree {
-        self.trees.iter().find(|(known, _)| *known == root).map(|(_, tree)| *tree).expect("it was published")
     }
 
     /// An older revision that is kept is published again, without its chunks.
@@ -447,16 +424,14 @@ impl Day {
             }
             (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
                 let (base, root, of, waits) = (job.base, job.root, job.of, job.waits);
-                let (size, note) = (Size::default(), String::new());
-                (Request::Publish { key: key(), base, root, of, size, waits, note }, Step::Publish)
+                let (merges, size, note) = (job.merges, Size::default(), String::new());
+                (Request::Publish { key: key(), base, root, of, size, waits, merges, note }, Step::Publish)
             }
-            (Step::Publish, Answer::Published(number)) => {
-                let is_durable = self.truth.find(number).is_some_and(|it| it.revision.root == job.root);
-                if !is_durable {
-                    return Err(format!("1: {number:?} is acknowledged, and not durable"));
-                }
+            (Step::Publish, Answer::Published { revision, is_new }) => {
+                self.truth.acknowledged(revision, &Asked { base: job.base, root: job.root, merges: job.merges })?;
+                self.seen.merged += usize::from(is_new && revision.root != job.root);
                 if job.waits {
-                    job.number = Some(number);
+                    job.number = Some(revision.number);
                     self.jobs[at] = Some(job);
                 }
                 return Ok(());
@@ -465,6 +440,10 @@ impl Day {
                 self.seen.everywhere += 1;
                 let number = job.number.filter(|number| self.truth.find(*number).is_some_and(|it| !it.is_lost));
                 self.waited = self.waited.max((number.unwrap_or_default(), self.world.now()));
+                return Ok(());
+            }
+            (Step::Publish, Answer::Refused(why @ (Refusal::Conflict | Refusal::NotKept), ..)) => {
+                self.seen.conflicts += usize::from(why == Refusal::Conflict);
                 return Ok(());
             }
             (Step::Publish, Answer::Refused(Refusal::Incomplete, ..)) if !job.lies && job.of.is_none() => {
@@ -479,7 +458,7 @@ impl Day {
             if is_publish {
                 let identity = Identity { publisher: self.publishers[at].get(), number: ticket.0 };
                 job.identity = Some(identity);
-                self.truth.asked(identity, job.base);
+                self.truth.asked(identity, Asked { base: job.base, root: job.root, merges: job.merges });
             }
             self.jobs[at] = Some(job);
         }
@@ -788,7 +767,7 @@ impl Day {
         for value in 0..VALUES {
             let tree = [value; FILES];
             let (root, chunks) = grow(tree);
-            self.trees.push((root, tree));
+            self.truth.trees.insert(root, tree);
             let base = self.truth.head().map(|head| head.root);
             self.begin(0, root, chunks, base, None);
             if let Some(job) = &mut self.jobs[0] {

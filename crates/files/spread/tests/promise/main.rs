@@ -5,6 +5,7 @@
 //! | number | promise |
 //! |---|---|
 //! | 1 | no acknowledged publish is lost, made twice, or made from another revision than it names |
+//! | 1 | one that is merged makes its changes and no others, to files that nobody has changed since its base |
 //! | 2 | a page stays with one revision |
 //! | 3 | a view is one revision that was published, and all of it |
 //! | 4 | a view that does not say that it may be stale was the newest at most a lease ago |
@@ -15,6 +16,7 @@
 //! | 10 | after the last fault, all members reach the newest revision, and unused chunks are freed |
 
 mod day;
+mod trees;
 mod truth;
 
 use day::{Kind, Seen, day};
@@ -25,8 +27,10 @@ use types::Broken;
 /// Seeds that have found something once.
 const KEPT: [u64; 4] = [1035, 2481, 9732, 12_345];
 
-const PUSHED: Kind = Kind { consistency: Consistency::Publish, idle_after: None };
+const PUSHED: Kind = Kind { consistency: Consistency::Publish, idle_after: None, merges: false };
 const SEQUENTIAL: Kind = Kind { consistency: Consistency::Sequential, ..PUSHED };
+
+const MERGED: Kind = Kind { merges: true, ..PUSHED };
 
 const IDLE: Kind = Kind { idle_after: Some(1), ..PUSHED };
 
@@ -66,6 +70,14 @@ fn the_promises_hold_for_members_that_are_offered_no_revisions_while_nobody_read
     assert!(seen.published > 1000 && seen.views > 2500 && seen.waits > 100 && seen.switches > 1000, "{seen:?}");
 }
 
+#[test]
+fn the_promises_hold_with_merges() {
+    let seen = days(0..LAZY, MERGED);
+    assert!(seen.published > 1000 && seen.merged > 200 && seen.conflicts > 100 && seen.restores > 10, "{seen:?}");
+    let seen = days(0..LAZY / 3, Kind { merges: true, ..SEQUENTIAL });
+    assert!(seen.published > 300 && seen.merged > 60 && seen.conflicts > 30, "{seen:?}");
+}
+
 fn days(seeds: impl Iterator<Item = u64>, kind: Kind) -> Seen {
     let mut seen = Seen::default();
     for seed in seeds {
@@ -90,13 +102,20 @@ const OF_CONVERSATIONS: [Way; 5] =
 const OF_SEQUENTIAL: [Way; 5] =
     [Way::SwitchShared, Way::ForgetShares, Way::ReleaseEarly, Way::ServeReleased, Way::ShareReleased];
 
+/// Ways to break a rule of merges.
+const OF_MERGES: [Way; 1] = [Way::MergeAnyway];
+
 /// Seeds that notice ways which few others do: they are tried first.
 const RARE: [u64; 4] = [114, 429, 1150, 1375];
 
 #[test]
 fn each_way_to_break_a_rule_is_noticed() {
     for way in Way::ALL.into_iter().filter(|way| !OF_CONVERSATIONS.contains(way)) {
-        let kind = if OF_SEQUENTIAL.contains(&way) { SEQUENTIAL } else { PUSHED };
+        let kind = match way {
+            way if OF_SEQUENTIAL.contains(&way) => SEQUENTIAL,
+            way if OF_MERGES.contains(&way) => MERGED,
+            _ => PUSHED,
+        };
         let noticed = |seed| Some((seed, day(seed, kind, Broken::rule(way)).err()?));
         let (seed, why) =
             RARE.into_iter().chain(0..4000).find_map(noticed).unwrap_or_else(|| panic!("nothing notices {way:?}"));

@@ -1,5 +1,6 @@
 //! The revisions that the store has published, by the time of the run. Every answer is compared with them.
 
+use crate::trees::{FILES, Tree, grow, merge};
 use spread::messages::Identity;
 use spread::server_work::NewRevision;
 use spread::{Number, Revision};
@@ -22,8 +23,17 @@ pub(crate) struct Published {
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     pub(crate) all: Vec<Published>,
-    /// The base of each publish.
-    bases: BTreeMap<Identity, Option<ChunkHash>>,
+    /// The values in each tree.
+    pub(crate) trees: BTreeMap<ChunkHash, Tree>,
+    asked: BTreeMap<Identity, Asked>,
+}
+
+/// A publish that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) base: Option<ChunkHash>,
+    pub(crate) root: ChunkHash,
+    pub(crate) merges: bool,
 }
 
 impl Truth {
@@ -36,9 +46,53 @@ impl Truth {
         self.all.iter().find(|it| it.revision.number == number)
     }
 
-    /// A publisher is about to publish from this tree.
-    pub(crate) fn asked(&mut self, identity: Identity, base: Option<ChunkHash>) {
-        self.bases.insert(identity, base);
+    /// The values of a tree that was published, or is going to be.
+    pub(crate) fn tree(&self, root: ChunkHash) -> Tree {
+        *self.trees.get(&root).expect("it was asked for")
+    }
+
+    /// A publisher is about to publish.
+    pub(crate) fn asked(&mut self, identity: Identity, asked: Asked) {
+        self.asked.insert(identity, asked);
+    }
+
+    /// Checks what a publish has made of the head: its tree, or with a merge its changes and nothing else.
+    fn made(&mut self, asked: Asked, revision: Revision) -> Result<(), String> {
+        let (Asked { base, root, merges }, head) = (asked, self.head());
+        if base == head.map(|head| head.root) && revision.root == root {
+            return Ok(());
+        }
+        let Some(head) = head.filter(|_| merges) else {
+            return Err(format!("1: {revision:?} was made from {base:?}, and the newest is {head:?}"));
+        };
+        let before = base.map_or([0; FILES], |base| self.tree(base));
+        let merged = merge(before, self.tree(head.root), self.tree(root));
+        let Some((tree, expected)) = merged.map(|tree| (tree, grow(tree).0)) else {
+            return Err(format!("1: {revision:?} changes files that {head:?} has changed since {base:?}"));
+        };
+        if revision.root != expected {
+            return Err(format!("1: {revision:?} is not {head:?} with the changes from {base:?} to {root:?}"));
+        }
+        self.trees.insert(expected, tree);
+        Ok(())
+    }
+
+    /// A publisher was told that its changes are in a revision.
+    pub(crate) fn acknowledged(&self, revision: Revision, asked: &Asked) -> Result<(), String> {
+        let is_durable = self.find(revision.number).is_some_and(|it| it.revision.root == revision.root);
+        if !is_durable {
+            return Err(format!("1: {revision:?} is acknowledged, and not durable"));
+        }
+        if asked.merges {
+            let before = asked.base.map_or([0; FILES], |base| self.tree(base));
+            let (wanted, tree) = (self.tree(asked.root), self.tree(revision.root));
+            if let Some(file) = (0..FILES).find(|at| wanted[*at] != before[*at] && wanted[*at] != tree[*at]) {
+                return Err(format!("1: {revision:?} is acknowledged, and lacks the change of file {file}"));
+            }
+        } else if revision.root != asked.root {
+            return Err(format!("1: {revision:?} is acknowledged, and is another tree than {:?}", asked.root));
+        }
+        Ok(())
     }
 
     /// A revision is durable.
@@ -48,10 +102,8 @@ impl Truth {
             return Err(format!("1: {identity:?} was made as {:?}, and again", again.revision));
         }
         let head = self.head();
-        if let Some(base) = self.bases.get(&identity)
-            && *base != head.map(|head| head.root)
-        {
-            return Err(format!("1: {revision:?} was made from {base:?}, and the newest is {head:?}"));
+        if let Some(asked) = self.asked.get(&identity).copied() {
+            self.made(asked, revision)?;
         }
         if head.is_some_and(|head| head.number >= revision.number) {
             return Err(format!("5: {revision:?} was published after {head:?}"));

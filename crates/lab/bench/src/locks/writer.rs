@@ -122,10 +122,10 @@ impl Writer {
             }
             (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
                 let (key, base, root, of) = (self.key.clone(), self.base, it.root, None);
-                let (size, waits, note) = (Size::default(), false, String::new());
-                (Request::Publish { key, base, root, of, size, waits, note }, Step::Publish)
+                let (size, waits, merges, note) = (Size::default(), false, false, String::new());
+                (Request::Publish { key, base, root, of, size, waits, merges, note }, Step::Publish)
             }
-            (Step::Publish, Answer::Published(_)) => {
+            (Step::Publish, Answer::Published { .. }) => {
                 (self.base, self.published) = (Some(it.root), self.published + 1);
                 return;
             }
