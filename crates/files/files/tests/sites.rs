@@ -5,12 +5,13 @@ use fixtures::{SiteFolder, until};
 use objects::Db;
 use rustix::fs::{CWD, RenameFlags, XattrFlags, lgetxattr, llistxattr, renameat_with, setxattr};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::ops::ControlFlow::{Break, Continue};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 /// Opens the store beside a directory to publish.
@@ -192,6 +193,91 @@ fn a_publish_that_was_overtaken_is_refused() {
     let settings = Publish { base: Some(1), ..Publish::default() };
     let refused = sites.publish(&shop(), &place.www(), &settings, &mut |_| Continue(()));
     assert!(matches!(refused, Err(FilesError::Overtaken { base: 1, head: 2, .. })), "{refused:?}");
+}
+
+/// Publishes that come while a merging one reads its files, and between its merge and its switch.
+#[test]
+fn a_merge_waits_for_nobody() {
+    let place = SiteFolder::new();
+    (0..4).for_each(|number| place.write(&format!("{number}"), "one"));
+    let sites = open(&place);
+    publish(&place, &sites);
+    let merge = |at: usize| {
+        let copy = place.path().join(format!("copy-{at}"));
+        export(&sites.view(&shop(), Some(1)).unwrap(), &files::Path::ROOT, &copy, &mut |_| Continue(())).unwrap();
+        fs::write(copy.join(at.to_string()), format!("two of {at}")).unwrap();
+        let settings = Publish { base: Some(1), merge: true, ..Publish::default() };
+        sites.publish(&shop(), &copy, &settings, &mut |_| Continue(())).unwrap()
+    };
+    let published: Vec<Published> = thread::scope(|scope| {
+        let merge = &merge;
+        let threads: Vec<_> = (0..4).map(|at| scope.spawn(move || merge(at))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let numbers: BTreeSet<u64> = published.iter().map(|it| it.revision.number).collect();
+    assert_eq!(numbers, BTreeSet::from([2, 3, 4, 5]));
+    for it in &published {
+        let before = it.revision.number - 1;
+        assert_eq!((it.is_new, it.merged_with), (true, Some(before).filter(|before| *before > 1)), "{it:?}");
+    }
+    (0..4).for_each(|at| assert_eq!(content(&sites, None, &at.to_string()), format!("two of {at}").as_bytes()));
+    let head = sites.head(&shop()).unwrap().unwrap();
+    assert_eq!((head.files, head.bytes), (4, 4 * "two of 0".len() as u64));
+}
+
+/// A merged directory is no revision: an index that took it for one would not upload what others have replaced.
+#[test]
+fn the_index_of_a_merged_directory_names_no_revision() {
+    let (place, other) = (SiteFolder::new(), SiteFolder::new());
+    let sites = open(&place);
+    for number in 0..3 {
+        place.write(&number.to_string(), noise(1000, number));
+        other.write(&number.to_string(), noise(1000, number));
+    }
+    let begun = SystemTime::now();
+    until("the files are old", || begun.elapsed().is_ok_and(|elapsed| elapsed > Duration::from_secs(3)));
+    publish(&place, &sites);
+    // The index has these files as they are in revision 1.
+    other.write("0", noise(1000, 10));
+    publish(&other, &sites);
+    sites.set(&shop(), keep(2)).unwrap();
+    place.write("1", noise(1000, 11));
+    let settings = Publish { base: Some(1), merge: true, ..Publish::default() };
+    let merged = sites.publish(&shop(), &place.www(), &settings, &mut |_| Continue(())).unwrap();
+    assert_eq!((merged.merged_with, merged.files_read), (Some(2), 1));
+    assert_eq!(content(&sites, None, "0"), noise(1000, 10));
+    assert_eq!(content(&sites, None, "1"), noise(1000, 11));
+
+    // The merged revision is kept, and none that has the file 0 as the directory has it.
+    sites.collect().unwrap();
+    let published = publish(&place, &sites);
+    assert!(published.is_new && published.files_read == 3, "{published:?}");
+    assert_eq!(content(&sites, None, "0"), noise(1000, 0));
+    assert_eq!(sites.verify(&shop(), &mut |damage| panic!("{damage}")).unwrap(), 6, "those of two revisions");
+}
+
+/// With a merge, times are compared with those of the base: a fresh copy of it changes nothing.
+#[test]
+fn a_fresh_copy_of_the_base_has_no_changes_to_merge() {
+    let place = SiteFolder::new();
+    place.write("a", "one");
+    place.write("d/b", "one");
+    let sites = open(&place);
+    publish(&place, &sites);
+    place.write("a", "two");
+    publish(&place, &sites);
+    // Copied without times.
+    let copy = SiteFolder::new();
+    copy.write("a", "one");
+    copy.write("d/b", "one");
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    for name in ["a", "d/b", "d"] {
+        fs::File::open(copy.www().join(name)).unwrap().set_modified(old).unwrap();
+    }
+    let settings = Publish { base: Some(1), merge: true, ..Publish::default() };
+    let published = sites.publish(&shop(), &copy.www(), &settings, &mut |_| Continue(())).unwrap();
+    assert_eq!((published.revision.number, published.is_new, published.merged_with), (2, false, None));
+    assert_eq!(content(&sites, None, "a"), b"two");
 }
 
 #[test]
@@ -534,7 +620,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
     symlink(&secret, &link).unwrap();
     let sites = open(&place);
     let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
                 renameat_with(CWD, &directory, CWD, &link, RenameFlags::EXCHANGE).unwrap();

@@ -1,12 +1,11 @@
 //! A file server: it makes publishes durable in one order, and offers each to its subscribers.
 //!
 //! ```text
-//!   Switch --> queue --base is the head--> checking --whole--> publishing --durable--> head: offered, acknowledged
-//!                |          |                 |  \               ^    |
-//!                |       Overtaken       Incomplete \            |  Failed
-//!                +--base is kept, merges----->       +-> merging +
-//!                                                          |
-//!                                                       Conflict
+//!   Switch --> queue --the base is the head, or kept--> checking --whole--> publishing --durable--> head: offered,
+//!                |                                       |    |              ^    |                  acknowledged
+//!            Overtaken,                         Incomplete    +--> merging --+  Failed
+//!             NotKept                                                 |
+//!                                                                 Conflict
 //! ```
 //! 1. A site's publishes are made one after the other. Each has an identity, and is made once (**OneSwitch**); it names
 //!    the tree that it was made from, which must be the newest one's. Of a publish that is merged, each path that it
