@@ -159,6 +159,8 @@ pub(crate) enum BenchFigure {
     Hits,
     /// Publishes during a collection.
     Collection,
+    /// Reads of a mounted site, over those of local files.
+    Mount,
 }
 
 /// A cache that `thorp bench web` measures beside.

@@ -100,6 +100,7 @@ fn site_figure(figure: BenchFigure) -> SiteFigure {
         BenchFigure::Restart => SiteFigure::Restart,
         BenchFigure::Hits => SiteFigure::Hits,
         BenchFigure::Collection => SiteFigure::Collection,
+        BenchFigure::Mount => SiteFigure::Mount,
     }
 }
 

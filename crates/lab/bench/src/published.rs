@@ -11,6 +11,7 @@
 //! | a server that was killed | `restart.rs` |
 //! | requests, over those to nginx | `hits.rs` |
 //! | publishes during a collection | `collection.rs` |
+//! | reads of a mounted site, over those of local files | `mount.rs` |
 //!
 //! Publishes whose duration is a figure are made by the program, as a user would make them; the others by the library,
 //! in this process.
@@ -21,6 +22,7 @@ mod directory;
 pub(crate) mod farm;
 mod first;
 mod hits;
+mod mount;
 mod publish;
 mod restart;
 mod rollback;
@@ -92,11 +94,13 @@ pub enum SiteFigure {
     Hits,
     /// Publishes during a collection.
     Collection,
+    /// Reads of a mounted site.
+    Mount,
 }
 
 impl SiteFigure {
     /// Every figure, in the order of their lines.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Update,
         Self::Burst,
         Self::Spread,
@@ -106,6 +110,7 @@ impl SiteFigure {
         Self::Restart,
         Self::Hits,
         Self::Collection,
+        Self::Mount,
     ];
 }
 
@@ -128,6 +133,7 @@ pub(crate) fn measure(
             SiteFigure::Restart => found(restart::measure(place, sizes, progress)?)?,
             SiteFigure::Hits => hits::measure(place, sizes, progress, found)?,
             SiteFigure::Collection => found(collection::measure(place, sizes, progress)?)?,
+            SiteFigure::Mount => mount::measure(place, sizes, progress, found)?,
         }
     }
     Ok(())

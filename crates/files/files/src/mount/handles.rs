@@ -71,6 +71,11 @@ impl OpenFile {
         Self { inode, size, content, follows, session: Mutex::new(session) }
     }
 
+    /// The revision that is kept for it.
+    pub(super) fn session(&self) -> Option<Number> {
+        *lock(&self.session)
+    }
+
     /// Ends its session, and returns the revision that was kept for it.
     fn close(&self) -> Option<Number> {
         lock(&self.session).take()

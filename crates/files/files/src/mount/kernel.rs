@@ -8,6 +8,7 @@ use super::special;
 use super::views::{Mounted, NoAnswer, Wait};
 use super::waiting::Waiting;
 use crate::line::lock;
+use crate::origin::NotRead;
 use bytes::Bytes;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode,
@@ -67,7 +68,7 @@ impl Mounted {
             OpenContent::Pieces(pieces) => pieces,
         };
         let mut parts = OpenFile::pieces_at(pieces, offset, end).map(|(begin, piece)| {
-            let whole = self.reader().piece(piece).map_err(|not_read| self.failed(not_read))?.bytes;
+            let whole = self.reader().piece(piece).map_err(|not_read| self.not_read(file, not_read))?.bytes;
             let within = |place: u64| place.saturating_sub(begin).min(whole.len() as u64) as usize;
             Ok(whole.slice(within(offset)..within(end)))
         });
@@ -81,6 +82,14 @@ impl Mounted {
             all.extend_from_slice(&part?);
         }
         Ok(all.into())
+    }
+
+    /// The error of a read that failed. The revision of the file may have given way to newer ones that are read.
+    fn not_read(&self, file: &OpenFile, why: NotRead) -> NoAnswer {
+        match file.session() {
+            Some(number) if self.origin.visit(number).is_none() => NoAnswer::STALE,
+            _ => self.failed(why),
+        }
     }
 
     /// The attributes of an entry of an open directory, whose inode the kernel is given, and for how long it may know

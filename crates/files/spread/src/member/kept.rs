@@ -144,3 +144,31 @@ impl One {
         now < self.visited_until || self.sessions > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(count: u64) -> Revision {
+        Revision { number: Number { life: 1, count }, root: ChunkHash::of(&count.to_le_bytes()) }
+    }
+
+    #[test]
+    fn the_oldest_revision_with_an_open_file_gives_way_to_the_newest() {
+        let mut kept = Kept::new(Vec::from([revision(1)]));
+        let last = MOST as u64 + 3;
+        for count in 2..=last {
+            assert!(kept.begin(revision(count - 1).number).is_some());
+            kept.serve(Time::ZERO, revision(count), Time::ZERO);
+        }
+        // As many as there may be, the one that was served before, and that which is served.
+        assert_eq!(kept.len(), MOST + 2);
+        assert!(kept.begin(revision(1).number).is_none());
+        assert!(kept.begin(revision(2).number).is_some());
+        // A file that could not keep its revision is closed, too. The second one still has an open file.
+        (1..last).for_each(|count| kept.end(revision(count).number));
+        kept.forget(Time::ZERO);
+        let left: Vec<u64> = kept.all().map(|it| it.number.count).collect();
+        assert_eq!(left, [2, last - 3, last - 2, last - 1, last]);
+    }
+}

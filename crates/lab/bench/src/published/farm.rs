@@ -67,6 +67,12 @@ impl Farm {
         let listen = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
         self.program.start("a server of a site", &[&words[..], &listen].concat())
     }
+
+    /// Mounts the site on a directory.
+    pub(crate) fn mount(&self, at: &Path) -> Result<Process> {
+        let (server, dir) = (self.address().to_string(), self.path("mounted"));
+        self.program.start("a mount", &["mount", SITE, text(at)?, "--server", &server, "--cache", text(&dir)?])
+    }
 }
 
 /// Publishes a directory by the library.
