@@ -10,6 +10,8 @@ mod state;
 
 use crate::error::FilesError;
 use crate::local::open_chunks;
+#[cfg(feature = "fuse")]
+use crate::origin::Sessions;
 use crate::origin::{LocalChunks, NotRead, Origin};
 use crate::record::SiteName;
 use crate::records::draw;
@@ -19,7 +21,9 @@ use disk::MemberDisk;
 use machine::{RoleId, Table};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{SUBSCRIBER, VisitorKey};
-use spread::{Member, MemberConfig, Number, Opened, PATIENCE, READY, Revision, SiteKey, Visit};
+use spread::{Member, MemberConfig, Opened, PATIENCE, READY, SiteKey, Visit};
+#[cfg(feature = "fuse")]
+use spread::{Number, Revision};
 use std::fmt;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -202,30 +206,6 @@ impl Origin for MemberService {
         Box::pin(waiting)
     }
 
-    fn current(&self) -> Result<Option<Revision>, FilesError> {
-        Ok(self.member.look(|member| member.current()))
-    }
-
-    fn is_lazy(&self) -> bool {
-        self.member.look(|member| member.is_lazy())
-    }
-
-    fn kept(&self) -> Result<Vec<Revision>, FilesError> {
-        Ok(self.member.look(|member| member.kept().collect()))
-    }
-
-    fn visit(&self, number: Number) -> Option<ChunkHash> {
-        self.member.call_if(|member, now| (member.visit(now, number), false))
-    }
-
-    fn begin(&self, number: Number) -> Option<ChunkHash> {
-        self.member.call_if(|member, _| (member.begin(number), false))
-    }
-
-    fn end(&self, number: Number) {
-        self.member.call_if(|member, _| (member.end(number), false));
-    }
-
     fn visitor_key(&self, _: bool) -> Result<Option<VisitorKey>, NotRead> {
         Ok(self.member.look(|member| member.visitor_key()))
     }
@@ -264,5 +244,32 @@ impl Origin for MemberService {
 
     fn tables(&self) -> Vec<Table> {
         self.member.look(|member| machine::Machine::status(member))
+    }
+}
+
+#[cfg(feature = "fuse")]
+impl Sessions for MemberService {
+    fn current(&self) -> Result<Option<Revision>, FilesError> {
+        Ok(self.member.look(|member| member.current()))
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.member.look(|member| member.is_lazy())
+    }
+
+    fn kept(&self) -> Result<Vec<Revision>, FilesError> {
+        Ok(self.member.look(|member| member.kept().collect()))
+    }
+
+    fn visit(&self, number: Number) -> Option<ChunkHash> {
+        self.member.call_if(|member, now| (member.visit(now, number), false))
+    }
+
+    fn begin(&self, number: Number) -> Option<ChunkHash> {
+        self.member.call_if(|member, _| (member.begin(number), false))
+    }
+
+    fn end(&self, number: Number) {
+        self.member.call_if(|member, _| (member.end(number), false));
     }
 }

@@ -41,7 +41,7 @@ mod waiting;
 
 use crate::error::FilesError;
 use crate::member::MemberService;
-use crate::origin::{Origin, OwnSite};
+use crate::origin::{OwnSite, Sessions};
 use crate::record::SiteName;
 use crate::sites::Sites;
 use crate::tables::MOUNT_TABLES;
@@ -126,7 +126,7 @@ impl SiteMount {
         Self::of(member, config)
     }
 
-    fn of(origin: Arc<dyn Origin>, config: &MountConfig) -> Result<Self, FilesError> {
+    fn of(origin: Arc<dyn Sessions>, config: &MountConfig) -> Result<Self, FilesError> {
         let at = config.at.path().to_owned();
         let failed = |error: io::Error| FilesError::Mount(at.clone(), error);
         let source = format!("{}{}/{}", place::SOURCE, config.space, origin.site());

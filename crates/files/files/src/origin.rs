@@ -5,13 +5,17 @@ use crate::line::lock;
 use crate::record::SiteName;
 use crate::sites::Sites;
 use machine::Table;
+#[cfg(feature = "fuse")]
+use spread::Number;
 use spread::messages::VisitorKey;
-use spread::{Number, Opened, Revision, Visit};
+use spread::{Opened, Revision, Visit};
 use std::fmt;
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use tree::{ChunkHash, ReadError, Source};
+#[cfg(feature = "fuse")]
+use tree::ChunkHash;
+use tree::{ReadError, Source};
 
 /// The reason why something was not read.
 #[derive(Debug)]
@@ -55,26 +59,6 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     /// The key that signs the cookies of visitors, once there is a revision.
     fn visitor_key(&self, waits: bool) -> Result<Option<VisitorKey>, NotRead>;
 
-    /// The revision that is served, without a visitor; none before the first.
-    fn current(&self) -> Result<Option<Revision>, FilesError>;
-
-    /// Whether visitors may have to wait for the newest revision.
-    fn is_lazy(&self) -> bool {
-        false
-    }
-
-    /// The revisions that can be read, the oldest first.
-    fn kept(&self) -> Result<Vec<Revision>, FilesError>;
-
-    /// A revision is read, and kept for as long as a page. Returns its tree; none if it is not here.
-    fn visit(&self, number: Number) -> Option<ChunkHash>;
-
-    /// Begins to read a revision, which is kept until [`Origin::end`]. Returns its tree; none if it is not here.
-    fn begin(&self, number: Number) -> Option<ChunkHash>;
-
-    /// Ends what [`Origin::begin`] began.
-    fn end(&self, number: Number);
-
     /// Waits until there may be an answer to a visitor who waits for the newest revision, or another one is served.
     fn news(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(future::ready(()))
@@ -98,6 +82,30 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     fn tables(&self) -> Vec<Table> {
         Vec::new()
     }
+}
+
+/// The revisions of a site for sessions that may last for long: open files.
+#[cfg(feature = "fuse")]
+pub(crate) trait Sessions: Origin {
+    /// The revision that is served, without a visitor; none before the first.
+    fn current(&self) -> Result<Option<Revision>, FilesError>;
+
+    /// Whether visitors may have to wait for the newest revision.
+    fn is_lazy(&self) -> bool {
+        false
+    }
+
+    /// The revisions that can be read, the oldest first.
+    fn kept(&self) -> Result<Vec<Revision>, FilesError>;
+
+    /// A revision is read, and kept for as long as a page. Returns its tree; none if it is not here.
+    fn visit(&self, number: Number) -> Option<ChunkHash>;
+
+    /// Begins to read a revision, which is kept until [`Sessions::end`]. Returns its tree; none if it is not here.
+    fn begin(&self, number: Number) -> Option<ChunkHash>;
+
+    /// Ends what [`Sessions::begin`] began.
+    fn end(&self, number: Number);
 }
 
 /// A site of the store that this process has open.
@@ -172,6 +180,26 @@ impl Origin for OwnSite {
         Ok(Some(self.newest(waits)?.key))
     }
 
+    fn source(&self) -> &dyn Source<Error = FilesError> {
+        self.sites.depot()
+    }
+
+    fn head(&self) -> Result<u64, FilesError> {
+        Ok(self.sites.head(&self.site)?.map_or(0, |head| head.number))
+    }
+
+    fn chunks(&self) -> LocalChunks {
+        let (chunks, bytes) = self.sites.depot().size();
+        LocalChunks { chunks, bytes }
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        self.sites.head(&self.site).err().map(|error| error.to_string()).into_iter().collect()
+    }
+}
+
+#[cfg(feature = "fuse")]
+impl Sessions for OwnSite {
     fn current(&self) -> Result<Option<Revision>, FilesError> {
         Ok(self.sites.head(&self.site)?.map(|head| of(&head)))
     }
@@ -191,21 +219,4 @@ impl Origin for OwnSite {
     }
 
     fn end(&self, _: Number) {}
-
-    fn source(&self) -> &dyn Source<Error = FilesError> {
-        self.sites.depot()
-    }
-
-    fn head(&self) -> Result<u64, FilesError> {
-        Ok(self.sites.head(&self.site)?.map_or(0, |head| head.number))
-    }
-
-    fn chunks(&self) -> LocalChunks {
-        let (chunks, bytes) = self.sites.depot().size();
-        LocalChunks { chunks, bytes }
-    }
-
-    fn troubles(&self) -> Vec<String> {
-        self.sites.head(&self.site).err().map(|error| error.to_string()).into_iter().collect()
-    }
 }

@@ -5,7 +5,7 @@ use super::nodes::{DirectoryPath, Nodes, Place, Top};
 use crate::error::FilesError;
 use crate::line::lock;
 use crate::memory::Memory;
-use crate::origin::{NotRead, Origin};
+use crate::origin::{NotRead, Sessions};
 use crate::reader::Reader;
 use crate::tables::MOUNT;
 use fuser::Errno;
@@ -28,7 +28,7 @@ const RECENT: Duration = Duration::from_secs(300);
 /// The state of a mount, which its threads share.
 #[derive(Debug)]
 pub(super) struct Mounted {
-    pub(super) origin: Arc<dyn Origin>,
+    pub(super) origin: Arc<dyn Sessions>,
     memory: Memory,
     refuses_stale: bool,
     pub(super) nodes: Mutex<Nodes>,
@@ -86,7 +86,7 @@ pub(super) struct DirectoryIn {
 }
 
 impl Mounted {
-    pub(super) fn new(origin: Arc<dyn Origin>, memory: usize, refuses_stale: bool) -> Self {
+    pub(super) fn new(origin: Arc<dyn Sessions>, memory: usize, refuses_stale: bool) -> Self {
         Self {
             origin,
             memory: Memory::new(memory),
