@@ -4,7 +4,7 @@
 use crate::followed_sites::{Farm, LEASE, large_chunk};
 use crate::program::{start, thorp};
 use fixtures::mounts::has_fuse;
-use fixtures::{Process, Signal, until};
+use fixtures::{Process, Signal, lasting_address, until};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 /// A site of a farm that is mounted.
 struct Mount {
@@ -25,9 +26,7 @@ impl Mount {
     /// Mounts the site of the store or redirector at an address.
     fn new(farm: &Farm, server: SocketAddr, name: &str, more: &[&str]) -> Self {
         let (at, cache) = (farm.place.path().join(name), farm.place.file(&format!("{name}-cache")));
-        if !is_mounted(&at) {
-            fs::create_dir_all(&at).unwrap();
-        }
+        fs::create_dir_all(&at).unwrap();
         let server = server.to_string();
         let words = ["mount", "shop", at.to_str().unwrap(), "--server", &server, "--cache", &cache];
         Self { process: Some(start(&[&words, more].concat())), at }
@@ -51,7 +50,12 @@ impl Mount {
 
     /// Kills the process: the kernel gets no answers any longer.
     fn kill(&mut self) {
-        self.process.take().unwrap().kill().unwrap();
+        self.process.as_mut().unwrap().kill().unwrap();
+    }
+
+    /// Starts the process again that was killed.
+    fn start_again(&mut self) {
+        self.process.as_mut().unwrap().start_again().unwrap();
     }
 }
 
@@ -122,8 +126,12 @@ fn a_mount_shows_the_site_as_it_was_published() {
     fs::set_permissions(www.join("empty"), fs::Permissions::from_mode(0o640)).unwrap();
     (0..3000).for_each(|at| farm.place.write(&format!("many/{at}"), at.to_string()));
     farm.publish(&[]).ok();
+    let at = farm.place.path().join("mnt");
+    fs::create_dir(&at).unwrap();
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o750)).unwrap();
     let mount = Mount::new(&farm, farm.address, "mnt", &["--admin", "127.0.0.1:0"]);
     compare(&www, &mount.at);
+    assert_eq!(fs::metadata(&at).unwrap().mode() & 0o777, 0o750, "the root has the mode of the directory below");
     let inode = |path: &str| fs::metadata(mount.path(path)).unwrap().ino();
     assert_eq!(inode("small"), inode("dir/same"), "hard links are one file");
     // Any part of a large file, in any order.
@@ -170,6 +178,8 @@ fn an_open_file_keeps_what_it_had_and_the_next_open_sees_the_newest() {
         assert_eq!(mount.text("page"), format!("page {round}"));
         assert_eq!(mount.text("dir/part"), format!("part {round}"));
         assert_eq!(mount.text("new"), "here");
+        assert_eq!(fs::read_link(mount.path(".thorp/newest")).unwrap(), Path::new(&format!("at/{round}")));
+        assert_eq!(mount.text(".thorp/newest/page"), format!("page {round}"));
         assert!(fs::read(mount.path("large")).unwrap() == noise(3_000_000, round));
         let through = rustix::fs::openat(&dir, "part", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
         assert_eq!(io::read_to_string(File::from(through)).unwrap(), format!("part {round}"));
@@ -184,7 +194,6 @@ fn an_open_file_keeps_what_it_had_and_the_next_open_sees_the_newest() {
     assert_eq!((stat.ino(), stat.len(), stat.mtime()), (now.ino(), now.len(), now.mtime()));
     // An earlier revision is there by its number, while it is kept here.
     assert_eq!(mount.text(".thorp/at/4/page"), "page 4");
-    assert_eq!(fs::read_link(mount.path(".thorp/newest")).unwrap(), Path::new("at/5"));
     assert!(names(&mount.path(".thorp/at")).contains(&"5".to_owned()));
     assert_eq!(mount.error(".thorp/at/77/page").kind(), ErrorKind::NotFound);
     assert!(!names(&mount.at).contains(&".thorp".to_owned()), "it is not listed");
@@ -202,6 +211,44 @@ fn an_open_file_keeps_what_it_had_and_the_next_open_sees_the_newest() {
 /// Files of the site that readers of mounts open.
 const FILES: usize = 20;
 
+/// The pause of a reader after an error.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Says that a test is over when it is dropped, also by a panic: threads that wait for that end.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// The bytes of a file: some are in their directory's chunk, some are a chunk, and some the kernel reads in parts.
+fn length(file: usize) -> usize {
+    [10, 2000, 400_000][file % 3]
+}
+
+/// Writes all files, each full of the number of the round.
+fn write_round(www: &Path, round: u64) {
+    for file in 0..FILES {
+        let folder = www.join(format!("d{}", file % 4));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(file.to_string()), format!("{round:09}\n").repeat(length(file) / 10)).unwrap();
+    }
+}
+
+/// Reads a file, and returns its round.
+///
+/// # Panics
+/// It has parts of two.
+fn read_round(root: &Path, file: usize) -> io::Result<u64> {
+    let text = fs::read_to_string(root.join(format!("d{}/{file}", file % 4)))?;
+    let round = text.get(..10).unwrap_or_default();
+    let is_one = text.len() == length(file) && text.as_bytes().chunks(10).all(|it| it == round.as_bytes());
+    assert!(is_one, "file {file} of {} bytes has parts of two rounds", text.len());
+    Ok(round.trim().parse().unwrap())
+}
+
 /// Readers open files while they are published again and again. A file has the content of one revision, no reader goes
 /// back, an open after a publish that waited sees it, and all files below the number of a revision belong to it.
 #[test]
@@ -210,57 +257,132 @@ fn readers_of_mounts_never_mix_revisions_and_never_go_back() {
         return;
     }
     let farm = Farm::new();
-    let write = |round: u64| {
-        for file in 0..FILES {
-            // Some in the entry, some a chunk, some that the kernel reads in parts.
-            let length = [10, 2000, 400_000][file % 3];
-            farm.place.write(&format!("d{}/{file}", file % 4), format!("{round:09}\n").repeat(length / 10));
-        }
-    };
-    write(1);
+    write_round(&farm.place.www(), 1);
     farm.publish(&[]).ok();
     let group = farm.group("127.0.0.1:0");
     let mounts = [Mount::new(&farm, farm.address, "near", &[]), Mount::new(&farm, group.address(), "far", &[])];
     let (published, is_over, reads) = (AtomicU64::new(1), AtomicBool::new(false), AtomicU64::new(0));
-    let read = |root: &Path, file: usize| {
-        let text = fs::read_to_string(root.join(format!("d{}/{file}", file % 4)))?;
-        let round = &text[..10];
-        assert!(
-            text.len() == [10, 2000, 400_000][file % 3] && text.as_bytes().chunks(10).all(|it| it == round.as_bytes())
-        );
-        io::Result::Ok(round.trim().parse::<u64>().unwrap())
-    };
     thread::scope(|scope| {
         for (who, mount) in [0, 1, 0, 1].into_iter().map(|at| &mounts[at]).enumerate() {
-            let (published, is_over, reads, read) = (&published, &is_over, &reads, &read);
+            let (published, is_over, reads) = (&published, &is_over, &reads);
             scope.spawn(move || {
+                let _over = Over(is_over);
                 let mut seen = [0; FILES];
                 for file in (0..FILES).cycle().skip(who * 5) {
                     if is_over.load(SeqCst) {
                         break;
                     }
                     let before = published.load(SeqCst);
-                    let round = read(&mount.at, file).unwrap();
+                    let round = read_round(&mount.at, file).unwrap();
                     assert!(round >= before && round >= seen[file], "{round} behind {before} and {}", seen[file]);
                     seen[file] = round;
                     reads.fetch_add(1, SeqCst);
                     if file == 0 {
                         let newest = fs::read_link(mount.path(".thorp/newest")).unwrap();
                         let snapshot = mount.path(".thorp").join(&newest);
-                        let rounds: Vec<u64> = (0..FILES).map(|file| read(&snapshot, file).unwrap()).collect();
+                        let rounds: Vec<u64> = (0..FILES).map(|file| read_round(&snapshot, file).unwrap()).collect();
                         assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?} in {}", newest.display());
                     }
                 }
             });
         }
+        let _over = Over(&is_over);
         for round in 2..=40 {
-            write(round);
+            write_round(&farm.place.www(), round);
             farm.publish(&["--wait"]).ok();
             published.store(round, SeqCst);
         }
-        is_over.store(true, SeqCst);
     });
     assert!(reads.load(SeqCst) > 200, "{} reads", reads.load(SeqCst));
+}
+
+/// Readers of two mounts during harm to everything. No file has parts of two revisions, and no mount goes back, even if
+/// it is killed. A revision that is older than one a publish has waited for is not opened, or the mount says so.
+#[test]
+fn readers_of_mounts_are_not_deceived_while_everything_is_killed_and_stopped() {
+    if !has_fuse() {
+        return;
+    }
+    let mut farm = Farm::new();
+    write_round(&farm.place.www(), 1);
+    farm.publish(&[]).ok();
+    let listen = lasting_address().unwrap();
+    let mut group = farm.group(&listen.to_string());
+    let near = Mount::new(&farm, farm.address, "near", &["--refuse-stale"]);
+    let mut mounts = [near, Mount::new(&farm, listen, "far", &[])];
+    let roots = [0, 1].map(|at| mounts[at].at.clone());
+    let (waited, is_over, reads) = (AtomicU64::new(1), AtomicBool::new(false), AtomicU64::new(0));
+    let (address, www) = (farm.address.to_string(), farm.place.www());
+    let publish = || {
+        let ran = thorp(["publish", www.to_str().unwrap(), "shop", "--wait", "--server", &address]);
+        println!("{}{}", ran.stdout.trim(), ran.stderr.trim());
+        ran.code == Some(0)
+    };
+    thread::scope(|scope| {
+        let (waited, is_over, reads, roots) = (&waited, &is_over, &reads, &roots);
+        let (publish, www) = (&publish, &www);
+        scope.spawn(move || {
+            let _over = Over(is_over);
+            for round in 2.. {
+                write_round(www, round);
+                // The store may be away.
+                while !is_over.load(SeqCst) && !publish() {}
+                if is_over.load(SeqCst) {
+                    break;
+                }
+                waited.store(round, SeqCst);
+            }
+        });
+        for at in [0, 1, 0, 1] {
+            scope.spawn(move || {
+                let _over = Over(is_over);
+                let (root, mut seen) = (&roots[at], 0);
+                for file in (0..FILES).cycle() {
+                    if is_over.load(SeqCst) {
+                        break;
+                    }
+                    let before = waited.load(SeqCst);
+                    let Ok(round) = read_round(root, file) else {
+                        thread::sleep(PAUSE);
+                        continue;
+                    };
+                    assert!(round >= seen, "mount {at} went back from {seen} to {round}");
+                    seen = round;
+                    reads.fetch_add(1, SeqCst);
+                    if round < before {
+                        assert_eq!(at, 1, "{round} was opened, and a publish has waited for {before}");
+                        let status = fs::read_to_string(root.join(".thorp/status"));
+                        let is_fresh = status.is_ok_and(|status| status.contains("\"stale_seconds\":null"));
+                        let again = if is_fresh { read_round(root, file).unwrap_or(before) } else { before };
+                        assert!(again >= before, "{again} is called the newest, and a publish has waited for {before}");
+                    }
+                }
+            });
+        }
+        let _over = Over(is_over);
+        for turn in 0..3 {
+            thread::sleep(LEASE);
+            let stopped = if turn == 0 { &farm.store } else { &mounts[turn - 1].process };
+            let stop = |signal| stopped.as_ref().unwrap().signal(signal).unwrap();
+            stop(Signal::STOP);
+            thread::sleep(3 * LEASE / 2);
+            stop(Signal::CONT);
+            thread::sleep(LEASE);
+            group.kill().unwrap();
+            group = farm.group(&listen.to_string());
+            mounts[turn % 2].kill();
+            mounts[turn % 2].start_again();
+            thread::sleep(LEASE);
+            farm.store.take().unwrap().kill().unwrap();
+            farm.start_store();
+        }
+        let behind = waited.load(SeqCst);
+        until("publishes come to both mounts again", || {
+            waited.load(SeqCst) > behind + 2 && roots.iter().all(|root| read_round(root, 0).is_ok_and(|it| it > behind))
+        });
+    });
+    let (reads, waited) = (reads.load(SeqCst), waited.load(SeqCst));
+    assert!(reads > 200 && waited > 10, "{reads} reads, {waited} publishes");
 }
 
 #[test]
@@ -280,10 +402,11 @@ fn a_mount_without_its_store_says_so_and_comes_back_after_a_kill() {
     assert_eq!(mount.text("page"), "one");
     until("the other refuses", || fs::read(strict.path("page")).is_err());
     assert_eq!(strict.error("page").raw_os_error(), Some(rustix::io::Errno::STALE.raw_os_error()));
+    assert!(strict.status()["stale_seconds"].is_number());
     // It is killed, and mounted again over what was left.
     mount.kill();
     assert_eq!(mount.error("page").kind(), ErrorKind::NotConnected);
-    let mount = Mount::new(&farm, farm.address, "mnt", &[]);
+    mount.start_again();
     assert_eq!(mount.text("page"), "one");
     assert!(mount.status()["stale_seconds"].is_number());
     farm.start_store();
@@ -293,7 +416,6 @@ fn a_mount_without_its_store_says_so_and_comes_back_after_a_kill() {
     farm.publish(&["--wait"]).ok();
     assert_eq!((mount.text("page"), strict.text("page")), ("two".to_owned(), "two".to_owned()));
     // The process ends when another one unmounts its site.
-    let mut mount = mount;
     assert!(Command::new("umount").arg(&mount.at).status().unwrap().success());
     let ended = mount.process.take().unwrap().ended().unwrap();
     assert!(ended.status.success() && ended.stdout.contains("stopped"), "{ended:?}");
@@ -386,6 +508,12 @@ fn a_directory_that_cannot_be_mounted_on_is_refused() {
     let around = farm.place.path().to_str().unwrap();
     let refused = mount(around, &["--server", &server, "--cache", &cache]).error();
     assert!(refused.contains("has the files of --cache inside"), "{refused}");
+    if has_fuse() {
+        let mounted = Mount::new(&farm, farm.address, "mnt", &[]);
+        let refused = mount(mounted.at.to_str().unwrap(), &["--server", &server, "--cache", &cache]).error();
+        assert!(refused.contains("a site is mounted here already"), "{refused}");
+        assert_eq!(mounted.text("page"), "one");
+    }
     let refused = mount(around, &["--server", &server]).usage();
     assert!(refused.contains("name a directory for the site's files with --cache"), "{refused}");
 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::task::JoinError;
 use tree::{ChunkHash, MergeError, PathError, ReadError};
 use types::said;
@@ -279,7 +279,13 @@ impl fmt::Display for FilesError {
 /// The reason why a directory cannot be mounted on, and the remedy.
 fn mount_error(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no such directory to mount on, or no /dev/fuse".to_owned(),
+        io::ErrorKind::NotFound if Path::new("/dev/fuse").exists() => {
+            "there is no such directory to mount on".to_owned()
+        }
+        io::ErrorKind::NotFound => {
+            "cannot mount: there is no /dev/fuse here, the kernel's device for such mounts".to_owned()
+        }
+        io::ErrorKind::AlreadyExists => "a site is mounted here already: unmount it first".to_owned(),
         io::ErrorKind::NotADirectory => "only a directory can be mounted on".to_owned(),
         io::ErrorKind::PermissionDenied => {
             format!("{error}: users other than root mount with fusermount3, of the package fuse3")

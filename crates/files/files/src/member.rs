@@ -116,6 +116,11 @@ impl MemberService {
         self.host.server_state(self.role)
     }
 
+    /// The obstacle to a newer revision, if there is one.
+    pub fn trouble(&self) -> Option<String> {
+        self.member.look(|member| member.trouble().map(str::to_owned))
+    }
+
     /// The site.
     pub fn site(&self) -> &SiteName {
         &self.followed.site

@@ -48,9 +48,10 @@ use crate::tables::MOUNT_TABLES;
 use fuser::{Config, MountOption, Session, SessionACL};
 use kernel::Kernel;
 use ops::Observed;
+use place::Mount;
 pub use place::MountPlace;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use threads::Threads;
@@ -80,7 +81,7 @@ pub struct MountConfig {
 pub struct SiteMount {
     mounted: Arc<Mounted>,
     waiting: Arc<Waiting>,
-    at: PathBuf,
+    mount: Mount,
     end: mpsc::Sender<End>,
     ended: mpsc::Receiver<End>,
     is_over: bool,
@@ -101,7 +102,7 @@ enum End {
 pub struct Unmounter(mpsc::Sender<End>);
 
 impl Unmounter {
-    /// Unmounts the site, even if files are open. Those cannot be read any longer once the process has ended.
+    /// Unmounts the site, even if files are open. Those cannot be read any longer.
     pub fn unmount(&self) {
         // Without a receiver it was unmounted.
         let _ = self.0.send(End::Told);
@@ -130,7 +131,8 @@ impl SiteMount {
         let at = config.at.path().to_owned();
         let failed = |error: io::Error| FilesError::Mount(at.clone(), error);
         let source = format!("{}{}/{}", place::SOURCE, config.space, origin.site());
-        let mounted = Arc::new(Mounted::new(origin, config.memory, config.refuses_stale));
+        let mounted =
+            Arc::new(Mounted::new(origin, config.memory, config.refuses_stale, config.at.attributes().clone()));
         let (waiting, mut threads) = (Arc::new(Waiting::default()), Threads::new());
         let kernel = Kernel { mounted: mounted.clone(), waiting: waiting.clone() };
         let session = Session::new(kernel, &at, &options(source, config)).map_err(failed)?;
@@ -140,12 +142,13 @@ impl SiteMount {
         let sender = end.clone();
         let run = move || drop(sender.send(End::Unmounted(session.run())));
         thread::Builder::new().name("mount".to_owned()).spawn(run).map_err(failed)?;
-        Ok(Self { mounted, waiting, at, end, ended, is_over: false, _threads: threads })
+        let mount = Mount::find(&at);
+        Ok(Self { mounted, waiting, mount, end, ended, is_over: false, _threads: threads })
     }
 
     /// The directory that it is mounted on.
     pub fn at(&self) -> &Path {
-        &self.at
+        self.mount.at()
     }
 
     /// A handle that unmounts it.
@@ -159,22 +162,22 @@ impl SiteMount {
         Arc::new(Observed { tables: move || (MOUNT_TABLES.to_vec(), one.tables()), troubles: move || other.troubles() })
     }
 
-    /// Files and directories that are open.
-    pub fn open_files(&self) -> usize {
-        self.mounted.handles.len()
-    }
-
-    /// Waits until it is unmounted, by a handle or from outside.
+    /// Waits until it is unmounted, by a handle or from outside. Returns how many files and directories were open,
+    /// which can no longer be read.
     ///
     /// # Errors
     /// A mount that cannot be undone, or has failed.
-    pub fn wait(&mut self) -> Result<(), FilesError> {
-        let failed = |error: io::Error| FilesError::Mount(self.at.clone(), error);
+    pub fn wait(&mut self) -> Result<usize, FilesError> {
         let ended = self.ended.recv().unwrap_or(End::Told);
         self.is_over = true;
+        let failed = |error: io::Error| FilesError::Mount(self.at().to_owned(), error);
         match ended {
-            End::Told => place::unmount(&self.at).map_err(failed),
-            End::Unmounted(ended) => ended.map_err(failed),
+            End::Told => {
+                let open = self.mounted.handles.len();
+                self.mount.undo().map_err(failed)?;
+                Ok(open)
+            }
+            End::Unmounted(ended) => ended.map(|()| 0).map_err(failed),
         }
     }
 }
@@ -183,7 +186,7 @@ impl Drop for SiteMount {
     fn drop(&mut self) {
         if !self.is_over {
             // An error has no reader any longer.
-            let _ = place::unmount(&self.at);
+            let _ = self.mount.undo();
         }
         // The thread that notifies the kernel may be waiting for the lock of a directory that a request keeps.
         self.waiting.end(&self.mounted);

@@ -19,9 +19,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) fn report(member: &Arc<MemberService>, is_json: bool) -> Result {
     let member = Arc::downgrade(member);
     let run = move || {
-        let (mut is_reached, mut served) = (None, None);
+        let (mut is_reached, mut served, mut known) = (None, None, None);
         while let Some(member) = member.upgrade() {
             let (upstream, revision, site) = (member.upstream(), member.revision(), member.site().to_string());
+            let trouble = member.trouble();
             drop(member);
             let (is_now, why) = match upstream {
                 UpstreamState::Connecting => (is_reached, None),
@@ -39,6 +40,12 @@ pub(super) fn report(member: &Arc<MemberService>, is_json: bool) -> Result {
             if revision != served {
                 served = revision;
                 log(is_json, &json!({"site": site, "revision": revision}), &name(&site, revision));
+            }
+            if trouble != known {
+                if let Some(why) = &trouble {
+                    log(is_json, &json!({"site": site, "trouble": why}), why);
+                }
+                known = trouble;
             }
             thread::sleep(LOOK_EVERY);
         }

@@ -70,9 +70,7 @@ fn run(
     let text = format_args!("ready: {} on {at}{}", name(site, revision), and_operators(admin)).to_string();
     output.line(&json, text)?;
     output.flush()?;
-    mount.wait()?;
-    let open = mount.open_files();
-    let (json, text) = match open {
+    let (json, text) = match mount.wait()? {
         0 => (json!({"stopped": "mount"}), "stopped".to_owned()),
         open => {
             (json!({"stopped": "mount", "open": open}), format!("stopped ({open} open files can no longer be read)"))

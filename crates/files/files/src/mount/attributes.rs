@@ -8,9 +8,6 @@ use tree::{Attributes, Entry, Kind, Time};
 const READ_BYTES: u32 = 128 * 1024;
 const BLOCK_BYTES: u64 = 512;
 
-/// The permissions of a directory that the site does not have an entry for: its root.
-const MODE: u16 = 0o755;
-
 /// The kind of an entry.
 pub(super) fn kind(entry: &Entry) -> FileType {
     match entry.kind {
@@ -32,17 +29,15 @@ pub(super) fn of_entry(inode: u64, entry: &Entry) -> FileAttr {
     attributes(inode, kind(entry), &entry.attributes, size, links)
 }
 
-/// The attributes of a directory that is not an entry.
-pub(super) fn of_directory(inode: u64, owner: (u32, u32)) -> FileAttr {
-    let (uid, gid) = owner;
-    attributes(inode, FileType::Directory, &Attributes { mode: MODE, uid, gid, ..Attributes::default() }, 0, 1)
+/// The attributes of a directory that is not an entry, with those of the directory that is mounted on.
+pub(super) fn of_directory(inode: u64, top: &Attributes) -> FileAttr {
+    attributes(inode, FileType::Directory, top, 0, 1)
 }
 
 /// The attributes of a file or link that is not an entry.
-pub(super) fn of_special(inode: u64, kind: FileType, size: u64, owner: (u32, u32)) -> FileAttr {
-    let (uid, gid) = owner;
-    let mode = if kind == FileType::Symlink { 0o777 } else { 0o444 };
-    attributes(inode, kind, &Attributes { mode, uid, gid, ..Attributes::default() }, size, 1)
+pub(super) fn of_special(inode: u64, kind: FileType, size: u64, top: &Attributes) -> FileAttr {
+    let mode = if kind == FileType::Symlink { 0o777 } else { top.mode & 0o444 };
+    attributes(inode, kind, &Attributes { mode, ..top.clone() }, size, 1)
 }
 
 fn attributes(inode: u64, kind: FileType, given: &Attributes, size: u64, nlink: u32) -> FileAttr {

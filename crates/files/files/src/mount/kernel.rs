@@ -26,25 +26,20 @@ use tree::limits::NAME_BYTES_MAX;
 /// The block of `statfs`.
 const BLOCK_BYTES: u32 = 4096;
 
-/// The things that the kernel may do by itself.
-const CAPABILITIES: [InitFlags; 4] = [
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_CACHE_SYMLINKS,
-];
+/// The things that the kernel may do by itself. It does not keep the targets of links, as `.thorp/newest` changes.
+const CAPABILITIES: [InitFlags; 2] = [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS];
 
 impl Mounted {
     fn attributes(&self, inode: u64) -> Result<FileAttr, NoAnswer> {
         if inode == ROOT {
-            return Ok(attributes::of_directory(inode, self.owner));
+            return Ok(attributes::of_directory(inode, &self.top));
         }
         if special::is_special(inode) {
             return self.special_attributes(inode);
         }
         let place = lock(&self.nodes).get(inode).map(|node| node.place.clone()).ok_or(NoAnswer::STALE)?;
         let Place::In { directory, name, entry } = place else {
-            return Ok(attributes::of_directory(inode, self.owner));
+            return Ok(attributes::of_directory(inode, &self.top));
         };
         if entry.directory().is_none() {
             return Ok(attributes::of_entry(inode, &entry));
@@ -227,7 +222,7 @@ impl Filesystem for Kernel {
         let dots = [(directory.inode, "."), (directory.above, "..")];
         for (place, (inode, name)) in (1..).zip(dots).skip(offset.min(FIRST) as usize) {
             // The kernel takes no attributes of these.
-            let attr = attributes::of_directory(inode, self.mounted.owner);
+            let attr = attributes::of_directory(inode, &self.mounted.top);
             if reply.add(INodeNo(inode), place, name, &Duration::ZERO, &attr, GENERATION) {
                 return reply.ok();
             }

@@ -229,7 +229,14 @@ impl Nodes {
 
     /// The top above a directory.
     fn top_of(&self, directory: u64) -> Option<Top> {
-        self.path(directory).map(|path| path.top)
+        let mut at = directory;
+        while at != ROOT {
+            match &self.0.get(&at)?.place {
+                Place::Revision(number) => return Some(Top::At(*number)),
+                Place::In { directory, .. } => at = *directory,
+            }
+        }
+        Some(Top::Newest)
     }
 
     /// The inode of a top.

@@ -1,13 +1,16 @@
 //! The directory that a site is mounted on.
 
 use crate::error::FilesError;
+use rustix::fs::statfs;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount as detach};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tree::{Attributes, Time};
 
 /// The begin of the name of a mount's source, as `mount` lists it.
 pub(super) const SOURCE: &str = "thorp:";
@@ -17,51 +20,102 @@ const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
 /// A directory that can be mounted on.
 #[derive(Clone, Debug)]
-pub struct MountPlace(PathBuf);
+pub struct MountPlace {
+    at: PathBuf,
+    attributes: Attributes,
+}
 
 impl MountPlace {
     /// Takes a directory to mount on, where the site's files may be in `files`. The mount of a process that was killed
     /// is undone.
     ///
     /// # Errors
-    /// There is no such directory, or it has the files inside: the mount would read itself.
+    /// There is no such directory, it is mounted on already, or it has the files inside: the mount would read itself.
     pub fn new(at: &Path, files: Option<&Path>) -> Result<Self, FilesError> {
         let failed = |error: io::Error| FilesError::Mount(at.to_owned(), error);
-        if is_dead(at) {
-            unmount(at).map_err(failed)?;
+        if device(at).is_some() {
+            // The kernel may know attributes of it still, but not how large it is.
+            if statfs(at).err() != Some(Errno::NOTCONN) {
+                return Err(failed(io::ErrorKind::AlreadyExists.into()));
+            }
+            detach(at, unmount_flags()).or_else(|_| unmount_by_helper(at)).map_err(failed)?;
         }
         let whole = fs::canonicalize(at).map_err(failed)?;
-        if !whole.is_dir() {
+        let directory = fs::metadata(&whole).map_err(failed)?;
+        if !directory.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
         let is_inside = |files: &&Path| absolute(files).is_some_and(|files| files.starts_with(&whole));
-        match files.filter(is_inside) {
-            Some(files) => Err(FilesError::MountOver(at.to_owned(), files.to_owned())),
-            None => Ok(Self(whole)),
+        if let Some(files) = files.filter(is_inside) {
+            return Err(FilesError::MountOver(at.to_owned(), files.to_owned()));
         }
+        let modified = Time { seconds: directory.mtime(), nanoseconds: directory.mtime_nsec() as u32 };
+        let (uid, gid) = (directory.uid(), directory.gid());
+        let mode = (directory.mode() & 0o7777) as u16;
+        Ok(Self { at: whole, attributes: Attributes { mode, uid, gid, modified, xattrs: Vec::new() } })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.at
+    }
+
+    /// The attributes of the directory before it is mounted on.
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.attributes
     }
 }
 
-/// Whether the mount of a process that has ended is here.
-fn is_dead(at: &Path) -> bool {
-    // The kernel may know attributes of it still, but not how large it is.
-    rustix::fs::statfs(at).is_err_and(|error| error == Errno::NOTCONN) && is_mount_of_thorp(at)
+/// A mount that is there.
+#[derive(Debug)]
+pub(super) struct Mount {
+    at: PathBuf,
+    /// Its device, by which it is known from other mounts on the directory.
+    device: Option<String>,
 }
 
-fn is_mount_of_thorp(at: &Path) -> bool {
-    let Some(at) = absolute(at) else { return false };
-    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return false };
-    let is_it = |line: &str| {
+impl Mount {
+    /// The mount that was made last on a directory.
+    pub(super) fn find(at: &Path) -> Self {
+        Self { at: at.to_owned(), device: device(at) }
+    }
+
+    pub(super) fn at(&self) -> &Path {
+        &self.at
+    }
+
+    /// Undoes the mount, even if files are open: from now on, their reads fail. Nothing waits in the kernel any longer,
+    /// neither for an answer nor for the lock of a directory.
+    pub(super) fn undo(&self) -> io::Result<()> {
+        if self.device.is_none() || device(&self.at) != self.device {
+            // It was unmounted already.
+            return Ok(());
+        }
+        match detach(&self.at, unmount_flags()) {
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(Errno::PERM) => unmount_by_helper(&self.at),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn unmount_flags() -> UnmountFlags {
+    UnmountFlags::FORCE | UnmountFlags::DETACH
+}
+
+/// The device of the site that is mounted on a directory, if one is: of the last mount there.
+fn device(at: &Path) -> Option<String> {
+    let (at, mounts) = (absolute(at)?, fs::read_to_string("/proc/self/mountinfo").ok()?);
+    let of_line = |line: &str| {
         let (mount, of_type) = line.split_once(" - ")?;
         let (kind, source) = of_type.split_once(' ')?;
-        let is_here = unescaped(mount.split(' ').nth(4)?) == at.as_os_str().as_bytes();
-        Some(is_here && kind == "fuse" && source.starts_with(SOURCE))
+        let mut fields = mount.split(' ').skip(2);
+        let (device, path) = (fields.next()?, fields.nth(1)?);
+        if unescaped(path) != at.as_os_str().as_bytes() {
+            return None;
+        }
+        Some((kind == "fuse" && source.starts_with(SOURCE)).then(|| device.to_owned()))
     };
-    mounts.lines().any(|line| is_it(line) == Some(true))
+    mounts.lines().filter_map(of_line).next_back()?
 }
 
 /// A path as `mountinfo` has it: blanks, line ends and backslashes are a backslash and three octal digits.
@@ -86,16 +140,6 @@ fn absolute(at: &Path) -> Option<PathBuf> {
         above => above,
     };
     Some(fs::canonicalize(above).ok()?.join(at.file_name()?))
-}
-
-/// Undoes a mount, even if files are open.
-pub(super) fn unmount(at: &Path) -> io::Result<()> {
-    match detach(at, UnmountFlags::DETACH) {
-        // It was unmounted already.
-        Ok(()) | Err(Errno::INVAL) => Ok(()),
-        Err(Errno::PERM) => unmount_by_helper(at),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn unmount_by_helper(at: &Path) -> io::Result<()> {

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tree::{Content, Kind, Name, Tree};
+use tree::{BadName, Content, Kind, Name, Tree};
 use types::Time;
 
 /// The attributes of files never change, as an inode has one content. Those of a directory may, as its inode stays.
@@ -77,14 +77,17 @@ impl Mounted {
         if special::is_special(directory) {
             return Ok((Duration::ZERO, self.special(directory, name.as_bytes())?));
         }
-        let name = Name::new(name.as_bytes()).map_err(|_| NoAnswer::NOT_FOUND)?;
+        let name = Name::new(name.as_bytes()).map_err(|why| match why {
+            BadName::TooLong => NoAnswer::Error(Errno::ENAMETOOLONG),
+            BadName::Empty | BadName::Dots | BadName::Separator => NoAnswer::NOT_FOUND,
+        })?;
         let (directory_in, top) = self.directory(directory, wait)?;
         let revision = directory_in.revision;
         let Some(entry) = self.entry(directory_in, &name)? else {
             if directory == ROOT && special::is_name(&name) {
                 return Ok((Duration::ZERO, self.special(directory, name.as_bytes())?));
             }
-            let nothing = attributes::of_special(0, FileType::RegularFile, 0, self.owner);
+            let nothing = attributes::of_special(0, FileType::RegularFile, 0, &self.top);
             return Ok((self.known_for(revision, top), nothing));
         };
         let inode = lock(&self.nodes).enter(revision.number, directory, name, entry.clone());
@@ -141,6 +144,7 @@ impl Mounted {
             return Ok(self.handles.add(Handle::Directory(Arc::new(directory))));
         }
         let (directory_in, top) = self.directory(inode, wait)?;
+        self.check_fresh(directory_in)?;
         let number = directory_in.revision.number;
         // One of an older revision may be read from by its path.
         let session = (top != Top::Newest).then_some(number);

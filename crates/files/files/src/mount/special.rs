@@ -15,6 +15,7 @@ use crate::line::lock;
 use bytes::Bytes;
 use fuser::{FileAttr, FileType};
 use spread::{Opened, Revision, Visit};
+use std::collections::BTreeMap;
 use tree::Name;
 
 /// The name of the directory at the root.
@@ -42,7 +43,7 @@ impl Mounted {
             let kept = self.kept()?.into_iter().rev().find(|it| Some(it.number.count) == number);
             let revision = kept.ok_or(NoAnswer::NOT_FOUND)?;
             let inode = lock(&self.nodes).enter_revision(revision.number);
-            return Ok(attributes::of_directory(inode, self.owner));
+            return Ok(attributes::of_directory(inode, &self.top));
         }
         let is_it = |it: &&(u64, u64, &str, FileType)| it.1 == directory && it.2.as_bytes() == name;
         let (inode, ..) = ALWAYS.iter().find(is_it).ok_or(NoAnswer::NOT_FOUND)?;
@@ -53,18 +54,18 @@ impl Mounted {
     pub(super) fn special_attributes(&self, inode: u64) -> Result<FileAttr, NoAnswer> {
         let (.., kind) = ALWAYS.into_iter().find(|(number, ..)| *number == inode).ok_or(NoAnswer::STALE)?;
         Ok(match kind {
-            FileType::Directory => attributes::of_directory(inode, self.owner),
+            FileType::Directory => attributes::of_directory(inode, &self.top),
             FileType::Symlink => {
-                attributes::of_special(inode, kind, self.newest_link(Wait::default())?.len() as u64, self.owner)
+                attributes::of_special(inode, kind, self.newest_link(Wait::default())?.len() as u64, &self.top)
             }
             // Read without a look at its size, as it changes at any time.
-            kind => attributes::of_special(inode, kind, 0, self.owner),
+            kind => attributes::of_special(inode, kind, 0, &self.top),
         })
     }
 
     /// The target of `newest`.
     pub(super) fn newest_link(&self, wait: Wait) -> Result<String, NoAnswer> {
-        Ok(format!("at/{}", self.newest(wait)?.number.count))
+        Ok(format!("at/{}", self.newest(wait)?.revision.number.count))
     }
 
     /// The content of `status`.
@@ -88,7 +89,9 @@ impl Mounted {
                 let (number, inode) = (revision.number, nodes.number_of_revision(revision.number));
                 Listed::Special(number.count.to_string().into(), inode, FileType::Directory)
             };
-            return Ok(kept.into_iter().map(listed).collect());
+            // A site that was removed and made again begins with 1 again: the newer one of a number is found by it.
+            let by_count: BTreeMap<u64, Revision> = kept.into_iter().map(|it| (it.number.count, it)).collect();
+            return Ok(by_count.into_values().map(listed).collect());
         }
         let in_it = ALWAYS.into_iter().filter(|(_, above, ..)| *above == directory);
         Ok(in_it.map(|(inode, _, name, kind)| Listed::Special(name.into(), inode, kind)).collect())

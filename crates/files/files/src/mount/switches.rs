@@ -59,6 +59,11 @@ impl Told {
         }
         let Some(older) = self.revision.replace(newer) else { return };
         match self.mounted.changed(older, newer) {
+            Ok(changed) if self.mounted.origin.is_lazy() => {
+                // The kernel asks for each name at each use. Lookups may be waiting, which keep their directories
+                // locked.
+                self.mounted.move_sessions(older, newer, &changed.files);
+            }
             Ok(changed) => {
                 self.forget(&changed.names);
                 for directory in changed.directories {
@@ -68,8 +73,10 @@ impl Told {
             }
             Err(why) => {
                 self.mounted.trouble(&why);
-                let all = lock(&self.mounted.nodes).names();
-                self.forget(&all);
+                if !self.mounted.origin.is_lazy() {
+                    let all = lock(&self.mounted.nodes).names();
+                    self.forget(&all);
+                }
             }
         }
         self.mounted.origin.end(older.number);

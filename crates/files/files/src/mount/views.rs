@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use tree::{ChunkHash, Entry, Name};
+use tree::{Attributes, ChunkHash, Entry, Name};
 use types::Time;
 
 /// How long the kernel may know names without a question. A switch has it forget those that have changed, so this
@@ -41,8 +41,8 @@ pub(super) struct Mounted {
     pub(super) opens: AtomicU64,
     pub(super) reads: AtomicU64,
     last_error: Mutex<Option<(Instant, String)>>,
-    /// The user and group of directories that are in no revision.
-    pub(super) owner: (u32, u32),
+    /// The attributes of the directory that is mounted on: those of the root, which no revision has.
+    pub(super) top: Attributes,
 }
 
 /// The reason why the kernel gets no answer.
@@ -77,16 +77,25 @@ pub(super) struct Wait {
     pub(super) is_over: bool,
 }
 
+/// A revision for a reader.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Viewed {
+    pub(super) revision: Revision,
+    /// Whether there may be a newer one.
+    is_stale: bool,
+}
+
 /// A directory in a revision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectoryIn {
     pub(super) revision: Revision,
+    is_stale: bool,
     /// Its topmost node.
     pub(super) node: ChunkHash,
 }
 
 impl Mounted {
-    pub(super) fn new(origin: Arc<dyn Sessions>, memory: usize, refuses_stale: bool) -> Self {
+    pub(super) fn new(origin: Arc<dyn Sessions>, memory: usize, refuses_stale: bool, top: Attributes) -> Self {
         Self {
             origin,
             memory: Memory::new(memory),
@@ -99,7 +108,7 @@ impl Mounted {
             opens: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             last_error: Mutex::default(),
-            owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
+            top,
         }
     }
 
@@ -108,13 +117,14 @@ impl Mounted {
     }
 
     /// The revision for a session that begins now (rules NeverBack, SayWhenOver).
-    pub(super) fn newest(&self, wait: Wait) -> Result<Revision, NoAnswer> {
+    pub(super) fn newest(&self, wait: Wait) -> Result<Viewed, NoAnswer> {
         let Wait { since, is_over } = wait;
         let visit = Visit { seen: None, navigates: true, since, is_last: is_over };
         let opened = self.origin.open(visit, true).map_err(|not_read| self.failed(not_read))?;
         match opened {
-            Opened::View { stale: Some(_), .. } if self.refuses_stale => Err(NoAnswer::STALE),
-            Opened::View { revision, .. } => Ok(self.took(revision)),
+            Opened::View { revision, stale, .. } => {
+                Ok(Viewed { revision: self.took(revision), is_stale: stale.is_some() })
+            }
             Opened::Later(since) => Err(NoAnswer::Later(since)),
             Opened::Nothing | Opened::Behind | Opened::Gone => Err(NoAnswer::Error(Errno::EAGAIN)),
         }
@@ -155,22 +165,27 @@ impl Mounted {
     }
 
     /// The revision at the top of a path.
-    fn at_top(&self, top: Top, newest: impl FnOnce() -> Result<Revision, NoAnswer>) -> Result<Revision, NoAnswer> {
+    fn at_top(&self, top: Top, wait: Wait) -> Result<Viewed, NoAnswer> {
         match top {
-            Top::Newest => newest(),
-            Top::At(number) => match self.origin.visit(number) {
-                Some(root) => Ok(Revision { number, root }),
-                None => Err(NoAnswer::STALE),
-            },
+            Top::Newest => self.newest(wait),
+            Top::At(number) => {
+                let root = self.origin.visit(number).ok_or(NoAnswer::STALE)?;
+                Ok(Viewed { revision: Revision { number, root }, is_stale: false })
+            }
         }
     }
 
     /// A directory in the newest revision, or in that of its path.
     pub(super) fn directory(&self, inode: u64, wait: Wait) -> Result<(DirectoryIn, Top), NoAnswer> {
         let path = lock(&self.nodes).path(inode).ok_or(NoAnswer::STALE)?;
-        let revision = self.at_top(path.top, || self.newest(wait))?;
-        let top = path.top;
-        Ok((DirectoryIn { revision, node: self.walk(revision, &path)? }, top))
+        let Viewed { revision, is_stale } = self.at_top(path.top, wait)?;
+        let node = self.walk(revision, &path)?;
+        Ok((DirectoryIn { revision, is_stale, node }, path.top))
+    }
+
+    /// Refuses to open what is in a directory, if there may be a newer revision and the settings ask for that.
+    pub(super) fn check_fresh(&self, directory: DirectoryIn) -> Result<(), NoAnswer> {
+        if directory.is_stale && self.refuses_stale { Err(NoAnswer::STALE) } else { Ok(()) }
     }
 
     /// The topmost node of a directory in a revision, which later walks are spared.
@@ -205,6 +220,7 @@ impl Mounted {
         let node = lock(&self.nodes).get(inode).cloned().ok_or(NoAnswer::STALE)?;
         let Place::In { directory, name, entry } = node.place else { return Err(NoAnswer::Error(Errno::EISDIR)) };
         let (directory_in, top) = self.directory(directory, wait)?;
+        self.check_fresh(directory_in)?;
         let revision = directory_in.revision;
         if node.seen_in != revision.number {
             let found = self.entry(directory_in, &name)?.ok_or(NoAnswer::STALE)?;
