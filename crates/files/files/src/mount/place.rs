@@ -38,7 +38,7 @@ impl MountPlace {
             if statfs(at).err() != Some(Errno::NOTCONN) {
                 return Err(failed(io::ErrorKind::AlreadyExists.into()));
             }
-            detach(at, unmount_flags()).or_else(|_| unmount_by_helper(at)).map_err(failed)?;
+            unmount(at).map_err(failed)?;
         }
         let whole = fs::canonicalize(at).map_err(failed)?;
         let directory = fs::metadata(&whole).map_err(failed)?;
@@ -90,16 +90,17 @@ impl Mount {
             // It was unmounted already.
             return Ok(());
         }
-        match detach(&self.at, unmount_flags()) {
-            Ok(()) | Err(Errno::INVAL) => Ok(()),
-            Err(Errno::PERM) => unmount_by_helper(&self.at),
-            Err(error) => Err(error.into()),
-        }
+        unmount(&self.at)
     }
 }
 
-fn unmount_flags() -> UnmountFlags {
-    UnmountFlags::FORCE | UnmountFlags::DETACH
+/// Undoes the last mount on a directory. One that is gone by now is undone.
+fn unmount(at: &Path) -> io::Result<()> {
+    match detach(at, UnmountFlags::FORCE | UnmountFlags::DETACH) {
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(Errno::PERM) => unmount_by_helper(at),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The device of the site that is mounted on a directory, if one is: of the last mount there.

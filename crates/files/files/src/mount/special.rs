@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 use tree::Name;
 
 /// The name of the directory at the root.
-pub(super) const NAME: &[u8] = b".thorp";
+const NAME: &str = ".thorp";
 
 /// The directories and files that are there always: the number, the directory, the name and the kind.
 const ALWAYS: [(u64, u64, &str, FileType); 4] = [
-    (THORP, ROOT, ".thorp", FileType::Directory),
+    (THORP, ROOT, NAME, FileType::Directory),
     (AT, THORP, "at", FileType::Directory),
     (STATUS, THORP, "status", FileType::RegularFile),
     (NEWEST, THORP, "newest", FileType::Symlink),
@@ -109,5 +109,5 @@ impl Mounted {
 
 /// Whether a name at the root is that of the directory.
 pub(super) fn is_name(name: &Name) -> bool {
-    name.as_bytes() == NAME
+    name.as_bytes() == NAME.as_bytes()
 }
