@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
-/// A site with three files in its first revision, and publishers' copies of that.
+/// A site with three files in its first revision, and publishers' copies of it.
 struct Shared {
     place: SiteFolder,
     /// None for a store in a directory.

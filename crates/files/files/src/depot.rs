@@ -44,7 +44,7 @@ pub(crate) struct NewTree {
     pub(crate) note: String,
     /// Whether to wait until no server shows an older revision without saying so.
     pub(crate) waits: bool,
-    /// Whether the changes since the base are made to the newest revision, if that is another one.
+    /// Whether the changes since the base are made to the newest revision, if there is a newer one.
     pub(crate) merges: bool,
 }
 

@@ -84,7 +84,7 @@ impl Sites {
         self.changing(|depot| depot.remove(site))
     }
 
-    /// Publishes a tree, if `base` is still the newest revision or it can be merged with that.
+    /// Publishes a tree, if `base` is still the newest revision or the two can be merged.
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError> {
         self.changing(|depot| depot.switch(site, base, new))
     }

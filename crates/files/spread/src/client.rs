@@ -53,7 +53,7 @@ pub enum Request {
         /// Whether to wait until every older revision that is served says that it is stale: [`Answer::Everywhere`]
         /// follows.
         waits: bool,
-        /// Whether to make the changes since `base` to the newest revision, if that is another one.
+        /// Whether to make the changes since `base` to the newest revision, if there is a newer one.
         merges: bool,
         /// A note for the log.
         note: String,

@@ -23,7 +23,7 @@ use tree::{Change, ChunkHash, Merge, Sides, Sink, Source, diff, merge};
 pub struct Publish {
     /// The revision that the directory was made from; without it the newest one when the publish begins.
     pub base: Option<u64>,
-    /// Whether the changes since the base are made to the newest revision, if that is another one.
+    /// Whether the changes since the base are made to the newest revision, if there is a newer one.
     pub merge: bool,
     /// A note for the log.
     pub note: String,

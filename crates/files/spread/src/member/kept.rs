@@ -119,7 +119,7 @@ impl Kept {
         self.revisions.values().any(|one| one.root == root)
     }
 
-    /// All of them, the oldest first.
+    /// The revisions, the oldest first.
     pub(super) fn all(&self) -> impl Iterator<Item = Revision> {
         self.revisions.iter().map(|(number, one)| Revision { number: *number, root: one.root })
     }

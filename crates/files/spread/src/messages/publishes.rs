@@ -136,7 +136,7 @@ messages! {
         pub size: Size,
         /// Whether the publisher waits until every older revision that is served says that it is stale.
         pub waits: bool,
-        /// Whether the changes since the base are made to the newest revision, if that is another one.
+        /// Whether the changes since the base are made to the newest revision, if there is a newer one.
         pub merges: bool,
         /// A note for the log.
         pub note: String as Tail<NOTE_BYTES_MAX>,
