@@ -17,7 +17,7 @@ use std::time::Duration;
 use tree::{BadName, Content, Kind, Name, Tree};
 use types::Time;
 
-/// The attributes of files never change, as an inode has one content. A directory keeps its inode, so its attributes may.
+/// The attributes of files never change, as an inode has one content. Those of directories may.
 const OF_FILES_FOR: Duration = Duration::from_secs(24 * 3600);
 const OF_DIRECTORIES_FOR: Duration = Duration::from_secs(1);
 

@@ -183,7 +183,7 @@ impl Mounted {
         Ok((DirectoryIn { revision, is_stale, node }, path.top))
     }
 
-    /// Refuses to open what is in a directory, if there may be a newer revision and stale ones are refused.
+    /// Refuses to open what is in a directory, if there may be a newer revision and that is refused.
     pub(super) fn check_fresh(&self, directory: DirectoryIn) -> Result<(), NoAnswer> {
         if directory.is_stale && self.refuses_stale { Err(NoAnswer::STALE) } else { Ok(()) }
     }
