@@ -69,8 +69,8 @@ pub(crate) trait Depot: Source<Error = FilesError> + fmt::Debug + Send + Sync {
     /// Returns the chunks that are missing, each once. None of the others is removed while the publish lasts.
     fn missing(&self, hashes: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError>;
 
-    /// Stores chunks, which are durable on return (rule DurableFirst).
-    fn put(&self, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError>;
+    /// Stores chunks for a revision of a site, which are durable on return (rule DurableFirst).
+    fn put(&self, site: &SiteName, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError>;
 
     /// Reads chunks: those that are damaged are missing from then on.
     fn check(&self, hashes: &[ChunkHash]) -> Result<(), FilesError>;

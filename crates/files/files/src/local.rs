@@ -88,7 +88,7 @@ impl Depot for Local {
         Ok(self.chunks.missing(hashes)?)
     }
 
-    fn put(&self, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError> {
+    fn put(&self, _: &SiteName, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError> {
         Ok(self.chunks.put(chunks)?)
     }
 

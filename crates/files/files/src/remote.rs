@@ -248,7 +248,7 @@ impl Depot for Remote {
         Ok(missing)
     }
 
-    fn put(&self, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError> {
+    fn put(&self, site: &SiteName, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError> {
         let mut under_way = VecDeque::new();
         for part in parts(chunks) {
             if under_way.len() == REQUESTS_MAX
@@ -256,7 +256,7 @@ impl Depot for Remote {
             {
                 self.wait_for("", ticket)?;
             }
-            under_way.push_back(self.ask(Request::Put(part.to_vec())));
+            under_way.push_back(self.ask(Request::Put(self.key(site), part.to_vec())));
         }
         under_way.into_iter().try_for_each(|ticket| self.wait_for("", ticket).map(drop))
     }

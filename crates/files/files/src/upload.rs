@@ -2,6 +2,7 @@
 
 use crate::depot::Depot;
 use crate::error::FilesError;
+use crate::record::SiteName;
 use bytes::Bytes;
 use std::collections::HashSet;
 use tree::{ChunkHash, Sink};
@@ -13,6 +14,7 @@ const BATCH_CHUNKS: usize = 4096;
 /// An upload: chunks are durable when it has ended.
 pub(crate) struct Upload<'a> {
     depot: &'a dyn Depot,
+    site: &'a SiteName,
     batch: Vec<(ChunkHash, Bytes)>,
     bytes: usize,
     /// The chunks that this upload has seen, which are in the store or in the batch.
@@ -30,8 +32,8 @@ pub(crate) struct Written {
 }
 
 impl<'a> Upload<'a> {
-    pub(crate) fn new(depot: &'a dyn Depot, repairs: bool) -> Self {
-        Self { depot, batch: Vec::new(), bytes: 0, seen: HashSet::new(), written: Written::default(), repairs }
+    pub(crate) fn new(depot: &'a dyn Depot, site: &'a SiteName, repairs: bool) -> Self {
+        Self { depot, site, batch: Vec::new(), bytes: 0, seen: HashSet::new(), written: Written::default(), repairs }
     }
 
     fn flush(&mut self) -> Result<(), FilesError> {
@@ -41,7 +43,7 @@ impl<'a> Upload<'a> {
         }
         let missing: HashSet<ChunkHash> = self.depot.missing(&hashes)?.into_iter().collect();
         self.batch.retain(|(hash, _)| missing.contains(hash));
-        self.depot.put(&self.batch)?;
+        self.depot.put(self.site, &self.batch)?;
         self.written.chunks += self.batch.len() as u64;
         self.written.bytes += self.batch.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
         self.batch.clear();

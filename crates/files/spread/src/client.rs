@@ -36,8 +36,8 @@ pub const HELD: Waiter = Waiter(0);
 pub enum Request {
     /// Which of these chunks are missing? They are protected from now on.
     Have(Vec<ChunkHash>),
-    /// Keep these chunks.
-    Put(Vec<(ChunkHash, Bytes)>),
+    /// Keep these chunks, for a revision of a site.
+    Put(SiteKey, Vec<(ChunkHash, Bytes)>),
     /// Make a tree the newest revision of a site.
     Publish {
         /// The site.
@@ -149,7 +149,7 @@ impl Client {
         let number = ticket.0;
         let message: ToFileServer = match request {
             Request::Have(hashes) => Have { ticket: number, hashes }.into(),
-            Request::Put(chunks) => Put { ticket: number, chunks }.into(),
+            Request::Put(SiteKey { space, name: site }, chunks) => Put { ticket: number, space, site, chunks }.into(),
             Request::Publish { key, base, root, of, size, waits, merges, note } => {
                 let identity = Identity { publisher: self.publisher, number };
                 let (space, site, of) = (key.space, key.name, of.unwrap_or_default());

@@ -11,6 +11,7 @@
 //! A subscriber whose lease runs *shares* the newest revision: it may serve it as such, until it releases it
 //! (**RevokeFirst**).
 
+use crate::announced::{Announced, Told};
 use crate::messages::Standing;
 use crate::number::Number;
 use crate::rule::Way;
@@ -18,6 +19,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 use machine::Port;
+use tree::ChunkHash;
 use types::lease::{millis, shorter};
 use types::limits::{HOLDS_PER_SUBSCRIBER_MAX, SUBSCRIBERS_MAX};
 use types::{Broken, Time};
@@ -50,6 +52,8 @@ struct Holder {
     is_owed: bool,
     share: Share,
     asks: Option<Asks>,
+    /// The chunks of uploads that were announced to it.
+    told: Told,
 }
 
 /// A question for the newest revision.
@@ -78,6 +82,7 @@ enum Share {
 pub(crate) struct Holders {
     all: BTreeMap<HolderId, Holder>,
     last: u64,
+    announced: Announced,
     broken: Broken<Way>,
 }
 
@@ -116,7 +121,7 @@ pub(crate) struct ToOffer {
 
 impl Holders {
     pub(crate) fn new(broken: Broken<Way>) -> Self {
-        Self { all: BTreeMap::new(), last: 0, broken }
+        Self { all: BTreeMap::new(), last: 0, announced: Announced::default(), broken }
     }
 
     /// Admits a subscriber under a lease that the giver counts as `span`. It holds the revisions that it asks for or
@@ -167,7 +172,8 @@ impl Holders {
         let (seat, until) = (Some(seat), now + span);
         let (shares, may_serve) = (share == Share::Told, share != Share::Released);
         let (is_reading, is_owed, asks) = (true, false, None);
-        self.all.insert(id, Holder { life, seat, holds, at, until, is_reading, is_owed, share, asks });
+        let told = self.announced.begin();
+        self.all.insert(id, Holder { life, seat, holds, at, until, is_reading, is_owed, share, asks, told });
         Some(Admitted { lease_ms, held, shares, may_serve })
     }
 
@@ -274,6 +280,8 @@ impl Holders {
     /// subscriber that has yet to read earlier messages is offered it afterwards, and one that has released the one
     /// before when it asks.
     pub(crate) fn offer(&mut self, now: Time, number: Number) -> Vec<ToOffer> {
+        // The tree names its chunks.
+        self.announced.forget_told([].into_iter());
         let pins = !self.broken.is(Way::PinLater);
         let leased = self.all.values_mut().filter(|holder| holder.may_serve(now));
         let offer = |holder: &mut Holder| {
@@ -291,12 +299,25 @@ impl Holders {
         leased.filter_map(offer).collect()
     }
 
+    /// Announces chunks of an upload. Returns the subscribers to tell, and the chunks for each: those that are offered
+    /// each revision, and read what is sent to them. The others are told when they have read, or by the next offer.
+    pub(crate) fn announce(&mut self, now: Time, chunks: &[(ChunkHash, u32)]) -> Vec<(Seat, Vec<(ChunkHash, u32)>)> {
+        self.announced.add(chunks);
+        let is_offered = |holder: &Holder| holder.may_serve(now) && holder.seat.is_some();
+        let reading = self.all.values_mut().filter(|holder| is_offered(holder) && holder.is_reading);
+        let tell = reading.filter_map(|holder| Some((holder.seat?, self.announced.tell(&mut holder.told))));
+        let tell = tell.filter(|(_, chunks)| !chunks.is_empty()).collect();
+        self.announced.forget_told(self.all.values().filter(|holder| is_offered(holder)).map(|holder| &holder.told));
+        tell
+    }
+
     /// Notes that everything sent on a port has left. Returns its subscribers that are owed an offer.
     pub(crate) fn has_room(&mut self, now: Time, port: Port, newest: Number) -> Vec<ToOffer> {
         let on_port = self.all.values_mut().filter(|holder| holder.seat.is_some_and(|seat| seat.port == port));
         on_port
             .filter_map(|holder| {
                 holder.is_reading = true;
+                holder.told.has_room();
                 holder.pay(now, newest)
             })
             .collect()

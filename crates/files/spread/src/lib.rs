@@ -16,6 +16,7 @@
 //! | `number` | numbers of revisions, names of sites |
 //! | `rule` | ways to break the rules |
 //! | `holders` | subscribers at their giver: leases, holds, offers |
+//! | `announced` | chunks of uploads that subscribers are told about before the switch |
 //! | `taker` | a subscription at its subscriber |
 //! | `wants`, `window` | chunks on their way, as fast as they are read |
 //! | `condemned` | removal of unused chunks beside everything else |
@@ -29,6 +30,7 @@
 
 extern crate alloc;
 
+mod announced;
 mod client;
 mod condemned;
 mod holders;

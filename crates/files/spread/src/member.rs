@@ -12,9 +12,12 @@
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here. At a site with callback or sequential
 //!    consistency, they wait for the newest revision, which is fetched for them; a sequential site has no pages.
-//! 5. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an
+//! 5. Chunks of an upload are fetched before its switch while nothing else is. They stay until a revision relies on
+//!    them, or their time is over.
+//! 6. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an
 //!    earlier address that answers again.
 
+mod ahead;
 mod chunks;
 mod collection;
 mod fetch;
@@ -24,6 +27,7 @@ mod patience;
 mod revisions;
 pub mod work;
 
+use self::ahead::Ahead;
 use self::fetch::Fetch;
 use self::freshness::Freshness;
 use self::kept::Kept;
@@ -142,6 +146,7 @@ pub struct Member {
     /// Chunks that are here and damaged.
     mending: BTreeSet<ChunkHash>,
     window: Window,
+    ahead: Ahead,
     fetched: (u64, u64),
     condemned: Condemned,
     collect_at: Option<Time>,
@@ -190,6 +195,7 @@ impl Member {
             storing: BTreeSet::new(),
             mending: BTreeSet::new(),
             window: Window::default(),
+            ahead: Ahead::default(),
             fetched: (0, 0),
             condemned: Condemned::new(broken),
             collect_at: None,
@@ -311,6 +317,7 @@ impl Member {
 
     /// A chunk that is here was found damaged: it is fetched again.
     pub fn damaged(&mut self, hash: ChunkHash) {
+        self.ahead.remove(&hash);
         if self.mending.insert(hash) && !self.wanted.contains(&hash) && !self.storing.contains(&hash) {
             self.queue.push_back(hash);
             self.ask_for_chunks();
@@ -383,6 +390,7 @@ impl Member {
         if let Some(acquire) = wants.then(|| self.taker.acquire(now, has, shares)).flatten() {
             self.ask_server(acquire);
         }
+        self.fetch_ahead();
     }
 
     /// Asks for a lease, which the server answers in time or is left.
@@ -448,6 +456,7 @@ impl Member {
                 self.hear(Revision { number: offer.number, root }, edited, offer.reports);
                 self.confirm();
             }
+            FromFileServer::Ahead(ahead) => self.announced(ahead.chunks),
             FromFileServer::Invalidate(Invalidate { number, reports, .. }) => {
                 self.freeze();
                 self.taker.invalidated();
@@ -489,7 +498,11 @@ impl Machine for Member {
             self.outputs.push_back(Output::Wake(READY));
         }
         let wanted = mem::take(&mut self.wanted);
-        wanted.into_iter().rev().for_each(|hash| self.queue.push_front(hash));
+        for hash in wanted.into_iter().rev() {
+            if !self.ahead.ask_again(hash) {
+                self.queue.push_front(hash);
+            }
+        }
     }
 
     fn handle(&mut self, now: Time, _: Port, message: Parcel) {
@@ -511,6 +524,7 @@ impl Machine for Member {
             Done::Marked(Ok(unused)) => {
                 if self.condemned.found(unused) {
                     self.condemned.spare(&self.storing);
+                    self.condemned.spare(self.ahead.here());
                     self.sweep();
                 } else {
                     self.give_up_collection();
@@ -544,7 +558,8 @@ impl Machine for Member {
 
     fn poll_timeout(&self) -> Option<Time> {
         let due = Some(self.taker.due()).filter(|_| self.is_up);
-        [due, self.collect_at, self.retry_at, self.leaves_at(), self.freshness.asks_at].into_iter().flatten().min()
+        let own = [self.collect_at, self.retry_at, self.ahead.until(), self.leaves_at(), self.freshness.asks_at];
+        own.into_iter().chain([due]).flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -560,6 +575,7 @@ impl Machine for Member {
             self.descend();
             self.ask_for_chunks();
         }
+        self.end_ahead();
         if self.collect_at.is_some_and(|at| at <= now) {
             self.begin_collection();
         }
@@ -582,6 +598,7 @@ impl Machine for Member {
             ("newest", self.newest_number().count.into()),
             ("is_stale", u64::from(self.stale(self.now).is_some()).into()),
             ("missing", missing.into()),
+            ("ahead", self.ahead.here().count().into()),
             ("held", self.kept.len().into()),
             ("fetched", self.fetched.0.into()),
             ("fetched_bytes", self.fetched.1.into()),

@@ -6,7 +6,7 @@
 //!     | <--- Joined{asked, lease, 17}  | <------------------------------ Have{hashes}    |
 //!     |                                |   Missing{hashes} ----------------------------> |
 //!     |                                | <------------------------------ Put{chunks} *   |
-//!     |                                |   Stored -------------------------------------> |   durable
+//!     | <--------- Ahead{chunks}       |   Stored -------------------------------------> |   durable
 //!     |                                | <------------------------------ Switch{base, root}
 //!     | <--------- Offer{18, edits}    |   Published{18} ------------------------------> |   durable, and the newest
 //!     | Want{hashes} ----------------> |                                                 |
@@ -23,6 +23,8 @@
 //!     | Acquire{17} -----------------> |   when somebody wants to read
 //!     | <--------- Offer{18, edits}    |
 //! ```
+//! Subscribers may fetch the chunks of `Ahead` before the switch. They have no number, so nothing serves them.
+//!
 //! A renewal keeps its place behind the offers (**RenewInOrder**), so a lease does not cover offers that are still on
 //! their way. Chunks let everything else pass.
 //!
@@ -36,12 +38,12 @@ mod publishes;
 mod sites;
 mod subscriptions;
 
-pub use fields::{Hash, Hashes, MayBe, VisitorKey};
+pub use fields::{Hash, Hashes, MayBe, Sizes, VisitorKey};
 pub use publishes::{Everywhere, Have, Identity, Missing, Published, Put, Refusal, Refused, Size, Stored, Switch};
 pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed};
 pub use subscriptions::{
-    Acquire, Chunk, Gone, Held, Hold, Invalidate, Join, Joined, Lapsed, Leave, NotJoined, NotNow, Offer, Release,
-    Renew, Renewed, Revoke, Want,
+    Acquire, Ahead, Chunk, Gone, Held, Hold, Invalidate, Join, Joined, Lapsed, Leave, NotJoined, NotNow, Offer,
+    Release, Renew, Renewed, Revoke, Want,
 };
 
 use framing::{Codec, End, family};
@@ -88,6 +90,8 @@ family! {
         17 Invalidate,
         /// The newest revision must be released.
         18 Revoke,
+        /// Chunks that a revision may need.
+        19 Ahead,
         /// A site, and a lease.
         20 Joined,
         /// None.

@@ -24,8 +24,8 @@ mod upstream;
 use self::cache::ChunkCache;
 use crate::holders::{Holders, Seat};
 use crate::messages::{
-    Chunk, FromFileServer, Gone, Lapsed, Leave, NotNow, Refusal, Refused, Release, Revoke, ToFileServer, VisitorKey,
-    Want,
+    Ahead, Chunk, FromFileServer, Gone, Lapsed, Leave, NotNow, Refusal, Refused, Release, Revoke, ToFileServer,
+    VisitorKey, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -226,6 +226,7 @@ impl Machine for Relay {
             let to = site.members.has_room(self.now, port, newest);
             self.say_offers(&key, to);
             self.grant(&key);
+            self.announce(&key, &[]);
         }
     }
 
@@ -236,6 +237,11 @@ impl Machine for Relay {
                 FromFileServer::Joined(joined) => self.joined(&joined),
                 FromFileServer::NotJoined(not_joined) => self.not_joined(not_joined),
                 FromFileServer::Offer(offer) => self.offered(offer),
+                FromFileServer::Ahead(Ahead { slot, chunks }) => {
+                    if let Some(key) = self.slots.get(&slot).cloned() {
+                        self.announce(&key, &chunks);
+                    }
+                }
                 FromFileServer::Renewed(renewed) => {
                     if let Some(site) = self.slots.get(&renewed.slot).and_then(|key| self.sites.get_mut(key)) {
                         site.taker.renewed(now, &renewed);

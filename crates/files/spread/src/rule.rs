@@ -39,6 +39,8 @@ pub enum Way {
     SessionsLapse,
     /// **HoldUnion**: a relay keeps its holds for ever.
     NeverRelease,
+    /// **HoldUnion**: a member keeps chunks of an upload that was given up.
+    KeepAhead,
     /// **HeldAbove**: a file server holds a revision for a subscriber only when that asks for it.
     PinLater,
     /// **HeldAbove**: a relay answers for a hold from its own memory.
@@ -89,7 +91,7 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
@@ -106,6 +108,7 @@ impl Way {
         Self::MemberLetsGo,
         Self::SessionsLapse,
         Self::NeverRelease,
+        Self::KeepAhead,
         Self::PinLater,
         Self::FromMemory,
         Self::NewRelay,

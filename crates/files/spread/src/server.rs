@@ -20,7 +20,9 @@
 //!    restarted server waits for a lease: it knows of no upload either.
 //! 6. The server waits for a subscriber until its lease ends, and no longer. A subscriber that does not read is offered
 //!    only the newest revision when it does.
-//! 7. Subscribers of a site with callback consistency are told once that there is a newer revision, and ask for it. A
+//! 7. Subscribers that are offered each revision are told which chunks of an upload have become durable. These have no
+//!    number, and can be gone by the time a subscriber asks.
+//! 8. Subscribers of a site with callback consistency are told once that there is a newer revision, and ask for it. A
 //!    publish of a sequential site revokes the newest revision first, and waits until it is released everywhere, or the
 //!    leases are over (**RevokeFirst**).
 
@@ -46,8 +48,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table};
+use tree::ChunkHash;
 use types::lease::longer;
 use types::{Broken, GoodbyeReason, Time};
+
+/// The usual size of the messages whose chunks are announced. Smaller publishes arrive with the offer or a moment after
+/// it, and the names of small chunks would add to the bytes on the line.
+const ANNOUNCES_OVER: usize = 1 << 20;
 
 /// The settings of a file server.
 #[derive(Clone, Debug)]
@@ -58,6 +65,8 @@ pub struct ServerConfig {
     pub life: u64,
     /// How long after revisions were dropped unused chunks are removed.
     pub collect_after: Duration,
+    /// Chunks that a publisher sends in messages of more bytes are announced to subscribers.
+    pub announces_over: usize,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,
 }
@@ -66,7 +75,7 @@ impl ServerConfig {
     /// The usual settings.
     pub fn new(life: u64) -> Self {
         let (lease, collect_after) = (Duration::from_secs(10), Duration::from_secs(600));
-        Self { lease, life, collect_after, broken: Broken::NONE }
+        Self { lease, life, collect_after, announces_over: ANNOUNCES_OVER, broken: Broken::NONE }
     }
 }
 
@@ -110,6 +119,8 @@ pub struct FileServer {
 #[derive(Debug)]
 enum Purpose {
     Request(Port, u64),
+    /// Chunks for a site, some of which are announced once they are durable.
+    Put(Port, u64, SiteKey, Vec<(ChunkHash, u32)>),
     Publish(SiteKey),
     /// The edits from one revision to another.
     Edits(SiteKey, Number, Number),
@@ -218,7 +229,8 @@ impl Machine for FileServer {
         self.wants.lost(port);
         self.collectors.retain(|(of, _)| *of != port);
         self.next_collectors.retain(|(of, _)| *of != port);
-        self.under_way.retain(|_, purpose| !matches!(purpose, Purpose::Request(of, _) if *of == port));
+        self.under_way
+            .retain(|_, purpose| !matches!(purpose, Purpose::Request(of, _) | Purpose::Put(of, ..) if *of == port));
     }
 
     fn has_room(&mut self, port: Port) {
@@ -231,6 +243,7 @@ impl Machine for FileServer {
             let to = site.holders.has_room(self.now, port, newest);
             self.say_offers(&key, to);
             self.grant(self.now, &key);
+            self.announce(self.now, &key, &[]);
         }
     }
 
@@ -272,9 +285,12 @@ impl Machine for FileServer {
                 }
             }
             Done::Put(id, put) => {
-                let Some(Purpose::Request(port, ticket)) = self.under_way.remove(&id) else { return };
+                let Some(Purpose::Put(port, ticket, key, chunks)) = self.under_way.remove(&id) else { return };
                 match put {
-                    Ok(()) => self.say(port, Stored { ticket }),
+                    Ok(()) => {
+                        self.say(port, Stored { ticket });
+                        self.announce(now, &key, &chunks);
+                    }
                     Err(why) => self.refuse_for(port, ticket, why),
                 }
             }

@@ -27,7 +27,7 @@ pub const RELAY: Metrics<5> = Metrics {
 };
 
 /// The member.
-pub const MEMBER: Metrics<7> = Metrics {
+pub const MEMBER: Metrics<8> = Metrics {
     name: "member",
     what: "the member that follows a site (docs/files.md)",
     columns: [
@@ -35,6 +35,7 @@ pub const MEMBER: Metrics<7> = Metrics {
         Column::new("newest", "now", "the number of the newest revision that it was offered"),
         Column::new("is_stale", "flag", "1 while it says that its revision may not be the newest"),
         Column::new("missing", "now", "chunks of the next revision that it is known to lack"),
+        Column::new("ahead", "now", "chunks that it fetched of uploads, before they are part of a revision"),
         Column::new("held", "now", "revisions that visitors read, or may come back to"),
         Column::new("fetched", "total", "chunks that it fetched"),
         Column::new("fetched_bytes", "total", "the bytes of these chunks"),

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spread::messages::{
-    Acquire, Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Held, Hold, Identity,
+    Acquire, Ahead, Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Held, Hold, Identity,
     Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Release, Renew,
     Renewed, Revoke, Size, Survey, Switch, ToFileServer, VisitorKey, Want,
 };
@@ -62,8 +62,8 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
         2 => slot.prop_map(|slot| Release { slot }.into()),
         3 => hashes().prop_map(|hashes| Want { hashes }.into()),
         2 => (ticket.clone(), hashes()).prop_map(|(ticket, hashes)| Have { ticket, hashes }.into()),
-        2 => (ticket.clone(), vec((hash(), Just(Bytes::from_static(b"x"))), 0..3))
-            .prop_map(|(ticket, chunks)| Put { ticket, chunks }.into()),
+        2 => (ticket.clone(), names(), vec((hash(), Just(Bytes::from_static(b"x"))), 0..3))
+            .prop_map(|(ticket, (space, site), chunks)| Put { ticket, space, site, chunks }.into()),
         4 => switch.prop_map(|(ticket, identity, (space, site), base, root, (waits, merges))| {
             let (of, size, note) = (0, Size::default(), String::new());
             Switch { ticket, identity, space, site, base, root, of, size, waits, merges, note }.into()
@@ -97,6 +97,8 @@ fn from_server() -> impl Strategy<Value = FromFileServer> {
             .prop_map(|(slot, asked, lease_ms)| Renewed { slot, asked, lease_ms }.into()),
         1 => slot.clone().prop_map(|slot| Lapsed { slot }.into()),
         2 => slot.clone().prop_map(|slot| Revoke { slot }.into()),
+        4 => (slot.clone(), vec((hash(), select(vec![0, 1, u32::MAX])), 0..3))
+            .prop_map(|(slot, chunks)| Ahead { slot, chunks }.into()),
         2 => (slot.clone(), number(), any::<bool>())
             .prop_map(|(slot, number, reports)| Invalidate { slot, number, reports }.into()),
         2 => (slot, number(), any::<bool>()).prop_map(|(slot, number, is_held)| Held { slot, number, is_held }.into()),
@@ -277,7 +279,7 @@ proptest! {
 
     #[test]
     fn a_file_server_lives_on(events in events()) {
-        let config = ServerConfig { lease: Duration::from_secs(1), ..ServerConfig::new(1) };
+        let config = ServerConfig { lease: Duration::from_secs(1), announces_over: 0, ..ServerConfig::new(1) };
         let mut run = Run::new(FileServer::new(config, Vec::new()), Ends { serves: true, has_server: false });
         for event in events {
             run.happens(event, server_does);

@@ -106,7 +106,7 @@ impl Sites {
         let older = base.as_ref().map(Revision::root);
         older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let place = self.index_place(site, dir);
-        let mut scan = self.scan(&exclude, Upload::new(&*self.depot, settings.repair), true, on);
+        let mut scan = self.scan(&exclude, Upload::new(&*self.depot, site, settings.repair), true, on);
         scan.index = place.is_some().then(|| NewIndex::begin(now_s()));
         if let Some(place) = place.as_ref().filter(|_| !settings.repair) {
             let kept = self.kept_roots(site)?;

@@ -28,6 +28,7 @@ impl Member {
         if self.wanted.remove(&hash) {
             self.window.saw(bytes.len());
             self.fetched = (self.fetched.0 + 1, self.fetched.1 + bytes.len() as u64);
+            self.ahead.arrived(hash, bytes.len());
             self.storing.insert(hash);
             self.condemned.spare([&hash]);
             self.work(Work::Put(hash, bytes));
@@ -38,7 +39,15 @@ impl Member {
         if !self.storing.remove(&hash) {
             return;
         }
+        let is_ahead = stored != Ok(true) && self.ahead.remove(&hash);
         match stored {
+            // The fetch of a revision asks for what it lacks.
+            Ok(false) if is_ahead => {}
+            Err(_) if is_ahead => {
+                if self.give_up_ahead() {
+                    self.collect_at = Some(self.now);
+                }
+            }
             Ok(true) => {
                 if self.mending.remove(&hash) && self.mending.is_empty() && self.fetch.is_none() {
                     self.trouble = None;
@@ -58,10 +67,8 @@ impl Member {
             Err(why) => {
                 let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
                 let is_older = target.is_some_and(|target| target < self.newest_number());
-                if is_older || self.asks_again() {
-                    // The disk may have room for the newer revision once the chunks of this one are removed.
-                    self.give_up();
-                    (self.needs_room, self.collect_at) = (true, Some(self.now));
+                if is_older || self.give_up_ahead() || self.asks_again() {
+                    self.make_room();
                 } else {
                     self.queue.push_back(hash);
                 }
@@ -78,6 +85,7 @@ impl Member {
         if !self.wanted.remove(&hash) {
             return;
         }
+        self.ahead.remove(&hash);
         let target = self.fetch.as_ref().filter(|fetch| fetch.lacks(&hash)).map(|fetch| fetch.revision.number);
         if target.is_some_and(|target| target < self.newest_number()) {
             self.give_up();
@@ -87,6 +95,13 @@ impl Member {
             self.queue.push_back(hash);
             self.retry_later(format!("the store does not send chunk {hash}: it is missing or damaged there"));
         }
+    }
+
+    /// Ends the fetch of a revision. The disk may have room for the next one once its chunks, or those fetched ahead,
+    /// are removed.
+    pub(super) fn make_room(&mut self) {
+        self.give_up();
+        (self.needs_room, self.collect_at) = (true, Some(self.now));
     }
 
     /// Ends the fetch of a revision whose chunks are gone at the server.

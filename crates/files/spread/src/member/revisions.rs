@@ -63,6 +63,9 @@ impl Member {
         match found {
             Ok(found) => {
                 self.condemned.spare(&found.relies);
+                for hash in found.relies.iter().chain(&found.lacks) {
+                    self.ahead.remove(hash);
+                }
                 let lacks = fetch.descended(found, |hash| self.storing.contains(hash));
                 let is_whole = fetch.is_whole();
                 for hash in lacks {
@@ -113,6 +116,10 @@ impl Member {
                 self.outputs.push_back(Output::Wake(READY));
             }
             Err(why) => {
+                if self.give_up_ahead() {
+                    self.make_room();
+                    return self.retry_later(why);
+                }
                 self.fetch = Some(fetch);
                 self.fail(why);
             }

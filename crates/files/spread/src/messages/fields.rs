@@ -61,6 +61,39 @@ impl FieldLayout<Vec<ChunkHash>> for Hashes {
     }
 }
 
+/// At most [`HASHES_PER_MESSAGE_MAX`] names of chunks with their sizes, to the end of the meta: `bytes u32 | hash` for
+/// each.
+#[derive(Debug)]
+pub struct Sizes;
+
+impl Sizes {
+    const BYTES: usize = u32::BYTES + Hash::BYTES;
+}
+
+impl FieldLayout<Vec<(ChunkHash, u32)>> for Sizes {
+    const LIMITS: Limits = Limits::NOTHING.and_up_to(HASHES_PER_MESSAGE_MAX * Self::BYTES);
+
+    fn put(field: &Vec<(ChunkHash, u32)>, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count(what, field.len(), HASHES_PER_MESSAGE_MAX)?;
+        for (hash, bytes) in field {
+            bytes.put(meta);
+            meta.put(hash.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Vec<(ChunkHash, u32)>, WireError> {
+        let count = reader.meta_bytes() / Self::BYTES;
+        check_count(what, count, HASHES_PER_MESSAGE_MAX)?;
+        let chunks = reader.list(count, Self::BYTES, |reader| {
+            let bytes = u32::get("bytes", reader)?;
+            Ok((Hash::read(reader)?, bytes))
+        })?;
+        reader.end()?;
+        Ok(chunks)
+    }
+}
+
 /// The key that signs the cookies of a site's visitors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct VisitorKey(pub [u8; Self::BYTES]);

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use framing::field::check_count;
-use framing::{Field, Layout, Limits, Meta, Reader, Tail, Text, WireError, fields, messages};
+use framing::{Field, FieldLayout, Layout, Limits, Meta, Reader, Tail, Text, WireError, fields, messages};
 use tree::ChunkHash;
 use types::limits::{
     CHUNKS_PER_PUT_MAX, NOTE_BYTES_MAX, PUT_BYTES_MAX, REFUSAL_BYTES_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX,
@@ -37,6 +37,10 @@ messages! {
 pub struct Put {
     /// The publisher's number for the request.
     pub ticket: u64,
+    /// The space of the site that they are for.
+    pub space: String,
+    /// The site, the subscribers of which may fetch them before the switch.
+    pub site: String,
     /// The chunks.
     pub chunks: Vec<(ChunkHash, Bytes)>,
 }
@@ -49,8 +53,13 @@ fields! {
     }
 }
 
+type SpaceName = Text<SPACE_NAME_BYTES_MAX>;
+type SiteName = Text<SITE_NAME_BYTES_MAX>;
+
 impl Layout for Put {
     const LIMITS: Limits = Limits::bytes(u64::BYTES)
+        .and_text(SPACE_NAME_BYTES_MAX)
+        .and_text(SITE_NAME_BYTES_MAX)
         .and_up_to(CHUNKS_PER_PUT_MAX * (PutHead::BYTES + Hash::BYTES))
         .with_body(PUT_BYTES_MAX);
 
@@ -58,6 +67,8 @@ impl Layout for Put {
         check_count("chunks", self.chunks.len(), CHUNKS_PER_PUT_MAX)?;
         check_count("bytes of chunks", self.chunks.iter().map(|(_, bytes)| bytes.len()).sum(), PUT_BYTES_MAX)?;
         self.ticket.put(meta);
+        SpaceName::put(&self.space, "space", meta)?;
+        SiteName::put(&self.site, "site", meta)?;
         for (hash, bytes) in &self.chunks {
             PutHead { bytes: bytes.len() as u32 }.put(meta);
             meta.put(hash.as_bytes());
@@ -71,6 +82,8 @@ impl Layout for Put {
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let ticket = u64::get("ticket", reader)?;
+        let space = SpaceName::get("space", reader)?;
+        let site = SiteName::get("site", reader)?;
         let count = reader.meta_bytes() / (PutHead::BYTES + Hash::BYTES);
         check_count("chunks", count, CHUNKS_PER_PUT_MAX)?;
         let chunks = reader.list(count, PutHead::BYTES + Hash::BYTES, |reader| {
@@ -79,7 +92,7 @@ impl Layout for Put {
             Ok((hash, reader.bytes(bytes as usize)?))
         })?;
         reader.end()?;
-        Ok(Self { ticket, chunks })
+        Ok(Self { ticket, space, site, chunks })
     }
 }
 

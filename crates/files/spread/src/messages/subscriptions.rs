@@ -1,6 +1,6 @@
 //! Subscriptions: joins, leases, holds, offers and chunks.
 
-use super::fields::{Hash, Hashes, VisitorKey, one_of};
+use super::fields::{Hash, Hashes, Sizes, VisitorKey, one_of};
 use super::sites::Consistency;
 use crate::number::Number;
 use alloc::string::String;
@@ -143,6 +143,15 @@ messages! {
         pub answers: bool,
         /// The edits, with the chunks that they need; empty if they are too large.
         pub edits: Bytes as Data<EDITS_BYTES_MAX>,
+    }
+
+    /// Chunks of an upload that are durable. A switch may make them part of a revision.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Ahead {
+        /// The site.
+        pub slot: u32,
+        /// Their names and sizes.
+        pub chunks: Vec<(ChunkHash, u32)> as Sizes,
     }
 
     /// The served revision is no longer the newest. Newer ones are not announced until the subscriber acquires the

@@ -3,8 +3,8 @@
 use super::{FOLLOWED_FOR, Newest, Relay, Site};
 use crate::holders::{Admitted, Asks, Holders, Seat, Shares, ToOffer};
 use crate::messages::{
-    Acquire, Consistency, Held, Hold, Invalidate, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew, Renewed,
-    Revoke,
+    Acquire, Ahead, Consistency, Held, Hold, Invalidate, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew,
+    Renewed, Revoke,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -13,6 +13,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::{Output, Port};
+use tree::ChunkHash;
 use types::limits::{HOLDS_PER_SUBSCRIBER_MAX, SITES_PER_SESSION_MAX};
 use types::{GoodbyeReason, Time};
 
@@ -208,6 +209,17 @@ impl Relay {
         for ToOffer { seat: Seat { port, slot }, with_edits } in to {
             let edits = if with_edits { edits.clone() } else { Bytes::new() };
             self.say(port, Offer { slot, number, root, base, reports, answers: false, edits });
+            self.outputs.push_back(Output::AwaitRoom(port));
+        }
+    }
+
+    /// Passes on which chunks of an upload are durable. They are fetched for the first member that wants them.
+    pub(super) fn announce(&mut self, key: &SiteKey, chunks: &[(ChunkHash, u32)]) {
+        let now = self.now;
+        let is_pushed = |site: &&mut Site| site.taker.consistency() == Consistency::Publish;
+        let Some(site) = self.sites.get_mut(key).filter(is_pushed) else { return };
+        for (Seat { port, slot }, chunks) in site.members.announce(now, chunks) {
+            self.say(port, Ahead { slot, chunks });
             self.outputs.push_back(Output::AwaitRoom(port));
         }
     }

@@ -36,17 +36,21 @@ impl FileServer {
         self.bound_requests(now, port);
     }
 
-    pub(super) fn put(&mut self, now: Time, port: Port, Put { ticket, chunks }: Put) {
+    pub(super) fn put(&mut self, now: Time, port: Port, Put { ticket, space, site: name, chunks }: Put) {
         self.condemned.spare(chunks.iter().map(|(hash, _)| hash));
-        let id = self.work_for(Purpose::Request(port, ticket));
+        let is_large = chunks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > self.config.announces_over;
+        let announced = chunks.iter().filter(|_| is_large).map(|(hash, bytes)| (*hash, bytes.len() as u32)).collect();
+        let id = self.work_for(Purpose::Put(port, ticket, SiteKey { space, name }, announced));
         self.work(Work::Put(id, chunks));
         self.bound_requests(now, port);
     }
 
     /// Ends the session of a publisher with more requests under way than [`PUBLISHER_REQUESTS_MAX`].
     pub(super) fn bound_requests(&mut self, now: Time, port: Port) {
-        let of_port =
-            |purpose: &&Purpose| matches!(purpose, Purpose::Request(of, _) | Purpose::Change(of, ..) if *of == port);
+        let of_port = |purpose: &&Purpose| match purpose {
+            Purpose::Request(of, _) | Purpose::Put(of, ..) | Purpose::Change(of, ..) => *of == port,
+            Purpose::Publish(_) | Purpose::Edits(..) => false,
+        };
         let collectors = self.collectors.iter().chain(&self.next_collectors).filter(|(of, _)| *of == port).count();
         let of_site = |site: &Site| site.publishes_of(port);
         let publishes: usize = self.sites.values().map(of_site).sum();

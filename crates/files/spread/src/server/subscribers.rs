@@ -1,13 +1,13 @@
 //! Subscribers at a file server: joins, leases, holds, offers, chunks.
 
-use super::site::{LastOffer, Waiting};
+use super::site::{LastOffer, Site, Waiting};
 use super::work::Settings;
 use super::work::Work;
 use super::{FileServer, Purpose};
 use crate::holders::{Admitted, Asks, Seat, Shares, ToOffer};
 use crate::messages::{
-    Acquire, Consistency, Everywhere, Held, Hold, Invalidate, Join, Joined, Lapsed, NotJoined, NotNow, Offer, Renew,
-    Renewed, Revoke,
+    Acquire, Ahead, Consistency, Everywhere, Held, Hold, Invalidate, Join, Joined, Lapsed, NotJoined, NotNow, Offer,
+    Renew, Renewed, Revoke,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -192,6 +192,16 @@ impl FileServer {
         for ToOffer { seat: Seat { port, slot }, with_edits } in to {
             let edits = if with_edits { edits.clone() } else { Bytes::new() };
             self.say(port, Offer { slot, number, root, base, reports, answers: false, edits });
+            self.outputs.push_back(Output::AwaitRoom(port));
+        }
+    }
+
+    /// Announces chunks of an upload that are durable, to those that are offered each revision.
+    pub(super) fn announce(&mut self, now: Time, key: &SiteKey, chunks: &[(ChunkHash, u32)]) {
+        let is_pushed = |site: &&mut Site| site.settings.consistency == Consistency::Publish;
+        let Some(site) = self.sites.get_mut(key).filter(is_pushed) else { return };
+        for (Seat { port, slot }, chunks) in site.holders.announce(now, chunks) {
+            self.say(port, Ahead { slot, chunks });
             self.outputs.push_back(Output::AwaitRoom(port));
         }
     }

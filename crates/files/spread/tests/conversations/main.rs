@@ -42,7 +42,7 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 39] = [
+const HEARS: [(Way, &str); 40] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
@@ -59,6 +59,7 @@ const HEARS: [(Way, &str); 39] = [
     (Way::MemberLetsGo, "member-page-is-gone"),
     (Way::SessionsLapse, "member-open-file"),
     (Way::NeverRelease, "relay-reports"),
+    (Way::KeepAhead, "member-ahead"),
     (Way::PinLater, "file-server-joins-in-between"),
     (Way::FromMemory, "relay-unheld-list"),
     (Way::NewRelay, "file-server-cut-off"),

@@ -39,7 +39,7 @@ impl PublisherScript {
             ["have", ref chunks @ ..] => Request::Have(names.hashes(chunks)),
             ["put", ref chunks @ ..] => {
                 let chunk = |name: &&str| (names.hash(name), Bytes::from(name.to_string()));
-                Request::Put(chunks.iter().map(chunk).collect())
+                Request::Put(key(), chunks.iter().map(chunk).collect())
             }
             ["publish", ..] => {
                 let base = words.value("base").filter(|base| *base != "-").map(|base| names.hash(base));

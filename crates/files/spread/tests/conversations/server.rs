@@ -16,6 +16,9 @@ use types::{Broken, Time};
 
 const LEASE: Duration = Duration::from_secs(1);
 
+/// Chunks are announced that come in messages of more bytes: three of them, as each is its name.
+const ANNOUNCES_OVER: usize = 4;
+
 /// The number of a site in every session.
 const SLOT: u32 = 1;
 
@@ -49,7 +52,9 @@ impl ServerScript {
     /// The store starts with these sites.
     fn starts(&mut self, life: u64, sites: Vec<SiteState>) {
         let collect_after = Duration::from_secs(600);
-        let config = ServerConfig { lease: LEASE, collect_after, broken: self.broken, ..ServerConfig::new(life) };
+        let usual = ServerConfig::new(life);
+        let config =
+            ServerConfig { lease: LEASE, collect_after, announces_over: ANNOUNCES_OVER, broken: self.broken, ..usual };
         self.server = FileServer::new(config, sites);
         self.server.start(self.now);
     }

@@ -4,15 +4,16 @@
 //! 1.17                                the revision 17 of the store's life 1; `-` is below every revision
 //! 1.17=t17                            with the root of its tree
 //! c1                                  a chunk, whose bytes are its name; `-` is no tree
+//! c1:4000                             a chunk of so many bytes, as an announcement has it; two without
 //! ```
 
 use bytes::Bytes;
 use machine::Port;
 use spread::messages::{
-    Acquire, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FromFileServer, Gone,
-    Have, Held, Hold, Identity, Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published,
-    Put, Refusal, Refused, Release, Renew, Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer,
-    VisitorKey, Want,
+    Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FromFileServer,
+    Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer,
+    Published, Put, Refusal, Refused, Release, Renew, Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch,
+    ToFileServer, VisitorKey, Want,
 };
 use spread::{Number, Revision, SiteKey};
 use std::collections::BTreeMap;
@@ -156,7 +157,7 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
         ["have", _, ref chunks @ ..] => Have { ticket: ticket()?, hashes: names.hashes(chunks) }.into(),
         ["put", _, ref chunks @ ..] => {
             let chunk = |name: &&str| (names.hash(name), Bytes::from(name.to_string()));
-            Put { ticket: ticket()?, chunks: chunks.iter().map(chunk).collect() }.into()
+            Put { ticket: ticket()?, space, site, chunks: chunks.iter().map(chunk).collect() }.into()
         }
         ["switch", ..] => {
             let Number { life: publisher, count } = words.number("id")?;
@@ -209,6 +210,13 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
         }
         ["invalidate", of, ..] => Invalidate { slot, number: number(of)?, reports: words.has("reports") }.into(),
         ["revoke"] => Revoke { slot }.into(),
+        ["ahead", ref chunks @ ..] => {
+            let chunk = |word: &&str| {
+                let (name, bytes) = word.split_once(':').unwrap_or((word, "2"));
+                Some((names.hash(name), bytes.parse().ok()?))
+            };
+            Ahead { slot, chunks: chunks.iter().map(chunk).collect::<Option<_>>()? }.into()
+        }
         ["renewed", ..] => Renewed { slot, asked: words.time("asked")?, lease_ms: words.parsed("lease")? }.into(),
         ["lapsed"] => Lapsed { slot }.into(),
         ["held", of] => Held { slot, number: number(of)?, is_held: true }.into(),
@@ -254,7 +262,7 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
         ToFileServer::Leave(_) => "Leave".to_owned(),
         ToFileServer::Want(Want { hashes }) => format!("Want{}", names.list(&hashes)),
         ToFileServer::Have(Have { ticket, hashes }) => format!("Have {ticket}{}", names.list(&hashes)),
-        ToFileServer::Put(Put { ticket, chunks }) => {
+        ToFileServer::Put(Put { ticket, chunks, .. }) => {
             format!("Put {ticket}{}", names.list(chunks.iter().map(|(hash, _)| hash)))
         }
         ToFileServer::Switch(Switch { ticket, identity, base, root, waits, merges, .. }) => {
@@ -299,6 +307,9 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
             format!("Invalidate {}{}", show(number), if reports { " reports" } else { "" })
         }
         FromFileServer::Revoke(_) => "Revoke".to_owned(),
+        FromFileServer::Ahead(Ahead { chunks, .. }) => {
+            format!("Ahead{}", names.list(chunks.iter().map(|(hash, _)| hash)))
+        }
         FromFileServer::Renewed(Renewed { asked, lease_ms, .. }) => {
             format!("Renewed asked={} lease={lease_ms}", in_ms(asked))
         }

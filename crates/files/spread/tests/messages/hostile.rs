@@ -59,14 +59,14 @@ fn fixed_fields_that_are_cut_are_refused_by_name() {
 }
 
 /// The bytes of meta that the shortest message of each kind has: its fields, without lists and texts to the end.
-const FIXED: [(u8, usize); 32] = [
+const FIXED: [(u8, usize); 33] = [
     (1, 4 + 8 + 8 + 16 + 16 + 2 + 2),
     (2, 4 + 8 + 16),
     (3, 4 + 16),
     (4, 4),
     (5, 0),
     (6, 8),
-    (7, 8),
+    (7, 8 + 2 + 2),
     (8, 8 + 16 + 2 + 2 + 36 + 32 + 8 + 16 + 4 + 4),
     (9, 8 + 4 + 4 + 4 + 2 + 2),
     (10, 8),
@@ -75,6 +75,7 @@ const FIXED: [(u8, usize); 32] = [
     (13, 4),
     (17, 4 + 16 + 4),
     (18, 4),
+    (19, 4),
     (20, 4 + 8 + 4 + 16 + 32 + 4 + 32 + 4 + 4),
     (21, 4 + 4),
     (22, 4 + 16 + 32 + 32 + 4 + 4),

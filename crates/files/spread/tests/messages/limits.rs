@@ -1,11 +1,11 @@
 //! The largest message of each kind is taken, and nothing larger is said or heard.
 
-use crate::samples::{HEAD, Sample, hash, hear, join, refused, switch};
+use crate::samples::{HEAD, Sample, hash, hear, join, put, refused, switch};
 use bytes::Bytes;
 use framing::{Header, PIECE, WireError};
 use spread::messages::{
-    Chunk, Consistency, FILE_SERVER, Have, Join, Joined, Missing, Offer, Put, Refusal, Refused, Renew, SUBSCRIBER,
-    Standing, Surveyed, Switch, VisitorKey, Want,
+    Ahead, Chunk, Consistency, FILE_SERVER, Have, Join, Joined, Missing, Offer, Put, Refusal, Refused, Renew,
+    SUBSCRIBER, Standing, Surveyed, Switch, VisitorKey, Want,
 };
 use tree::limits::CHUNK_BYTES_MAX;
 use types::Time;
@@ -44,12 +44,15 @@ fn with_more(more: usize) -> Vec<Sample> {
         Sample::to(Renew { slot, asked, at: HEAD, released: held }),
         Sample::to(Want { hashes: hashes.clone() }),
         Sample::to(Have { ticket, hashes: hashes.clone() }),
-        Sample::to(Put { ticket, chunks: vec![(hash(0xAA), Bytes::new()); CHUNKS_PER_PUT_MAX + more] }),
-        Sample::to(Put { ticket, chunks: vec![(hash(0xAA), bytes(PUT_BYTES_MAX))] }),
+        Sample::to(put(vec![(hash(0xAA), Bytes::new()); CHUNKS_PER_PUT_MAX + more])),
+        Sample::to(put(vec![(hash(0xAA), bytes(PUT_BYTES_MAX))])),
+        Sample::to(Put { space: name(SPACE_NAME_BYTES_MAX), ..put(Vec::new()) }),
+        Sample::to(Put { site: name(SITE_NAME_BYTES_MAX), ..put(Vec::new()) }),
         Sample::from(joined),
         Sample::from(offer),
         Sample::from(Chunk { hash: hash(1), bytes: bytes(CHUNK_BYTES_MAX) }),
         Sample::from(Missing { ticket, hashes }),
+        Sample::from(Ahead { slot, chunks: vec![(hash(0xAA), u32::MAX); HASHES_PER_MESSAGE_MAX + more] }),
         Sample::from(Surveyed { ticket, head: HEAD, subscribers: vec![standing; HASHES_PER_MESSAGE_MAX + more] }),
     ]
 }
@@ -102,16 +105,22 @@ fn larger_messages_are_not_heard() {
     to(2, [vec![0; 28], number(holds + 1)].concat(), 0, "lengths");
     to(5, hashes(HASHES_PER_MESSAGE_MAX + 1), 0, "lengths");
     to(6, [vec![0; 8], hashes(HASHES_PER_MESSAGE_MAX + 1)].concat(), 0, "lengths");
-    let heads = |count: usize| [vec![0; 8], vec![0; 36 * count]].concat();
-    to(7, heads(CHUNKS_PER_PUT_MAX + 1), 0, "lengths");
+    let names = |space: usize, site: usize| [vec![0; 8], text(space), text(site)].concat();
+    let heads = |count: usize| [names(0, 0), vec![0; 36 * count]].concat();
+    to(7, names(SPACE_NAME_BYTES_MAX + 1, 4), 0, "count");
+    to(7, names(4, SITE_NAME_BYTES_MAX + 1), 0, "count");
+    to(7, heads(CHUNKS_PER_PUT_MAX + 1), 0, "count");
+    let largest = names(SPACE_NAME_BYTES_MAX, SITE_NAME_BYTES_MAX);
+    to(7, [largest, vec![0; 36 * (CHUNKS_PER_PUT_MAX + 1)]].concat(), 0, "lengths");
     to(7, heads(1), PUT_BYTES_MAX + 1, "lengths");
     // Bytes that no chunk of the list has, and a chunk without its bytes.
     to(7, heads(1), 1, "long");
-    to(7, [vec![0; 8], 5_u32.to_le_bytes().to_vec(), hashes(1)].concat(), 4, "short");
+    to(7, [names(0, 0), 5_u32.to_le_bytes().to_vec(), hashes(1)].concat(), 4, "short");
     let from = |kind: u8, meta: Vec<u8>, body: usize| {
         let heard = hear(SUBSCRIBER, &frame(kind, &meta, &vec![7; body]));
         assert_eq!(heard.as_ref().map_err(|refused| refused.name()), Err("lengths"), "{kind}");
     };
+    from(19, [vec![0; 4], vec![0; 36 * (HASHES_PER_MESSAGE_MAX + 1)]].concat(), 0);
     from(20, [vec![0; 108], number(holds + 1)].concat(), 0);
     from(22, vec![0; 92], EDITS_BYTES_MAX + 1);
     from(26, vec![0; 32], CHUNK_BYTES_MAX + 1);

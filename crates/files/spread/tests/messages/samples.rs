@@ -5,7 +5,7 @@ use framing::{Codec, Inbox, WireError, frames_of};
 use machine::{Goodbye, Parcel};
 use spread::Number;
 use spread::messages::{
-    Acquire, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FILE_SERVER,
+    Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FILE_SERVER,
     FromFileServer, Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined,
     NotNow, Offer, Published, Put, Refusal, Refused, Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing,
     Stored, Survey, Surveyed, Switch, ToFileServer, VisitorKey, Want,
@@ -43,6 +43,10 @@ pub(crate) fn switch(base: Option<ChunkHash>) -> Switch {
     }
 }
 
+pub(crate) fn put(chunks: Vec<(ChunkHash, Bytes)>) -> Put {
+    Put { ticket: 3, space: "main".to_owned(), site: "shop".to_owned(), chunks }
+}
+
 pub(crate) fn change(kind: ChangeKind) -> Change {
     let consistency = Consistency::Sequential;
     Change { ticket: 3, kind, keep: 5, consistency, space: "main".to_owned(), site: "shop".to_owned() }
@@ -67,7 +71,7 @@ fn to_server() -> Vec<ToFileServer> {
         Leave { slot }.into(),
         Want { hashes: vec![hash(0xAA), hash(0xBB)] }.into(),
         Have { ticket, hashes: vec![hash(0xAA)] }.into(),
-        Put { ticket, chunks }.into(),
+        put(chunks).into(),
         switch(Some(hash(0xBB))).into(),
         switch(None).into(),
         change(ChangeKind::Create).into(),
@@ -120,6 +124,7 @@ fn from_server() -> Vec<FromFileServer> {
         Surveyed { ticket, head: HEAD, subscribers: vec![standing] }.into(),
         Invalidate { slot, number: HEAD, reports: true }.into(),
         Revoke { slot }.into(),
+        Ahead { slot, chunks: vec![(hash(0xAA), 5), (hash(0xBB), 1000)] }.into(),
     ];
     let refusals = [
         Refusal::Overtaken,

@@ -195,7 +195,8 @@ impl Day {
         let of_store = next.clone();
         world.add(STORE, move |disks| {
             let sites = disks.content::<ServerDisk>(ONE).map(|disk| disk.sites.values().cloned().collect());
-            let config = ServerConfig { lease, collect_after: 3 * lease, broken, ..ServerConfig::new(of_store()) };
+            let usual = ServerConfig::new(of_store());
+            let config = ServerConfig { lease, collect_after: 3 * lease, announces_over: 0, broken, ..usual };
             alone(FileServer::new(config, sites.unwrap_or_default()))
         });
         world.add_disk(STORE, ONE, ServerDisk::new(happened.clone()));
@@ -420,7 +421,7 @@ impl Day {
         let (request, stage) = match (job.stage, answer) {
             (Step::Have, Answer::Missing(missing)) if !missing.is_empty() && !job.lies => {
                 let chunks = missing.iter().map(|hash| (*hash, job.chunks.0[hash].clone())).collect();
-                (Request::Put(chunks), Step::Put)
+                (Request::Put(key(), chunks), Step::Put)
             }
             (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
                 let (base, root, of, waits) = (job.base, job.root, job.of, job.waits);

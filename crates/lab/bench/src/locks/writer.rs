@@ -118,7 +118,8 @@ impl Writer {
         };
         let (request, step) = match (it.step, answer) {
             (Step::Have, Answer::Missing(missing)) if !missing.is_empty() => {
-                (Request::Put(missing.iter().map(|hash| (*hash, it.chunks.0[hash].clone())).collect()), Step::Put)
+                let chunks = missing.iter().map(|hash| (*hash, it.chunks.0[hash].clone())).collect();
+                (Request::Put(self.key.clone(), chunks), Step::Put)
             }
             (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
                 let (key, base, root, of) = (self.key.clone(), self.base, it.root, None);
