@@ -91,6 +91,8 @@ Cases and what their ratios compare with, measured in the same run:
             update      the bytes and messages by which a server learns of 100 bytes that changed
             burst       100 files a second: from the return of a publish to the last server that serves it
             spread      a hundredth of the files, to groups: over_changed: bytes over a group's line; the last switch
+            ahead       100 MiB of new content over lines of 100 Mbit/s: from the return of a publish to a server that
+                        serves it; over_line: the time that a line takes for the content
             publish     few changes, and none; over_find: a walk of the directory with `find`
             first       into a new store; over_rsync: `rsync -a` into an empty directory, and `sync`
             rollback    to a revision with other files, until all servers serve it
@@ -147,6 +149,8 @@ pub(crate) enum BenchFigure {
     Burst,
     /// A large update by way of relays.
     Spread,
+    /// New content over slow lines.
+    Ahead,
     /// Publishes of few changes.
     Publish,
     /// The first publish.

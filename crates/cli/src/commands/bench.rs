@@ -94,6 +94,7 @@ fn site_figure(figure: BenchFigure) -> SiteFigure {
         BenchFigure::Update => SiteFigure::Update,
         BenchFigure::Burst => SiteFigure::Burst,
         BenchFigure::Spread => SiteFigure::Spread,
+        BenchFigure::Ahead => SiteFigure::Ahead,
         BenchFigure::Publish => SiteFigure::Publish,
         BenchFigure::First => SiteFigure::First,
         BenchFigure::Rollback => SiteFigure::Rollback,

@@ -14,6 +14,7 @@ fn each_figure_of_published_files_is_measured() {
         ("update", 2),
         ("burst", 1),
         ("spread", 2),
+        ("ahead", 1),
         ("publish", 4),
         ("first", 1),
         ("rollback", 1),

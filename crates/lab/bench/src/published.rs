@@ -5,6 +5,7 @@
 //! | bytes and messages of a small update | `update.rs` |
 //! | a hundred files a second | `burst.rs` |
 //! | a large update by way of relays | `spread.rs` |
+//! | new content over slow lines | `ahead.rs` |
 //! | publishes of few changes, over a walk of the directory | `publish.rs` |
 //! | the first publish, over rsync | `first.rs` |
 //! | a rollback at every server | `rollback.rs` |
@@ -16,6 +17,7 @@
 //! Publishes whose duration is a figure are made by the program, as a user would make them; the others by the library,
 //! in this process.
 
+mod ahead;
 mod burst;
 mod collection;
 mod directory;
@@ -82,6 +84,8 @@ pub enum SiteFigure {
     Burst,
     /// A large update by way of relays.
     Spread,
+    /// New content over slow lines.
+    Ahead,
     /// Publishes of few changes.
     Publish,
     /// The first publish.
@@ -100,10 +104,11 @@ pub enum SiteFigure {
 
 impl SiteFigure {
     /// Every figure, in the order of their lines.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Update,
         Self::Burst,
         Self::Spread,
+        Self::Ahead,
         Self::Publish,
         Self::First,
         Self::Rollback,
@@ -127,6 +132,7 @@ pub(crate) fn measure(
             SiteFigure::Update => update::measure(place, sizes, progress, found)?,
             SiteFigure::Burst => found(burst::measure(place, sizes, progress)?)?,
             SiteFigure::Spread => spread::measure(place, sizes, progress, found)?,
+            SiteFigure::Ahead => found(ahead::measure(place, sizes, progress)?)?,
             SiteFigure::Publish => publish::measure(place, sizes, progress, found)?,
             SiteFigure::First => found(first::measure(place, sizes, progress)?)?,
             SiteFigure::Rollback => found(rollback::measure(place, sizes, progress)?)?,
