@@ -11,7 +11,7 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const PACKAGES: [Package; 15] = [
+const PACKAGES: [Package; 16] = [
     Package { name: "postgresql", is_there: has_postgres },
     Package { name: "python3-venv", is_there: python::is_there },
     Package { name: "golang-go", is_there: || is_on_path("go") },
@@ -26,6 +26,8 @@ const PACKAGES: [Package; 15] = [
     Package { name: "qemu-system-x86", is_there: || is_on_path("qemu-system-x86_64") },
     Package { name: "busybox-static", is_there: || is_on_path("busybox") },
     Package { name: "nbd-client", is_there: || Path::new("/usr/sbin/nbd-client").is_file() },
+    // For the tests of POSIX, which are built here.
+    Package { name: "libacl1-dev", is_there: || Path::new("/usr/include/sys/acl.h").is_file() },
     Package { name: "nginx", is_there: || Path::new("/usr/sbin/nginx").is_file() },
     // With Apache, and not with its service.
     Package { name: "libapache2-mod-php", is_there: has_apache_with_php },
@@ -40,8 +42,9 @@ struct Tool {
     install: fn(&Path) -> Result,
 }
 
-const TOOLS: [Tool; 2] = [
-    Tool { name: "fsx", file: "bin/fsx", install: install_fsx },
+const TOOLS: [Tool; 3] = [
+    Tool { name: "fsx", file: "bin/fsx", install: |tools| install_crate(tools, "fsx", "0.3.2") },
+    Tool { name: "pjdfstest", file: "bin/pjdfstest", install: |tools| install_crate(tools, "pjdfstest", "0.2.2") },
     Tool { name: "kernel of a guest", file: "kernel/nbd.ko", install: install_kernel },
 ];
 
@@ -102,9 +105,9 @@ fn tools() -> Result<PathBuf> {
     Ok(target()?.join("tools"))
 }
 
-/// A file system exerciser, of crates.io. A debug build does: it waits for the file system.
-fn install_fsx(tools: &Path) -> Result {
-    run(cargo().args(["install", "fsx", "--version", "0.3.2", "--locked", "--debug", "--quiet", "--root"]).arg(tools))
+/// A program of crates.io that exercises file systems. A debug build does: it waits for the file system.
+fn install_crate(tools: &Path, name: &str, version: &str) -> Result {
+    run(cargo().args(["install", name, "--version", version, "--locked", "--debug", "--quiet", "--root"]).arg(tools))
 }
 
 /// Debian's kernel for machines in a cloud: 27 MB come, 15 MB stay. It is not installed, which would make it this

@@ -280,6 +280,10 @@ pub(crate) struct MountArgs {
     /// directories above it. A mount that comes back to it shows at once what is there.
     #[arg(long, value_name = "FILES", conflicts_with = "dir")]
     pub(crate) cache: Option<PathBuf>,
+    /// Lets programs change the site. A change of a name or of attributes is published at once, and a file when it is
+    /// closed, each as its own revision. Concurrent changes by others are merged.
+    #[arg(long)]
+    pub(crate) write: bool,
     /// Lets other users read the files, too, by their permissions. Users other than root need `user_allow_other` in
     /// /etc/fuse.conf for this.
     #[arg(long)]

@@ -56,3 +56,4 @@ mod watch;
 mod watch_store;
 mod web;
 mod web_disk;
+mod written_mounts;

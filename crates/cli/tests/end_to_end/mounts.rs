@@ -4,7 +4,7 @@
 use crate::followed_sites::{Farm, LEASE, large_chunk};
 use crate::program::{start, thorp};
 use fixtures::mounts::has_fuse;
-use fixtures::{Process, Signal, lasting_address, until};
+use fixtures::{Process, Signal, SiteFolder, lasting_address, until};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -17,14 +17,14 @@ use std::thread;
 use std::time::Duration;
 
 /// A site of a farm that is mounted.
-struct Mount {
+pub(crate) struct Mount {
     process: Option<Process>,
-    at: PathBuf,
+    pub(crate) at: PathBuf,
 }
 
 impl Mount {
     /// Mounts the site of the store or redirector at an address.
-    fn new(farm: &Farm, server: SocketAddr, name: &str, more: &[&str]) -> Self {
+    pub(crate) fn new(farm: &Farm, server: SocketAddr, name: &str, more: &[&str]) -> Self {
         let (at, cache) = (farm.place.path().join(name), farm.place.file(&format!("{name}-cache")));
         fs::create_dir_all(&at).unwrap();
         let server = server.to_string();
@@ -32,11 +32,11 @@ impl Mount {
         Self { process: Some(start(&[&words, more].concat())), at }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.at.join(path)
     }
 
-    fn text(&self, path: &str) -> String {
+    pub(crate) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
@@ -44,17 +44,17 @@ impl Mount {
         fs::read(self.path(path)).map(|bytes| bytes.len()).unwrap_err()
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         serde_json::from_str(&self.text(".thorp/status")).unwrap()
     }
 
     /// Kills the process: the kernel gets no answers any longer.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process.as_mut().unwrap().kill().unwrap();
     }
 
     /// Starts the process again that was killed.
-    fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         self.process.as_mut().unwrap().start_again().unwrap();
     }
 }
@@ -75,7 +75,7 @@ fn is_mounted(at: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(4) == at.to_str())
 }
 
-fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn names(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.collect();
     names.sort();
@@ -83,7 +83,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 /// Compares everything below two directories.
-fn compare(one: &Path, other: &Path) {
+pub(crate) fn compare(one: &Path, other: &Path) {
     assert_eq!(names(one), names(other), "{}", one.display());
     for name in names(one) {
         let (one, other) = (one.join(&name), other.join(&name));
@@ -516,4 +516,28 @@ fn a_directory_that_cannot_be_mounted_on_is_refused() {
     }
     let refused = mount(around, &["--server", &server]).usage();
     assert!(refused.contains("name a directory for the site's files with --cache"), "{refused}");
+}
+
+#[test]
+fn a_mount_without_readers_uses_no_processor() {
+    if !has_fuse() {
+        return;
+    }
+    let place = SiteFolder::new();
+    place.write("a", "one");
+    thorp(&["publish", &place.file("www"), "shop", "--dir", &place.file("store")]).ok();
+    let at = place.path().join("mnt");
+    fs::create_dir(&at).unwrap();
+    let words = ["mount", "shop", at.to_str().unwrap(), "--dir", &place.file("store")];
+    let mount = Mount { process: Some(start(&words)), at };
+    assert_eq!(mount.text("a"), "one");
+    let used = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", mount.process.as_ref().unwrap().id())).unwrap();
+        let behind_name = stat.rsplit_once(')').unwrap().1;
+        // Hundredths of a second in the program and in the kernel.
+        behind_name.split_whitespace().skip(11).take(2).map(|text| text.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let before = used();
+    thread::sleep(Duration::from_secs(2));
+    assert!(used() - before < 40, "{} hundredths of a second in two seconds", used() - before);
 }

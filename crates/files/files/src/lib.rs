@@ -67,7 +67,7 @@ pub use export::{Exported, export};
 pub use http::{SiteConfig, SiteServer, SiteStopper, Tally};
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]
-pub use mount::{MountConfig, MountPlace, SiteMount, Unmounter};
+pub use mount::{MountConfig, MountPlace, MountWrites, SiteMount, Unmounter};
 pub use record::{Revision, SiteName, SiteSettings};
 pub use records::Summary;
 pub use relay::SiteRelay;

@@ -25,6 +25,7 @@
 //! | `waiting` | requests that wait for the newest revision, and the thread that answers them |
 //! | `switches` | the thread that tells the kernel what a switch has changed |
 //! | `threads` | the start and end of threads |
+//! | `writes` | changes by programs on this host |
 //! | `place` | the directory that is mounted on |
 
 mod attributes;
@@ -38,6 +39,7 @@ mod switches;
 mod threads;
 mod views;
 mod waiting;
+mod writes;
 
 use crate::error::FilesError;
 use crate::member::MemberService;
@@ -57,6 +59,8 @@ use std::thread;
 use threads::Threads;
 use views::Mounted;
 use waiting::Waiting;
+pub use writes::MountWrites;
+use writes::{Writes, Writing};
 
 /// Threads that answer the kernel: reads of the disk wait on them.
 const THREADS: usize = 8;
@@ -74,6 +78,8 @@ pub struct MountConfig {
     pub memory: usize,
     /// Whether a revision that may not be the newest is not opened.
     pub refuses_stale: bool,
+    /// Where changes by programs on this host are published, if they may make some.
+    pub writes: Option<MountWrites>,
 }
 
 /// A site that is mounted. It is unmounted when this is dropped.
@@ -85,6 +91,7 @@ pub struct SiteMount {
     end: mpsc::Sender<End>,
     ended: mpsc::Receiver<End>,
     is_over: bool,
+    _writing: Option<Writing>,
     _threads: Threads,
 }
 
@@ -131,8 +138,10 @@ impl SiteMount {
         let at = config.at.path().to_owned();
         let failed = |error: io::Error| FilesError::Mount(at.clone(), error);
         let source = format!("{}{}/{}", place::SOURCE, config.space, origin.site());
-        let mounted =
-            Arc::new(Mounted::new(origin, config.memory, config.refuses_stale, config.at.attributes().clone()));
+        let (writes, changes) = config.writes.clone().map(Writes::open).transpose()?.unzip();
+        let top = config.at.attributes().clone();
+        let mounted = Arc::new(Mounted::new(origin, config.memory, config.refuses_stale, top, writes));
+        let writing = changes.map(|changes| Writing::start(&mounted, changes)).transpose()?;
         let (waiting, mut threads) = (Arc::new(Waiting::default()), Threads::new());
         let kernel = Kernel { mounted: mounted.clone(), waiting: waiting.clone() };
         let session = Session::new(kernel, &at, &options(source, config)).map_err(failed)?;
@@ -143,7 +152,7 @@ impl SiteMount {
         let run = move || drop(sender.send(End::Unmounted(session.run())));
         thread::Builder::new().name("mount".to_owned()).spawn(run).map_err(failed)?;
         let mount = Mount::find(&at);
-        Ok(Self { mounted, waiting, mount, end, ended, is_over: false, _threads: threads })
+        Ok(Self { mounted, waiting, mount, end, ended, is_over: false, _writing: writing, _threads: threads })
     }
 
     /// The directory that it is mounted on.
@@ -198,12 +207,12 @@ fn options(source: String, config: &MountConfig) -> Config {
     let mut options = Config::default();
     options.mount_options = vec![
         MountOption::FSName(source),
-        MountOption::RO,
         MountOption::DefaultPermissions,
         MountOption::NoDev,
         MountOption::NoSuid,
         MountOption::NoAtime,
     ];
+    options.mount_options.push(if config.writes.is_some() { MountOption::RW } else { MountOption::RO });
     options.acl = if config.allows_others { SessionACL::All } else { SessionACL::Owner };
     (options.n_threads, options.clone_fd) = (Some(THREADS), true);
     options

@@ -60,8 +60,9 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     fn visitor_key(&self, waits: bool) -> Result<Option<VisitorKey>, NotRead>;
 
     /// Waits until there may be an answer to a visitor who waits for the newest revision, or another one is served.
+    /// Without such news, it never ends: callers look from time to time.
     fn news(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(future::ready(()))
+        Box::pin(future::pending())
     }
 
     /// The chunks.

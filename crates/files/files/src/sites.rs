@@ -215,6 +215,11 @@ impl Sites {
         self.records.with(site, |_, record| Ok(record.visitor_key))
     }
 
+    /// The directory of the store, if this process has it open.
+    pub fn directory(&self) -> Option<&Path> {
+        self.depot.directory()
+    }
+
     /// The place of the chunks.
     pub(crate) fn depot(&self) -> &dyn Depot {
         &*self.depot

@@ -19,17 +19,18 @@ pub enum Change {
 }
 
 /// Reports the differences between two trees, by path: of a directory its own before those below it. A directory that
-/// is new, gone, or of another kind now is reported together with everything in it.
+/// is new, gone, or of another kind now is reported together with everything in it. Without an older tree, everything
+/// is new.
 ///
 /// # Errors
 /// Errors of the source, and malformed nodes.
 pub fn diff<S: Source>(
     source: &S,
-    older: ChunkHash,
+    older: impl Into<Option<ChunkHash>>,
     newer: ChunkHash,
     report: &mut impl FnMut(&Path, Change),
 ) -> Result<(), ReadError<S::Error>> {
-    Differences { source, report, path: Path::ROOT }.of(Some(older), Some(newer))
+    Differences { source, report, path: Path::ROOT }.of(older.into(), Some(newer))
 }
 
 struct Differences<'a, S, R> {

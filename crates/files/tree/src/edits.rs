@@ -76,10 +76,7 @@ impl Edits {
         older: ChunkHash,
         sink: &mut K,
     ) -> Result<ChunkHash, ApplyError<S::Error, K::Error>> {
-        if self.list.is_empty() {
-            return Ok(older);
-        }
-        Apply { source, sink }.directory(Some(older), &self.list, 0)
+        apply(source, older, &self.list, sink)
     }
 
     /// Returns the edits, by path.
@@ -144,6 +141,24 @@ impl Edits {
             && self.path_bytes <= EDIT_PATHS_BYTES_MAX;
         if is_within { Ok(()) } else { Err(Malformed("too many edits, or too long ones")) }
     }
+}
+
+/// Applies edits to a tree, and returns the root of the new one. The edits are sorted by path, have each path once, and
+/// none is below an entry that is set or removed. An [`Edit::Set`] may place a directory that is in the tree already.
+/// The sink receives the nodes that the edited directories did not have.
+///
+/// # Errors
+/// As of [`Edits::apply`].
+pub fn apply<S: Source, K: Sink>(
+    source: &S,
+    older: ChunkHash,
+    edits: &[Edit],
+    sink: &mut K,
+) -> Result<ChunkHash, ApplyError<S::Error, K::Error>> {
+    if edits.is_empty() {
+        return Ok(older);
+    }
+    Apply { source, sink }.directory(Some(older), edits, 0)
 }
 
 /// A comparison of two trees that collects edits.

@@ -56,7 +56,7 @@ mod walk;
 pub use descend::{Descent, Step, descend};
 pub use diff::{Change, diff};
 pub use edit::Edit;
-pub use edits::{ApplyError, Edits};
+pub use edits::{ApplyError, Edits, apply};
 pub use entry::{Attributes, Content, Entry, Kind, Piece, Time};
 pub use fields::{decode_entry, encode_entry};
 pub use hash::ChunkHash;

@@ -54,7 +54,7 @@ pub(super) fn report(member: &Arc<MemberService>, is_json: bool) -> Result {
 }
 
 /// Writes a line on standard error. A reader that has hung up stops no server.
-fn log(is_json: bool, json: &Value, text: &str) {
+pub(super) fn log(is_json: bool, json: &Value, text: &str) {
     let mut stderr = io::stderr();
     let _ = if is_json { writeln!(stderr, "{json}") } else { writeln!(stderr, "{text}") };
 }

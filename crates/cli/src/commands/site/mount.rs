@@ -1,7 +1,7 @@
 //! `mount`: a site as a file system. It follows a store's server and has the site's files in a directory of its own, or
 //! it opens a store's directory.
 
-use super::follow::{FIRST_WITHIN, name, report};
+use super::follow::{FIRST_WITHIN, log, name, report};
 use super::never;
 use crate::Result;
 use crate::cli::MountArgs;
@@ -9,18 +9,26 @@ use crate::error::usage;
 use crate::operators::{Operators, and_operators};
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
-use files::{Followed, MemberService, MountConfig, MountPlace, SiteMount};
+use files::{Followed, MemberService, MountConfig, MountPlace, MountWrites, SiteMount};
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+/// The folder of files that are being written, beside the site's or the store's.
+const WRITES: &str = "writes";
 
 /// `thorp mount`.
 pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Result {
-    let config = MountConfig {
+    let mut config = MountConfig {
         space: args.target.space_name(),
         at: MountPlace::new(&args.at, args.cache.as_deref())?,
         allows_others: args.allow_other,
         memory: args.memory,
         refuses_stale: args.refuse_stale,
+        writes: None,
     };
     let operators = Operators::listen(&args.operators)?;
     let (mount, revision) = match args.target.addresses()? {
@@ -31,9 +39,16 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
                 ));
             };
             let (space, site, idle_after) = (args.target.space_name(), args.site.clone(), args.idle_after);
-            let followed = Followed { addresses, space, site, dir, idle_after };
+            let followed = Followed { addresses, space, site, dir: dir.clone(), idle_after };
             let member = Arc::new(MemberService::start(followed)?);
             report(&member, output.is_json())?;
+            if args.write {
+                let is_over = Arc::new(AtomicBool::new(false));
+                let given_up = is_over.clone();
+                let sites = Arc::new(args.target.sites(move || given_up.load(SeqCst))?);
+                let reports = reports(output.is_json())?;
+                config.writes = Some(MountWrites { sites, dir: dir.join(WRITES), is_over, reports });
+            }
             let revision = member.wait_ready(FIRST_WITHIN);
             (SiteMount::follow(member, &config)?, revision)
         }
@@ -42,11 +57,27 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
         }
         None => {
             let sites = Arc::new(args.target.sites(never)?);
+            if let Some(dir) = sites.directory().filter(|_| args.write) {
+                let (dir, is_over, reports) = (dir.join(WRITES), Arc::default(), reports(output.is_json())?);
+                config.writes = Some(MountWrites { sites: sites.clone(), dir, is_over, reports });
+            }
             let revision = sites.head(&args.site)?.map(|head| head.number);
             (SiteMount::start(sites, args.site.clone(), &config)?, revision)
         }
     };
     run(args, mount, operators, revision, output)
+}
+
+/// Reports files that were not published on standard error.
+fn reports(is_json: bool) -> Result<Sender<String>> {
+    let (sender, reports) = channel::<String>();
+    let run = move || {
+        for report in reports {
+            log(is_json, &json!({"trouble": report}), &report);
+        }
+    };
+    thread::Builder::new().name("reports".to_owned()).spawn(run)?;
+    Ok(sender)
 }
 
 /// Shows the site until it is unmounted, or told to stop.

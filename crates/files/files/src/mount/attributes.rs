@@ -1,5 +1,6 @@
 //! Entries as `stat` shows them.
 
+use super::nodes::Own;
 use fuser::{FileAttr, FileType, INodeNo};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tree::{Attributes, Entry, Kind, Time};
@@ -27,6 +28,11 @@ pub(super) fn of_entry(inode: u64, entry: &Entry) -> FileAttr {
         Kind::Directory(_) => (0, 1),
     };
     attributes(inode, kind(entry), &entry.attributes, size, links)
+}
+
+/// The attributes of a file that is being written.
+pub(super) fn of_draft(inode: u64, given: &Attributes, size: u64) -> FileAttr {
+    attributes(inode, FileType::RegularFile, given, size, 1)
 }
 
 /// The attributes of a directory that is not an entry, with those of the directory that is mounted on.
@@ -59,6 +65,23 @@ fn attributes(inode: u64, kind: FileType, given: &Attributes, size: u64, nlink: 
         blksize: READ_BYTES,
         flags: 0,
     }
+}
+
+/// The attributes as this mount has changed them.
+pub(super) fn changed(mut attr: FileAttr, modified: Time, own: &Own) -> FileAttr {
+    if let Some((changed, _)) = own.changed.filter(|(_, of)| *of == modified) {
+        attr.ctime = time(changed);
+    }
+    if let Some(touched) = own.touched.filter(|touched| *touched > modified) {
+        (attr.mtime, attr.ctime) = (time(touched), time(touched));
+    }
+    if let Some(accessed) = own.accessed {
+        attr.atime = time(accessed);
+    }
+    if own.is_removed {
+        attr.nlink = 0;
+    }
+    attr
 }
 
 /// A time; those that the system cannot hold are 1970.

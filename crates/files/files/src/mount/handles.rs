@@ -64,6 +64,8 @@ pub(super) struct OpenDirectory {
 pub(super) enum Listed {
     Entry(Name, Entry),
     Special(OsString, u64, FileType),
+    /// A file that no revision has.
+    New(Name, u64),
 }
 
 impl OpenFile {
@@ -139,6 +141,12 @@ impl Handles {
             Handle::Directory(_) => None,
         };
         lock(&self.0).open.values().filter_map(file).collect()
+    }
+
+    /// Whether a file is open.
+    pub(super) fn has(&self, inode: u64) -> bool {
+        let is_it = |handle: &Handle| matches!(handle, Handle::File(file) if file.inode == inode);
+        lock(&self.0).open.values().any(is_it)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -7,53 +7,87 @@ use super::requests::{GENERATION, Request, attributes_for};
 use super::special;
 use super::views::{Mounted, NoAnswer, Wait};
 use super::waiting::Waiting;
+use super::writes::{Asked as Set, Change, Made, Writes};
 use crate::line::lock;
 use crate::origin::NotRead;
 use bytes::Bytes;
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode,
-    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyStatfs, ReplyXattr, Request as Asked,
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request as Asked, TimeOrNow, WriteFlags,
 };
+use rustix::fs::FallocateFlags;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+use tree::Entry;
 use tree::limits::NAME_BYTES_MAX;
 
 /// The block of `statfs`.
 const BLOCK_BYTES: u32 = 4096;
 
+/// The bits of a mode that are the kind of a file, and those of a regular one.
+const KIND_OF_MODE: u32 = 0o170_000;
+const REGULAR: u32 = 0o100_000;
+
 /// The things that the kernel may do by itself. It does not keep the targets of links, as `.thorp/newest` changes.
 const CAPABILITIES: [InitFlags; 2] = [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS];
 
 impl Mounted {
-    fn attributes(&self, inode: u64) -> Result<FileAttr, NoAnswer> {
+    /// The attributes of an inode.
+    pub(super) fn attributes(&self, inode: u64) -> Result<FileAttr, NoAnswer> {
         if inode == ROOT {
-            return Ok(attributes::of_directory(inode, &self.top));
+            return Ok(attributes::of_directory(inode, &self.top()));
         }
         if special::is_special(inode) {
             return self.special_attributes(inode);
         }
-        let place = lock(&self.nodes).get(inode).map(|node| node.place.clone()).ok_or(NoAnswer::STALE)?;
-        let Place::In { directory, name, entry } = place else {
-            return Ok(attributes::of_directory(inode, &self.top));
+        let node = lock(&self.nodes).get(inode).cloned().ok_or(NoAnswer::STALE)?;
+        let Place::In { directory, name, entry } = node.place else {
+            return Ok(attributes::of_directory(inode, &self.top()));
         };
-        if entry.directory().is_none() {
-            return Ok(attributes::of_entry(inode, &entry));
+        if let Some(draft) = self.draft(inode) {
+            let (given, size, _) = draft.now();
+            let links = self.count_names(&entry).unwrap_or(1);
+            let attr = FileAttr { nlink: links, ..attributes::of_draft(inode, &given, size) };
+            return Ok(attributes::changed(attr, given.modified, &node.own));
+        }
+        if entry.directory().is_none() || node.own.is_removed {
+            return Ok(self.attributes_of(inode, &entry));
         }
         // A directory is one inode in all revisions. Its attributes are asked for again within a second, and no waiting
         // for the newest revision is worth them.
         let (directory_in, _) = self.directory(directory, Wait { since: None, is_over: true })?;
         let entry = self.entry(directory_in, &name)?.filter(|entry| entry.directory().is_some());
-        Ok(attributes::of_entry(inode, &entry.ok_or(NoAnswer::STALE)?))
+        Ok(self.attributes_of(inode, &entry.ok_or(NoAnswer::STALE)?))
+    }
+
+    /// The attributes of an inode whose entry is this one.
+    pub(super) fn attributes_of(&self, inode: u64, entry: &Entry) -> FileAttr {
+        let mut attr = attributes::of_entry(inode, entry);
+        if self.writes.is_none() {
+            return attr;
+        }
+        attr.nlink = self.count_names(entry).unwrap_or(attr.nlink);
+        let own = lock(&self.nodes).get(inode).map(|node| node.own).unwrap_or_default();
+        attributes::changed(attr, entry.attributes.modified, &own)
     }
 
     /// Reads an open file: fewer bytes only at its end.
     fn read(&self, file: &OpenFile, offset: u64, bytes: u32) -> Result<Bytes, NoAnswer> {
         self.reads.fetch_add(1, Relaxed);
+        match self.draft(file.inode).and_then(|draft| draft.read(offset, bytes)) {
+            Some(read) => Ok(read?),
+            None => self.read_site(file, offset, bytes),
+        }
+    }
+
+    /// Reads the content that the site has of an open file: fewer bytes only at its end.
+    pub(super) fn read_site(&self, file: &OpenFile, offset: u64, bytes: u32) -> Result<Bytes, NoAnswer> {
         let end = offset.saturating_add(u64::from(bytes)).min(file.size);
         if offset >= end {
             return Ok(Bytes::new());
@@ -65,7 +99,7 @@ impl Mounted {
         let mut parts = OpenFile::pieces_at(pieces, offset, end).map(|(begin, piece)| {
             let whole = self.reader().piece(piece).map_err(|not_read| self.not_read(file, not_read))?.bytes;
             let within = |place: u64| place.saturating_sub(begin).min(whole.len() as u64) as usize;
-            Ok(whole.slice(within(offset)..within(end)))
+            Ok::<Bytes, NoAnswer>(whole.slice(within(offset)..within(end)))
         });
         let first: Bytes = parts.next().transpose()?.unwrap_or_default();
         if first.len() as u64 == end - offset {
@@ -93,9 +127,17 @@ impl Mounted {
         match listed {
             Listed::Entry(name, entry) => {
                 let (revision, top) = directory.listed_in?;
-                let mut nodes = lock(&self.nodes);
-                let inode = nodes.enter(revision.number, directory.inode, name.clone(), entry.clone())?;
-                Some((self.known_for(revision, top), attributes::of_entry(inode, entry)))
+                let inode = lock(&self.nodes).enter(revision.number, directory.inode, name.clone(), entry.clone())?;
+                let attr = match self.draft(inode) {
+                    Some(_) => self.attributes(inode).ok()?,
+                    None => self.attributes_of(inode, entry),
+                };
+                Some((self.known_for(revision, top), attr))
+            }
+            Listed::New(_, inode) => {
+                let attr = self.attributes(*inode).ok()?;
+                lock(&self.nodes).given_again(*inode);
+                Some((Duration::ZERO, attr))
             }
             Listed::Special(name, ..) => Some((Duration::ZERO, self.special(directory.inode, name.as_bytes()).ok()?)),
         }
@@ -105,8 +147,9 @@ impl Mounted {
         self.last_entry(inode).map(|entry| entry.attributes.xattrs).unwrap_or_default()
     }
 
-    fn close(&self, handle: FileHandle) {
-        if let Some(number) = self.handles.remove(handle.0) {
+    /// Closes something.
+    pub(super) fn close(&self, handle: u64) {
+        if let Some(number) = self.handles.remove(handle) {
             self.origin.end(number);
         }
     }
@@ -121,6 +164,36 @@ pub(super) struct Kernel {
 
 /// The place of the first entry behind `.` and `..` in a directory.
 const FIRST: u64 = 2;
+
+impl Kernel {
+    fn writes(&self) -> Result<&Writes, Errno> {
+        self.mounted.writes.as_ref().ok_or(Errno::EROFS)
+    }
+
+    fn make(&self, asked: &Asked, parent: INodeNo, name: &OsStr, made: Made, reply: ReplyEntry) {
+        let (directory, name) = (parent.0, name.to_owned());
+        match self.writes() {
+            Ok(writes) => writes.ask(Change::Make { directory, name, made, owner: owner(asked), reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn remove(&self, parent: INodeNo, name: &OsStr, is_directory: bool, reply: ReplyEmpty) {
+        match self.writes() {
+            Ok(writes) => {
+                writes.ask(Change::Remove { directory: parent.0, name: name.to_owned(), is_directory, reply })
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn set_xattr(&self, inode: INodeNo, name: &OsStr, value: Option<Bytes>, flags: i32, reply: ReplyEmpty) {
+        match self.writes() {
+            Ok(writes) => writes.ask(Change::Xattr { inode: inode.0, name: name.to_owned(), value, flags, reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+}
 
 impl Filesystem for Kernel {
     fn init(&mut self, _: &Asked, config: &mut KernelConfig) -> io::Result<()> {
@@ -146,13 +219,43 @@ impl Filesystem for Kernel {
         }
     }
 
+    fn setattr(
+        &self,
+        _: &Asked,
+        inode: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let (mode, handle) = (mode.map(permissions), handle.map(|handle| handle.0));
+        let asked = Set { mode, uid, gid, size, accessed, modified, handle };
+        match self.writes() {
+            Ok(writes) => writes.ask(Change::Set { inode: inode.0, asked, reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+
     fn readlink(&self, _: &Asked, inode: INodeNo, reply: ReplyData) {
         self.waiting.answer(&self.mounted, Request::ReadLink(inode.0, reply));
     }
 
     fn open(&self, _: &Asked, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return reply.error(Errno::EROFS);
+        let is_written = flags.acc_mode() != OpenAccMode::O_RDONLY;
+        if is_written || self.mounted.draft(inode.0).is_some() {
+            return match self.writes() {
+                Ok(writes) => writes.ask(Change::Open { inode: inode.0, reply }),
+                Err(error) => reply.error(error),
+            };
         }
         self.waiting.answer(&self.mounted, Request::Open(inode.0, reply));
     }
@@ -178,15 +281,134 @@ impl Filesystem for Kernel {
     fn release(
         &self,
         _: &Asked,
-        _: INodeNo,
+        inode: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.mounted.close(handle);
+        self.mounted.close(handle.0);
+        if let Some(writes) = self.mounted.writes.as_ref().filter(|_| self.mounted.draft(inode.0).is_some()) {
+            writes.ask(Change::Release { inode: inode.0 });
+        }
         reply.ok();
+    }
+
+    fn mknod(&self, asked: &Asked, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: u32, reply: ReplyEntry) {
+        // A site has no devices, sockets and FIFOs.
+        if !matches!(mode & KIND_OF_MODE, 0 | REGULAR) {
+            return reply.error(Errno::EPERM);
+        }
+        self.make(asked, parent, name, Made::File { mode: permissions(mode) }, reply);
+    }
+
+    fn mkdir(&self, asked: &Asked, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        self.make(asked, parent, name, Made::Directory { mode: permissions(mode) }, reply);
+    }
+
+    fn symlink(&self, asked: &Asked, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = Bytes::copy_from_slice(target.as_os_str().as_bytes());
+        self.make(asked, parent, name, Made::Symlink(target), reply);
+    }
+
+    fn create(&self, asked: &Asked, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
+        let (directory, name, mode) = (parent.0, name.to_owned(), permissions(mode));
+        match self.writes() {
+            Ok(writes) => writes.ask(Change::Create { directory, name, mode, owner: owner(asked), reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn unlink(&self, _: &Asked, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(parent, name, false, reply);
+    }
+
+    fn rmdir(&self, _: &Asked, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(parent, name, true, reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Asked,
+        parent: INodeNo,
+        name: &OsStr,
+        to_parent: INodeNo,
+        to_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (from, to) = ((parent.0, name.to_owned()), (to_parent.0, to_name.to_owned()));
+        match self.writes() {
+            Ok(writes) => writes.ask(Change::Rename { from, to, flags, reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn link(&self, _: &Asked, inode: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (inode, directory, name) = (inode.0, parent.0, name.to_owned());
+        match self.writes() {
+            Ok(writes) => writes.ask(Change::Link { inode, directory, name, reply }),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Asked,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        bytes: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.mounted.write(handle.0, offset, bytes) {
+            Ok(()) => reply.written(bytes.len() as u32),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn flush(&self, _: &Asked, inode: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.mounted.close_draft(inode.0, reply);
+    }
+
+    fn fsync(&self, _: &Asked, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.mounted.draft(inode.0).map(|draft| draft.sync()) {
+            Some(Err(error)) => reply.error(error.into()),
+            Some(Ok(())) | None => reply.ok(),
+        }
+    }
+
+    /// A change of a name is durable when it is answered.
+    fn fsyncdir(&self, _: &Asked, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fallocate(
+        &self,
+        _: &Asked,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(end) = offset.checked_add(length) else { return reply.error(Errno::EFBIG) };
+        let done = match FallocateFlags::from_bits(mode as u32) {
+            Some(flags) if flags.is_empty() => self.mounted.extend(handle.0, end),
+            Some(flags) if flags == FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE => {
+                self.mounted.clear(handle.0, offset..end)
+            }
+            _ => Err(Errno::EOPNOTSUPP),
+        };
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn opendir(&self, _: &Asked, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -209,6 +431,7 @@ impl Filesystem for Kernel {
                     (number, attributes::kind(entry), OsStr::from_bytes(name.as_bytes()))
                 }
                 Listed::Special(name, inode, kind) => (*inode, *kind, name.as_os_str()),
+                Listed::New(name, inode) => (*inode, FileType::RegularFile, OsStr::from_bytes(name.as_bytes())),
             };
             if reply.add(INodeNo(inode), place, kind, name) {
                 break;
@@ -222,7 +445,7 @@ impl Filesystem for Kernel {
         let dots = [(directory.inode, "."), (directory.above, "..")];
         for (place, (inode, name)) in (1..).zip(dots).skip(offset.min(FIRST) as usize) {
             // The kernel takes no attributes of these.
-            let attr = attributes::of_directory(inode, &self.mounted.top);
+            let attr = attributes::of_directory(inode, &self.mounted.top());
             if reply.add(INodeNo(inode), place, name, &Duration::ZERO, &attr, GENERATION) {
                 return reply.ok();
             }
@@ -230,7 +453,7 @@ impl Filesystem for Kernel {
         for (place, listed) in (FIRST + 1..).zip(&directory.entries).skip(offset.saturating_sub(FIRST) as usize) {
             let Some((ttl, attr)) = self.mounted.listed(&directory, listed) else { continue };
             let name = match listed {
-                Listed::Entry(name, _) => OsStr::from_bytes(name.as_bytes()),
+                Listed::Entry(name, _) | Listed::New(name, _) => OsStr::from_bytes(name.as_bytes()),
                 Listed::Special(name, ..) => name.as_os_str(),
             };
             if reply.add(attr.ino, place, name, &ttl, &attr, GENERATION) {
@@ -243,12 +466,18 @@ impl Filesystem for Kernel {
     }
 
     fn releasedir(&self, _: &Asked, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.mounted.close(handle);
+        self.mounted.close(handle.0);
         reply.ok();
     }
 
-    /// As large as what is here, and full.
+    /// As large as what is here, and full; one that can be written is as the disk for what is being written.
     fn statfs(&self, _: &Asked, _: INodeNo, reply: ReplyStatfs) {
+        if let Some(room) = self.mounted.writes.as_ref().map(Writes::room) {
+            return match room {
+                Ok((block, all, free)) => reply.statfs(all, free, free, 0, 0, block, NAME_BYTES_MAX as u32, block),
+                Err(error) => reply.error(error.into()),
+            };
+        }
         let blocks = self.mounted.origin.chunks().bytes.div_ceil(u64::from(BLOCK_BYTES));
         reply.statfs(blocks, 0, 0, 0, 0, BLOCK_BYTES, NAME_BYTES_MAX as u32, BLOCK_BYTES);
     }
@@ -265,6 +494,24 @@ impl Filesystem for Kernel {
         let names = self.mounted.xattrs(inode.0).into_iter().flat_map(|(name, _)| [&name[..], &[0]].concat());
         give_xattr(&names.collect::<Vec<u8>>(), room, reply);
     }
+
+    fn setxattr(&self, _: &Asked, inode: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
+        self.set_xattr(inode, name, Some(Bytes::copy_from_slice(value)), flags, reply);
+    }
+
+    fn removexattr(&self, _: &Asked, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.set_xattr(inode, name, None, 0, reply);
+    }
+}
+
+/// The user and group of the program that asks.
+fn owner(asked: &Asked) -> (u32, u32) {
+    (asked.uid(), asked.gid())
+}
+
+/// The permissions of a mode. The kernel has taken the mask off.
+fn permissions(mode: u32) -> u16 {
+    (mode & 0o7777) as u16
 }
 
 /// Answers with a value, or with its length where there is no room for it yet.

@@ -3,11 +3,15 @@
 //! A number is a hash: for a directory of its path; for a file or link of its path, content and attributes. Where a
 //! file has several names, the number of its links stands for the path. Two inodes whose hashes begin alike get two
 //! numbers, as the whole hashes are compared.
+//!
+//! A file or directory that this mount changes keeps its number, although its path or content no longer hashes to it.
+//! A removed inode also keeps its number for as long as the kernel knows it.
 
 use blake3::Hasher;
 use spread::Number;
 use std::collections::HashMap;
-use tree::{ChunkHash, Entry, Kind, Name, encode_entry};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tree::{ChunkHash, Entry, Kind, Name, Time, encode_entry};
 
 /// The numbers of the inodes that no site has.
 pub(super) const ROOT: u64 = 1;
@@ -21,7 +25,13 @@ const FIRST: u64 = 256;
 
 /// The inodes.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(HashMap<u64, Node>);
+pub(super) struct Nodes {
+    all: HashMap<u64, Node>,
+    /// The numbers of those that have kept theirs through a change.
+    kept: HashMap<Identity, u64>,
+    /// How many identities were made that no entry has.
+    made: u64,
+}
 
 /// An inode that the kernel knows.
 #[derive(Clone, Debug)]
@@ -34,6 +44,23 @@ pub(super) struct Node {
     pub(super) seen_in: Number,
     /// The topmost node of a directory in a revision.
     pub(super) directory: Option<(Number, ChunkHash)>,
+    /// The changes by this mount that no revision shows.
+    pub(super) own: Own,
+}
+
+/// The changes by this mount that the entry of an inode does not show.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Own {
+    /// Whether this mount has made it what it is: then the kernel needs not be told.
+    pub(super) is_changed: bool,
+    /// Whether this mount has removed it.
+    pub(super) is_removed: bool,
+    /// The time of the last change of the inode, behind the content time that it goes with.
+    pub(super) changed: Option<(Time, Time)>,
+    /// The time of the last access that was set.
+    pub(super) accessed: Option<Time>,
+    /// When a name in a directory was changed that is not published yet.
+    pub(super) touched: Option<Time>,
 }
 
 /// The place of an inode.
@@ -62,7 +89,7 @@ pub(super) struct DirectoryPath {
 }
 
 /// The hash of what an inode is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Identity([u8; 16]);
 
 impl Identity {
@@ -82,6 +109,11 @@ impl Identity {
                 Self::of(&[b"entry", &directory.to_le_bytes(), &encoded(name, entry)])
             }
         }
+    }
+
+    /// The identity of what no entry is.
+    fn of_none(count: u64) -> Self {
+        Self::of(&[b"none", &count.to_le_bytes()])
     }
 
     fn of_directory(above: u64, name: &Name) -> Self {
@@ -132,8 +164,9 @@ impl Nodes {
 
     fn enter_place(&mut self, identity: Identity, place: Place, seen_in: Number) -> u64 {
         let number = self.number_of(identity);
-        let node = self.0.entry(number);
-        let node = node.or_insert(Node { place: place.clone(), identity, lookups: 0, seen_in, directory: None });
+        let own = Own::default();
+        let node = self.all.entry(number);
+        let node = node.or_insert(Node { place: place.clone(), identity, lookups: 0, seen_in, directory: None, own });
         (node.place, node.seen_in, node.lookups) = (place, seen_in, node.lookups + 1);
         number
     }
@@ -149,8 +182,11 @@ impl Nodes {
     }
 
     fn number_of(&self, identity: Identity) -> u64 {
+        if let Some(kept) = self.kept.get(&identity) {
+            return *kept;
+        }
         let mut number = identity.number();
-        while self.0.get(&number).is_some_and(|node| node.identity != identity) {
+        while self.all.get(&number).is_some_and(|node| node.identity != identity) {
             number += 1;
         }
         number
@@ -158,32 +194,127 @@ impl Nodes {
 
     /// The kernel has forgotten an inode as often as this.
     pub(super) fn forget(&mut self, number: u64, times: u64) {
-        if let Some(node) = self.0.get_mut(&number) {
+        if let Some(node) = self.all.get_mut(&number) {
             node.lookups = node.lookups.saturating_sub(times);
             if node.lookups == 0 {
-                self.0.remove(&number);
+                let identity = node.identity;
+                self.all.remove(&number);
+                self.let_go(number, identity);
             }
         }
     }
 
+    /// A new inode that no revision has, which the kernel is given.
+    pub(super) fn enter_new(&mut self, seen_in: Number, directory: u64, name: Name, entry: Entry) -> u64 {
+        let identity = self.make();
+        let number = self.enter_place(identity, Place::In { directory, name, entry }, seen_in);
+        self.change(number);
+        number
+    }
+
+    /// This mount has made an inode the entry at a place, and keeps its number.
+    pub(super) fn keep(&mut self, number: u64, seen_in: Number, directory: u64, name: Name, entry: Entry) {
+        let Some(top) = self.top_of(directory) else { return };
+        let identity = Identity::of_entry(top, directory, &name, &entry);
+        let Some(node) = self.all.get_mut(&number) else { return };
+        let before = node.identity;
+        (node.place, node.identity, node.seen_in) = (Place::In { directory, name, entry }, identity, seen_in);
+        node.own.is_changed = true;
+        self.let_go(number, before);
+        self.kept.insert(identity, number);
+    }
+
+    /// This mount has removed an inode. A new entry at its place gets a different number.
+    pub(super) fn remove(&mut self, number: u64) {
+        let identity = self.make();
+        let Some(node) = self.all.get_mut(&number) else { return };
+        let before = node.identity;
+        (node.identity, node.own.is_removed) = (identity, true);
+        self.let_go(number, before);
+        self.change(number);
+    }
+
+    /// A file that no revision has is at another place now.
+    pub(super) fn move_new(&mut self, number: u64, seen_in: Number, directory: u64, name: Name) {
+        if let Some(node) = self.all.get_mut(&number)
+            && let Place::In { entry, .. } = &node.place
+        {
+            (node.place, node.seen_in) = (Place::In { directory, name, entry: entry.clone() }, seen_in);
+        }
+        self.change(number);
+    }
+
+    /// The kernel is given an inode once more.
+    pub(super) fn given_again(&mut self, number: u64) {
+        if let Some(node) = self.all.get_mut(&number) {
+            node.lookups += 1;
+        }
+    }
+
+    /// The time of the last access is set.
+    pub(super) fn set_accessed(&mut self, number: u64, at: Time) {
+        if let Some(node) = self.all.get_mut(&number) {
+            node.own.accessed = Some(at);
+        }
+    }
+
+    /// Notes that a name in a directory has changed now that is not published yet.
+    pub(super) fn touch(&mut self, directory: u64) {
+        if let Some(node) = self.all.get_mut(&directory) {
+            node.own.touched = Some(now());
+        }
+    }
+
+    /// Whether this mount has made the inode of an entry what it is, at a name.
+    pub(super) fn is_own(&self, directory: u64, name: &Name, entry: &Entry) -> bool {
+        let node = self.number(directory, name, entry).and_then(|number| self.all.get(&number));
+        let is_there = |place: &Place| match place {
+            Place::In { directory: of, name: at, .. } => *of == directory && at == name,
+            Place::Revision(_) => false,
+        };
+        node.is_some_and(|node| node.own.is_changed && is_there(&node.place))
+    }
+
+    /// Notes that this mount has changed an inode now.
+    pub(super) fn change(&mut self, number: u64) {
+        if let Some(node) = self.all.get_mut(&number) {
+            let modified = match &node.place {
+                Place::In { entry, .. } => entry.attributes.modified,
+                Place::Revision(_) => Time::default(),
+            };
+            (node.own.is_changed, node.own.changed) = (true, Some((now(), modified)));
+        }
+    }
+
+    fn make(&mut self) -> Identity {
+        self.made += 1;
+        Identity::of_none(self.made)
+    }
+
+    fn let_go(&mut self, number: u64, identity: Identity) {
+        if self.kept.get(&identity) == Some(&number) {
+            self.kept.remove(&identity);
+        }
+    }
+
     pub(super) fn get(&self, number: u64) -> Option<&Node> {
-        self.0.get(&number)
+        self.all.get(&number)
     }
 
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Node> {
-        self.0.get_mut(&number)
+        self.all.get_mut(&number)
     }
 
     /// The directory at a path of the newest revision, if the kernel may have names in it.
     pub(super) fn find(&self, path: &[Name]) -> Option<u64> {
         path.iter().try_fold(ROOT, |directory, name| {
             let number = self.number_of(Identity::of_directory(directory, name));
-            self.0.contains_key(&number).then_some(number)
+            self.all.contains_key(&number).then_some(number)
         })
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// The entries of the newest revision that the kernel knows, by directory and name.
@@ -192,7 +323,7 @@ impl Nodes {
             Place::In { directory, name, .. } => Some((*directory, name.clone())),
             Place::Revision(_) => None,
         };
-        self.0
+        self.all
             .values()
             .filter_map(place)
             .filter(|(directory, _)| self.top_of(*directory) == Some(Top::Newest))
@@ -206,7 +337,8 @@ impl Nodes {
             if at == ROOT {
                 break Top::Newest;
             }
-            match &self.0.get(&at)?.place {
+            let node = self.all.get(&at).filter(|node| !node.own.is_removed)?;
+            match &node.place {
                 Place::Revision(number) => break Top::At(*number),
                 Place::In { directory, name, .. } => {
                     below.push((at, name.clone()));
@@ -220,7 +352,7 @@ impl Nodes {
 
     /// The directory above one.
     pub(super) fn above(&self, directory: u64) -> u64 {
-        match self.0.get(&directory).map(|node| &node.place) {
+        match self.all.get(&directory).map(|node| &node.place) {
             Some(Place::In { directory, .. }) => *directory,
             Some(Place::Revision(_)) => AT,
             None => ROOT,
@@ -231,7 +363,7 @@ impl Nodes {
     fn top_of(&self, directory: u64) -> Option<Top> {
         let mut at = directory;
         while at != ROOT {
-            match &self.0.get(&at)?.place {
+            match &self.all.get(&at)?.place {
                 Place::Revision(number) => return Some(Top::At(*number)),
                 Place::In { directory, .. } => at = *directory,
             }
@@ -246,6 +378,12 @@ impl Nodes {
             Top::At(number) => Identity::of_revision(number).number(),
         }
     }
+}
+
+/// The time by the system's clock.
+pub(super) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
 }
 
 #[cfg(test)]
@@ -300,6 +438,31 @@ mod tests {
         nodes.forget(one, 5);
         assert!(nodes.get(one).is_none());
         nodes.forget(one, 1);
+    }
+
+    #[test]
+    fn an_inode_keeps_its_number_through_changes_of_this_mount() {
+        let mut nodes = Nodes::default();
+        let one = nodes.enter(SEVEN, ROOT, name("a"), file("x", 0)).unwrap();
+        nodes.keep(one, SEVEN, ROOT, name("b"), file("y", 0));
+        assert_eq!(nodes.number(ROOT, &name("b"), &file("y", 0)), Some(one));
+        assert_ne!(nodes.enter(SEVEN, ROOT, name("a"), file("x", 0)), Some(one), "it is another one there");
+        nodes.remove(one);
+        assert_ne!(nodes.enter(SEVEN, ROOT, name("b"), file("y", 0)), Some(one), "it is another one in its place");
+        nodes.forget(one, 1);
+        assert!(nodes.get(one).is_none());
+        // A removed directory has no path, and a new directory of its name gets a different number.
+        let directory_before = nodes.enter(SEVEN, ROOT, name("d"), directory("x")).unwrap();
+        nodes.remove(directory_before);
+        assert!(nodes.path(directory_before).is_none());
+        assert_ne!(nodes.enter(SEVEN, ROOT, name("d"), directory("x")), Some(directory_before));
+        // A renamed directory keeps the numbers of its entries.
+        let above = nodes.enter(SEVEN, ROOT, name("e"), directory("x")).unwrap();
+        let below = nodes.enter(SEVEN, above, name("f"), file("x", 0)).unwrap();
+        nodes.keep(above, SEVEN, ROOT, name("g"), directory("x"));
+        assert_eq!(nodes.number(above, &name("f"), &file("x", 0)), Some(below));
+        assert_eq!(nodes.find(&[name("g")]), Some(above));
+        assert_eq!(nodes.kept.len(), 1);
     }
 
     #[test]

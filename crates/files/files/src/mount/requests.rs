@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tree::{BadName, Content, Kind, Name, Tree};
+use tree::{BadName, Content, Entry, Kind, Name, Tree};
 use types::Time;
 
 /// The attributes of files never change, as an inode has one content. Those of directories may.
@@ -83,16 +83,20 @@ impl Mounted {
         })?;
         let (directory_in, top) = self.directory(directory, wait)?;
         let revision = directory_in.revision;
+        if let Some(draft) = self.new_at(directory, &name) {
+            lock(&self.nodes).given_again(draft.inode);
+            return Ok((self.known_for(revision, top), self.attributes(draft.inode)?));
+        }
         let Some(entry) = self.entry(directory_in, &name)? else {
             if directory == ROOT && special::is_name(&name) {
                 return Ok((Duration::ZERO, self.special(directory, name.as_bytes())?));
             }
-            let nothing = attributes::of_special(0, FileType::RegularFile, 0, &self.top);
+            let nothing = attributes::of_special(0, FileType::RegularFile, 0, &self.top());
             return Ok((self.known_for(revision, top), nothing));
         };
         let inode = lock(&self.nodes).enter(revision.number, directory, name, entry.clone());
         let inode = inode.ok_or(NoAnswer::STALE)?;
-        Ok((self.known_for(revision, top), attributes::of_entry(inode, &entry)))
+        Ok((self.known_for(revision, top), self.attributes_of(inode, &entry)))
     }
 
     fn target(&self, inode: u64, wait: Wait) -> Result<Bytes, NoAnswer> {
@@ -113,14 +117,24 @@ impl Mounted {
             let file = OpenFile::new(inode, status.len() as u64, OpenContent::Bytes(status), None, false);
             return Ok((self.handles.add(Handle::File(Arc::new(file))), FopenFlags::FOPEN_DIRECT_IO));
         }
+        let (file, _, entry) = self.open_file(inode, wait)?;
+        let handle = self.handles.add(Handle::File(Arc::new(file)));
+        if self.writes.is_some() && self.last_entry(inode).ok().as_ref() != Some(&entry) {
+            // It was written and published in between.
+            self.close(handle);
+            return Err(NoAnswer::STALE);
+        }
+        // The kernel's copy of an inode's content is never wrong, and there is nothing to write at a close.
+        Ok((handle, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH))
+    }
+
+    /// Begins a session with a file.
+    pub(super) fn open_file(&self, inode: u64, wait: Wait) -> Result<(OpenFile, Top, Entry), NoAnswer> {
         let (revision, top, entry) = self.found(inode, wait)?;
-        let Kind::File { size, content, .. } = entry.kind else { return Err(NoAnswer::Error(Errno::EISDIR)) };
+        let Kind::File { size, content, .. } = entry.kind.clone() else { return Err(NoAnswer::Error(Errno::EISDIR)) };
         self.origin.begin(revision.number).ok_or(NoAnswer::STALE)?;
         let content = self.open_content(size, content).inspect_err(|_| self.origin.end(revision.number))?;
-        let file = OpenFile::new(inode, size, content, Some(revision.number), top == Top::Newest);
-        // The kernel's copy of an inode's content is never wrong, and there is nothing to write at a close.
-        let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
-        Ok((self.handles.add(Handle::File(Arc::new(file))), flags))
+        Ok((OpenFile::new(inode, size, content, Some(revision.number), top == Top::Newest), top, entry))
     }
 
     fn open_content(&self, size: u64, content: Content) -> Result<OpenContent, NoAnswer> {
@@ -154,7 +168,9 @@ impl Mounted {
         let listed = Tree::new(self.origin.source(), directory_in.revision.root).entries(directory_in.node);
         let listed = listed.map_err(|error| self.failed(FilesError::from(error).into()));
         let listed = listed.inspect_err(|_| session.into_iter().for_each(|number| self.origin.end(number)))?;
-        let entries = listed.into_iter().map(|(name, entry)| Listed::Entry(name, entry)).collect();
+        let new = self.writes.iter().flat_map(|writes| writes.new_in(inode));
+        let new = new.map(|(name, inode)| Listed::New(name, inode));
+        let entries = listed.into_iter().map(|(name, entry)| Listed::Entry(name, entry)).chain(new).collect();
         let above = lock(&self.nodes).above(inode);
         let listed_in = Some((directory_in.revision, top));
         let directory = OpenDirectory { inode, above, listed_in, entries, session };

@@ -43,7 +43,7 @@ impl Mounted {
             let kept = self.kept()?.into_iter().rev().find(|it| Some(it.number.count) == number);
             let revision = kept.ok_or(NoAnswer::NOT_FOUND)?;
             let inode = lock(&self.nodes).enter_revision(revision.number);
-            return Ok(attributes::of_directory(inode, &self.top));
+            return Ok(attributes::of_directory(inode, &self.top()));
         }
         let is_it = |it: &&(u64, u64, &str, FileType)| it.1 == directory && it.2.as_bytes() == name;
         let (inode, ..) = ALWAYS.iter().find(is_it).ok_or(NoAnswer::NOT_FOUND)?;
@@ -54,12 +54,12 @@ impl Mounted {
     pub(super) fn special_attributes(&self, inode: u64) -> Result<FileAttr, NoAnswer> {
         let (.., kind) = ALWAYS.into_iter().find(|(number, ..)| *number == inode).ok_or(NoAnswer::STALE)?;
         Ok(match kind {
-            FileType::Directory => attributes::of_directory(inode, &self.top),
+            FileType::Directory => attributes::of_directory(inode, &self.top()),
             FileType::Symlink => {
-                attributes::of_special(inode, kind, self.newest_link(Wait::default())?.len() as u64, &self.top)
+                attributes::of_special(inode, kind, self.newest_link(Wait::default())?.len() as u64, &self.top())
             }
             // Read without a look at its size, as it changes at any time.
-            kind => attributes::of_special(inode, kind, 0, &self.top),
+            kind => attributes::of_special(inode, kind, 0, &self.top()),
         })
     }
 

@@ -4,7 +4,7 @@
 //! that answers the kernel may notify it, and a name that was looked up before a switch is forgotten after it.
 
 use super::threads::{LOOK_EVERY, Threads, Woken};
-use super::views::Mounted;
+use super::views::{Mounted, UNREAD};
 use crate::error::FilesError;
 use crate::line::lock;
 use fuser::{INodeNo, Notifier};
@@ -46,19 +46,22 @@ struct Changed {
 impl Told {
     fn look(&mut self) {
         self.mounted.look_for_newest();
-        if let Some(newest) = self.mounted.last().filter(|newest| self.revision != Some(*newest)) {
-            self.tell(newest);
+        let mounted = self.mounted.clone();
+        // The inodes are those of the newest revision while this mount makes no changes.
+        let switch = mounted.without_changes(|| {
+            let newer = mounted.last().filter(|newest| self.revision != Some(*newest))?;
+            // Its tree is compared with that of the next one.
+            mounted.origin.begin(newer.number)?;
+            let older = self.revision.replace(newer)?;
+            Some((older, newer, mounted.changed(older, newer)))
+        });
+        if let Some((older, newer, changed)) = switch {
+            self.tell(older, newer, changed);
         }
     }
 
-    fn tell(&mut self, newer: Revision) {
-        let origin = &self.mounted.origin;
-        // Its tree is compared with that of the next one.
-        if origin.begin(newer.number).is_none() {
-            return;
-        }
-        let Some(older) = self.revision.replace(newer) else { return };
-        match self.mounted.changed(older, newer) {
+    fn tell(&self, older: Revision, newer: Revision, changed: Result<Changed, FilesError>) {
+        match changed {
             Ok(changed) if self.mounted.origin.is_lazy() => {
                 // The kernel asks for each name at each use. Lookups may be waiting, which keep their directories
                 // locked.
@@ -72,7 +75,7 @@ impl Told {
                 self.mounted.move_sessions(older, newer, &changed.files);
             }
             Err(why) => {
-                self.mounted.trouble(&why);
+                self.mounted.trouble(UNREAD, &why);
                 if !self.mounted.origin.is_lazy() {
                     let all = lock(&self.mounted.nodes).names();
                     self.forget(&all);
@@ -110,6 +113,14 @@ impl Mounted {
                     }
                 }
                 Change::Added(_) => {}
+            }
+            // The kernel has what this mount has made: a directory that is forgotten loses the path to it.
+            let is_own = match &change {
+                Change::Changed(_, after) | Change::Added(after) => nodes.is_own(directory, name, after),
+                Change::Removed(_) => false,
+            };
+            if is_own || self.new_at(directory, name).is_some() {
+                return;
             }
             changed.names.push((directory, name.clone()));
         };

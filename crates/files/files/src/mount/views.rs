@@ -1,7 +1,8 @@
 //! The revision for a reader, and what is at an inode in it.
 
 use super::handles::Handles;
-use super::nodes::{DirectoryPath, Nodes, Place, Top};
+use super::nodes::{DirectoryPath, Nodes, Place, Top, now};
+use super::writes::Writes;
 use crate::error::FilesError;
 use crate::line::lock;
 use crate::memory::Memory;
@@ -11,6 +12,7 @@ use crate::tables::MOUNT;
 use fuser::Errno;
 use machine::{Cell, Table};
 use spread::{Opened, Revision, Visit};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,6 +23,9 @@ use types::Time;
 /// How long the kernel may know names without a question. A switch has it forget those that have changed, so this
 /// bounds how long a name is wrong that the kernel has asked for again during a switch.
 const NAMES_FOR: Duration = Duration::from_secs(10);
+
+/// The failure of a read.
+pub(super) const UNREAD: &str = "a file could not be read";
 
 /// How long a failure makes the mount unhealthy.
 const RECENT: Duration = Duration::from_secs(300);
@@ -42,7 +47,9 @@ pub(super) struct Mounted {
     pub(super) reads: AtomicU64,
     last_error: Mutex<Option<(Instant, String)>>,
     /// The attributes of the directory that is mounted on: those of the root, which no revision has.
-    pub(super) top: Attributes,
+    top: Mutex<Attributes>,
+    /// The changes by programs on this host, if they may make some.
+    pub(super) writes: Option<Writes>,
 }
 
 /// The reason why the kernel gets no answer.
@@ -52,6 +59,13 @@ pub(super) enum NoAnswer {
     Error(Errno),
     /// The newest revision is being fetched, for which the caller waits since then.
     Later(Time),
+}
+
+/// A file of this host that cannot be used.
+impl From<io::Error> for NoAnswer {
+    fn from(error: io::Error) -> Self {
+        Self::Error(Errno::from(error))
+    }
 }
 
 impl NoAnswer {
@@ -95,7 +109,13 @@ pub(super) struct DirectoryIn {
 }
 
 impl Mounted {
-    pub(super) fn new(origin: Arc<dyn Sessions>, memory: usize, refuses_stale: bool, top: Attributes) -> Self {
+    pub(super) fn new(
+        origin: Arc<dyn Sessions>,
+        memory: usize,
+        refuses_stale: bool,
+        top: Attributes,
+        writes: Option<Writes>,
+    ) -> Self {
         Self {
             origin,
             memory: Memory::new(memory),
@@ -108,8 +128,24 @@ impl Mounted {
             opens: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             last_error: Mutex::default(),
-            top,
+            top: Mutex::new(top),
+            writes,
         }
+    }
+
+    /// The attributes of the root.
+    pub(super) fn top(&self) -> Attributes {
+        lock(&self.top).clone()
+    }
+
+    /// Changes the attributes of the root, as this mount shows it.
+    pub(super) fn set_top(&self, change: impl FnOnce(&mut Attributes)) {
+        change(&mut lock(&self.top));
+    }
+
+    /// A name in the root has changed.
+    pub(super) fn touch_top(&self) {
+        self.set_top(|top| top.modified = now());
     }
 
     pub(super) fn reader(&self) -> Reader<'_> {
@@ -148,7 +184,7 @@ impl Mounted {
         match self.origin.current() {
             Ok(Some(revision)) => drop(self.took(revision)),
             Ok(None) => {}
-            Err(error) => self.trouble(&error),
+            Err(error) => self.trouble(UNREAD, &error),
         }
     }
 
@@ -250,13 +286,18 @@ impl Mounted {
             NotRead::Failed(error) => error,
             NotRead::OnDisk => FilesError::Interrupted,
         };
-        self.trouble(&error);
+        self.trouble(UNREAD, &error);
         NoAnswer::Error(Errno::EIO)
     }
 
+    /// Something that has failed, which operators should know.
+    pub(super) fn trouble(&self, failed: &str, error: &FilesError) {
+        self.say(format!("{failed}: {error}"));
+    }
+
     /// Something that operators should know.
-    pub(super) fn trouble(&self, error: &FilesError) {
-        *lock(&self.last_error) = Some((Instant::now(), format!("a file could not be read: {error}")));
+    pub(super) fn say(&self, trouble: String) {
+        *lock(&self.last_error) = Some((Instant::now(), trouble));
     }
 
     pub(super) fn tables(&self) -> Vec<Table> {

@@ -15,6 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "fuse")]
+use tree::Growth;
 use tree::{Change, ChunkHash, Merge, Sides, Sink, Source, diff, merge};
 
 /// The settings of a publish.
@@ -153,6 +155,29 @@ impl Sites {
         // to have the chunks of all files of this one.
         let merged_with = is_new.then(|| revision.number.saturating_sub(1));
         Ok(published(revision, is_new, merged_with))
+    }
+
+    /// Publishes a tree that was made from a revision by edits, with its new nodes. The store merges it with later
+    /// publishes by others.
+    #[cfg(feature = "fuse")]
+    pub(crate) fn publish_edited(
+        &self,
+        site: &SiteName,
+        base: spread::Revision,
+        root: ChunkHash,
+        nodes: &[(ChunkHash, Bytes)],
+        growth: Growth,
+    ) -> Result<spread::Revision, FilesError> {
+        let _publishing = self.depot.begin();
+        let (life, base) = (base.number, self.kept(site, base.number.count)?);
+        if base.full_number() != life {
+            return Err(FilesError::NotKept { site: site.to_string(), base: base.number });
+        }
+        self.depot.put(site, nodes)?;
+        let (files, bytes) = base.grown(growth);
+        let new = NewTree { root, of: None, files, bytes, note: String::new(), waits: false, merges: true };
+        let revision = self.switch(site, Some(&base), new)?.revision;
+        Ok(spread::Revision { number: revision.full_number(), root: revision.root() })
     }
 
     /// Reports what a publish would change in the newest revision, and publishes nothing.

@@ -1,0 +1,364 @@
+//! Changes of attributes and content. A file that is being written is published with its attributes.
+
+use super::change::Asked;
+use super::draft::{Draft, Snapshot};
+use super::edition::{Edition, Spot, Stop};
+use super::writer::Writer;
+use super::{Change, Writes};
+use crate::error::FilesError;
+use crate::line::lock;
+use crate::mount::handles::{Handle, OpenFile};
+use crate::mount::nodes::{ROOT, Top, now};
+use crate::mount::special;
+use crate::mount::views::{Mounted, NoAnswer, Wait};
+use crate::upload::Upload;
+use bytes::Bytes;
+use fuser::{Errno, FileAttr, ReplyEmpty, TimeOrNow};
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::thread;
+use std::time::UNIX_EPOCH;
+use tree::limits::XATTRS_BYTES_MAX;
+use tree::{Attributes, Entry, Kind, Time};
+
+/// Extended attributes that are a file system's own business: access lists, which this one has not.
+const ACCESS_LISTS: &[u8] = b"system.";
+
+impl Mounted {
+    /// Publishes an open file that was closed, if it was written. The upload is on a thread of its own, so that a large
+    /// file keeps no other change waiting.
+    pub(in crate::mount) fn close_draft(self: &Arc<Self>, inode: u64, reply: ReplyEmpty) {
+        let Some(draft) = self.draft(inode).filter(|draft| draft.is_dirty()) else { return reply.ok() };
+        let mounted = self.clone();
+        let publish = move || {
+            let Some(writes) = &mounted.writes else { return reply.ok() };
+            let content = mounted.upload(writes, &draft);
+            writes.ask(Change::Close { inode, content, reply });
+        };
+        // Without a thread, the reply is dropped, and the close fails with EIO.
+        if let Err(error) = thread::Builder::new().name("mount-upload".to_owned()).spawn(publish) {
+            self.trouble("a file could not be published", &FilesError::Thread(error));
+        }
+    }
+
+    /// Puts a draft's content as it is now into the store.
+    fn upload(&self, writes: &Writes, draft: &Draft) -> Result<Snapshot, FilesError> {
+        let mut upload = Upload::new(writes.sites.depot(), self.origin.site(), false);
+        let snapshot = draft.snapshot(&mut upload)?;
+        upload.end()?;
+        Ok(snapshot)
+    }
+
+    /// Cuts or extends an open file that is being written.
+    fn truncate(&self, writes: &Writes, file: &OpenFile, draft: &Draft, size: u64) -> Result<(), Errno> {
+        let read_base = |offset, bytes| self.read_site(file, offset, bytes);
+        let cut = draft.truncate(&writes.scratch, &self.path_of(draft.inode), &read_base, size);
+        cut.map_err(NoAnswer::error)
+    }
+
+    /// Makes an open file at least this large.
+    pub(in crate::mount) fn extend(&self, handle: u64, size: u64) -> Result<(), Errno> {
+        let (writes, file, draft) = self.written(handle)?;
+        if draft.now().1 < size { self.truncate(writes, &file, &draft, size) } else { Ok(()) }
+    }
+
+    /// Makes a part of an open file zeros.
+    pub(in crate::mount) fn clear(&self, handle: u64, part: Range<u64>) -> Result<(), Errno> {
+        let (writes, file, draft) = self.written(handle)?;
+        let read_base = |offset, bytes| self.read_site(&file, offset, bytes);
+        let cleared = draft.clear(&writes.scratch, &self.path_of(file.inode), &read_base, part);
+        cleared.map_err(NoAnswer::error)
+    }
+
+    /// An open file that is being written.
+    fn written(&self, handle: u64) -> Result<(&Writes, Arc<OpenFile>, Arc<Draft>), Errno> {
+        let file = self.handles.file(handle).ok_or(Errno::EBADF)?;
+        let draft = self.draft(file.inode).ok_or(Errno::EBADF)?;
+        Ok((self.writes.as_ref().ok_or(Errno::EBADF)?, file, draft))
+    }
+
+    /// Writes to an open file. The path is for people who find it set aside.
+    pub(in crate::mount) fn write(&self, handle: u64, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let (writes, file, draft) = self.written(handle)?;
+        let read_base = |offset, bytes| self.read_site(&file, offset, bytes);
+        let written = draft.write(&writes.scratch, &self.path_of(file.inode), &read_base, offset, bytes);
+        written.map_err(NoAnswer::error)
+    }
+}
+
+impl Writer {
+    /// Opens a file to be written.
+    pub(super) fn open(&self, writes: &Writes, inode: u64) -> Result<u64, Errno> {
+        if special::is_special(inode) {
+            return Err(Errno::EROFS);
+        }
+        if writes.draft(inode).is_some_and(|draft| draft.is_new()) {
+            return Ok(self.open_new(inode));
+        }
+        let wait = Wait { since: None, is_over: true };
+        let (file, top, entry) = self.mounted.open_file(inode, wait).map_err(NoAnswer::error)?;
+        let handle = self.mounted.handles.add(Handle::File(Arc::new(file)));
+        if top != Top::Newest {
+            self.mounted.close(handle);
+            return Err(Errno::EROFS);
+        }
+        let mut drafts = lock(&writes.drafts);
+        drafts.by_inode.entry(inode).or_insert_with(|| Arc::new(Draft::of_entry(inode, entry)));
+        Ok(handle)
+    }
+
+    /// Publishes a file with the content that it had when it was closed.
+    pub(super) fn close(
+        &self,
+        writes: &Writes,
+        inode: u64,
+        content: Result<Snapshot, FilesError>,
+    ) -> Result<(), Errno> {
+        let Some(draft) = writes.draft(inode) else { return Ok(()) };
+        let snapshot = content.map_err(|error| self.refused(&error))?;
+        self.publish_draft(writes, &draft, &snapshot)
+    }
+
+    /// Publishes a file as it is now.
+    pub(super) fn publish_now(&self, writes: &Writes, draft: &Draft) -> Result<(), Errno> {
+        let snapshot = self.mounted.upload(writes, draft).map_err(|error| self.refused(&error))?;
+        self.publish_draft(writes, draft, &snapshot)
+    }
+
+    /// Publishes a draft, if the site still has what it was made from (rule CompareBase).
+    fn publish_draft(&self, writes: &Writes, draft: &Draft, snapshot: &Snapshot) -> Result<(), Errno> {
+        let published = self.publish(writes, |edition| {
+            if draft.now().2 {
+                return Ok(None);
+            }
+            let spot = edition.spot_of(draft.inode)?;
+            // Another change of this mount may have been published since the upload.
+            let base = draft.base();
+            if base != spot.entry {
+                return Err(Errno::ESTALE.into());
+            }
+            let entry = rebased(snapshot, base.as_ref());
+            for path in base.as_ref().map_or(Ok(vec![spot.path.clone()]), |base| edition.names(&spot.path, base))? {
+                edition.set(&path, base.as_ref(), entry.clone());
+            }
+            if base.is_none() {
+                edition.touch(spot.directory)?;
+            }
+            Ok(Some((spot, entry)))
+        });
+        let (published, revision) = published.inspect_err(|_| draft.refused())?;
+        let Some((spot, entry)) = published else { return Ok(()) };
+        draft.published(snapshot, entry.clone());
+        lock(&writes.drafts).new.remove(&(spot.directory, spot.name.clone()));
+        lock(&self.mounted.nodes).keep(draft.inode, revision.number, spot.directory, spot.name, entry);
+        Ok(())
+    }
+
+    /// Forgets a draft that no program has open. Unpublished content is set aside.
+    pub(super) fn release(&self, writes: &Writes, inode: u64) {
+        let Some(draft) = writes.draft(inode).filter(|_| !self.mounted.handles.has(inode)) else { return };
+        // Pages of a mapping that were written behind the close, and those of a program that was killed.
+        if draft.is_dirty() && !draft.was_refused() {
+            // The error has no program any longer: it is reported, and the file set aside.
+            let _ = self.publish_now(writes, &draft);
+        }
+        let mut drafts = lock(&writes.drafts);
+        if self.mounted.handles.has(inode) {
+            return;
+        }
+        drafts.by_inode.remove(&inode);
+        drafts.new.retain(|_, of| *of != inode);
+        if draft.is_dirty() {
+            self.set_aside(writes, &draft);
+            if draft.is_new() {
+                lock(&self.mounted.nodes).remove(inode);
+            }
+        }
+    }
+
+    fn set_aside(&self, writes: &Writes, draft: &Draft) {
+        let path = self.mounted.path_of(draft.inode);
+        let report = match draft.set_aside(&writes.scratch) {
+            Some(Ok(to)) => format!("{path} could not be published, and is kept in {}", to.display()),
+            Some(Err(error)) => format!("{path} could not be published or be set aside: {error}"),
+            None => return,
+        };
+        // The receiver may be gone: reports are optional.
+        let _ = writes.reports.send(report.clone());
+        self.mounted.say(report);
+    }
+
+    /// The mount is over: what is open was not published.
+    pub(super) fn end(&self, writes: &Writes) {
+        let drafts: Vec<Arc<Draft>> = lock(&writes.drafts).by_inode.values().cloned().collect();
+        for draft in drafts.iter().filter(|draft| draft.is_dirty()) {
+            self.set_aside(writes, draft);
+        }
+    }
+
+    /// Sets attributes and the size of an inode.
+    pub(super) fn set(&self, writes: &Writes, inode: u64, asked: &Asked) -> Result<FileAttr, Errno> {
+        if inode == ROOT {
+            self.mounted.set_top(|top| *top = with(top, asked));
+            return self.mounted.attributes(inode).map_err(NoAnswer::error);
+        }
+        if let Some(size) = asked.size {
+            self.resize(writes, inode, size, asked.handle)?;
+        }
+        let is_more = asked.mode.is_some() || asked.uid.is_some() || asked.gid.is_some() || asked.modified.is_some();
+        if is_more {
+            self.set_attributes(writes, inode, |attributes| Ok(with(attributes, asked)))?;
+        }
+        let mut nodes = lock(&self.mounted.nodes);
+        if let Some(accessed) = asked.accessed {
+            nodes.set_accessed(inode, time(accessed));
+        }
+        nodes.change(inode);
+        drop(nodes);
+        self.mounted.attributes(inode).map_err(NoAnswer::error)
+    }
+
+    /// Sets an extended attribute or, without a value, removes it.
+    pub(super) fn set_xattr(
+        &self,
+        writes: &Writes,
+        inode: u64,
+        name: &OsStr,
+        value: Option<Bytes>,
+        flags: i32,
+    ) -> Result<(), Errno> {
+        if inode == ROOT || name.as_bytes().starts_with(ACCESS_LISTS) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        self.set_attributes(writes, inode, |attributes| {
+            let mut xattrs = attributes.xattrs.clone();
+            let found = xattrs.binary_search_by(|(other, _)| other.cmp(&name));
+            match (found, &value) {
+                (Ok(_), Some(_)) if flags & libc_flags::CREATE != 0 => return Err(Errno::EEXIST),
+                (Err(_), Some(_)) if flags & libc_flags::REPLACE != 0 => return Err(Errno::NO_XATTR),
+                (Err(_), None) => return Err(Errno::NO_XATTR),
+                (Ok(at), Some(value)) => xattrs[at].1 = value.clone(),
+                (Err(at), Some(value)) => xattrs.insert(at, (name.clone(), value.clone())),
+                (Ok(at), None) => drop(xattrs.remove(at)),
+            }
+            let bytes: usize = xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+            if bytes > XATTRS_BYTES_MAX {
+                return Err(Errno::ENOSPC);
+            }
+            Ok(Attributes { xattrs, ..attributes.clone() })
+        })?;
+        lock(&self.mounted.nodes).change(inode);
+        Ok(())
+    }
+
+    /// Changes the attributes of an inode in the site, or in the draft of a file that is being written.
+    fn set_attributes(
+        &self,
+        writes: &Writes,
+        inode: u64,
+        change: impl Fn(&Attributes) -> Result<Attributes, Errno>,
+    ) -> Result<(), Errno> {
+        if let Some(draft) = writes.draft(inode).filter(|draft| draft.is_dirty() || draft.now().2) {
+            // They are published with its content.
+            draft.set_attributes(change(&draft.now().0)?, true);
+            return Ok(());
+        }
+        let (set, revision) = self.publish(writes, |edition| {
+            let (spot, before) = self.current(edition, inode)?;
+            let attributes = change(&before.attributes)?;
+            let after = Entry { attributes: attributes.clone(), ..before.clone() };
+            if after != before {
+                match before.directory() {
+                    Some(_) => edition.set_directory(&spot.path, attributes),
+                    None => {
+                        for path in edition.names(&spot.path, &before)? {
+                            edition.set(&path, Some(&before), after.clone());
+                        }
+                    }
+                }
+            }
+            Ok((spot, after))
+        })?;
+        let (spot, entry) = set;
+        lock(&self.mounted.nodes).keep(inode, revision.number, spot.directory, spot.name, entry.clone());
+        if let Some(draft) = writes.draft(inode) {
+            draft.set_attributes(entry.attributes.clone(), false);
+            draft.rebase(entry);
+        }
+        Ok(())
+    }
+
+    /// The place of an inode with what is there, which is still the inode.
+    fn current(&self, edition: &Edition<'_>, inode: u64) -> Result<(Spot, Entry), Stop> {
+        let spot = edition.spot_of(inode)?;
+        let entry = spot.entry.clone().ok_or(Errno::ENOENT)?;
+        let is_it = lock(&self.mounted.nodes).number(spot.directory, &spot.name, &entry) == Some(inode);
+        if is_it { Ok((spot, entry)) } else { Err(Errno::ESTALE.into()) }
+    }
+
+    /// Cuts or extends a file. Unless a program has it open to be written, it is published at once.
+    fn resize(&self, writes: &Writes, inode: u64, size: u64, handle: Option<u64>) -> Result<(), Errno> {
+        let opened = if writes.draft(inode).is_some() { None } else { Some(self.open(writes, inode)?) };
+        let file = handle.or(opened).and_then(|handle| self.mounted.handles.file(handle));
+        let file = file.or_else(|| self.mounted.handles.files().into_iter().find(|file| file.inode == inode));
+        let cut = match (file, writes.draft(inode)) {
+            (Some(file), Some(draft)) => self.mounted.truncate(writes, &file, &draft, size),
+            _ => Err(Errno::ESTALE),
+        };
+        let Some(handle) = opened else { return cut };
+        let published = cut.and_then(|()| match writes.draft(inode) {
+            Some(draft) => self.publish_now(writes, &draft),
+            None => Ok(()),
+        });
+        self.mounted.close(handle);
+        self.release(writes, inode);
+        published
+    }
+}
+
+/// The flags of `setxattr`.
+mod libc_flags {
+    pub(super) const CREATE: i32 = 1;
+    pub(super) const REPLACE: i32 = 2;
+}
+
+/// The entry of a snapshot, where the site's may have got names or attributes since.
+fn rebased(snapshot: &Snapshot, base: Option<&Entry>) -> Entry {
+    let mut entry = snapshot.entry.clone();
+    if let (Kind::File { link, .. }, Some(Kind::File { link: now, .. })) = (&mut entry.kind, base.map(|it| &it.kind)) {
+        *link = *now;
+    }
+    entry
+}
+
+/// Attributes with those that are set.
+fn with(attributes: &Attributes, asked: &Asked) -> Attributes {
+    Attributes {
+        mode: asked.mode.unwrap_or(attributes.mode),
+        uid: asked.uid.unwrap_or(attributes.uid),
+        gid: asked.gid.unwrap_or(attributes.gid),
+        modified: asked.modified.map_or(attributes.modified, time),
+        xattrs: attributes.xattrs.clone(),
+    }
+}
+
+/// A time that is set.
+fn time(asked: TimeOrNow) -> Time {
+    let TimeOrNow::SpecificTime(at) = asked else { return now() };
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(since) => Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() },
+        Err(before) => {
+            // Nanoseconds count forward from the second before.
+            let before = before.duration();
+            let (seconds, nanoseconds) = (before.as_secs() as i64, before.subsec_nanos());
+            if nanoseconds == 0 {
+                Time { seconds: -seconds, nanoseconds: 0 }
+            } else {
+                Time { seconds: -seconds - 1, nanoseconds: 1_000_000_000 - nanoseconds }
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! A file that is being written: private until it is closed.
+//!
+//! Its content is that of the entry that it was made from until it is first written. Then it is copied into a file of
+//! its own, so that what is set aside is complete.
+
+use super::scratch::{Scratch, ScratchFile};
+use crate::content::read_content;
+use crate::error::FilesError;
+use crate::line::lock;
+use crate::mount::nodes::now;
+use crate::mount::views::NoAnswer;
+use bytes::Bytes;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use tree::{Attributes, Content, Entry, Kind, Path, Sink};
+
+/// The bytes that are copied at a time.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(in crate::mount) struct Draft {
+    pub(in crate::mount) inode: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The entry that it was made from or was published as last; none for a new file.
+    base: Option<Entry>,
+    attributes: Attributes,
+    size: u64,
+    /// The content, once it differs from the base's.
+    scratch: Option<ScratchFile>,
+    /// How often it was changed, and how often when it was published last.
+    changes: u64,
+    published: u64,
+    /// How often it was changed when its publish was refused.
+    refused: Option<u64>,
+    is_removed: bool,
+}
+
+/// A draft as it was at a moment, in chunks.
+#[derive(Clone, Debug)]
+pub(in crate::mount) struct Snapshot {
+    pub(super) entry: Entry,
+    changes: u64,
+}
+
+/// Reads content that the base has: fewer bytes only at its end.
+pub(super) type ReadBase<'a> = &'a dyn Fn(u64, u32) -> Result<Bytes, NoAnswer>;
+
+impl Draft {
+    /// A new file.
+    pub(super) fn new_file(inode: u64, attributes: Attributes) -> Self {
+        // It is not published yet.
+        let state = State {
+            base: None,
+            attributes,
+            size: 0,
+            scratch: None,
+            changes: 1,
+            published: 0,
+            refused: None,
+            is_removed: false,
+        };
+        Self { inode, state: Mutex::new(state) }
+    }
+
+    /// A file of the site that is about to be written.
+    pub(super) fn of_entry(inode: u64, entry: Entry) -> Self {
+        let size = size_of(&entry);
+        let attributes = entry.attributes.clone();
+        let (base, scratch, refused) = (Some(entry), None, None);
+        let state = State { base, attributes, size, scratch, changes: 0, published: 0, refused, is_removed: false };
+        Self { inode, state: Mutex::new(state) }
+    }
+
+    /// Its attributes and size, and whether it was removed.
+    pub(in crate::mount) fn now(&self) -> (Attributes, u64, bool) {
+        let state = lock(&self.state);
+        (state.attributes.clone(), state.size, state.is_removed)
+    }
+
+    /// The entry that it was made from, or was published as last.
+    pub(super) fn base(&self) -> Option<Entry> {
+        lock(&self.state).base.clone()
+    }
+
+    /// Whether it has changes that are not published.
+    pub(in crate::mount) fn is_dirty(&self) -> bool {
+        let state = lock(&self.state);
+        state.changes > state.published && !state.is_removed
+    }
+
+    /// Whether the site has no entry for it yet.
+    pub(super) fn is_new(&self) -> bool {
+        lock(&self.state).base.is_none()
+    }
+
+    /// Notes that it was not published.
+    pub(super) fn refused(&self) {
+        let mut state = lock(&self.state);
+        state.refused = Some(state.changes);
+    }
+
+    /// Whether it was not published as it is now.
+    pub(super) fn was_refused(&self) -> bool {
+        let state = lock(&self.state);
+        state.refused == Some(state.changes)
+    }
+
+    pub(super) fn set_removed(&self) {
+        lock(&self.state).is_removed = true;
+    }
+
+    /// Changes its attributes, for those who look at it here, and for its next publish if `changes` says so.
+    pub(super) fn set_attributes(&self, attributes: Attributes, changes: bool) {
+        let mut state = lock(&self.state);
+        state.attributes = attributes;
+        state.changes += u64::from(changes);
+    }
+
+    /// Notes that the site's entry has changed, and its content has not.
+    pub(super) fn rebase(&self, entry: Entry) {
+        lock(&self.state).base = Some(entry);
+    }
+
+    /// Reads content, if it differs from the base's: fewer bytes only at its end.
+    pub(in crate::mount) fn read(&self, offset: u64, bytes: u32) -> Option<io::Result<Bytes>> {
+        let state = lock(&self.state);
+        if state.scratch.is_none() && state.base.is_some() {
+            return None;
+        }
+        Some(state.read(offset, bytes))
+    }
+
+    /// Writes content at an offset.
+    pub(super) fn write(
+        &self,
+        scratch: &Scratch,
+        path: &Path,
+        read_base: ReadBase<'_>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), NoAnswer> {
+        let mut state = lock(&self.state);
+        let size = state.size;
+        let file = state.own_content(scratch, path, read_base, size)?;
+        file.write_all_at(bytes, offset)?;
+        state.size = size.max(offset + bytes.len() as u64);
+        state.changed();
+        Ok(())
+    }
+
+    /// Cuts or extends the content, with zeros.
+    pub(super) fn truncate(
+        &self,
+        scratch: &Scratch,
+        path: &Path,
+        read_base: ReadBase<'_>,
+        size: u64,
+    ) -> Result<(), NoAnswer> {
+        let mut state = lock(&self.state);
+        let file = state.own_content(scratch, path, read_base, size)?;
+        file.set_len(size)?;
+        state.size = size;
+        state.changed();
+        Ok(())
+    }
+
+    /// Makes a part of the content zeros, without a change of its size.
+    pub(super) fn clear(
+        &self,
+        scratch: &Scratch,
+        path: &Path,
+        read_base: ReadBase<'_>,
+        part: Range<u64>,
+    ) -> Result<(), NoAnswer> {
+        let mut state = lock(&self.state);
+        let size = state.size;
+        let file = state.own_content(scratch, path, read_base, size)?;
+        let length = part.end.min(size).saturating_sub(part.start);
+        if length > 0 {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            fallocate(file, flags, part.start, length).map_err(io::Error::from)?;
+        }
+        state.changed();
+        Ok(())
+    }
+
+    /// Makes its content durable on this host.
+    pub(in crate::mount) fn sync(&self) -> io::Result<()> {
+        lock(&self.state).scratch.as_ref().map_or(Ok(()), |scratch| scratch.file.sync_data())
+    }
+
+    /// Its content in chunks. Writes to it wait.
+    pub(super) fn snapshot<S>(&self, sink: &mut S) -> Result<Snapshot, FilesError>
+    where
+        S: Sink<Error = FilesError>,
+    {
+        let state = lock(&self.state);
+        let link = match state.base.as_ref().map(|base| &base.kind) {
+            Some(Kind::File { link, .. }) => *link,
+            _ => 0,
+        };
+        let (size, content) = match (&state.scratch, &state.base) {
+            (Some(scratch), _) => {
+                let opened = File::open(&scratch.path);
+                let mut file = opened.map_err(|error| FilesError::Unreadable(scratch.path.clone(), error))?;
+                read_content(&scratch.path, &mut file, sink)?
+            }
+            (None, Some(Entry { kind: Kind::File { size, content, .. }, .. })) => (*size, content.clone()),
+            (None, _) => (0, Content::Inline(Bytes::new())),
+        };
+        let entry = Entry { kind: Kind::File { size, content, link }, attributes: state.attributes.clone() };
+        Ok(Snapshot { entry, changes: state.changes })
+    }
+
+    /// A snapshot was published as this entry.
+    pub(super) fn published(&self, snapshot: &Snapshot, entry: Entry) {
+        let mut state = lock(&self.state);
+        state.base = Some(entry);
+        state.published = state.published.max(snapshot.changes);
+    }
+
+    /// Sets the content aside that could not be published, and returns its place.
+    pub(super) fn set_aside(&self, scratch: &Scratch) -> Option<io::Result<PathBuf>> {
+        lock(&self.state).scratch.as_ref().map(|file| scratch.set_aside(file))
+    }
+}
+
+impl State {
+    fn changed(&mut self) {
+        self.changes += 1;
+        self.attributes.modified = now();
+    }
+
+    fn read(&self, offset: u64, bytes: u32) -> io::Result<Bytes> {
+        let Some(scratch) = &self.scratch else { return Ok(Bytes::new()) };
+        let end = offset.saturating_add(u64::from(bytes)).min(self.size);
+        let mut read = vec![0; end.saturating_sub(offset) as usize];
+        scratch.file.read_exact_at(&mut read, offset)?;
+        Ok(read.into())
+    }
+
+    /// The file of its own with its content, of which so many bytes will be needed.
+    fn own_content(
+        &mut self,
+        scratch: &Scratch,
+        path: &Path,
+        read_base: ReadBase<'_>,
+        needed: u64,
+    ) -> Result<&File, NoAnswer> {
+        if self.scratch.is_none() {
+            let file = scratch.make(path)?;
+            let end = if self.base.is_some() { self.size.min(needed) } else { 0 };
+            let mut at = 0;
+            while at < end {
+                let bytes = read_base(at, COPY_BYTES.min(end - at) as u32)?;
+                if bytes.is_empty() {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                }
+                file.file.write_all_at(&bytes, at)?;
+                at += bytes.len() as u64;
+            }
+            self.scratch = Some(file);
+        }
+        self.scratch.as_ref().map(|scratch| &scratch.file).ok_or(NoAnswer::STALE)
+    }
+}
+
+/// The size of a file.
+fn size_of(entry: &Entry) -> u64 {
+    match entry.kind {
+        Kind::File { size, .. } => size,
+        Kind::Directory(_) | Kind::Symlink(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fixtures::Folder;
+    use std::collections::HashMap;
+    use tree::ChunkHash;
+
+    #[derive(Default)]
+    struct Chunks(HashMap<ChunkHash, Bytes>);
+
+    impl Sink for Chunks {
+        type Error = FilesError;
+
+        fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), FilesError> {
+            self.0.insert(hash, bytes);
+            Ok(())
+        }
+    }
+
+    fn file(text: &'static str) -> Entry {
+        let content = Content::Inline(Bytes::from_static(text.as_bytes()));
+        Entry { kind: Kind::File { size: text.len() as u64, content, link: 0 }, attributes: Attributes::default() }
+    }
+
+    fn text(draft: &Draft) -> Vec<u8> {
+        match draft.snapshot(&mut Chunks::default()).unwrap().entry.kind {
+            Kind::File { content: Content::Inline(bytes), .. } => bytes.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn content_is_the_bases_until_it_is_written() {
+        let folder = Folder::new();
+        let (scratch, _) = Scratch::open(folder.path()).unwrap();
+        let path = Path::parse(b"a").unwrap();
+        let draft = Draft::of_entry(7, file("0123456789"));
+        assert!(draft.read(0, 100).is_none() && !draft.is_dirty());
+        let base = |offset: u64, bytes: u32| {
+            Ok(Bytes::from_static(b"0123456789").slice(offset as usize..(offset as usize + bytes as usize).min(10)))
+        };
+        draft.write(&scratch, &path, &base, 12, b"xy").unwrap();
+        assert_eq!(draft.read(0, 100).unwrap().unwrap(), "0123456789\0\0xy");
+        draft.truncate(&scratch, &path, &base, 3).unwrap();
+        draft.truncate(&scratch, &path, &base, 5).unwrap();
+        assert_eq!((text(&draft), draft.now().1), (b"012\0\0".to_vec(), 5));
+        assert_eq!(draft.read(9, 100).unwrap().unwrap(), "");
+    }
+
+    #[test]
+    fn what_is_written_behind_a_snapshot_is_not_published() {
+        let folder = Folder::new();
+        let (scratch, _) = Scratch::open(folder.path()).unwrap();
+        let path = Path::parse(b"a").unwrap();
+        let none = |_: u64, _: u32| -> Result<Bytes, NoAnswer> { unreachable!("a new file has no base") };
+        let draft = Draft::new_file(7, Attributes::default());
+        assert!(draft.is_dirty() && draft.is_new(), "an empty file is published, too");
+        draft.write(&scratch, &path, &none, 0, b"one").unwrap();
+        let snapshot = draft.snapshot(&mut Chunks::default()).unwrap();
+        draft.write(&scratch, &path, &none, 0, b"two").unwrap();
+        draft.published(&snapshot, snapshot.entry.clone());
+        assert!(draft.is_dirty() && !draft.is_new());
+        let snapshot = draft.snapshot(&mut Chunks::default()).unwrap();
+        draft.published(&snapshot, snapshot.entry.clone());
+        assert!(!draft.is_dirty());
+        draft.write(&scratch, &path, &none, 0, b"3").unwrap();
+        draft.set_removed();
+        assert!(!draft.is_dirty(), "there is no path to publish it at");
+    }
+}

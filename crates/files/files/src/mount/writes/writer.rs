@@ -1,0 +1,198 @@
+//! The thread that makes changes, one behind the other.
+
+use super::Writes;
+use super::change::Change;
+use super::edition::{Edition, Stop};
+use crate::error::FilesError;
+use crate::line::lock;
+use crate::mount::handles::{Handle, OpenContent, OpenFile};
+use crate::mount::requests::{GENERATION, attributes_for};
+use crate::mount::views::{Mounted, NoAnswer, Wait};
+use bytes::Bytes;
+use fuser::{Errno, FileAttr, FileHandle, FopenFlags};
+use spread::{Number, Revision};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use types::Time;
+
+/// How often an edit is made again that newer revisions have overtaken.
+const ATTEMPTS: usize = 20;
+
+/// How long a revision is waited for.
+const HERE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long to wait before a look without news.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// The thread's own.
+pub(super) struct Writer {
+    pub(super) mounted: Arc<Mounted>,
+    /// For waits.
+    runtime: Runtime,
+}
+
+impl Writer {
+    pub(super) fn new(mounted: Arc<Mounted>) -> io::Result<Self> {
+        Ok(Self { mounted, runtime: Builder::new_current_thread().enable_time().build()? })
+    }
+
+    pub(super) fn run(self, changes: &Receiver<Change>) {
+        let mounted = self.mounted.clone();
+        let Some(writes) = &mounted.writes else { return };
+        while let Ok(change) = changes.recv() {
+            if let Change::End = change {
+                return self.end(writes);
+            }
+            let _changing = lock(&writes.changing);
+            self.make(writes, change);
+        }
+    }
+
+    fn make(&self, writes: &Writes, change: Change) {
+        match change {
+            Change::Make { directory, name, made, owner, reply } => {
+                match self.make_name(writes, directory, &name, made, owner) {
+                    Ok((ttl, attr)) => reply.entry_with_ttls(&attributes_for(&attr), &ttl, &attr, GENERATION),
+                    Err(error) => reply.error(error),
+                }
+            }
+            Change::Create { directory, name, mode, owner, reply } => {
+                match self.create(writes, directory, &name, mode, owner) {
+                    Ok((ttl, attr, handle)) => {
+                        reply.created(&ttl, &attr, GENERATION, FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
+                    }
+                    Err(error) => reply.error(error),
+                }
+            }
+            Change::Remove { directory, name, is_directory, reply } => {
+                match self.remove(writes, directory, &name, is_directory) {
+                    Ok(()) => reply.ok(),
+                    Err(error) => reply.error(error),
+                }
+            }
+            Change::Rename { from, to, flags, reply } => match self.rename(writes, &from, &to, flags) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(error),
+            },
+            Change::Link { inode, directory, name, reply } => match self.link(writes, inode, directory, &name) {
+                Ok((ttl, attr)) => reply.entry_with_ttls(&attributes_for(&attr), &ttl, &attr, GENERATION),
+                Err(error) => reply.error(error),
+            },
+            Change::Set { inode, asked, reply } => match self.set(writes, inode, &asked) {
+                Ok(attr) => reply.attr(&attributes_for(&attr), &attr),
+                Err(error) => reply.error(error),
+            },
+            Change::Xattr { inode, name, value, flags, reply } => {
+                match self.set_xattr(writes, inode, &name, value, flags) {
+                    Ok(()) => reply.ok(),
+                    Err(error) => reply.error(error),
+                }
+            }
+            Change::Open { inode, reply } => match self.open(writes, inode) {
+                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
+                Err(error) => reply.error(error),
+            },
+            Change::Close { inode, content, reply } => match self.close(writes, inode, content) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(error),
+            },
+            Change::Release { inode } => self.release(writes, inode),
+            Change::End => {}
+        }
+    }
+
+    /// Makes edits of the newest revision, and publishes them. Edits that a newer revision has overtaken are made
+    /// again. Returns what `stage` returns, and the revision that has the edits, which is here.
+    pub(super) fn publish<T>(
+        &self,
+        writes: &Writes,
+        mut stage: impl FnMut(&mut Edition<'_>) -> Result<T, Stop>,
+    ) -> Result<(T, Revision), Errno> {
+        let mut since = None;
+        for _ in 0..ATTEMPTS {
+            let base = match self.mounted.newest(Wait { since, is_over: false }) {
+                Ok(viewed) => viewed.revision,
+                Err(NoAnswer::Later(of)) => {
+                    since = Some(of);
+                    self.rest();
+                    continue;
+                }
+                Err(NoAnswer::Error(error)) => return Err(error),
+            };
+            let mut edition = Edition::of(&self.mounted, writes, base);
+            let staged = match stage(&mut edition) {
+                Ok(staged) => staged,
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Again) => {
+                    self.rest();
+                    continue;
+                }
+            };
+            if !edition.has_edits() {
+                return Ok((staged, base));
+            }
+            match edition.publish() {
+                Ok(revision) => return Ok((staged, self.wait_for(|number| number >= revision.number)?)),
+                Err(FilesError::Overtaken { head, .. } | FilesError::Conflict { head, .. }) => {
+                    self.wait_for(|number| number.count >= head)?;
+                }
+                Err(FilesError::NotKept { .. }) => self.rest(),
+                Err(error) => return Err(self.refused(&error)),
+            }
+        }
+        Err(Errno::EBUSY)
+    }
+
+    /// Waits until a revision is here.
+    fn wait_for(&self, is_here: impl Fn(Number) -> bool) -> Result<Revision, Errno> {
+        let until = Instant::now() + HERE_WITHIN;
+        let mut since: Option<Time> = None;
+        loop {
+            match self.mounted.newest(Wait { since, is_over: false }) {
+                Ok(viewed) if is_here(viewed.revision.number) => return Ok(viewed.revision),
+                Ok(_) => {}
+                Err(NoAnswer::Later(of)) => since = Some(of),
+                Err(NoAnswer::Error(error)) => return Err(error),
+            }
+            if Instant::now() >= until {
+                self.mounted.trouble("a change was published, and has not come back", &FilesError::Interrupted);
+                return Err(Errno::ETIMEDOUT);
+            }
+            self.rest();
+        }
+    }
+
+    /// Waits for news of the member, or a moment.
+    fn rest(&self) {
+        // After the timeout, the caller looks again without news.
+        let _ = self.runtime.block_on(async { timeout(AGAIN_AFTER, self.mounted.origin.news()).await });
+    }
+
+    /// The error for a program whose change was not published.
+    pub(super) fn refused(&self, error: &FilesError) -> Errno {
+        self.mounted.trouble("a change could not be published", error);
+        match error {
+            FilesError::ServerFull(_) => Errno::ENOSPC,
+            FilesError::TooLarge(..) => Errno::EFBIG,
+            FilesError::NoPath(_) => Errno::ENOENT,
+            _ => Errno::EIO,
+        }
+    }
+
+    /// A name that this mount has made, for the kernel: for how long it may know it, and its attributes.
+    pub(super) fn shown(&self, attr: FileAttr) -> (Duration, FileAttr) {
+        let current = self.mounted.last();
+        let ttl = current.map_or(Duration::ZERO, |it| self.mounted.known_for(it, crate::mount::nodes::Top::Newest));
+        (ttl, attr)
+    }
+
+    /// Opens a file that no revision has.
+    pub(super) fn open_new(&self, inode: u64) -> u64 {
+        let file = OpenFile::new(inode, 0, OpenContent::Bytes(Bytes::new()), None, false);
+        self.mounted.handles.add(Handle::File(Arc::new(file)))
+    }
+}
