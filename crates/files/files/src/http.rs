@@ -13,19 +13,27 @@
 //! | `server`, `served` | start and stop; the state that all threads share, and counts |
 //! | `answers` | a request, from its head to its answer |
 //! | `visitor` | the cookie, and the revision that a request reads |
-//! | `resolve` | the file, redirect or refusal at a path |
+//! | `route` | the site's answer to a path: a file, a redirect, or its page for missing files |
+//! | `resolve` | the file at a path |
+//! | `rules` | `_redirects` and `_headers` |
+//! | `page`, `pages` | a file with its precompressed variants; those that were served lately |
 //! | `reply` | fields of answers: validators, ranges, types |
 //! | `refusal` | the requests that are refused, each by name |
 //! | `body` | content on its way to a client |
 
 mod answers;
 mod body;
+mod page;
+mod pages;
 mod refusal;
 mod reply;
 mod resolve;
+mod route;
+mod rules;
 mod served;
 mod server;
 mod visitor;
 
+pub use rules::SkippedRule;
 pub use served::Tally;
 pub use server::{SiteConfig, SiteServer, SiteStopper};

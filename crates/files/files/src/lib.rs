@@ -64,7 +64,7 @@ mod xattrs;
 pub use depot::{Collected, Follower};
 pub use error::FilesError;
 pub use export::{Exported, export};
-pub use http::{SiteConfig, SiteServer, SiteStopper, Tally};
+pub use http::{SiteConfig, SiteServer, SiteStopper, SkippedRule, Tally};
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]
 pub use mount::{MountConfig, MountPlace, MountWrites, SiteMount, Unmounter};

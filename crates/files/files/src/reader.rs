@@ -32,6 +32,18 @@ impl Reader<'_> {
         self.memory.piece(piece).map_or_else(|| self.read(|it| it.memory.read_piece(it.origin, piece)), Ok)
     }
 
+    /// The whole content of a small file.
+    pub(crate) fn whole(&self, size: u64, content: &tree::Content) -> Result<Vec<u8>, NotRead> {
+        if let tree::Content::Inline(bytes) = content {
+            return Ok(bytes.to_vec());
+        }
+        let mut whole = Vec::new();
+        for piece in self.pieces(size, content)? {
+            whole.extend_from_slice(&self.piece(&piece)?.bytes);
+        }
+        Ok(whole)
+    }
+
     fn node(&self, hash: &ChunkHash) -> Result<Arc<Node>, NotRead> {
         self.memory.node(hash).map_or_else(|| self.read(|it| it.memory.read_node(it.origin, hash)), Ok)
     }

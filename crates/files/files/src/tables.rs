@@ -4,7 +4,7 @@ use machine::metrics::{Column, Described, Metrics};
 pub use spread::tables::{FILE_SERVER, MEMBER, RELAY};
 
 /// The server of a site.
-pub const SITE: Metrics<7> = Metrics {
+pub const SITE: Metrics<8> = Metrics {
     name: "site",
     what: "a site that is served (docs/files.md)",
     columns: [
@@ -13,6 +13,7 @@ pub const SITE: Metrics<7> = Metrics {
         Column::new("connections", "total", "connections of clients"),
         Column::new("requests", "total", "requests of clients"),
         Column::new("refused", "total", "requests that were refused"),
+        Column::new("skipped_rules", "total", "lines of `_redirects` and `_headers` that were skipped"),
         Column::new("chunks", "now", "chunks in the store"),
         Column::new("chunk_bytes", "bytes", "the bytes of these chunks"),
     ],

@@ -27,6 +27,7 @@
 //! | `freshness`, `reuse`, `directives` | how long a response is fresh, and whether it may answer a request |
 //! | `validate`, `invalidate` | freshening by a 304; invalidation by unsafe requests |
 //! | `answer`, `range`, `browser`, `status` | the fields of an answer |
+//! | `preferred` | the variant of a content that a client prefers |
 //! | `forward`, `hop` | the fields that are passed on |
 //! | `stored`, `saved`, `fields` | a stored response in memory, and as bytes |
 //! | `date`, `token` | the syntax of times and words |
@@ -46,6 +47,7 @@ mod invalidate;
 mod key;
 mod names;
 mod policy;
+mod preferred;
 mod range;
 mod request;
 mod response;
@@ -73,6 +75,7 @@ pub use names::{CookieName, NamePattern};
 pub use policy::{
     Coherence, DependencyField, DependencySyntax, Heuristic, Policy, RequestDirectives, TargetedField, TargetedSyntax,
 };
+pub use preferred::preferred_coding;
 pub use range::{RangeRequest, Slice, complete_bytes};
 pub use request::{Lookup, PassReason, Request};
 pub use response::Response;

@@ -1,7 +1,7 @@
 //! `site serve`: a site over HTTP. It follows a store's server and has the site's files in a directory of its own, or
 //! it opens a store's directory and publishes into it.
 
-use super::follow::{FIRST_WITHIN, name, report};
+use super::follow::{FIRST_WITHIN, log, name, report};
 use super::never;
 use crate::cli::SiteServeArgs;
 use crate::error::usage;
@@ -11,6 +11,7 @@ use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
 use files::{
     CertificateFiles, Followed, LoadedCertificates, MemberService, Publish, Published, SiteConfig, SiteServer, Sites,
+    SkippedRule,
 };
 use ops::{Reload, Tables};
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ fn follow(args: &SiteServeArgs, addresses: String, output: &mut Output) -> Resul
     if args.from.is_some() {
         return Err(usage("--from publishes into a store's directory: publish to a server with `thorp publish`"));
     }
-    let (config, operators) = (config(args)?, Operators::listen(&args.operators)?);
+    let (config, operators) = (config(args, output.is_json())?, Operators::listen(&args.operators)?);
     let (space, site, idle_after) = (args.target.space_name(), args.site.clone(), args.idle_after);
     let followed = Followed { addresses, space, site, dir, idle_after };
     let member = Arc::new(MemberService::start(followed)?);
@@ -53,7 +54,7 @@ fn serve_own(args: &SiteServeArgs, output: &mut Output) -> Result {
     if args.cache.is_some() {
         return Err(usage("--cache is for a site of a store's server: name it with --server"));
     }
-    let (config, operators) = (config(args)?, Operators::listen(&args.operators)?);
+    let (config, operators) = (config(args, output.is_json())?, Operators::listen(&args.operators)?);
     let sites = if args.from.is_some() { args.target.sites_or_create(never)? } else { args.target.sites(never)? };
     let publisher = Publisher { sites: Arc::new(sites), args: args.clone(), running: Mutex::new(()) };
     let published = publisher.publish()?;
@@ -71,7 +72,7 @@ fn serve_own(args: &SiteServeArgs, output: &mut Output) -> Result {
 }
 
 /// The settings of the server.
-fn config(args: &SiteServeArgs) -> Result<SiteConfig> {
+fn config(args: &SiteServeArgs, is_json: bool) -> Result<SiteConfig> {
     if args.tls_cert.len() != args.tls_key.len() {
         let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
         return Err(usage(format!("each --tls-cert has a --tls-key: got {certificates} and {keys}")));
@@ -87,7 +88,17 @@ fn config(args: &SiteServeArgs) -> Result<SiteConfig> {
         certificates,
         memory: args.memory,
         refuses_stale: args.refuse_stale,
+        report: if is_json { report_in_json } else { report_in_text },
     })
+}
+
+fn report_in_json(skipped: &SkippedRule) {
+    let SkippedRule { file, line, why } = skipped;
+    log(true, &json!({"skipped": file, "line": line, "why": why}), "");
+}
+
+fn report_in_text(skipped: &SkippedRule) {
+    log(false, &Value::Null, &skipped.to_string());
 }
 
 /// Serves until it is told to stop.

@@ -2,14 +2,15 @@
 
 use crate::error::FilesError;
 use crate::http::body::{FileBody, first_piece};
+use crate::http::page::{Chosen, Page, Version};
 use crate::http::refusal::{Missed, Refusal};
 use crate::http::reply::Reply;
-use crate::http::resolve::{Resource, resolve};
+use crate::http::route::{Routed, route};
 use crate::http::served::Served;
+use crate::reader::Reader;
 use bytes::Bytes;
-use http::header::SET_COOKIE;
 use http::request::Parts;
-use http::{HeaderName, Method, Request, Response};
+use http::{HeaderName, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serving::{Answer, Answered, UnderWay};
 use spread::{Opened, Visit};
@@ -23,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tree::{Content, Kind, Piece};
+use tree::{Content, Piece};
 use types::Time;
 
 /// For how many seconds there may be a newer revision than the one that is served (rule SayWhenOver).
@@ -52,6 +53,9 @@ impl Answer for Answers {
             served.requests.fetch_add(1, Relaxed);
             let is_head = head.method == Method::HEAD;
             let found = find(&served, head).await;
+            if found.as_ref().is_ok_and(|found| found.head.status() == StatusCode::NOT_FOUND) {
+                served.missing();
+            }
             let answer = match found {
                 Ok(found) if is_head => found.head.map(|()| FileBody::empty()),
                 Ok(Found { head, source: Source::Bytes(bytes) }) => head.map(|()| FileBody::Whole(bytes)),
@@ -126,35 +130,64 @@ fn found(served: &Served, waits: bool, request: &Parts, wait: Wait) -> Result<Fo
         Opened::Nothing => return Err(Refusal::Empty.into()),
         Opened::Later(since) => return Err(Missed::Later(since)),
     };
-    let path = request.uri.path();
-    let (reply, source) = match resolve(reader, revision.root, path)? {
-        Resource::Slash => (Reply::slash(path, request.uri.query())?, Source::Bytes(Bytes::new())),
-        Resource::File(entry, name) => {
-            let Kind::File { size, content, .. } = &entry.kind else { return Err(Refusal::NotFound.into()) };
-            let reply = Reply::file(request, &name, *size, content)?;
-            let Range { start, end } = reply.range;
-            let source = match content {
-                Content::Inline(bytes) => Source::Bytes(bytes.slice(start as usize..end as usize)),
-                _ if start == end || request.method == Method::HEAD => Source::Bytes(Bytes::new()),
-                content => {
-                    let (pieces, range) = (reader.pieces(*size, content)?, start..end);
-                    let first = first_piece(&pieces, &range).map(|piece| reader.piece(piece)).transpose()?;
-                    let first = first.filter(|first| first.is_held).map(|first| first.bytes);
-                    match first {
-                        Some(whole) if pieces.len() == 1 => Source::Bytes(whole.slice(start as usize..end as usize)),
-                        first => Source::Pieces { pieces, range, first },
-                    }
-                }
-            };
-            (reply, source)
+    let (mut reply, source) = match route(served, reader, revision.root, &request.uri)? {
+        Routed::Page(found) => {
+            with_page(reader, request, &found.page, |page, version| Reply::page(request, page, version, &found.fields))?
+        }
+        Routed::Instead(found, fields) => {
+            with_page(reader, request, &found.page, |page, version| Reply::page(request, page, version, &fields))?
+        }
+        Routed::Missing(found, fields) => {
+            with_page(reader, request, &found.page, |page, version| Ok(Reply::missing(page, version, &fields)))?
+        }
+        Routed::Redirect(status, location) => (Reply::redirect(status, location), Source::Bytes(Bytes::new())),
+        Routed::Slash => {
+            let reply = Reply::slash(request.uri.path(), request.uri.query())?;
+            (reply, Source::Bytes(Bytes::new()))
         }
     };
-    let mut head = reply.head;
     if moves && let Some(cookie) = served.visitors.cookie(revision.number, &key) {
-        head.headers_mut().insert(SET_COOKIE, cookie);
+        reply.move_session(cookie);
     }
+    let mut head = reply.head;
     if let Some(stale) = stale {
         head.headers_mut().insert(STALE, stale.as_secs().into());
     }
     Ok(Found { head, source })
+}
+
+/// An answer with a page: its head, and the source of the version that the request prefers.
+fn with_page<'a>(
+    reader: Reader<'_>,
+    request: &Parts,
+    page: &'a Page,
+    head: impl FnOnce(&'a Page, Chosen<'a>) -> Result<Reply, Refusal>,
+) -> Result<(Reply, Source), Missed> {
+    let chosen = page.preferred(&request.headers);
+    let reply = head(page, chosen)?;
+    let source = source(reader, request, chosen.0, &reply.range)?;
+    Ok((reply, source))
+}
+
+/// The source of a range of a content.
+fn source(reader: Reader<'_>, request: &Parts, version: &Version, range: &Range<u64>) -> Result<Source, Missed> {
+    let Range { start, end } = *range;
+    let bytes = |whole: &Bytes| Source::Bytes(whole.slice(start as usize..end as usize));
+    let content = match &version.content {
+        Content::Inline(whole) => return Ok(bytes(whole)),
+        _ if start == end || request.method == Method::HEAD => return Ok(Source::Bytes(Bytes::new())),
+        content => content,
+    };
+    if let Content::Pieces(pieces) = content
+        && let [piece] = &**pieces
+    {
+        let whole = reader.piece(piece)?;
+        if whole.is_held {
+            return Ok(bytes(&whole.bytes));
+        }
+    }
+    let (pieces, range) = (reader.pieces(version.size, content)?, start..end);
+    let first = first_piece(&pieces, &range).map(|piece| reader.piece(piece)).transpose()?;
+    let first = first.filter(|first| first.is_held).map(|first| first.bytes);
+    Ok(Source::Pieces { pieces, range, first })
 }

@@ -1,18 +1,22 @@
 //! The fields of answers: validators by content, ranges, types, and how long browsers may keep them.
 
+use crate::http::page::{Chosen, Coding, Page};
 use crate::http::refusal::Refusal;
+use crate::http::rules::SiteFields;
 use http::header::{
-    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE,
-    LOCATION, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, IF_RANGE, LOCATION, RETRY_AFTER, SET_COOKIE, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use responses::RangeRequest;
 use std::ops::Range;
-use tree::{ChunkHash, Content};
 
 /// Every use is validated, which costs no content where it has not changed: a page belongs to one revision.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
+
+/// For answers that may be wrong soon.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The fields of an answer, or a few more.
 const FIELDS_USUAL: usize = 12;
@@ -25,25 +29,27 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The answer with a file, by the conditions and the range of a request.
-    pub(crate) fn file(request: &Parts, name: &str, size: u64, content: &Content) -> Result<Self, Refusal> {
+    /// The answer with a version of a page, by the conditions and the range of a request. The site adds its fields.
+    pub(crate) fn page(request: &Parts, page: &Page, version: Chosen<'_>, site: &SiteFields) -> Result<Self, Refusal> {
         // Ranges are of GET alone (RFC 9110, section 14.2).
         let (request, has_ranges) = (&request.headers, request.method == Method::GET);
-        let tag = tag(content);
+        let (version, coding) = version;
+        let (tag, size) = (&version.tag, version.size);
         let mut head = Response::new(());
         let fields = head.headers_mut();
         fields.reserve(FIELDS_USUAL);
         fields.insert(ETAG, tag.clone());
         fields.insert(CACHE_CONTROL, NO_CACHE);
-        fields.insert(VARY, HeaderValue::from_static("Cookie"));
-        if request.get_all(IF_NONE_MATCH).iter().any(|line| has_tag(line, &tag)) {
+        fields.insert(VARY, vary(page));
+        if request.get_all(IF_NONE_MATCH).iter().any(|line| has_tag(line, tag)) {
+            site.add_to(fields);
             *head.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(Self { head, range: 0..0 });
         }
         fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        fields.insert(CONTENT_TYPE, content_type(name));
-        fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        let is_same = request.get(IF_RANGE).is_none_or(|condition| *condition == tag);
+        describe(fields, page, coding);
+        site.add_to(fields);
+        let is_same = request.get(IF_RANGE).is_none_or(|condition| condition == tag);
         let range = match RangeRequest::read(request).filter(|_| is_same && has_ranges) {
             Some(range) => {
                 let slice = range.of(size).ok_or(Refusal::Range(size))?;
@@ -58,18 +64,50 @@ impl Reply {
         Ok(Self { head, range })
     }
 
+    /// The answer with a version of the page that a site has for missing files. It is whole, and not to be kept: there
+    /// may be a file at the path soon.
+    pub(crate) fn missing(page: &Page, (version, coding): Chosen<'_>, site: &SiteFields) -> Self {
+        let mut head = Response::new(());
+        *head.status_mut() = StatusCode::NOT_FOUND;
+        let fields = head.headers_mut();
+        describe(fields, page, coding);
+        site.add_to_error(fields);
+        fields.insert(CACHE_CONTROL, NO_STORE);
+        fields.insert(VARY, vary(page));
+        fields.insert(CONTENT_LENGTH, version.size.into());
+        Self { head, range: 0..version.size }
+    }
+
+    /// A redirect.
+    pub(crate) fn redirect(status: StatusCode, location: HeaderValue) -> Self {
+        let mut head = Response::new(());
+        *head.status_mut() = status;
+        // A revision without the redirect may come, also by a rollback.
+        head.headers_mut().insert(LOCATION, location);
+        head.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
+        head.headers_mut().insert(VARY, HeaderValue::from_static("Cookie"));
+        head.headers_mut().insert(CONTENT_LENGTH, 0.into());
+        Self { head, range: 0..0 }
+    }
+
     /// The answer that leads to a directory with its slash.
     pub(crate) fn slash(path: &str, query: Option<&str>) -> Result<Self, Refusal> {
         let query = query.map_or_else(String::new, |query| format!("?{query}"));
         // Two slashes would begin another host, and browsers read a backslash as a slash.
         let path = path.trim_start_matches('/').replace('\\', "%5C");
         let location = format!("/{path}/{query}");
-        let mut head = Response::new(());
-        *head.status_mut() = StatusCode::MOVED_PERMANENTLY;
-        head.headers_mut().insert(LOCATION, HeaderValue::try_from(location).map_err(|_| Refusal::Path)?);
-        head.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
-        head.headers_mut().insert(CONTENT_LENGTH, 0.into());
-        Ok(Self { head, range: 0..0 })
+        let location = HeaderValue::try_from(location).map_err(|_| Refusal::Path)?;
+        Ok(Self::redirect(StatusCode::MOVED_PERMANENTLY, location))
+    }
+
+    /// Adds the cookie that moves a visitor's session. No cache may keep such an answer: it would move others.
+    pub(crate) fn move_session(&mut self, cookie: HeaderValue) {
+        let is_kept = |fields: &HeaderMap| fields.get(CACHE_CONTROL).is_none_or(|kept| kept != NO_STORE);
+        let fields = self.head.headers_mut();
+        if is_kept(fields) {
+            fields.insert(CACHE_CONTROL, NO_CACHE);
+        }
+        fields.insert(SET_COOKIE, cookie);
     }
 
     /// The head of a refusal.
@@ -79,7 +117,7 @@ impl Reply {
         let fields = head.headers_mut();
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         fields.insert(CONTENT_LENGTH, refusal.text().len().into());
-        fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        fields.insert(CACHE_CONTROL, NO_STORE);
         match refusal {
             Refusal::Method => drop(fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"))),
             Refusal::Behind | Refusal::Stale | Refusal::Empty => drop(fields.insert(RETRY_AFTER, 1.into())),
@@ -94,26 +132,17 @@ impl Reply {
     }
 }
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-/// The validator of a content: its hash.
-fn tag(content: &Content) -> HeaderValue {
-    let hash = match content {
-        Content::Inline(bytes) => ChunkHash::of(bytes),
-        Content::Pieces(pieces) if pieces.len() == 1 => pieces[0].hash,
-        Content::Pieces(pieces) => of_all(pieces.iter().map(|piece| &piece.hash)),
-        Content::Lists(lists) => of_all(lists.iter()),
-    };
-    let mut text = [b'"'; 2 * ChunkHash::BYTES + 2];
-    for (digits, byte) in text[1..].chunks_exact_mut(2).zip(hash.as_bytes()) {
-        digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+/// The fields that describe a content.
+fn describe(fields: &mut HeaderMap, page: &Page, coding: Option<Coding>) {
+    fields.insert(CONTENT_TYPE, page.content_type.clone());
+    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(coding) = coding {
+        fields.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name));
     }
-    HeaderValue::from_bytes(&text).expect("a hash is hexadecimal digits")
 }
 
-fn of_all<'a>(hashes: impl Iterator<Item = &'a ChunkHash>) -> ChunkHash {
-    let bytes: Vec<u8> = hashes.flat_map(|hash| *hash.as_bytes()).collect();
-    ChunkHash::of(&bytes)
+fn vary(page: &Page) -> HeaderValue {
+    HeaderValue::from_static(if page.has_variants() { "Cookie, Accept-Encoding" } else { "Cookie" })
 }
 
 /// Whether `If-None-Match` has a tag; the comparison is weak (RFC 9110, section 13.1.2).
@@ -122,31 +151,23 @@ fn has_tag(line: &HeaderValue, tag: &HeaderValue) -> bool {
     line.split(',').map(str::trim).any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag)
 }
 
-fn content_type(name: &str) -> HeaderValue {
-    let guessed = mime_guess::from_path(name).first_raw().unwrap_or("application/octet-stream");
-    match guessed {
-        "text/html" => HeaderValue::from_static("text/html; charset=utf-8"),
-        "text/css" => HeaderValue::from_static("text/css; charset=utf-8"),
-        "text/javascript" => HeaderValue::from_static("text/javascript; charset=utf-8"),
-        "application/json" => HeaderValue::from_static("application/json; charset=utf-8"),
-        text if text.starts_with("text/") || text == "application/javascript" => {
-            HeaderValue::try_from(format!("{text}; charset=utf-8")).unwrap_or(HeaderValue::from_static("text/plain"))
-        }
-        other => HeaderValue::from_static(other),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::page::tag;
+    use tree::{Content, Kind};
+
+    fn page() -> Page {
+        Page::plain("a.css", &Kind::File { size: 10, content: Content::Inline("0123456789".into()), link: 0 }).unwrap()
+    }
 
     fn reply(fields: &[(&'static str, &str)]) -> Result<(u16, Range<u64>), Refusal> {
         let mut request = http::Request::new(());
         for (name, value) in fields {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
-        let content = Content::Inline("0123456789".into());
-        Reply::file(&request.into_parts().0, "a.css", 10, &content)
+        let (page, request) = (page(), request.into_parts().0);
+        Reply::page(&request, &page, page.preferred(&request.headers), &SiteFields::default())
             .map(|reply| (reply.head.status().as_u16(), reply.range))
     }
 
@@ -182,13 +203,5 @@ mod tests {
                     && location.ends_with("/?q=1")
             );
         }
-    }
-
-    #[test]
-    fn types_are_those_of_names() {
-        assert_eq!(content_type("a.html"), "text/html; charset=utf-8");
-        assert_eq!(content_type("a.js"), "text/javascript; charset=utf-8");
-        assert_eq!(content_type("a.png"), "image/png");
-        assert_eq!(content_type("a"), "application/octet-stream");
     }
 }

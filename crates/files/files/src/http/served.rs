@@ -1,7 +1,9 @@
 //! The state that the threads of a site's server share, and its figures.
 
 use crate::error::FilesError;
+use crate::http::pages::Pages;
 use crate::http::refusal::Refusal;
+use crate::http::rules::KnownRules;
 use crate::http::visitor::Visitors;
 use crate::memory::Memory;
 use crate::origin::{LocalChunks, Origin};
@@ -42,19 +44,45 @@ pub(crate) struct Served {
     refused: AtomicU64,
     /// Directories and content that were read lately.
     pub(crate) memory: Memory,
+    /// Paths that were resolved lately.
+    pub(crate) pages: Pages,
+    /// The redirects and fields of the site's revisions.
+    pub(crate) rules: KnownRules,
     /// When the store last failed, and how.
     last_error: Mutex<Option<(Instant, String)>>,
 }
 
 impl Served {
-    pub(crate) fn new(origin: Arc<dyn Origin>, visitors: Visitors, memory: Memory, refuses_stale: bool) -> Self {
-        let (connections, requests, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { origin, refuses_stale, visitors, connections, requests, refused, memory, last_error: Mutex::default() }
+    /// The state of a server that has this much memory for directories and content.
+    pub(crate) fn new(
+        origin: Arc<dyn Origin>,
+        visitors: Visitors,
+        memory: usize,
+        rules: KnownRules,
+        refuses_stale: bool,
+    ) -> Self {
+        Self {
+            origin,
+            visitors,
+            refuses_stale,
+            connections: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            memory: Memory::new(memory),
+            pages: Pages::new(memory),
+            rules,
+            last_error: Mutex::default(),
+        }
     }
 
     /// A reader for one request, and whether it may wait for the disk.
     pub(crate) fn reader(&self, waits: bool) -> Reader<'_> {
         Reader { origin: &*self.origin, memory: &self.memory, waits }
+    }
+
+    /// A request was answered by the page that the site has for missing files.
+    pub(crate) fn missing(&self) {
+        self.refused.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) {
@@ -101,6 +129,7 @@ impl Served {
             ("connections", Cell::Count(tally.connections)),
             ("requests", Cell::Count(tally.requests)),
             ("refused", Cell::Count(tally.refused)),
+            ("skipped_rules", Cell::Count(self.rules.skipped())),
             ("chunks", Cell::Count(chunks)),
             ("chunk_bytes", Cell::Count(bytes)),
         ]);

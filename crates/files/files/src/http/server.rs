@@ -2,10 +2,10 @@
 
 use crate::error::FilesError;
 use crate::http::answers::Answers;
+use crate::http::rules::{KnownRules, SkippedRule};
 use crate::http::served::{Served, Tally};
 use crate::http::visitor::Visitors;
 use crate::member::MemberService;
-use crate::memory::Memory;
 use crate::origin::{Origin, OwnSite};
 use crate::record::SiteName;
 use crate::sites::Sites;
@@ -38,6 +38,8 @@ pub struct SiteConfig {
     pub memory: usize,
     /// Whether a revision that may not be the newest is refused. It is served otherwise, and the answer says so.
     pub refuses_stale: bool,
+    /// Reports a line of the site's `_redirects` or `_headers` that is skipped, when the file is read.
+    pub report: fn(&SkippedRule),
 }
 
 struct Front(Arc<Served>);
@@ -111,7 +113,9 @@ impl SiteServer {
         let tls = tls.map_err(|error| cannot_listen(io::Error::other(error)))?;
         let (stop, stopped) = watch::channel(false);
         let visitors = Visitors::new(&config.space, origin.site().clone(), tls.is_some());
-        let served = Arc::new(Served::new(origin, visitors, Memory::new(config.memory), config.refuses_stale));
+        let rules = KnownRules::new(config.report);
+        let served = Served::new(origin, visitors, config.memory, rules, config.refuses_stale);
+        let served = Arc::new(served);
         let settings = Settings { name: "site", threads: config.threads, connections: config.connections, tls };
         let server = Server::start(listener, settings, &Arc::new(Front(served.clone())), &stopped);
         let server = server.map_err(cannot_listen)?;
