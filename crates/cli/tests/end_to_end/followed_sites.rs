@@ -56,7 +56,7 @@ impl Farm {
     }
 
     /// A server that follows the site.
-    fn member(&self, name: &str, server: SocketAddr, more: &[&str]) -> Process {
+    pub(crate) fn member(&self, name: &str, server: SocketAddr, more: &[&str]) -> Process {
         let (server, dir) = (server.to_string(), self.place.file(name));
         let words = ["site", "serve", "shop", "--server", &server, "--cache", &dir];
         let listen = if more.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };

@@ -45,6 +45,7 @@ mod scrapes;
 mod scrub;
 mod shop;
 mod single;
+mod site_rules;
 mod sites;
 mod snapshots;
 mod spaces;

@@ -61,7 +61,7 @@ impl Page {
         Ok(Some(page))
     }
 
-    /// The page of a file without variants; none if it is no file.
+    /// The page of a file without variants, or `None` for directories and links.
     pub(crate) fn plain(name: &str, file: &Kind) -> Option<Self> {
         Some(Self { plain: Version::of(file)?, variants: Vec::new(), content_type: content_type(name) })
     }

@@ -29,7 +29,7 @@ const PATTERNS_MAX: usize = 200;
 pub(crate) struct Redirects {
     rules: Vec<Rule>,
     all: Table,
-    /// Those that hold even where there is a file.
+    /// The rules that hold even where there is a file.
     forced: Table,
 }
 
