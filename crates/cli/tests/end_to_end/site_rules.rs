@@ -107,7 +107,9 @@ fn rules_and_variants_of_a_followed_site_are_those_of_the_visitors_revision() {
     until("it has the site", || ask(address, "GET /page.html", OPENS).1 == "page 1");
     let clients = clients();
     let first = open(address);
-    clients.iter().for_each(|client| check(*client, address, &first, 1));
+    for client in &clients {
+        check(*client, address, &first, 1);
+    }
     member.hear_error("\"line\":3").unwrap();
     let row = |name: &str| member.status().unwrap()["site"][0][name].as_u64();
     assert_eq!(row("skipped_rules"), Some(1));
