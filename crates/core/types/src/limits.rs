@@ -289,6 +289,15 @@ pub const UPLOAD_CHUNKS_MAX: usize = 8 << 20;
 /// Publishes whose outcome a site remembers: one that is asked for again is not made again.
 pub const PUBLISHES_REMEMBERED: usize = 64;
 
+/// Locks of one publisher, those it waits for included.
+pub const LOCKS_PER_PUBLISHER_MAX: usize = 1024;
+
+/// Locks of all paths of one site, those that are waited for included.
+pub const LOCKS_PER_SITE_MAX: usize = 4096;
+
+/// The path of a lock, in bytes: as long as one that Linux opens.
+pub const LOCK_PATH_BYTES_MAX: usize = 4096;
+
 /// The edits of an offer with the chunks that they need, in bytes.
 pub const EDITS_BYTES_MAX: usize = 192 * 1024;
 

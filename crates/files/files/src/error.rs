@@ -52,6 +52,8 @@ pub enum FilesError {
         /// The revision that this publish was made from.
         base: u64,
     },
+    /// A lock under which a publish changes a path has ended.
+    LockOver(String),
     /// Two trees have too many changes to be merged.
     TooManyChanges,
     /// The revision is the head, or the only one.
@@ -129,6 +131,7 @@ impl FilesError {
             Self::Overtaken { .. } => "overtaken",
             Self::Conflict { .. } => "conflict",
             Self::NotKept { .. } => "not-kept",
+            Self::LockOver(_) => "lock-over",
             Self::TooManyChanges => "too-many-changes",
             Self::IsHead(..) => "is-head",
             Self::Pattern(_) => "pattern",
@@ -195,6 +198,11 @@ impl fmt::Display for FilesError {
                 f,
                 "revision {base} of '{site}', from which this publish was made, is not kept, so it cannot be merged: \
                  get the newest revision and make the changes there; `thorp site set {site} --keep` keeps more of them"
+            ),
+            Self::LockOver(site) => write!(
+                f,
+                "a lock of this publish of '{site}' has ended, and others may have changed its file. Nothing was \
+                 published; lock the file again, and make the change to what it is then"
             ),
             Self::TooManyChanges => f.write_str(
                 "there are more changes than a merge compares: get the newest revision, make the changes there, and \

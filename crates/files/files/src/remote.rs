@@ -170,6 +170,7 @@ impl Remote {
             Refusal::Relay => FilesError::Relay(self.server.addresses.clone()),
             Refusal::Conflict => FilesError::Conflict { site: site.to_owned(), base: 0, head: head.count, paths: text },
             Refusal::NotKept => FilesError::NotKept { site: site.to_owned(), base: 0 },
+            Refusal::LockOver => FilesError::LockOver(site.to_owned()),
             Refusal::Incomplete | Refusal::Failed => FilesError::Server(self.server.addresses.clone(), text),
         }
     }
@@ -276,8 +277,19 @@ impl Depot for Remote {
         let NewTree { root, of, files, bytes, note, waits, merges } = new;
         let (key, size) = (self.key(site), Size { files, bytes });
         let base_root = base.map(Revision::root);
-        let note_of = note.clone();
-        let ticket = self.ask(Request::Publish { key, base: base_root, root, of, size, waits, merges, note: note_of });
+        let (ends_locks, locks, note_of) = (false, Vec::new(), note.clone());
+        let ticket = self.ask(Request::Publish {
+            key,
+            base: base_root,
+            root,
+            of,
+            size,
+            waits,
+            merges,
+            ends_locks,
+            locks,
+            note: note_of,
+        });
         let name = site.to_string();
         let why =
             |error| if let FilesError::Interrupted = error { "interrupted".to_owned() } else { error.to_string() };

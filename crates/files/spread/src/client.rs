@@ -6,13 +6,19 @@
 //!                   +---+  the session was lost: it is said again in the next one
 //! ```
 //! Every request may be said twice: chunks have names, and a publish has an identity (**OneSwitch**). A reader holds
-//! its revision with a lease that is renewed while it reads (**HeldAbove**).
+//! its revision with a lease that is renewed while it reads (**HeldAbove**). A publisher that has locked a path keeps the
+//! lock in the same way (**PExcludes**; `locks`).
 
+mod locks;
+
+pub use self::locks::{LockState, Locking};
+
+use self::locks::Locks;
 use crate::condemned::Swept;
 use crate::messages::{
-    Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed,
-    NotJoined, NotNow, Published, Put, Refusal, Refused, Revoke, Size, Standing, Survey, Surveyed, Switch,
-    ToFileServer, Want,
+    Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed, Lock,
+    LockOver, Locked, NotJoined, NotNow, Published, Put, RecallLock, Refusal, Refused, Revoke, Size, Standing, Survey,
+    Surveyed, Switch, ToFileServer, Token, Unlock, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::taker::{AGAIN_AFTER, Taker};
@@ -21,7 +27,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::{Machine, Output, Parcel, Port, Waiter};
-use tree::ChunkHash;
+use tree::{ChunkHash, Name, Path};
 use types::{Broken, Time};
 
 /// The number of a request of this client. Callers wait under it.
@@ -55,6 +61,10 @@ pub enum Request {
         waits: bool,
         /// Whether to make the changes since `base` to the newest revision, if there is a newer one.
         merges: bool,
+        /// Whether to end the locks of paths that it changes, instead of waiting for their holders.
+        ends_locks: bool,
+        /// The locks under which it changes paths.
+        locks: Vec<Token>,
         /// A note for the log.
         note: String,
     },
@@ -92,6 +102,8 @@ pub enum Answer {
     Surveyed(Number, Vec<Standing>),
     /// To [`Request::Want`]: none if it is not there, or was another chunk than its name says.
     Chunk(Option<Bytes>),
+    /// To [`Client::lock`]: this publisher alone changes the path.
+    Locked(Locking),
     /// To any: nothing has changed.
     Refused(Refusal, Number, String),
 }
@@ -118,6 +130,7 @@ pub struct Client {
     answers: BTreeMap<Ticket, VecDeque<Answer>>,
     /// Publishes that are durable, and wait.
     waiting: BTreeSet<Ticket>,
+    locks: Locks,
     reading: Option<Reading>,
     is_over: bool,
     now: Time,
@@ -135,6 +148,7 @@ impl Client {
             wants: BTreeMap::new(),
             answers: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            locks: Locks::default(),
             reading: None,
             is_over: false,
             now: Time::ZERO,
@@ -150,10 +164,25 @@ impl Client {
         let message: ToFileServer = match request {
             Request::Have(hashes) => Have { ticket: number, hashes }.into(),
             Request::Put(SiteKey { space, name: site }, chunks) => Put { ticket: number, space, site, chunks }.into(),
-            Request::Publish { key, base, root, of, size, waits, merges, note } => {
+            Request::Publish { key, base, root, of, size, waits, merges, ends_locks, locks, note } => {
                 let identity = Identity { publisher: self.publisher, number };
                 let (space, site, of) = (key.space, key.name, of.unwrap_or_default());
-                Switch { ticket: number, identity, space, site, base, root, of, size, waits, merges, note }.into()
+                Switch {
+                    ticket: number,
+                    identity,
+                    space,
+                    site,
+                    base,
+                    root,
+                    of,
+                    size,
+                    waits,
+                    merges,
+                    ends_locks,
+                    locks,
+                    note,
+                }
+                .into()
             }
             Request::Change(SiteKey { space, name: site }, kind, keep, consistency) => {
                 Change { ticket: number, kind, keep, consistency, space, site }.into()
@@ -180,11 +209,37 @@ impl Client {
         answer
     }
 
-    /// Drops a request that its caller has given up, with its answers.
+    /// Drops a request that its caller has given up, with its answers. A lock is released.
     pub fn forget(&mut self, ticket: Ticket) {
-        self.requests.remove(&ticket);
+        let request = self.requests.remove(&ticket);
         self.answers.remove(&ticket);
         self.waiting.remove(&ticket);
+        // Where the message is lost with its session, the lock ends with its lease.
+        if self.locks.forget(ticket) || matches!(request, Some(ToFileServer::Lock(_))) {
+            let identity = Identity { publisher: self.publisher, number: ticket.0 };
+            self.say(Unlock { identity });
+        }
+    }
+
+    /// Asks for the lock of a path of a site, which need not be there. [`Answer::Locked`] follows when its holders
+    /// before have released it. The ticket's waiter is woken when the lock is recalled or has ended; [`Client::forget`]
+    /// releases it.
+    pub fn lock(&mut self, now: Time, SiteKey { space, name: site }: SiteKey, path: &Path) -> Ticket {
+        self.now = now;
+        self.last += 1;
+        let ticket = Ticket(self.last);
+        let identity = Identity { publisher: self.publisher, number: ticket.0 };
+        let message = ToFileServer::from(Lock { identity, space, site, path: bytes_of(path) });
+        self.say(message.clone());
+        self.requests.insert(ticket, message);
+        self.locks.ask_at(now);
+        self.pump();
+        ticket
+    }
+
+    /// The state of a lock that was granted; over for others.
+    pub fn lock_state(&self, now: Time, ticket: Ticket) -> LockState {
+        self.locks.state(now, ticket)
     }
 
     /// Holds a revision of a site for as long as this client lives. `life` is drawn at random.
@@ -239,8 +294,24 @@ impl Client {
         }
     }
 
+    /// Ends the locks whose lease is over, and asks for more of the lease of the others.
+    fn keep_locks(&mut self, now: Time) {
+        for Ticket(number) in self.locks.expire(now) {
+            // The server would renew it with the others of the session.
+            self.say(Unlock { identity: Identity { publisher: self.publisher, number } });
+            self.outputs.push_back(Output::Wake(Waiter(number)));
+        }
+        let waits = self.requests.values().any(|request| matches!(request, ToFileServer::Lock(_)));
+        if self.is_up
+            && let Some(keep) = self.locks.keep(now, self.publisher, waits)
+        {
+            self.say(keep);
+        }
+    }
+
     fn pump(&mut self) {
         let (now, is_up) = (self.now, self.is_up);
+        self.keep_locks(now);
         let Some(reading) = self.reading.as_mut().filter(|_| is_up) else { return };
         let number = reading.number;
         // Without this, a reader would hold every revision that is published while it reads.
@@ -278,6 +349,21 @@ impl Client {
             }
             FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, Some(bytes)),
             FromFileServer::Gone(Gone { hash }) => self.arrived(hash, None),
+            FromFileServer::Locked(Locked { ticket, token, number, root }) => {
+                if matches!(self.requests.get(&Ticket(ticket)), Some(ToFileServer::Lock(_))) {
+                    self.locks.granted(Ticket(ticket), token);
+                    self.answer(ticket, Answer::Locked(Locking { token, number, root }));
+                }
+            }
+            FromFileServer::LocksKept(kept) => self.locks.kept(now, kept),
+            FromFileServer::RecallLock(RecallLock { token }) => {
+                let recalled = self.locks.recalled(token);
+                self.outputs.extend(recalled.map(|Ticket(ticket)| Output::Wake(Waiter(ticket))));
+            }
+            FromFileServer::LockOver(LockOver { token }) => {
+                let over = self.locks.over(token);
+                self.outputs.extend(over.map(|Ticket(ticket)| Output::Wake(Waiter(ticket))));
+            }
             other => self.hear_of_hold(now, other),
         }
     }
@@ -325,6 +411,10 @@ impl Client {
     }
 }
 
+fn bytes_of(path: &Path) -> Vec<u8> {
+    path.names().iter().map(Name::as_bytes).collect::<Vec<_>>().join(&b'/')
+}
+
 impl Machine for Client {
     fn start(&mut self, now: Time) {
         self.now = now;
@@ -336,6 +426,7 @@ impl Machine for Client {
         for request in requests {
             self.say(request);
         }
+        self.locks.connected(now);
         self.pump();
     }
 
@@ -362,6 +453,7 @@ impl Machine for Client {
         self.outputs.clear();
         self.outputs.push_back(Output::Wake(HELD));
         self.outputs.extend(self.requests.keys().map(|ticket| Output::Wake(Waiter(ticket.0))));
+        self.outputs.extend(self.locks.tickets().map(|ticket| Output::Wake(Waiter(ticket.0))));
     }
 
     fn poll_output(&mut self) -> Option<Output> {
@@ -369,7 +461,10 @@ impl Machine for Client {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.reading.as_ref().filter(|_| self.is_up).map(|reading| reading.taker.due())
+        let waits = self.requests.values().any(|request| matches!(request, ToFileServer::Lock(_)));
+        let reading = self.reading.as_ref().map(|reading| reading.taker.due());
+        let asks = reading.into_iter().chain(self.locks.keep_at(waits)).filter(|_| self.is_up);
+        asks.chain(self.locks.next_end()).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {

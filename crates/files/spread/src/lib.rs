@@ -16,6 +16,7 @@
 //! | `number` | numbers of revisions, names of sites |
 //! | `rule` | ways to break the rules |
 //! | `holders` | subscribers at their giver: leases, holds, offers |
+//! | `locks` | locks of paths at a file server: holders, leases, requests |
 //! | `announced` | chunks of uploads that subscribers are told about before the switch |
 //! | `taker` | a subscription at its subscriber |
 //! | `wants`, `window` | chunks on their way, as fast as they are read |
@@ -34,6 +35,7 @@ mod announced;
 mod client;
 mod condemned;
 mod holders;
+mod locks;
 mod member;
 pub mod messages;
 mod number;
@@ -46,7 +48,7 @@ pub mod trees;
 mod wants;
 mod window;
 
-pub use client::{Answer, Client, HELD, Request, Ticket};
+pub use client::{Answer, Client, HELD, LockState, Locking, Request, Ticket};
 pub use condemned::Swept;
 pub use member::work as member_work;
 pub use member::{Member, MemberConfig, Opened, PATIENCE, READY, Visit};

@@ -25,6 +25,8 @@
 //! ```
 //! Subscribers may fetch the chunks of `Ahead` before the switch. They have no number, so nothing serves them.
 //!
+//! A publisher can lock a path: `Lock`, `KeepLocks` and `Unlock` are in `locks`.
+//!
 //! A renewal keeps its place behind the offers (**RenewInOrder**), so a lease does not cover offers that are still on
 //! their way. Chunks let everything else pass.
 //!
@@ -34,11 +36,13 @@
 //! | [`SUBSCRIBER`] | a relay, a member, a publisher | `FromFileServer` | `ToFileServer` |
 
 mod fields;
+mod locks;
 mod publishes;
 mod sites;
 mod subscriptions;
 
-pub use fields::{Hash, Hashes, MayBe, Sizes, VisitorKey};
+pub use fields::{Counted, Hash, Hashes, MayBe, PathBytes, Sizes, VisitorKey};
+pub use locks::{KeepLocks, Lock, LockOver, Locked, LocksKept, RecallLock, Token, Unlock};
 pub use publishes::{Everywhere, Have, Identity, Missing, Published, Put, Refusal, Refused, Size, Stored, Switch};
 pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed};
 pub use subscriptions::{
@@ -80,6 +84,12 @@ family! {
         12 Acquire,
         /// Serves no revision as the newest.
         13 Release,
+        /// Wants a lock.
+        14 Lock,
+        /// Asks for more of the lease of locks.
+        15 KeepLocks,
+        /// Releases a lock.
+        16 Unlock,
         /// Ends the session, with the reason.
         39 Goodbye,
     }
@@ -124,8 +134,16 @@ family! {
         34 Surveyed,
         /// A request was refused.
         35 Refused,
+        /// A lock.
+        36 Locked,
         /// Ends the session, with the reason.
         39 Goodbye,
+        /// The lease of locks.
+        40 LocksKept,
+        /// A lock is waited for.
+        41 RecallLock,
+        /// A lock has ended.
+        42 LockOver,
     }
 }
 

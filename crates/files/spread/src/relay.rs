@@ -24,8 +24,8 @@ mod upstream;
 use self::cache::ChunkCache;
 use crate::holders::{Holders, Seat};
 use crate::messages::{
-    Ahead, Chunk, FromFileServer, Gone, Lapsed, Leave, NotNow, Refusal, Refused, Release, Revoke, ToFileServer,
-    VisitorKey, Want,
+    Ahead, Chunk, FromFileServer, Gone, Lapsed, Leave, LockOver, NotNow, Refusal, Refused, Release, Revoke,
+    ToFileServer, VisitorKey, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -276,7 +276,11 @@ impl Machine for Relay {
                 ToFileServer::Change(change) => self.say(port, refused(change.ticket)),
                 ToFileServer::Collect(collect) => self.say(port, refused(collect.ticket)),
                 ToFileServer::Survey(survey) => self.say(port, refused(survey.ticket)),
-                ToFileServer::Goodbye(_) => {}
+                ToFileServer::Lock(lock) => self.say(port, refused(lock.identity.number)),
+                ToFileServer::KeepLocks(keep) => {
+                    keep.tokens.into_iter().for_each(|token| self.say(port, LockOver { token }));
+                }
+                ToFileServer::Unlock(_) | ToFileServer::Goodbye(_) => {}
             }
         }
         self.pump();

@@ -17,6 +17,12 @@ pub enum Way {
     AnyBase,
     /// **CompareBase**: a publish that changes paths which the newest revision has changed too is taken as it is.
     MergeAnyway,
+    /// **PExcludes**: a publish is taken under a lock that has ended.
+    OldToken,
+    /// **PExcludes**: a publish or a rollback changes a path that another publisher has locked.
+    SiteOverP,
+    /// **PExcludes**: a lock is granted while a publish that changes its path is under way.
+    GrantEarly,
     /// **SwitchHasAll**: a switch is taken without a look at the chunks of its tree.
     SwitchBlind,
     /// **SwitchHasAll**: a tree counts as whole after its last revision was dropped.
@@ -91,12 +97,15 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 43] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
         Self::AnyBase,
         Self::MergeAnyway,
+        Self::OldToken,
+        Self::SiteOverP,
+        Self::GrantEarly,
         Self::SwitchBlind,
         Self::TrustDropped,
         Self::SweepAnyway,

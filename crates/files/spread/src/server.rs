@@ -25,8 +25,10 @@
 //! 8. Subscribers of a site with callback consistency are told once that there is a newer revision, and ask for it. A
 //!    publish of a sequential site revokes the newest revision first, and waits until it is released everywhere, or the
 //!    leases are over (**RevokeFirst**).
+//! 9. While a publisher has the lock of a path, it alone changes the path (**PExcludes**; `locking`).
 
 mod collections;
+mod locking;
 mod publishers;
 mod site;
 mod subscribers;
@@ -37,6 +39,7 @@ use self::site::Site;
 use self::uploads::Uploads;
 use self::work::{Done, NotDone, SiteChange, SiteState, Work, WorkId};
 use crate::condemned::Condemned;
+use crate::locks::Locks;
 use crate::messages::{FromFileServer, Leave, Missing, Refusal, Refused, Release, Stored, ToFileServer, Want};
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -90,6 +93,7 @@ pub struct FileServer {
     /// that (**WaitCountsAll**).
     removed: BTreeMap<SiteKey, Time>,
     uploads: Uploads,
+    locks: Locks,
     wants: Wants,
     condemned: Condemned,
     /// The publishers that wait for the collection under way, and those that asked after it had begun.
@@ -134,6 +138,7 @@ impl FileServer {
         let sites = sites.into_iter().map(|state| (state.key.clone(), Site::recovered(state, broken))).collect();
         Self {
             born: config.life,
+            locks: Locks::new(config.life),
             config,
             sites,
             seats: BTreeMap::new(),
@@ -226,11 +231,16 @@ impl Machine for FileServer {
         self.sites.values_mut().for_each(|site| site.lost(port));
         self.seats.retain(|(of, _), _| *of != port);
         self.uploads.end(port, now + self.span());
+        self.locks.lost(port);
         self.wants.lost(port);
         self.collectors.retain(|(of, _)| *of != port);
         self.next_collectors.retain(|(of, _)| *of != port);
         self.under_way
             .retain(|_, purpose| !matches!(purpose, Purpose::Request(of, _) | Purpose::Put(of, ..) if *of == port));
+        // Publishes of the session may have waited for locks.
+        for key in self.locks.sites() {
+            self.grant_locks(now, &key);
+        }
     }
 
     fn has_room(&mut self, port: Port) {
@@ -263,6 +273,9 @@ impl Machine for FileServer {
             ToFileServer::Change(change) => self.change(now, port, change),
             ToFileServer::Collect(collect) => self.collect(now, port, collect.ticket),
             ToFileServer::Survey(survey) => self.survey(now, port, survey),
+            ToFileServer::Lock(lock) => self.lock(now, port, lock),
+            ToFileServer::KeepLocks(keep) => self.keep_locks(now, port, keep),
+            ToFileServer::Unlock(unlock) => self.unlock(now, unlock),
             ToFileServer::Goodbye(_) => {}
         }
     }
@@ -272,7 +285,12 @@ impl Machine for FileServer {
         self.now = now;
         if matches!(
             done,
-            Done::Missing(..) | Done::Put(..) | Done::Checked(..) | Done::Merged(..) | Done::Published(..)
+            Done::Missing(..)
+                | Done::Put(..)
+                | Done::Checked(..)
+                | Done::Merged(..)
+                | Done::Compared(..)
+                | Done::Published(..)
         ) {
             self.busy_at = now;
         }
@@ -302,6 +320,11 @@ impl Machine for FileServer {
             Done::Merged(id, merged) => {
                 if let Some(Purpose::Publish(key)) = self.under_way.remove(&id) {
                     self.merged(now, &key, merged);
+                }
+            }
+            Done::Compared(id, compared) => {
+                if let Some(Purpose::Publish(key)) = self.under_way.remove(&id) {
+                    self.compared(now, &key, compared);
                 }
             }
             Done::Edits(id, edits) => {
@@ -346,7 +369,7 @@ impl Machine for FileServer {
         let leases = self.sites.values().filter_map(|site| site.holders.next_end(self.checked_at));
         let removed = self.removed.values().copied();
         let ends = leases.chain(removed).chain([self.opens_at]).chain(self.uploads.next_end()).chain(self.collect_at);
-        let ends = ends.chain(self.sweep_at());
+        let ends = ends.chain(self.sweep_at()).chain(self.locks.next_end());
         ends.filter(|at| *at > self.checked_at).min()
     }
 
@@ -357,6 +380,9 @@ impl Machine for FileServer {
         }
         self.sites.values_mut().for_each(|site| site.holders.forget(now));
         self.removed.retain(|_, until| now < *until);
+        for key in self.locks.forget(now) {
+            self.locks_ended(now, &key);
+        }
         for key in self.sites.keys().cloned().collect::<Vec<_>>() {
             self.released(now, &key);
             self.drop_revisions(now, &key);

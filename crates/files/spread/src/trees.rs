@@ -1,11 +1,11 @@
-//! Trees as the disks of a file server and a member handle them: the check of a switch, its merge, and the edits of an
-//! offer.
+//! Trees as the disks of a file server and a member handle them: the check of a switch, its merge, the locked
+//! paths that it changes, and the edits of an offer.
 //!
 //! ```text
 //!   edits   bytes u32   edits (`tree::Edits`)   (bytes u32, chunk) *
 //! ```
 
-use crate::server_work::{Checked, Merged, MergedTree};
+use crate::server_work::{Checked, Compare, Merged, MergedTree};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -131,6 +131,12 @@ impl<S: Source> Source for Beside<'_, S> {
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, S::Error> {
         self.nodes.get(hash).map_or_else(|| self.source.chunk(hash), |bytes| Ok(bytes.clone()))
     }
+}
+
+/// The paths of these at which two trees differ; without an older tree, those that the newer one has. An entry that
+/// cannot be read counts as one that differs.
+pub fn changed<S: Source>(source: &S, Compare { base, root, paths }: Compare) -> Vec<Path> {
+    paths.into_iter().filter(|path| tree::differs(source, base, root, path).unwrap_or(true)).collect()
 }
 
 /// The edits that lead from one tree to another with the chunks that they need, for an offer; nothing if they are too

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use spread::messages::{
     Acquire, Ahead, Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Held, Hold, Identity,
-    Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer, Published, Put, Release, Renew,
-    Renewed, Revoke, Size, Survey, Switch, ToFileServer, VisitorKey, Want,
+    Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked, LocksKept, Missing, NotJoined, NotNow,
+    Offer, Published, Put, RecallLock, Release, Renew, Renewed, Revoke, Size, Survey, Switch, ToFileServer, Token,
+    Unlock, VisitorKey, Want,
 };
 use spread::server_work::{Checked, Merged, MergedTree, NotDone, Settings};
 use spread::{
@@ -18,7 +19,7 @@ use spread::{
 };
 use std::collections::VecDeque;
 use std::time::Duration;
-use tree::{ChunkHash, Descent, Growth, Step};
+use tree::{ChunkHash, Descent, Growth, Path, Step};
 use types::{Broken, SessionId, Time};
 
 const KEY: VisitorKey = VisitorKey([7; 32]);
@@ -30,6 +31,10 @@ fn key() -> SiteKey {
 fn number() -> impl Strategy<Value = Number> {
     let life = select(vec![0, 1, 2, u64::MAX]);
     (life, select(vec![0, 1, 2, 3, u64::MAX])).prop_map(|(life, count)| Number { life, count })
+}
+
+fn token() -> impl Strategy<Value = Token> + Clone {
+    (0..3_u64, 0..5_u64).prop_map(|(life, number)| Token { life, number })
 }
 
 fn hash() -> impl Strategy<Value = ChunkHash> {
@@ -46,8 +51,8 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
     let names = || (Just("main".to_owned()), select(vec!["shop".to_owned(), "other".to_owned()]));
     let join = (slot.clone(), time(), 0..3_u64, number(), number(), names(), vec(number(), 0..3));
     let identity = (0..2_u64, 0..3_u64).prop_map(|(publisher, number)| Identity { publisher, number });
-    let flags = (any::<bool>(), any::<bool>());
-    let switch = (ticket.clone(), identity, names(), proptest::option::of(hash()), hash(), flags);
+    let flags = (any::<bool>(), any::<bool>(), vec(token(), 0..2));
+    let switch = (ticket.clone(), identity.clone(), names(), proptest::option::of(hash()), hash(), flags);
     let kind = select(vec![ChangeKind::Create, ChangeKind::Keep, ChangeKind::Remove, ChangeKind::Consistency]);
     let change = (ticket.clone(), kind, select(Consistency::ALL.to_vec()), names());
     prop_oneof![
@@ -64,10 +69,18 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
         2 => (ticket.clone(), hashes()).prop_map(|(ticket, hashes)| Have { ticket, hashes }.into()),
         2 => (ticket.clone(), names(), vec((hash(), Just(Bytes::from_static(b"x"))), 0..3))
             .prop_map(|(ticket, (space, site), chunks)| Put { ticket, space, site, chunks }.into()),
-        4 => switch.prop_map(|(ticket, identity, (space, site), base, root, (waits, merges))| {
+        4 => switch.prop_map(|(ticket, identity, (space, site), base, root, (waits, merges, locks))| {
             let (of, size, note) = (0, Size::default(), String::new());
-            Switch { ticket, identity, space, site, base, root, of, size, waits, merges, note }.into()
+            let ends_locks = waits && ticket == 0;
+            Switch { ticket, identity, space, site, base, root, of, size, waits, merges, ends_locks, locks, note }
+                .into()
         }),
+        4 => (identity.clone(), names(), select(vec!["", "a", "a/b", "../c"])).prop_map(
+            |(identity, (space, site), path)| Lock { identity, space, site, path: path.as_bytes().to_vec() }.into()
+        ),
+        3 => (time(), 0..2_u64, vec(token(), 0..3))
+            .prop_map(|(asked, publisher, tokens)| KeepLocks { asked, publisher, tokens }.into()),
+        2 => identity.prop_map(|identity| Unlock { identity }.into()),
         2 => change.prop_map(|(ticket, kind, consistency, (space, site))| {
             Change { ticket, kind, keep: 0, consistency, space, site }.into()
         }),
@@ -93,6 +106,11 @@ fn from_server() -> impl Strategy<Value = FromFileServer> {
                 Offer { slot, number, root, base, reports, answers: !reports, edits }.into()
             }
         ),
+        2 => (time(), lease_ms.clone()).prop_map(|(asked, lease_ms)| LocksKept { asked, lease_ms }.into()),
+        3 => (0..6_u64, token(), number(), proptest::option::of(hash()))
+            .prop_map(|(ticket, token, number, root)| Locked { ticket, token, number, root }.into()),
+        1 => token().prop_map(|token| RecallLock { token }.into()),
+        1 => token().prop_map(|token| LockOver { token }.into()),
         2 => (slot.clone(), time(), lease_ms)
             .prop_map(|(slot, asked, lease_ms)| Renewed { slot, asked, lease_ms }.into()),
         1 => slot.clone().prop_map(|slot| Lapsed { slot }.into()),
@@ -236,6 +254,8 @@ fn server_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
             let (new, growth, edits) = (vec![hash], Growth { files: i64::MIN, bytes: i64::MAX }, Bytes::new());
             Done::Merged(id, or(is_done, Merged::Tree(MergedTree { root: hash, new, growth, edits }), failed()))
         }
+        Work::Compare(id, _) if hash == ChunkHash::of(&[0]) => Done::Compared(id, Ok(Vec::new())),
+        Work::Compare(id, compare) => Done::Compared(id, or(is_done, compare.paths, failed())),
         Work::Edits(id, ..) => Done::Edits(id, Bytes::from_static(b"edits")),
         Work::Publish(id, _) => {
             let consistency = if hash == ChunkHash::of(&[1]) { Consistency::Sequential } else { Consistency::Callback };
@@ -320,6 +340,7 @@ proptest! {
         let mut run = Run::new(Client::new(7), Ends { serves: false, has_server: true });
         run.machine.ask(Request::Have(vec![ChunkHash::of(&[1])]));
         run.machine.ask(Request::Want(ChunkHash::of(&[1])));
+        run.machine.lock(Time::ZERO, key(), &Path::parse(b"a/b").unwrap());
         run.machine.hold(Time::ZERO, key(), Number { life: 1, count: 1 }, 8);
         for event in events {
             run.happens(event, |_, _, _| None);

@@ -5,6 +5,7 @@ use crate::hash::ChunkHash;
 use crate::limits::DEPTH_MAX;
 use crate::name::{Name, Path};
 use crate::pairs::Pairs;
+use crate::read::find_name;
 use crate::source::{Malformed, ReadError, Source};
 
 /// A difference at a path, from the older tree to the newer one.
@@ -31,6 +32,34 @@ pub fn diff<S: Source>(
     report: &mut impl FnMut(&Path, Change),
 ) -> Result<(), ReadError<S::Error>> {
     Differences { source, report, path: Path::ROOT }.of(older.into(), Some(newer))
+}
+
+/// Returns whether [`diff`] would report a path. Of a directory whose attributes stay, only the paths below it change.
+/// The older tree may be missing.
+///
+/// # Errors
+/// Errors of the source, and malformed nodes.
+pub fn differs<S: Source>(
+    source: &S,
+    older: Option<ChunkHash>,
+    newer: ChunkHash,
+    path: &Path,
+) -> Result<bool, ReadError<S::Error>> {
+    let (mut older, mut newer, mut is_same) = (older, Some(newer), true);
+    for name in path.names() {
+        if older == newer {
+            return Ok(false);
+        }
+        let find = |node: Option<ChunkHash>| node.map_or(Ok(None), |node| find_name(source, node, name));
+        let (before, after) = (find(older)?, find(newer)?);
+        is_same = match (&before, &after) {
+            (Some(before), Some(after)) => before == after || is_only_below(before, after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        older = before.as_ref().and_then(Entry::directory);
+        newer = after.as_ref().and_then(Entry::directory);
+    }
+    Ok(!is_same)
 }
 
 struct Differences<'a, S, R> {

@@ -78,7 +78,11 @@ pub(crate) fn read_level(bytes: Bytes, level: Option<u8>) -> Result<Node, Malfor
     Ok(node)
 }
 
-fn find_name<S: Source>(source: &S, directory: ChunkHash, name: &Name) -> Result<Option<Entry>, ReadError<S::Error>> {
+pub(crate) fn find_name<S: Source>(
+    source: &S,
+    directory: ChunkHash,
+    name: &Name,
+) -> Result<Option<Entry>, ReadError<S::Error>> {
     find(directory, name, |hash| node(source, *hash, None))
 }
 

@@ -195,6 +195,7 @@ impl Content for ServerDisk {
                 });
                 Done::Merged(id, merged.map_err(|error| NotDone::Malformed(format!("{error:?}"))))
             }
+            Work::Compare(id, compare) => Done::Compared(id, Ok(trees::changed(&self.chunks, compare))),
             Work::Edits(id, base, root) => {
                 Done::Edits(id, trees::edits_between(&self.chunks, base, root).unwrap_or_default())
             }
@@ -226,6 +227,7 @@ fn not_done(work: server_work::Work) -> server_work::Done {
         Work::Put(id, _) => Done::Put(id, Err(why())),
         Work::Check(id, _) => Done::Checked(id, Err(why())),
         Work::Merge(id, _) => Done::Merged(id, Err(why())),
+        Work::Compare(id, _) => Done::Compared(id, Err(why())),
         Work::Edits(id, ..) => Done::Edits(id, Bytes::new()),
         Work::Publish(id, _) => Done::Published(id, Err(why())),
         Work::Change(id, ..) => Done::Changed(id, Err(why())),

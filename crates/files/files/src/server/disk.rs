@@ -195,6 +195,10 @@ impl Shared {
                 let merged = doing(|| self.merge(sides));
                 self.tell(Done::Merged(id, merged));
             }
+            Work::Compare(id, compare) => {
+                let changed = doing(|| Ok(trees::changed(&Stored(self.chunks()?), compare)));
+                self.tell(Done::Compared(id, changed));
+            }
             Work::Publish(id, new) => {
                 let published = doing(|| lock(&self.spaces).publish(&new));
                 self.tell(Done::Published(id, published));

@@ -1,10 +1,10 @@
-//! Fields that several messages have: names of chunks, a root that may be missing, the key of cookies.
+//! Fields of messages beyond the usual ones: names of chunks, a root that may be missing, the key of cookies, paths.
 
 use alloc::vec::Vec;
 use framing::field::check_count;
 use framing::{Field, FieldLayout, Limits, Meta, Reader, WireError};
 use tree::ChunkHash;
-use types::limits::HASHES_PER_MESSAGE_MAX;
+use types::limits::{HASHES_PER_MESSAGE_MAX, LOCK_PATH_BYTES_MAX};
 
 /// Reads one of several values, which are numbered in this order.
 pub(super) fn one_of<T: Copy>(all: &[T], what: &'static str, reader: &mut Reader<'_>) -> Result<T, WireError> {
@@ -91,6 +91,46 @@ impl FieldLayout<Vec<(ChunkHash, u32)>> for Sizes {
         })?;
         reader.end()?;
         Ok(chunks)
+    }
+}
+
+/// The bytes of a path, to the end of the meta.
+#[derive(Debug)]
+pub struct PathBytes;
+
+impl FieldLayout<Vec<u8>> for PathBytes {
+    const LIMITS: Limits = Limits::NOTHING.and_up_to(LOCK_PATH_BYTES_MAX);
+
+    fn put(field: &Vec<u8>, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count(what, field.len(), LOCK_PATH_BYTES_MAX)?;
+        meta.put(field.as_slice());
+        Ok(())
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Vec<u8>, WireError> {
+        check_count(what, reader.meta_bytes(), LOCK_PATH_BYTES_MAX)?;
+        Ok(reader.rest::<u8>()?.to_vec())
+    }
+}
+
+/// At most `MAX` fields behind their number.
+#[derive(Debug)]
+pub struct Counted<const MAX: usize>;
+
+impl<T: Field, const MAX: usize> FieldLayout<Vec<T>> for Counted<MAX> {
+    const LIMITS: Limits = Limits::bytes(u32::BYTES).and_up_to(MAX * T::BYTES);
+
+    fn put(field: &Vec<T>, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count(what, field.len(), MAX)?;
+        (field.len() as u32).put(meta);
+        field.iter().for_each(|one| one.put(meta));
+        Ok(())
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Vec<T>, WireError> {
+        let count = u32::get(what, reader)? as usize;
+        check_count(what, count, MAX)?;
+        reader.list(count, T::BYTES, |reader| T::get(what, reader))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Publishes: uploads and switches, with their answers.
 
-use super::fields::{Hash, Hashes, MayBe, one_of};
+use super::fields::{Counted, Hash, Hashes, MayBe, one_of};
+use super::locks::Token;
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,7 +10,8 @@ use framing::field::check_count;
 use framing::{Field, FieldLayout, Layout, Limits, Meta, Reader, Tail, Text, WireError, fields, messages};
 use tree::ChunkHash;
 use types::limits::{
-    CHUNKS_PER_PUT_MAX, NOTE_BYTES_MAX, PUT_BYTES_MAX, REFUSAL_BYTES_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX,
+    CHUNKS_PER_PUT_MAX, LOCKS_PER_PUBLISHER_MAX, NOTE_BYTES_MAX, PUT_BYTES_MAX, REFUSAL_BYTES_MAX, SITE_NAME_BYTES_MAX,
+    SPACE_NAME_BYTES_MAX,
 };
 
 messages! {
@@ -151,6 +153,10 @@ messages! {
         pub waits: bool,
         /// Whether the changes since the base are made to the newest revision, if there is a newer one.
         pub merges: bool,
+        /// Whether it ends the locks of paths that it changes, and does not wait for their holders.
+        pub ends_locks: bool,
+        /// The locks under which it changes paths.
+        pub locks: Vec<Token> as Counted<LOCKS_PER_PUBLISHER_MAX>,
         /// A note for the log.
         pub note: String as Tail<NOTE_BYTES_MAX>,
     }
@@ -212,10 +218,12 @@ pub enum Refusal {
     Conflict,
     /// The revision that the publish was made from is no longer kept, so its changes are not known.
     NotKept,
+    /// A lock that the publish names has ended.
+    LockOver,
 }
 
 impl Refusal {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Overtaken,
         Self::Incomplete,
         Self::Malformed,
@@ -226,6 +234,7 @@ impl Refusal {
         Self::Relay,
         Self::Conflict,
         Self::NotKept,
+        Self::LockOver,
     ];
 }
 

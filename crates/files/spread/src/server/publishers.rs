@@ -71,18 +71,21 @@ impl FileServer {
         if site.is_leaving {
             return self.refuse(port, ticket, Refusal::Failed, "the site is being removed: try again");
         }
-        let asked = Asked { port: Some(port), switch };
+        let mut asked = Asked::new(Some(port), switch);
         match &mut site.under_way {
             // A repeated request gets the answer; the tree is the one that was checked.
             Some(UnderWay { asked: before, .. }) if before.switch.identity == identity => {
                 before.port = asked.port;
                 (before.switch.ticket, before.switch.waits) = (ticket, asked.switch.waits);
             }
-            _ if site.queue.len() >= PUBLISHER_REQUESTS_MAX => {
+            _ if site.queue.len() + site.aside.len() >= PUBLISHER_REQUESTS_MAX => {
                 self.refuse(port, ticket, Refusal::NoRoom, "too many publishes of this site are under way");
             }
             _ => {
                 site.queue.retain(|it| it.switch.identity != identity);
+                if let Some(at) = site.aside.iter().position(|it| it.switch.identity == identity) {
+                    asked.meets = site.aside.remove(at).meets;
+                }
                 site.queue.push_back(asked);
             }
         }
@@ -97,6 +100,8 @@ impl FileServer {
             if site.under_way.is_some() {
                 return;
             }
+            self.grant_locks(now, key);
+            let Some(site) = self.sites.get_mut(key) else { return };
             let Some(asked) = site.queue.pop_front() else { break };
             let head = site.head();
             let (base, root) = (asked.switch.base, asked.switch.root);
@@ -157,11 +162,13 @@ impl FileServer {
             size: Size::default(),
             waits: false,
             merges: false,
+            ends_locks: false,
+            locks: Vec::new(),
             note: RESTORED.to_owned(),
         };
         let count = head.number.count.max(above.count) + 1;
         let revision = Revision { number: Number { life: self.config.life, count }, root: head.root };
-        site.under_way = Some(UnderWay { asked: Asked { port: None, switch }, stage: Stage::Checking });
+        site.under_way = Some(UnderWay { asked: Asked::new(None, switch), stage: Stage::Checking });
         let size = NewSize::Whole(Size::default());
         self.revoke(now, key, Next { revision, size, edits: Bytes::new() });
     }
@@ -214,7 +221,7 @@ impl FileServer {
         let Switch { base, root, size, .. } = under_way.asked.switch;
         let Some(head) = head.filter(|_| site.merges(&under_way.asked.switch)) else {
             let (revision, size) = (Revision { number, root }, NewSize::Whole(size));
-            return self.revoke(now, key, Next { revision, size, edits });
+            return self.meet_locks(now, key, Next { revision, size, edits });
         };
         self.set_stage(key, Stage::Merging);
         let id = self.work_for(Purpose::Publish(key.clone()));
@@ -271,7 +278,7 @@ impl FileServer {
                 if let Some(site) = self.sites.get_mut(key) {
                     site.under_way = Some(UnderWay { asked, stage: Stage::Merging });
                 }
-                self.revoke(now, key, next);
+                self.meet_locks(now, key, next);
             }
             None => self.begin_next(now, key),
         }
@@ -280,7 +287,7 @@ impl FileServer {
 
     /// Makes the publish that is under way durable. A sequential site waits until no subscriber shares the newest
     /// revision (**RevokeFirst**).
-    fn revoke(&mut self, now: Time, key: &SiteKey, next: Next) {
+    pub(super) fn revoke(&mut self, now: Time, key: &SiteKey, next: Next) {
         let Some(site) = self.sites.get_mut(key) else { return };
         let is_shared = site.settings.consistency == Consistency::Sequential && site.head().is_some();
         let Some(under_way) = site.under_way.as_mut().filter(|_| is_shared) else {
@@ -435,8 +442,11 @@ impl FileServer {
                     let served = self.removed.entry(key.clone()).or_insert(until);
                     *served = until.max(*served);
                 }
-                let waiting = removed.map_or(Vec::new(), |site| site.waiting);
-                for Waiting { port, ticket, .. } in waiting {
+                let (waiting, aside) = removed.map_or_else(Default::default, |site| (site.waiting, site.aside));
+                let waiting = waiting.into_iter().map(|it| (it.port, it.ticket));
+                let aside = aside.into_iter().filter_map(|it| Some((it.port?, it.switch.ticket)));
+                self.end_locks(&key);
+                for (port, ticket) in waiting.chain(aside) {
                     self.refuse(port, ticket, Refusal::NoSite, "the site was removed");
                 }
                 self.seats.retain(|_, of| *of != key);

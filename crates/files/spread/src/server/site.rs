@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::mem;
 use machine::Port;
-use tree::ChunkHash;
+use tree::{ChunkHash, Path};
 use types::limits::PUBLISHES_REMEMBERED;
 use types::{Broken, Time};
 
@@ -29,6 +29,8 @@ pub(super) struct Site {
     /// The publish that is under way, and those that wait for it.
     pub(super) under_way: Option<UnderWay>,
     pub(super) queue: VecDeque<Asked>,
+    /// Publishes that wait for locks.
+    pub(super) aside: Vec<Asked>,
     /// Publishers that wait until every older revision that is served says that it is stale.
     pub(super) waiting: Vec<Waiting>,
     /// Whether its record is there: false while the site is being created.
@@ -53,6 +55,14 @@ pub(super) struct Asked {
     /// None for the server's own, and where the publisher is gone.
     pub(super) port: Option<Port>,
     pub(super) switch: Switch,
+    /// Paths that it changes and that were locked: they are not locked again before it is made.
+    pub(super) meets: BTreeSet<Path>,
+}
+
+impl Asked {
+    pub(super) fn new(port: Option<Port>, switch: Switch) -> Self {
+        Self { port, switch, meets: BTreeSet::new() }
+    }
 }
 
 /// A publish that is under way.
@@ -69,6 +79,8 @@ pub(super) enum Stage {
     Checking,
     /// The disk merges its tree with the newest one.
     Merging,
+    /// The disk looks for the locked paths that it changes.
+    Comparing(Next),
     /// The newest revision of a sequential site is being revoked.
     Revoking(Next),
     /// The revision is being made durable.
@@ -114,6 +126,7 @@ impl Site {
             holders: Holders::new(broken),
             under_way: None,
             queue: VecDeque::new(),
+            aside: Vec::new(),
             waiting: Vec::new(),
             exists: false,
             is_leaving: false,
@@ -225,7 +238,7 @@ impl Site {
         let publishing = self.under_way.as_ref().and_then(|UnderWay { asked, stage }| match stage {
             Stage::Checking => None,
             Stage::Merging => Some(asked.switch.root),
-            Stage::Revoking(next) | Stage::Publishing { next, .. } => Some(next.revision.root),
+            Stage::Comparing(next) | Stage::Revoking(next) | Stage::Publishing { next, .. } => Some(next.revision.root),
         });
         self.revisions.values().copied().chain(publishing)
     }
@@ -235,8 +248,19 @@ impl Site {
         match self.under_way.as_ref().map(|it| &it.stage) {
             Some(Stage::Revoking(_)) => true,
             Some(Stage::Publishing { .. }) => self.settings.consistency == Consistency::Sequential,
-            Some(Stage::Checking | Stage::Merging) | None => false,
+            Some(Stage::Checking | Stage::Merging | Stage::Comparing(_)) | None => false,
         }
+    }
+
+    /// Whether locks can be granted: a publish that is under way and changes their paths would be compared with them.
+    pub(super) fn grants_locks(&self) -> bool {
+        self.under_way.as_ref().is_none_or(|it| matches!(it.stage, Stage::Checking | Stage::Merging))
+    }
+
+    /// Whether a publish waits for the lock of a path.
+    pub(super) fn is_waited_for(&self, path: &Path) -> bool {
+        let under_way = self.under_way.iter().map(|it| &it.asked);
+        under_way.chain(&self.queue).chain(&self.aside).any(|asked| asked.meets.contains(path))
     }
 
     /// The tree that an offer's edits change, and the edits, for a subscriber that has this revision. None while it is
@@ -275,6 +299,7 @@ impl Site {
         self.holders.lost(port);
         self.waiting.retain(|waiting| waiting.port != port);
         self.queue.retain(|asked| asked.port != Some(port));
+        self.aside.retain(|asked| asked.port != Some(port));
         if let Some(under_way) = &mut self.under_way
             && under_way.asked.port == Some(port)
         {
@@ -285,7 +310,7 @@ impl Site {
 
     /// The publishes that a session has asked for, and that are under way.
     pub(super) fn publishes_of(&self, port: Port) -> usize {
-        let asked = self.under_way.iter().map(|it| &it.asked).chain(&self.queue);
+        let asked = self.under_way.iter().map(|it| &it.asked).chain(&self.queue).chain(&self.aside);
         asked.filter(|asked| asked.port == Some(port)).count()
     }
 
@@ -306,6 +331,6 @@ impl Site {
 
     /// Returns whether there is neither a record nor a request.
     pub(super) fn is_nothing(&self) -> bool {
-        !self.exists && self.under_way.is_none() && self.queue.is_empty()
+        !self.exists && self.under_way.is_none() && self.queue.is_empty() && self.aside.is_empty()
     }
 }

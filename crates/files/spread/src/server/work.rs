@@ -9,7 +9,7 @@ use crate::number::{Number, Revision, SiteKey};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use tree::{ChunkHash, Growth, Sides};
+use tree::{ChunkHash, Growth, Path, Sides};
 use types::Position;
 
 /// The number of a piece of work.
@@ -28,6 +28,8 @@ pub enum Work {
     /// Merge a tree with the newest one, which are whole, and make the nodes of the merged tree durable (rules
     /// CompareBase, SwitchHasAll).
     Merge(WorkId, Sides),
+    /// Find out which of some paths a publish changes (rule PExcludes).
+    Compare(WorkId, Compare),
     /// Find the edits that lead from one tree to another, with the chunks that they need.
     Edits(WorkId, ChunkHash, ChunkHash),
     /// Make a revision durable, and drop others, in one transaction (rule OneSwitch).
@@ -51,6 +53,17 @@ pub struct Check {
     pub base: Option<ChunkHash>,
     /// The tree.
     pub root: ChunkHash,
+}
+
+/// A publish that may change paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compare {
+    /// The newest tree, if there is one.
+    pub base: Option<ChunkHash>,
+    /// The tree that takes its place. Both are whole.
+    pub root: ChunkHash,
+    /// The paths.
+    pub paths: Vec<Path>,
 }
 
 /// A revision to be made durable.
@@ -183,6 +196,8 @@ pub enum Done {
     Checked(WorkId, Result<Checked, NotDone>),
     /// The outcome of [`Work::Merge`].
     Merged(WorkId, Result<Merged, NotDone>),
+    /// The outcome of [`Work::Compare`]: the paths that the publish changes.
+    Compared(WorkId, Result<Vec<Path>, NotDone>),
     /// The outcome of [`Work::Edits`]: empty if they are too large, or a tree cannot be read.
     Edits(WorkId, Bytes),
     /// The outcome of [`Work::Publish`]: durable, or not made.

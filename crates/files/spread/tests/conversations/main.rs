@@ -42,12 +42,15 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 40] = [
+const HEARS: [(Way, &str); 43] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
     (Way::AnyBase, "file-server-overtaken"),
     (Way::MergeAnyway, "file-server-merge"),
+    (Way::OldToken, "file-server-lock-old"),
+    (Way::SiteOverP, "file-server-lock-publish"),
+    (Way::GrantEarly, "file-server-lock-follows"),
     (Way::SwitchBlind, "file-server-incomplete"),
     (Way::TrustDropped, "file-server-dropped-tree"),
     (Way::SweepAnyway, "file-server-sweep-switch"),

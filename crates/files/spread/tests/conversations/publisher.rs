@@ -1,12 +1,13 @@
 //! A publisher or a reader: `up` is its link to the file server.
 
 use crate::play::Player;
-use crate::words::{Names, Words, from_server, key, ms, number, show, show_to};
+use crate::words::{Names, Words, from_server, key, ms, number, show, show_to, show_token, token};
 use bytes::Bytes;
 use machine::{Machine, Output, Parcel, Port};
 use spread::messages::Size;
-use spread::{Answer, Client, HELD, Request, Ticket};
+use spread::{Answer, Client, HELD, Locking, Request, Revision, Ticket};
 use std::fmt::Write as _;
+use tree::Path;
 use types::Time;
 
 /// The reader's number for its site.
@@ -46,7 +47,9 @@ impl PublisherScript {
                 let root = names.hash(words.value("root")?);
                 let (waits, merges) = (words.has("waits"), words.has("merges"));
                 let (key, of, size, note) = (key(), None, Size::default(), String::new());
-                Request::Publish { key, base, root, of, size, waits, merges, note }
+                let locks = words.value("lock").map_or(Some(Vec::new()), |lock| Some(vec![token(lock)?]))?;
+                let ends_locks = words.has("now");
+                Request::Publish { key, base, root, of, size, waits, merges, ends_locks, locks, note }
             }
             ["collect"] => Request::Collect,
             ["survey"] => Request::Survey(key()),
@@ -66,6 +69,10 @@ impl PublisherScript {
             Some(Answer::Surveyed(head, _)) => format!("Surveyed {}", show(head)),
             Some(Answer::Chunk(Some(bytes))) => format!("Chunk {}", String::from_utf8_lossy(&bytes)),
             Some(Answer::Chunk(None)) => "no chunk".to_owned(),
+            Some(Answer::Locked(Locking { token, number, root })) => {
+                let at = root.map_or("-".to_owned(), |root| names.show(Revision { number, root }));
+                format!("Locked {} at {at}", show_token(token))
+            }
             Some(Answer::Refused(why, head, text)) => {
                 format!("{why:?}, the newest is {} {text}", show(head)).trim_end().to_owned()
             }
@@ -89,6 +96,15 @@ impl Player for PublisherScript {
             }
             ["take", ticket] => self.take(ticket)?,
             ["forget", ticket] => self.client.forget(Ticket(ticket.parse().ok()?)),
+            ["lock", path] => {
+                let path = Path::parse(path.as_bytes()).ok()?;
+                let Ticket(ticket) = self.client.lock(self.now, key(), &path);
+                writeln!(self.said, "= {ticket}").unwrap();
+            }
+            ["state", ticket] => {
+                let state = self.client.lock_state(self.now, Ticket(ticket.parse().ok()?));
+                writeln!(self.said, "= {state:?}").unwrap();
+            }
             ["hold", of] => self.client.hold(self.now, key(), number(of)?, 8),
             ["held"] => writeln!(self.said, "= {:?}", self.client.is_held()).unwrap(),
             ["stopped"] => self.client.stop("its driver has ended"),

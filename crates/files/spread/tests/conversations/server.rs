@@ -6,12 +6,12 @@ use bytes::Bytes;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
 use spread::messages::{Consistency, Identity, VisitorKey};
 use spread::server_work::{
-    Check, Checked, Done, Merged, MergedTree, NewSize, NotDone, Settings, SiteChange, SiteState, Work, WorkId,
+    Check, Checked, Compare, Done, Merged, MergedTree, NewSize, NotDone, Settings, SiteChange, SiteState, Work, WorkId,
 };
 use spread::{FileServer, ServerConfig, Swept, Way};
 use std::fmt::Write as _;
 use std::time::Duration;
-use tree::{ChunkHash, Growth, Sides};
+use tree::{ChunkHash, Growth, Path, Sides};
 use types::{Broken, Time};
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -123,6 +123,11 @@ impl ServerScript {
                 let root = self.names.hash(root);
                 Done::Merged(id(of)?, Ok(Merged::Tree(MergedTree { root, new, growth, edits })))
             }
+            ["compared", of, "fails", ref why @ ..] => Done::Compared(id(of)?, Err(failed(why))),
+            ["compared", of, ref paths @ ..] => {
+                let path = |path: &&str| Path::parse(path.as_bytes()).ok();
+                Done::Compared(id(of)?, Ok(paths.iter().map(path).collect::<Option<_>>()?))
+            }
             ["edits", of, ..] => {
                 let edits = Words(words).value("edits").unwrap_or_default().to_owned();
                 Done::Edits(id(of)?, Bytes::from(edits))
@@ -167,6 +172,10 @@ impl ServerScript {
             }
             Work::Merge(WorkId(id), Sides { base, head, new }) => {
                 format!("Merge {id} {} -> {} with {}", tree(base), names.name(new), names.name(head))
+            }
+            Work::Compare(WorkId(id), Compare { base, root, paths }) => {
+                let paths: Vec<String> = paths.iter().map(Path::to_string).collect();
+                format!("Compare {id} {} -> {} {}", tree(base), names.name(root), paths.join(" "))
             }
             Work::Change(WorkId(id), _, SiteChange { kind, keep, .. }) => format!("Change {id} {kind:?} keep={keep}"),
             Work::Edits(WorkId(id), base, root) => format!("Edits {id} {} -> {}", names.name(base), names.name(root)),

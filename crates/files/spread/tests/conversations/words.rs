@@ -5,15 +5,16 @@
 //! 1.17=t17                            with the root of its tree
 //! c1                                  a chunk, whose bytes are its name; `-` is no tree
 //! c1:4000                             a chunk of so many bytes, as an announcement has it; two without
+//! 7.2                                 the request 2 of the publisher 7, and a lock: the 2nd of the store's life 7
 //! ```
 
 use bytes::Bytes;
 use machine::Port;
 use spread::messages::{
     Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FromFileServer,
-    Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined, NotNow, Offer,
-    Published, Put, Refusal, Refused, Release, Renew, Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch,
-    ToFileServer, VisitorKey, Want,
+    Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked,
+    LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused, Release, Renew,
+    Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer, Token, Unlock, VisitorKey, Want,
 };
 use spread::{Number, Revision, SiteKey};
 use std::collections::BTreeMap;
@@ -76,6 +77,23 @@ pub(crate) fn number(word: &str) -> Option<Number> {
     Some(Number { life: life.parse().ok()?, count: count.parse().ok()? })
 }
 
+pub(crate) fn token(word: &str) -> Option<Token> {
+    number(word).map(|Number { life, count }| Token { life, number: count })
+}
+
+fn identity(word: &str) -> Option<Identity> {
+    number(word).map(|Number { life, count }| Identity { publisher: life, number: count })
+}
+
+pub(crate) fn show_token(Token { life, number }: Token) -> String {
+    format!("{life}.{number}")
+}
+
+fn show_tokens(tokens: &[Token]) -> String {
+    let tokens: Vec<String> = tokens.iter().map(|token| show_token(*token)).collect();
+    if tokens.is_empty() { String::new() } else { format!(" locks={}", tokens.join(",")) }
+}
+
 pub(crate) fn show(number: Number) -> String {
     if number == Number::NONE { "-".to_owned() } else { format!("{}.{}", number.life, number.count) }
 }
@@ -126,6 +144,12 @@ impl<'a> Words<'a> {
         self.value(name).map_or(Some(Number::NONE), number)
     }
 
+    /// The locks in a list.
+    fn tokens(self, name: &str) -> Option<Vec<Token>> {
+        let token = |Number { life, count }| Token { life, number: count };
+        Some(self.numbers(name)?.into_iter().map(token).collect())
+    }
+
     fn numbers(self, name: &str) -> Option<Vec<Number>> {
         self.value(name).map_or(Some(Vec::new()), |list| list.split(',').map(number).collect())
     }
@@ -165,9 +189,17 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
             let root = names.hash(words.value("root")?);
             let (ticket, of) = (ticket()?, words.parsed("of").unwrap_or_default());
             let (waits, merges) = (words.has("waits"), words.has("merges"));
+            let (ends_locks, locks) = (words.has("now"), words.tokens("locks")?);
             let (identity, size, note) = (Identity { publisher, number: count }, Size::default(), String::new());
-            Switch { ticket, identity, space, site, base, root, of, size, waits, merges, note }.into()
+            Switch { ticket, identity, space, site, base, root, of, size, waits, merges, ends_locks, locks, note }
+                .into()
         }
+        ["lock", id, path] => Lock { identity: identity(id)?, space, site, path: path.as_bytes().to_vec() }.into(),
+        ["keep-locks", publisher, ..] => {
+            let (asked, tokens) = (words.time("asked")?, words.tokens("locks")?);
+            KeepLocks { asked, publisher: publisher.parse().ok()?, tokens }.into()
+        }
+        ["unlock", id] => Unlock { identity: identity(id)? }.into(),
         ["create", _] => change(ChangeKind::Create, 0, usual)?.into(),
         ["keep", _, count] => change(ChangeKind::Keep, count.parse().ok()?, usual)?.into(),
         ["remove", _] => change(ChangeKind::Remove, 0, usual)?.into(),
@@ -232,6 +264,13 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
             let Revision { number, root } = names.revision(of)?;
             Published { ticket: ticket()?, number, root, is_new: !words.has("unchanged") }.into()
         }
+        ["locked", _, lock, of] => {
+            let Revision { number, root } = names.revision(of)?;
+            Locked { ticket: ticket()?, token: token(lock)?, number, root: Some(root) }.into()
+        }
+        ["locks-kept", ..] => LocksKept { asked: words.time("asked")?, lease_ms: words.parsed("lease")? }.into(),
+        ["recall-lock", lock] => RecallLock { token: token(lock)? }.into(),
+        ["lock-over", lock] => LockOver { token: token(lock)? }.into(),
         ["everywhere", _] => Everywhere { ticket: ticket()? }.into(),
         ["changed", _] => Changed { ticket: ticket()? }.into(),
         ["collected", _, chunks] => Collected { ticket: ticket()?, chunks: chunks.parse().ok()?, bytes: 0 }.into(),
@@ -265,16 +304,26 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
         ToFileServer::Put(Put { ticket, chunks, .. }) => {
             format!("Put {ticket}{}", names.list(chunks.iter().map(|(hash, _)| hash)))
         }
-        ToFileServer::Switch(Switch { ticket, identity, base, root, waits, merges, .. }) => {
+        ToFileServer::Switch(Switch { ticket, identity, base, root, waits, merges, ends_locks, locks, .. }) => {
             let Identity { publisher, number } = identity;
             let (base, waits) = (base.map_or("-", |base| names.name(base)), if waits { " waits" } else { "" });
             let merges = if merges { " merges" } else { "" };
-            format!("Switch {ticket} id={publisher}.{number} base={base} root={}{waits}{merges}", names.name(root))
+            let (now, locks, root) = (if ends_locks { " now" } else { "" }, show_tokens(&locks), names.name(root));
+            format!("Switch {ticket} id={publisher}.{number} base={base} root={root}{waits}{merges}{now}{locks}")
         }
         ToFileServer::Acquire(Acquire { at, shares, .. }) => {
             format!("Acquire at={}{}", show(at), if shares { "" } else { " once" })
         }
         ToFileServer::Release(_) => "Release".to_owned(),
+        ToFileServer::Lock(Lock { identity: Identity { publisher, number }, path, .. }) => {
+            format!("Lock {publisher}.{number} {}", String::from_utf8_lossy(&path))
+        }
+        ToFileServer::KeepLocks(KeepLocks { asked, publisher, tokens }) => {
+            format!("KeepLocks {publisher} asked={}{}", in_ms(asked), show_tokens(&tokens))
+        }
+        ToFileServer::Unlock(Unlock { identity: Identity { publisher, number } }) => {
+            format!("Unlock {publisher}.{number}")
+        }
         ToFileServer::Change(Change { ticket, kind, keep, .. }) => format!("Change {ticket} {kind:?} keep={keep}"),
         ToFileServer::Collect(Collect { ticket }) => format!("Collect {ticket}"),
         ToFileServer::Survey(Survey { ticket, .. }) => format!("Survey {ticket}"),
@@ -343,6 +392,15 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
         FromFileServer::Refused(Refused { ticket, why, head, text }) => {
             format!("Refused {ticket} {why:?} head={} {text}", show(head)).trim_end().to_owned()
         }
+        FromFileServer::Locked(Locked { ticket, token, number, root }) => {
+            let at = root.map_or("-".to_owned(), |root| names.show(Revision { number, root }));
+            format!("Locked {ticket} {} {at}", show_token(token))
+        }
+        FromFileServer::LocksKept(LocksKept { asked, lease_ms }) => {
+            format!("LocksKept asked={} lease={lease_ms}", in_ms(asked))
+        }
+        FromFileServer::RecallLock(RecallLock { token }) => format!("RecallLock {}", show_token(token)),
+        FromFileServer::LockOver(LockOver { token }) => format!("LockOver {}", show_token(token)),
         FromFileServer::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
     }
 }

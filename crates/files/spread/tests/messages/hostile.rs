@@ -59,7 +59,7 @@ fn fixed_fields_that_are_cut_are_refused_by_name() {
 }
 
 /// The bytes of meta that the shortest message of each kind has: its fields, without lists and texts to the end.
-const FIXED: [(u8, usize); 33] = [
+const FIXED: [(u8, usize); 40] = [
     (1, 4 + 8 + 8 + 16 + 16 + 2 + 2),
     (2, 4 + 8 + 16),
     (3, 4 + 16),
@@ -67,12 +67,15 @@ const FIXED: [(u8, usize); 33] = [
     (5, 0),
     (6, 8),
     (7, 8 + 2 + 2),
-    (8, 8 + 16 + 2 + 2 + 36 + 32 + 8 + 16 + 4 + 4),
+    (8, 8 + 16 + 2 + 2 + 36 + 32 + 8 + 16 + 4 + 4 + 4 + 4),
     (9, 8 + 4 + 4 + 4 + 2 + 2),
     (10, 8),
     (11, 8 + 2 + 2),
     (12, 4 + 16 + 4),
     (13, 4),
+    (14, 16 + 2 + 2),
+    (15, 8 + 8),
+    (16, 16),
     (17, 4 + 16 + 4),
     (18, 4),
     (19, 4),
@@ -92,7 +95,11 @@ const FIXED: [(u8, usize); 33] = [
     (33, 8 + 8 + 8),
     (34, 8 + 16),
     (35, 8 + 4 + 16),
+    (36, 8 + 16 + 16 + 36),
     (39, 4),
+    (40, 8 + 4),
+    (41, 16),
+    (42, 16),
 ];
 
 /// Numbers that stand for something, behind these bytes of a message's meta.
@@ -100,6 +107,8 @@ const FIXED: [(u8, usize); 33] = [
 fn unknown_codes_are_refused() {
     let places = [
         (8, 132, "merges"),
+        (8, 136, "ends_locks"),
+        (36, 40, "root"),
         (9, 8, "kind"),
         (9, 16, "consistency"),
         (20, 100, "consistency"),

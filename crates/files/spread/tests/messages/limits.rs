@@ -1,17 +1,18 @@
 //! The largest message of each kind is taken, and nothing larger is said or heard.
 
-use crate::samples::{HEAD, Sample, hash, hear, join, put, refused, switch};
+use crate::samples::{HEAD, Sample, TOKEN, hash, hear, join, lock, put, refused, switch};
 use bytes::Bytes;
 use framing::{Header, PIECE, WireError};
 use spread::messages::{
-    Ahead, Chunk, Consistency, FILE_SERVER, Have, Join, Joined, Missing, Offer, Put, Refusal, Refused, Renew,
-    SUBSCRIBER, Standing, Surveyed, Switch, VisitorKey, Want,
+    Ahead, Chunk, Consistency, FILE_SERVER, Have, Join, Joined, KeepLocks, Lock, Missing, Offer, Put, Refusal, Refused,
+    Renew, SUBSCRIBER, Standing, Surveyed, Switch, VisitorKey, Want,
 };
 use tree::limits::CHUNK_BYTES_MAX;
 use types::Time;
 use types::limits::{
     CHUNKS_PER_PUT_MAX, EDITS_BYTES_MAX, FRAME_BYTES_MAX, HASHES_PER_MESSAGE_MAX, HOLDS_PER_SUBSCRIBER_MAX,
-    NOTE_BYTES_MAX, PIECE_BYTES_MAX, PUT_BYTES_MAX, REFUSAL_BYTES_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX,
+    LOCK_PATH_BYTES_MAX, LOCKS_PER_PUBLISHER_MAX, NOTE_BYTES_MAX, PIECE_BYTES_MAX, PUT_BYTES_MAX, REFUSAL_BYTES_MAX,
+    SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX,
 };
 
 /// Messages with this many more things in their lists, and bytes in their bodies, than the most that they may have.
@@ -41,6 +42,11 @@ fn with_more(more: usize) -> Vec<Sample> {
         Sample::to(Join { site: name(SITE_NAME_BYTES_MAX), ..join() }),
         Sample::to(Switch { space: name(SPACE_NAME_BYTES_MAX), ..switch(None) }),
         Sample::to(Switch { site: name(SITE_NAME_BYTES_MAX), ..switch(None) }),
+        Sample::to(Switch { locks: vec![TOKEN; LOCKS_PER_PUBLISHER_MAX + more], ..switch(None) }),
+        Sample::to(Lock { space: name(SPACE_NAME_BYTES_MAX), ..lock() }),
+        Sample::to(Lock { site: name(SITE_NAME_BYTES_MAX), ..lock() }),
+        Sample::to(Lock { path: vec![b'n'; LOCK_PATH_BYTES_MAX + more], ..lock() }),
+        Sample::to(KeepLocks { asked, publisher: 7, tokens: vec![TOKEN; LOCKS_PER_PUBLISHER_MAX + more] }),
         Sample::to(Renew { slot, asked, at: HEAD, released: held }),
         Sample::to(Want { hashes: hashes.clone() }),
         Sample::to(Have { ticket, hashes: hashes.clone() }),
@@ -116,6 +122,16 @@ fn larger_messages_are_not_heard() {
     // Bytes that no chunk of the list has, and a chunk without its bytes.
     to(7, heads(1), 1, "long");
     to(7, [names(0, 0), 5_u32.to_le_bytes().to_vec(), hashes(1)].concat(), 4, "short");
+    let locks = LOCKS_PER_PUBLISHER_MAX as u32;
+    let switch = |locks: u32, tokens: usize| {
+        [vec![0; 24], text(0), text(0), vec![0; 104], locks.to_le_bytes().to_vec(), number(tokens)].concat()
+    };
+    to(8, switch(locks + 1, LOCKS_PER_PUBLISHER_MAX + 1), 0, "count");
+    // Tokens that are announced, and not there.
+    to(8, switch(2, 1), 0, "short");
+    let lock = |path: usize| [vec![0; 16], text(0), text(0), vec![b'n'; path]].concat();
+    to(14, lock(LOCK_PATH_BYTES_MAX + 1), 0, "count");
+    to(15, [vec![0; 16], number(LOCKS_PER_PUBLISHER_MAX + 1)].concat(), 0, "lengths");
     let from = |kind: u8, meta: Vec<u8>, body: usize| {
         let heard = hear(SUBSCRIBER, &frame(kind, &meta, &vec![7; body]));
         assert_eq!(heard.as_ref().map_err(|refused| refused.name()), Err("lengths"), "{kind}");

@@ -6,15 +6,17 @@ use machine::{Goodbye, Parcel};
 use spread::Number;
 use spread::messages::{
     Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FILE_SERVER,
-    FromFileServer, Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, Lapsed, Leave, Missing, NotJoined,
-    NotNow, Offer, Published, Put, Refusal, Refused, Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing,
-    Stored, Survey, Surveyed, Switch, ToFileServer, VisitorKey, Want,
+    FromFileServer, Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock,
+    LockOver, Locked, LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused,
+    Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing, Stored, Survey, Surveyed, Switch, ToFileServer, Token,
+    Unlock, VisitorKey, Want,
 };
 use tree::ChunkHash;
 use types::{GoodbyeReason, Time};
 
 pub(crate) const HEAD: Number = Number { life: 2, count: 17 };
 const BEFORE: Number = Number { life: 1, count: 16 };
+pub(crate) const TOKEN: Token = Token { life: 2, number: 6 };
 
 pub(crate) fn hash(byte: u8) -> ChunkHash {
     ChunkHash::from([byte; ChunkHash::BYTES])
@@ -39,8 +41,15 @@ pub(crate) fn switch(base: Option<ChunkHash>) -> Switch {
         size,
         waits: true,
         merges: base.is_some(),
+        ends_locks: base.is_none(),
+        locks: base.map(|_| TOKEN).into_iter().collect(),
         note,
     }
+}
+
+pub(crate) fn lock() -> Lock {
+    let (space, site, path) = ("main".to_owned(), "shop".to_owned(), b"a/b".to_vec());
+    Lock { identity: Identity { publisher: 7, number: 3 }, space, site, path }
 }
 
 pub(crate) fn put(chunks: Vec<(ChunkHash, Bytes)>) -> Put {
@@ -82,6 +91,9 @@ fn to_server() -> Vec<ToFileServer> {
         Survey { ticket, space: "main".to_owned(), site: "shop".to_owned() }.into(),
         Acquire { slot, at: BEFORE, shares: true }.into(),
         Release { slot }.into(),
+        lock().into(),
+        KeepLocks { asked, publisher: 7, tokens: vec![TOKEN] }.into(),
+        Unlock { identity: Identity { publisher: 7, number: 3 } }.into(),
         Goodbye { reason: GoodbyeReason::Done, text: "ends".to_owned() }.into(),
     ]
 }
@@ -125,6 +137,11 @@ fn from_server() -> Vec<FromFileServer> {
         Invalidate { slot, number: HEAD, reports: true }.into(),
         Revoke { slot }.into(),
         Ahead { slot, chunks: vec![(hash(0xAA), 5), (hash(0xBB), 1000)] }.into(),
+        Locked { ticket, token: TOKEN, number: HEAD, root: Some(hash(0xAA)) }.into(),
+        Locked { ticket, token: TOKEN, number: Number::NONE, root: None }.into(),
+        LocksKept { asked, lease_ms }.into(),
+        RecallLock { token: TOKEN }.into(),
+        LockOver { token: TOKEN }.into(),
     ];
     let refusals = [
         Refusal::Overtaken,
@@ -137,6 +154,7 @@ fn from_server() -> Vec<FromFileServer> {
         Refusal::Relay,
         Refusal::Conflict,
         Refusal::NotKept,
+        Refusal::LockOver,
     ];
     all.extend(refusals.map(|why| refused(why).into()));
     all.push(Goodbye { reason: GoodbyeReason::Full, text: String::new() }.into());

@@ -426,7 +426,11 @@ impl Day {
             (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
                 let (base, root, of, waits) = (job.base, job.root, job.of, job.waits);
                 let (merges, size, note) = (job.merges, Size::default(), String::new());
-                (Request::Publish { key: key(), base, root, of, size, waits, merges, note }, Step::Publish)
+                let (ends_locks, locks) = (false, Vec::new());
+                (
+                    Request::Publish { key: key(), base, root, of, size, waits, merges, ends_locks, locks, note },
+                    Step::Publish,
+                )
             }
             (Step::Publish, Answer::Published { revision, is_new }) => {
                 self.truth.acknowledged(revision, &Asked { base: job.base, root: job.root, merges: job.merges })?;

@@ -124,7 +124,8 @@ impl Writer {
             (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
                 let (key, base, root, of) = (self.key.clone(), self.base, it.root, None);
                 let (size, waits, merges, note) = (Size::default(), false, false, String::new());
-                (Request::Publish { key, base, root, of, size, waits, merges, note }, Step::Publish)
+                let (ends_locks, locks) = (false, Vec::new());
+                (Request::Publish { key, base, root, of, size, waits, merges, ends_locks, locks, note }, Step::Publish)
             }
             (Step::Publish, Answer::Published { .. }) => {
                 (self.base, self.published) = (Some(it.root), self.published + 1);
