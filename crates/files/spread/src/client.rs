@@ -6,8 +6,8 @@
 //!                   +---+  the session was lost: it is said again in the next one
 //! ```
 //! Every request may be said twice: chunks have names, and a publish has an identity (**OneSwitch**). A reader holds
-//! its revision with a lease that is renewed while it reads (**HeldAbove**). A publisher that has locked a path keeps the
-//! lock in the same way (**PExcludes**; `locks`).
+//! its revision with a lease that is renewed while it reads (**HeldAbove**). A publisher keeps locks of paths likewise
+//! (**PExcludes**; `locks`).
 
 mod locks;
 

@@ -211,15 +211,19 @@ impl Locks {
         tokens.into_iter().filter_map(|token| Some((self.end(token)?.port?, token))).collect()
     }
 
-    /// Ends the locks of a site that was removed. Returns those to be told, and the requests that wait.
-    pub(crate) fn removed(&mut self, key: &SiteKey) -> (Vec<(Port, Token)>, Vec<(Port, u64)>) {
+    /// Ends the locks of a site that was removed. Returns those to be told.
+    pub(crate) fn end_site(&mut self, key: &SiteKey) -> Vec<(Port, Token)> {
         let of_site = self.held.iter().filter(|(_, held)| held.place.key == *key).map(|(token, _)| *token);
         let tokens: Vec<Token> = of_site.collect();
-        let told = tokens.into_iter().filter_map(|token| Some((self.end(token)?.port?, token))).collect();
-        let (refused, waiting) =
-            mem::take(&mut self.waiting).into_iter().partition::<VecDeque<_>, _>(|it| it.place.key == *key);
+        tokens.into_iter().filter_map(|token| Some((self.end(token)?.port?, token))).collect()
+    }
+
+    /// Takes the requests for locks of a site that was removed: their sessions and tickets.
+    pub(crate) fn take_waiting(&mut self, key: &SiteKey) -> Vec<(Port, u64)> {
+        let (taken, waiting): (VecDeque<Waiting>, VecDeque<Waiting>) =
+            mem::take(&mut self.waiting).into_iter().partition(|it| it.place.key == *key);
         self.waiting = waiting;
-        (told, refused.into_iter().map(|it| (it.port, it.owner.number)).collect())
+        taken.into_iter().map(|it| (it.port, it.owner.number)).collect()
     }
 
     /// Whether a lock of the site is held.

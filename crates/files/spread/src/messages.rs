@@ -41,8 +41,8 @@ mod publishes;
 mod sites;
 mod subscriptions;
 
-pub use fields::{Counted, Hash, Hashes, MayBe, PathBytes, Sizes, VisitorKey};
-pub use locks::{KeepLocks, Lock, LockOver, Locked, LocksKept, RecallLock, Token, Unlock};
+pub use fields::{Counted, Hash, Hashes, MayBe, PathBytes, Sizes, Token, VisitorKey};
+pub use locks::{KeepLocks, Lock, LockOver, Locked, LocksKept, RecallLock, Unlock};
 pub use publishes::{Everywhere, Have, Identity, Missing, Published, Put, Refusal, Refused, Size, Stored, Switch};
 pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed};
 pub use subscriptions::{

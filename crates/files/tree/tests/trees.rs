@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use tree::{
     Attributes, Change, ChunkHash, Content, Entry, Kind, Malformed, Name, Needed, Part, Path, Piece, ReadError, Sink,
-    Time, Tree, Visitor, diff, limits, mark, pieces, walk, write_pieces,
+    Time, Tree, Visitor, diff, differs, limits, mark, pieces, walk, write_pieces,
 };
 
 fn attributes() -> impl Strategy<Value = Attributes> {
@@ -149,6 +149,15 @@ fn differences_are_those_of_the_entries() {
     ];
     assert_eq!(found, expected.map(|(path, change)| (path.to_owned(), change)));
     assert!(memory.reads.get() <= 6, "the shared directory is not read: {} reads", memory.reads.get());
+    let paths =
+        ["gone", "gone/x", "gone/z", "images", "images/image-000001.png", "was-file", "was-file/x", "was-file/z"];
+    for path in paths.into_iter().chain(["work", "work/x", "work/y", "work/z", "work/y/below", "new", "."]) {
+        let names = if path == "." { Path::ROOT } else { Path::parse(path.as_bytes()).unwrap() };
+        let is_reported = found.iter().any(|(reported, _)| reported == path);
+        assert_eq!(differs(&memory, Some(older), newer, &names), Ok(is_reported), "{path}");
+        let is_there = Tree::new(&memory, newer).find(&names).unwrap().is_some();
+        assert_eq!(differs(&memory, None, newer, &names), Ok(is_there), "{path}");
+    }
 }
 
 #[test]

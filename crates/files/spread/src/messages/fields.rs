@@ -1,8 +1,9 @@
-//! Fields of messages beyond the usual ones: names of chunks, a root that may be missing, the key of cookies, paths.
+//! Fields of messages beyond the usual ones: names of chunks, a root that may be missing, the key of cookies, paths,
+//! locks.
 
 use alloc::vec::Vec;
 use framing::field::check_count;
-use framing::{Field, FieldLayout, Limits, Meta, Reader, WireError};
+use framing::{Field, FieldLayout, Limits, Meta, Reader, WireError, fields};
 use tree::ChunkHash;
 use types::limits::{HASHES_PER_MESSAGE_MAX, LOCK_PATH_BYTES_MAX};
 
@@ -123,7 +124,9 @@ impl<T: Field, const MAX: usize> FieldLayout<Vec<T>> for Counted<MAX> {
     fn put(field: &Vec<T>, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count(what, field.len(), MAX)?;
         (field.len() as u32).put(meta);
-        field.iter().for_each(|one| one.put(meta));
+        for one in field {
+            one.put(meta);
+        }
         Ok(())
     }
 
@@ -131,6 +134,17 @@ impl<T: Field, const MAX: usize> FieldLayout<Vec<T>> for Counted<MAX> {
         let count = u32::get(what, reader)? as usize;
         check_count(what, count, MAX)?;
         reader.list(count, T::BYTES, |reader| T::get(what, reader))
+    }
+}
+
+fields! {
+    /// The name of a lock that was granted. The next holder of its path has another one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct Token {
+        /// The life of the file server, with which its locks end.
+        pub life: u64,
+        /// Its number for the lock.
+        pub number: u64,
     }
 }
 

@@ -1,35 +1,24 @@
 //! Locks of paths (the Publish paper's P): while one is held, its holder alone changes the path (**PExcludes**).
 //!
 //! ```text
-//!   publisher                               file server
-//!     | Lock{ticket, path}, KeepLocks{asked} -> |
-//!     | <--------------- LocksKept{asked, lease} |
-//!     | <-------- Locked{ticket, token, 17} |   behind the publishes under way, and the holders before
-//!     | Switch{locks: token} ---------> |
-//!     | <--------- RecallLock{token}    |   another publisher waits for the lock, or for the path
-//!     | Unlock{ticket} ---------------> |
+//!   publisher                                     file server
+//!     | Lock{ticket, path}, KeepLocks{asked} ------> |
+//!     | <----------------- LocksKept{asked, lease}   |
+//!     | <----------------- Locked{ticket, token, 17} |   behind the publishes under way, and the holders before
+//!     | Switch{locks: token} ----------------------> |
+//!     | <----------------- RecallLock{token}         |   another publisher waits for the lock, or for the path
+//!     | Unlock{ticket} ----------------------------> |
 //! ```
 
-use super::fields::{MayBe, PathBytes};
+use super::fields::{MayBe, PathBytes, Token};
 use super::publishes::Identity;
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
-use framing::{Rest, Text, fields, messages};
+use framing::{Rest, Text, messages};
 use tree::ChunkHash;
 use types::Time;
 use types::limits::{LOCKS_PER_PUBLISHER_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX};
-
-fields! {
-    /// The name of a lock that was granted. The next holder of its path has another one.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub struct Token {
-        /// The life of the file server, with which its locks end.
-        pub life: u64,
-        /// Its number for the lock.
-        pub number: u64,
-    }
-}
 
 messages! {
     /// A publisher wants the lock of a path, and waits for it. A [`KeepLocks`] follows.

@@ -1,7 +1,6 @@
 //! Publishes: uploads and switches, with their answers.
 
-use super::fields::{Counted, Hash, Hashes, MayBe, one_of};
-use super::locks::Token;
+use super::fields::{Counted, Hash, Hashes, MayBe, Token, one_of};
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -64,9 +64,15 @@ impl FileServer {
         }
     }
 
-    /// Goes on with the requests and publishes that have waited for locks which have ended.
+    /// Goes on with the publishes and requests that have waited for locks which have ended.
     pub(super) fn locks_ended(&mut self, now: Time, key: &SiteKey) {
-        let Some(site) = self.sites.get_mut(key) else { return };
+        self.begin_next(now, key);
+        self.grant_locks(now, key);
+    }
+
+    /// Puts the publishes first in line that have waited for locks which have ended.
+    pub(super) fn take_up(&mut self, now: Time, key: &SiteKey) {
+        let Some(site) = self.sites.get_mut(key).filter(|site| !site.aside.is_empty()) else { return };
         let locks = &self.locks;
         let waits = |asked: &Asked| {
             let held = locks.of_others(now, key, &asked.switch.locks);
@@ -77,8 +83,6 @@ impl FileServer {
         for asked in free.into_iter().rev() {
             site.queue.push_front(asked);
         }
-        self.begin_next(now, key);
-        self.grant_locks(now, key);
     }
 
     /// Grants the free locks of a site, unless a publish that is under way may change their paths, and recalls those
@@ -170,9 +174,9 @@ impl FileServer {
 
     /// Ends the locks of a site that was removed.
     pub(super) fn end_locks(&mut self, key: &SiteKey) {
-        let (ended, refused) = self.locks.removed(key);
+        let ended = self.locks.end_site(key);
         self.say_over(ended);
-        for (port, ticket) in refused {
+        for (port, ticket) in self.locks.take_waiting(key) {
             self.refuse(port, ticket, Refusal::NoSite, "the site was removed");
         }
     }

@@ -95,6 +95,7 @@ impl FileServer {
 
     /// Begins the next publish of a site that can be made.
     pub(super) fn begin_next(&mut self, now: Time, key: &SiteKey) {
+        self.take_up(now, key);
         loop {
             let Some(site) = self.sites.get_mut(key) else { return };
             if site.under_way.is_some() {

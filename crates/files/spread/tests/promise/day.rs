@@ -1,11 +1,12 @@
 //! A day that a seed draws, and the checks of everything that is seen on it.
 
+use crate::locks::Lock;
 use crate::trees::{FILES, VALUES, grow};
 use crate::truth::{Asked, Truth};
 use machine::{Machine, Node, RoleId};
 use sim::sites::{Chunks, Happened, MemberDisk, ServerDisk};
 use sim::{Family, Fault, Line, Processes};
-use spread::messages::{Consistency, FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size};
+use spread::messages::{Consistency, FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size, Token};
 use spread::{
     Answer, Client, FileServer, Member, MemberConfig, Number, Opened, Relay, RelayConfig, Request, Revision,
     ServerConfig, SiteKey, Ticket, Visit, Way,
@@ -22,7 +23,7 @@ const ONE: RoleId = RoleId::ONLY;
 const STORE: &str = "store";
 const RELAYS: [&str; 2] = ["relay 0", "relay 1"];
 const MEMBERS: [&str; 3] = ["member 0", "member 1", "member 2"];
-const PUBLISHERS: [&str; 2] = ["publisher 0", "publisher 1"];
+pub(crate) const PUBLISHERS: [&str; 2] = ["publisher 0", "publisher 1"];
 const STEPS: u32 = 400;
 
 /// Files that are open at a time, and for how many looks.
@@ -52,6 +53,13 @@ pub(crate) struct Seen {
     /// Publishes that were merged, and those that could not be.
     pub(crate) merged: usize,
     pub(crate) conflicts: usize,
+    /// Locks that were granted, recalled, and over before their release; publishes under a lock, and those that were
+    /// refused as it was over.
+    pub(crate) locked: usize,
+    pub(crate) recalled: usize,
+    pub(crate) locks_over: usize,
+    pub(crate) under_locks: usize,
+    pub(crate) refused_locks: usize,
 }
 
 impl Seen {
@@ -69,12 +77,18 @@ impl Seen {
         self.rotten += more.rotten;
         self.merged += more.merged;
         self.conflicts += more.conflicts;
+        self.locked += more.locked;
+        self.recalled += more.recalled;
+        self.locks_over += more.locks_over;
+        self.under_locks += more.under_locks;
+        self.refused_locks += more.refused_locks;
     }
 }
 
 /// A publish, as its publisher has it.
 #[derive(Debug)]
-struct Job {
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+pub(crate) struct Job {
     identity: Option<Identity>,
     base: Option<ChunkHash>,
     root: ChunkHash,
@@ -82,11 +96,24 @@ struct Job {
     of: Option<u64>,
     waits: bool,
     merges: bool,
+    locks: Vec<Token>,
+    ends_locks: bool,
     /// It says that it has put what it has not.
     lies: bool,
     stage: Step,
     ticket: Ticket,
     number: Option<Number>,
+}
+
+impl Job {
+    fn asked(&self) -> Asked {
+        Asked { base: self.base, root: self.root, merges: self.merges, ends_locks: self.ends_locks }
+    }
+
+    /// Whether it is published under a lock.
+    pub(crate) fn has(&self, lock: Token) -> bool {
+        self.locks.contains(&lock)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +159,8 @@ pub(crate) struct Kind {
     pub(crate) idle_after: Option<u32>,
     /// Whether publishes are merged.
     pub(crate) merges: bool,
+    /// Whether publishers lock files.
+    pub(crate) locks: bool,
 }
 
 impl Kind {
@@ -141,17 +170,20 @@ impl Kind {
     }
 }
 
-struct Day {
-    world: Processes,
+pub(crate) struct Day {
+    pub(crate) world: Processes,
     lease: Duration,
     kind: Kind,
     visit: Duration,
     happened: Rc<Happened>,
-    truth: Truth,
-    jobs: [Option<Job>; 2],
+    pub(crate) truth: Truth,
+    pub(crate) jobs: [Option<Job>; 2],
+    pub(crate) locks: Vec<Lock>,
+    /// Whether all faults have ended.
+    pub(crate) is_resting: bool,
     collecting: Option<Ticket>,
     /// The lives of publishers, and how many publishes each has asked for.
-    publishers: [Rc<Cell<u64>>; 2],
+    pub(crate) publishers: [Rc<Cell<u64>>; 2],
     visitors: [Visitor; 3],
     files: Vec<OpenFile>,
     /// The numbers of the members' runs, and the last revision that each has served.
@@ -167,7 +199,7 @@ struct Day {
     restores: bool,
     /// Chunks that a disk has lost. Nothing promises them until they are repaired.
     rotten: Vec<ChunkHash>,
-    seen: Seen,
+    pub(crate) seen: Seen,
 }
 
 fn alone(machine: impl Machine) -> Node {
@@ -176,7 +208,7 @@ fn alone(machine: impl Machine) -> Node {
     node
 }
 
-fn key() -> SiteKey {
+pub(crate) fn key() -> SiteKey {
     SiteKey { space: "main".to_owned(), name: "shop".to_owned() }
 }
 
@@ -238,6 +270,10 @@ impl Day {
             let fast_permille = [-1, 0, 1][world.draw(3) as usize] * i64::from(LEASE_DRIFT_PERMILLE) / 2;
             world.set_clock(process, fast_permille);
         }
+        for publisher in PUBLISHERS.into_iter().filter(|_| kind.locks) {
+            let fast_permille = [-1, 0, 1][world.draw(3) as usize] * i64::from(LEASE_DRIFT_PERMILLE) / 2;
+            world.set_clock(publisher, fast_permille);
+        }
         let harms = [0, 2, 6][world.draw(3) as usize];
         let restores = world.draw(4) == 0;
         Self {
@@ -248,6 +284,8 @@ impl Day {
             happened,
             truth: Truth::default(),
             jobs: [None, None],
+            locks: Vec::new(),
+            is_resting: false,
             collecting: None,
             publishers,
             visitors: [Visitor::default(); 3],
@@ -266,7 +304,7 @@ impl Day {
         }
     }
 
-    fn draw(&mut self, bound: usize) -> usize {
+    pub(crate) fn draw(&mut self, bound: usize) -> usize {
         self.world.draw(bound as u64) as usize
     }
 
@@ -276,7 +314,7 @@ impl Day {
         self.look()
     }
 
-    fn is_down(&self, process: &str) -> bool {
+    pub(crate) fn is_down(&self, process: &str) -> bool {
         self.down.contains(&process)
     }
 
@@ -298,6 +336,7 @@ impl Day {
         for at in 0..PUBLISHERS.len() {
             self.go_on(at)?;
         }
+        self.look_at_locks()?;
         for who in 0..self.visitors.len() {
             self.visit_again(who)?;
         }
@@ -329,6 +368,9 @@ impl Day {
 
     /// Something happens.
     fn step(&mut self) -> Result<(), String> {
+        if self.kind.locks {
+            self.lock_or_unlock();
+        }
         match self.draw(100) {
             0..14 => self.publish(),
             14..17 => self.roll_back(),
@@ -357,7 +399,23 @@ impl Day {
         let Some(ticket) = self.world.call(PUBLISHERS[at], ask) else { return };
         let (stage, identity, number) = (Step::Have, None, None);
         let merges = self.kind.merges && of.is_none();
-        self.jobs[at] = Some(Job { identity, base, root, chunks, of, waits, merges, lies, stage, ticket, number });
+        let ends_locks = self.kind.locks && self.draw(8) == 0;
+        let locks = Vec::new();
+        self.jobs[at] = Some(Job {
+            identity,
+            base,
+            root,
+            chunks,
+            of,
+            waits,
+            merges,
+            locks,
+            ends_locks,
+            lies,
+            stage,
+            ticket,
+            number,
+        });
     }
 
     fn publish(&mut self) {
@@ -372,7 +430,14 @@ impl Day {
             base = self.truth.all.iter().rev().nth(newer).map(|it| it.revision.root);
         }
         let mut tree = base.map_or([0; FILES], |base| self.truth.tree(base));
-        for _ in 0..=self.draw(2) {
+        let own: Vec<Lock> = self.locks.iter().filter(|it| it.at == at && it.token().is_some()).copied().collect();
+        let own = if own.is_empty() || self.draw(3) == 0 { Vec::new() } else { own };
+        for lock in &own {
+            tree[lock.file] = self.world.draw(VALUES);
+        }
+        // A few change other files, too.
+        let others = if own.is_empty() { 1 + self.draw(2) } else { usize::from(self.draw(6) == 0) };
+        for _ in 0..others {
             let file = self.draw(FILES);
             tree[file] = self.world.draw(VALUES);
         }
@@ -384,6 +449,10 @@ impl Day {
             base = Some(self.truth.all[older].revision.root);
         }
         self.begin(at, root, chunks, base, None);
+        if let Some(job) = &mut self.jobs[at] {
+            job.locks = own.iter().filter_map(Lock::token).collect();
+            self.seen.under_locks += usize::from(!own.is_empty());
+        }
     }
 
     /// An older revision that is kept is published again, without its chunks.
@@ -426,14 +495,12 @@ impl Day {
             (Step::Have, Answer::Missing(_)) | (Step::Put, Answer::Stored) => {
                 let (base, root, of, waits) = (job.base, job.root, job.of, job.waits);
                 let (merges, size, note) = (job.merges, Size::default(), String::new());
-                let (ends_locks, locks) = (false, Vec::new());
-                (
-                    Request::Publish { key: key(), base, root, of, size, waits, merges, ends_locks, locks, note },
-                    Step::Publish,
-                )
+                let (ends_locks, locks, key) = (job.ends_locks, job.locks.clone(), key());
+                let request = Request::Publish { key, base, root, of, size, waits, merges, ends_locks, locks, note };
+                (request, Step::Publish)
             }
             (Step::Publish, Answer::Published { revision, is_new }) => {
-                self.truth.acknowledged(revision, &Asked { base: job.base, root: job.root, merges: job.merges })?;
+                self.truth.acknowledged(revision, &job.asked())?;
                 self.seen.merged += usize::from(is_new && revision.root != job.root);
                 if job.waits {
                     job.number = Some(revision.number);
@@ -451,6 +518,10 @@ impl Day {
                 self.seen.conflicts += usize::from(why == Refusal::Conflict);
                 return Ok(());
             }
+            (Step::Publish, Answer::Refused(Refusal::LockOver, ..)) => {
+                self.seen.refused_locks += 1;
+                return Ok(());
+            }
             (Step::Publish, Answer::Refused(Refusal::Incomplete, ..)) if !job.lies && job.of.is_none() => {
                 (Request::Have(job.chunks.0.keys().copied().collect()), Step::Have)
             }
@@ -463,7 +534,7 @@ impl Day {
             if is_publish {
                 let identity = Identity { publisher: self.publishers[at].get(), number: ticket.0 };
                 job.identity = Some(identity);
-                self.truth.asked(identity, Asked { base: job.base, root: job.root, merges: job.merges });
+                self.truth.asked(identity, job.asked());
             }
             self.jobs[at] = Some(job);
         }
@@ -698,6 +769,7 @@ impl Day {
         self.down.push(process);
         if let Some(at) = PUBLISHERS.iter().position(|it| *it == process) {
             self.jobs[at] = None;
+            self.locks.retain(|lock| lock.at != at);
             if at == 0 {
                 self.collecting = None;
             }
@@ -808,6 +880,7 @@ impl Day {
     /// Ends all faults, and checks that everything comes to rest.
     fn rest(&mut self) -> Result<(), String> {
         self.world.calm();
+        self.is_resting = true;
         self.happened.lies.set(false);
         self.happened.fails.set(false);
         for (one, other) in std::mem::take(&mut self.parted) {
@@ -826,6 +899,7 @@ impl Day {
         if let Some(job) = self.jobs.iter().flatten().next() {
             return Err(format!("10: a publish has no answer: {job:?}"));
         }
+        self.all_locks_are_granted()?;
         // Chunks that a publisher has named are protected while its session lasts.
         for publisher in PUBLISHERS {
             self.fall(publisher);

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | 1 | no acknowledged publish is lost, made twice, or made from another revision than it names |
 //! | 1 | one that is merged makes its changes and no others, to files that nobody has changed since its base |
+//! | 1 | a locked file is changed by the publisher that has locked it |
 //! | 2 | a page stays with one revision |
 //! | 3 | a view is one revision that was published, and all of it |
 //! | 4 | a view that does not say that it may be stale was the newest at most a lease ago |
@@ -16,6 +17,7 @@
 //! | 10 | after the last fault, all members reach the newest revision, and unused chunks are freed |
 
 mod day;
+mod locks;
 mod trees;
 mod truth;
 
@@ -27,10 +29,15 @@ use types::Broken;
 /// Seeds that have found something once.
 const KEPT: [u64; 4] = [1035, 2481, 9732, 12_345];
 
-const PUSHED: Kind = Kind { consistency: Consistency::Publish, idle_after: None, merges: false };
+/// The same of days with locks.
+const KEPT_LOCKED: [u64; 1] = [308];
+
+const PUSHED: Kind = Kind { consistency: Consistency::Publish, idle_after: None, merges: false, locks: false };
 const SEQUENTIAL: Kind = Kind { consistency: Consistency::Sequential, ..PUSHED };
 
 const MERGED: Kind = Kind { merges: true, ..PUSHED };
+
+const LOCKED: Kind = Kind { merges: true, locks: true, ..PUSHED };
 
 const IDLE: Kind = Kind { idle_after: Some(1), ..PUSHED };
 
@@ -78,6 +85,15 @@ fn the_promises_hold_with_merges() {
     assert!(seen.published > 300 && seen.merged > 60 && seen.conflicts > 30, "{seen:?}");
 }
 
+#[test]
+fn the_promises_hold_with_locks() {
+    let seen = days((0..LAZY).chain(KEPT_LOCKED), LOCKED);
+    assert!(seen.published > 1000 && seen.locked > 3000 && seen.recalled > 1000 && seen.restores > 10, "{seen:?}");
+    assert!(seen.locks_over > 200 && seen.under_locks > 500 && seen.refused_locks > 100, "{seen:?}");
+    let seen = days(0..LAZY / 3, Kind { consistency: Consistency::Sequential, ..LOCKED });
+    assert!(seen.published > 300 && seen.locked > 900 && seen.recalled > 300 && seen.refused_locks > 30, "{seen:?}");
+}
+
 fn days(seeds: impl Iterator<Item = u64>, kind: Kind) -> Seen {
     let mut seen = Seen::default();
     for seed in seeds {
@@ -105,6 +121,9 @@ const OF_SEQUENTIAL: [Way; 5] =
 /// Ways to break a rule of merges.
 const OF_MERGES: [Way; 1] = [Way::MergeAnyway];
 
+/// Ways to break a rule of locks.
+const OF_LOCKS: [Way; 3] = [Way::OldToken, Way::SiteOverP, Way::GrantEarly];
+
 /// Seeds that notice ways which few others do: they are tried first.
 const RARE: [u64; 4] = [114, 429, 1150, 1375];
 
@@ -114,6 +133,7 @@ fn each_way_to_break_a_rule_is_noticed() {
         let kind = match way {
             way if OF_SEQUENTIAL.contains(&way) => SEQUENTIAL,
             way if OF_MERGES.contains(&way) => MERGED,
+            way if OF_LOCKS.contains(&way) => LOCKED,
             _ => PUSHED,
         };
         let noticed = |seed| Some((seed, day(seed, kind, Broken::rule(way)).err()?));

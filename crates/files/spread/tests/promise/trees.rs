@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use sim::sites::Chunks;
-use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Piece, write_directory};
+use tree::{Attributes, ChunkHash, Content, Entry, Kind, Name, Path, Piece, write_directory};
 
 pub(crate) const FILES: usize = 4;
 pub(crate) const VALUES: u64 = 5;
@@ -22,6 +22,11 @@ pub(crate) fn merge(base: Tree, head: Tree, new: Tree) -> Option<Tree> {
         }
     }
     Some(merged)
+}
+
+/// The path of a file.
+pub(crate) fn path(file: usize) -> Path {
+    Path::parse(["a", "b", "c", "d/x"][file].as_bytes()).unwrap()
 }
 
 fn name(name: &str) -> Name {

@@ -34,6 +34,7 @@ pub(crate) struct Asked {
     pub(crate) base: Option<ChunkHash>,
     pub(crate) root: ChunkHash,
     pub(crate) merges: bool,
+    pub(crate) ends_locks: bool,
 }
 
 impl Truth {
@@ -58,7 +59,7 @@ impl Truth {
 
     /// Checks what a publish has made of the head: its tree, or with a merge its changes and nothing else.
     fn made(&mut self, asked: Asked, revision: Revision) -> Result<(), String> {
-        let (Asked { base, root, merges }, head) = (asked, self.head());
+        let (Asked { base, root, merges, .. }, head) = (asked, self.head());
         if base == head.map(|head| head.root) && revision.root == root {
             return Ok(());
         }
@@ -91,6 +92,23 @@ impl Truth {
             }
         } else if revision.root != asked.root {
             return Err(format!("1: {revision:?} is acknowledged, and is another tree than {:?}", asked.root));
+        }
+        Ok(())
+    }
+
+    /// Checks that no publisher but this one has changed a file since a revision, in the life of the store in which the
+    /// file was locked. A publish that ends locks does so.
+    pub(crate) fn excludes(&self, file: usize, (since, life): (Number, u64), publisher: u64) -> Result<(), String> {
+        let mut before = [0; FILES];
+        for it in self.all.iter().filter(|it| !it.is_lost) {
+            let (tree, Published { revision, identity, .. }) = (self.tree(it.revision.root), *it);
+            let is_later = revision.number > since && revision.number.life <= life;
+            let is_other = identity.publisher != publisher && tree[file] != before[file];
+            let ends_locks = self.asked.get(&identity).is_some_and(|asked| asked.ends_locks);
+            if is_later && is_other && !ends_locks {
+                return Err(format!("1: {revision:?} of {identity:?} changes file {file}, locked by {publisher}"));
+            }
+            before = tree;
         }
         Ok(())
     }
