@@ -44,6 +44,9 @@ pub(crate) struct PublishArgs {
     /// Waits until no server shows an older revision without saying so. Ctrl-C ends the wait, and the revision stays.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) wait: bool,
+    /// Ends the locks of files that it changes, instead of waiting for their holders.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) now: bool,
     /// Prints what would change, and publishes nothing: `+` added, `-` removed, `~` changed, with `--merge` `!` for
     /// conflicts. A store that is not there is made.
     #[arg(long)]
@@ -193,6 +196,9 @@ pub(crate) struct SiteRollbackArgs {
     /// Waits until no server shows another revision without saying so. Ctrl-C ends the wait, and the rollback stays.
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Ends the locks of files that it changes, instead of waiting for their holders.
+    #[arg(long)]
+    pub(crate) now: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }

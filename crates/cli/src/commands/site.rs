@@ -13,8 +13,8 @@ use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
 use files::{
-    Consistency, Damage, Difference, Entry, FilesError, Follower, Kind, Part, Publish, Published, Revision, SiteName,
-    SiteSettings, export,
+    Consistency, Damage, Difference, Entry, FilesError, Follower, Kind, Part, Publish, Published, Revision, Rollback,
+    SiteName, SiteSettings, export,
 };
 use responses::Time;
 use serde_json::{Value, json};
@@ -30,8 +30,8 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     let waits = interrupt.clone();
     let sites = args.target.sites_or_create(move || waits.has_come())?;
     let (note, exclude) = (args.note.clone(), args.exclude.clone());
-    let &PublishArgs { base, merge, repair, allow_empty, wait, .. } = args;
-    let settings = Publish { base, merge, note, exclude, allow_empty, wait, repair };
+    let &PublishArgs { base, merge, repair, allow_empty, wait, now, .. } = args;
+    let settings = Publish { base, merge, note, exclude, allow_empty, wait, locks: Vec::new(), now, repair };
     let bar = output::spinner("publish (files)");
     let mut on = |progress: files::Progress| {
         bar.set_position(progress.files);
@@ -215,7 +215,8 @@ fn rollback(args: &SiteRollbackArgs, output: &mut Output) -> Result {
         )
         .into());
     };
-    let revision = sites.rollback(&args.site, to, &args.note, args.wait)?;
+    let settings = Rollback { note: args.note.clone(), wait: args.wait, now: args.now };
+    let revision = sites.rollback(&args.site, to, &settings)?;
     let mut json = of_revision(&revision);
     json["site"] = json!(args.site.as_str());
     output.line(&json, format!("{}@{}: {to} again", args.site, revision.number))

@@ -1,8 +1,10 @@
 //! Where the chunks and the records of sites are kept: in a directory of this process, or at a server.
 
 use crate::error::FilesError;
+use crate::locks::Lock;
 use crate::record::{Revision, SiteName, SiteSettings};
 use bytes::Bytes;
+use spread::messages::Token;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::RwLockReadGuard;
@@ -46,6 +48,10 @@ pub(crate) struct NewTree {
     pub(crate) waits: bool,
     /// Whether the changes since the base are made to the newest revision, if there is a newer one.
     pub(crate) merges: bool,
+    /// The locks under which paths are changed.
+    pub(crate) locks: Vec<Token>,
+    /// Whether locks of others are ended whose paths are changed, instead of waiting for their holders.
+    pub(crate) ends_locks: bool,
 }
 
 /// The outcome of a switch.
@@ -76,8 +82,15 @@ pub(crate) trait Depot: Source<Error = FilesError> + fmt::Debug + Send + Sync {
     fn check(&self, hashes: &[ChunkHash]) -> Result<(), FilesError>;
 
     /// Makes a tree the newest revision, if the newest is still `base`, or if it merges and the newest has not changed
-    /// the same paths (rules OneSwitch, CompareBase).
+    /// the same paths (rules OneSwitch, CompareBase). Paths that others have locked are waited for (rule PExcludes).
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError>;
+
+    /// Locks a path of a site, which need not be there (rule PExcludes). Its holder is asked to release it, and waited
+    /// for at most so long.
+    ///
+    /// # Errors
+    /// [`FilesError::Locked`], [`FilesError::NoSite`], and the store's.
+    fn lock(&self, site: &SiteName, path: &tree::Path, within: Duration) -> Result<Lock, FilesError>;
 
     /// Creates a site without a revision.
     fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError>;

@@ -54,6 +54,8 @@ pub enum FilesError {
     },
     /// A lock under which a publish changes a path has ended.
     LockOver(String),
+    /// Another publisher has locked a path of a site, and has not released it in time.
+    Locked(String, String),
     /// Two trees have too many changes to be merged.
     TooManyChanges,
     /// The revision is the head, or the only one.
@@ -131,6 +133,7 @@ impl FilesError {
             Self::Overtaken { .. } => "overtaken",
             Self::Conflict { .. } => "conflict",
             Self::NotKept { .. } => "not-kept",
+            Self::Locked(..) => "locked",
             Self::LockOver(_) => "lock-over",
             Self::TooManyChanges => "too-many-changes",
             Self::IsHead(..) => "is-head",
@@ -199,6 +202,9 @@ impl fmt::Display for FilesError {
                 "revision {base} of '{site}', from which this publish was made, is not kept, so it cannot be merged: \
                  get the newest revision and make the changes there; `thorp site set {site} --keep` keeps more of them"
             ),
+            Self::Locked(site, path) => {
+                write!(f, "another publisher is changing {path} of '{site}': try again when it has finished")
+            }
             Self::LockOver(site) => write!(
                 f,
                 "a lock of this publish of '{site}' has ended, and others may have changed its file. Nothing was \

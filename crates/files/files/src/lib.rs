@@ -13,6 +13,7 @@
 //! | `sites` | the sites of a store: publish, roll back, log, read, verify |
 //! | `record`, `records` | a site's record as objects; the records of a space |
 //! | `depot` | where chunks and records are kept, as `sites` needs it |
+//! | `locks` | locks of paths, for those who change single files |
 //! | `stored`, `line` | chunks in a directory as a source of trees; the work of a disk, and its threads |
 //! | `local`, `remote` | the two places: a directory of this process, and a server |
 //! | `server` | the file server in the process of a store |
@@ -41,6 +42,7 @@ mod http;
 mod index;
 mod line;
 mod local;
+mod locks;
 mod member;
 mod memory;
 #[cfg(feature = "fuse")]
@@ -65,6 +67,7 @@ pub use depot::{Collected, Follower};
 pub use error::FilesError;
 pub use export::{Exported, export};
 pub use http::{SiteConfig, SiteServer, SiteStopper, SkippedRule, Tally};
+pub use locks::Lock;
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]
 pub use mount::{MountConfig, MountPlace, MountWrites, SiteMount, Unmounter};
@@ -75,7 +78,8 @@ pub use remote::Server;
 pub use scan::{Progress, Scanned};
 pub use server::FileService;
 pub use serving::{CertificateFiles, LoadedCertificates};
-pub use sites::{Damage, Difference, Publish, Published, Sites};
-pub use spread::messages::Consistency;
+pub use sites::{Damage, Difference, Publish, Published, Rollback, Sites};
+pub use spread::LockState;
+pub use spread::messages::{Consistency, Token};
 pub use tree::{Change, Entry, Kind, Part, Path};
 pub use view::View;

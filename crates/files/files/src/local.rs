@@ -1,17 +1,22 @@
 //! The sites of a store in a directory, which this process has open.
 
+mod locks;
+
+use self::locks::{Locks, Meeting, Switching};
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing, Switched};
 use crate::error::FilesError;
+use crate::locks::Lock;
 use crate::record::{Revision, SiteName, SiteSettings};
 use crate::records::Records;
 use crate::stored::Used;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
-use spread::server_work::{Merged, MergedTree};
+use spread::server_work::{Compare, Merged, MergedTree};
 use spread::trees;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 use tree::{ChunkHash, Sides, Source};
 use vfs::make_directory;
 
@@ -30,12 +35,19 @@ pub(crate) struct Local {
     chunks: Chunks,
     /// Held for reading by publishes and for writing by a collection: the chunks of a publish are in no revision yet.
     publishing: RwLock<()>,
+    locks: Arc<Locks>,
 }
 
 impl Local {
     /// Opens the chunks in the directory of a store, whose records are open.
     pub(crate) fn open(records: Records, dir: &Path) -> Result<Self, FilesError> {
-        Ok(Self { dir: dir.to_owned(), records, chunks: open_chunks(dir)?, publishing: RwLock::default() })
+        Ok(Self {
+            dir: dir.to_owned(),
+            records,
+            chunks: open_chunks(dir)?,
+            publishing: RwLock::default(),
+            locks: Arc::default(),
+        })
     }
 }
 
@@ -47,6 +59,22 @@ pub(crate) fn open_chunks(dir: &Path) -> Result<Chunks, FilesError> {
 }
 
 impl Local {
+    /// Waits until a switch from `base` to a tree meets no lock of others. One from another revision than the newest is
+    /// not made, and waits for none.
+    fn meet(
+        &self,
+        meeting: &Meeting<'_>,
+        base: Option<&Revision>,
+        root: ChunkHash,
+    ) -> Result<Switching<'_>, FilesError> {
+        let (base, number) = (base.map(Revision::root), base.map(|base| base.number));
+        let is_newest =
+            || self.records.head(meeting.site).is_ok_and(|head| head.as_ref().map(|head| head.number) == number);
+        self.locks.meet(meeting, |paths| {
+            if is_newest() { trees::changed(self, Compare { base, root, paths }) } else { Vec::new() }
+        })
+    }
+
     /// Makes the changes from `base` to a tree to the newest revision. Nothing is collected meanwhile, as a publish is
     /// under way.
     fn merge(
@@ -105,8 +133,10 @@ impl Depot for Local {
 
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError> {
         // No other server has the sites of a directory that this process has open.
-        let NewTree { root, of, files, bytes, note, waits: _, merges } = new;
+        let NewTree { root, of, files, bytes, note, waits: _, merges, locks, ends_locks } = new;
+        let meeting = Meeting { site, own: &locks, ends_locks };
         let made = |base: Option<&Revision>, root: ChunkHash, size: (u64, u64)| {
+            let _switching = self.meet(&meeting, base, root)?;
             let revision =
                 self.records.switch(site, base, |number| Revision::new(number, root, note.clone(), size, of))?;
             Ok(Switched { revision, is_new: true })
@@ -127,6 +157,13 @@ impl Depot for Local {
                 switched => return switched,
             }
         }
+    }
+
+    fn lock(&self, site: &SiteName, path: &tree::Path, within: Duration) -> Result<Lock, FilesError> {
+        self.records.head(site)?;
+        let lock = self.locks.take(site, path, within)?;
+        let head = self.records.head(site)?.map(|head| (head.number, head.root()));
+        Ok(Lock::new(path.clone(), lock.token(), head, lock))
     }
 
     fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {

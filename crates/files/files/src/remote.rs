@@ -5,13 +5,14 @@
 
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing, Switched};
 use crate::error::FilesError;
+use crate::locks::{Lock, LockPlace};
 use crate::record::{Revision, SiteName, SiteSettings};
 use crate::records::{Records, draw};
 use bytes::Bytes;
 use machine::{RoleId, Waiter};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{ChangeKind, Consistency, Refusal, SUBSCRIBER, Size, Standing};
-use spread::{Answer, Client, HELD, Number, Request, SiteKey, Swept, Ticket};
+use spread::{Answer, Client, HELD, LockState, Locking, Number, Request, SiteKey, Swept, Ticket};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-use tree::{ChunkHash, Source, nodes_below};
+use tree::{ChunkHash, Path, Source, nodes_below};
 use types::limits::{CHUNKS_PER_PUT_MAX, HASHES_PER_MESSAGE_MAX, PUBLISHER_REQUESTS_MAX, PUT_BYTES_MAX};
 use vfs::make_directory;
 
@@ -274,10 +275,10 @@ impl Depot for Remote {
     }
 
     fn switch(&self, site: &SiteName, base: Option<&Revision>, new: NewTree) -> Result<Switched, FilesError> {
-        let NewTree { root, of, files, bytes, note, waits, merges } = new;
+        let NewTree { root, of, files, bytes, note, waits, merges, locks, ends_locks } = new;
         let (key, size) = (self.key(site), Size { files, bytes });
         let base_root = base.map(Revision::root);
-        let (ends_locks, locks, note_of) = (false, Vec::new(), note.clone());
+        let note_of = note.clone();
         let ticket = self.ask(Request::Publish {
             key,
             base: base_root,
@@ -327,6 +328,27 @@ impl Depot for Remote {
         Ok(Switched { revision, is_new })
     }
 
+    fn lock(&self, site: &SiteName, path: &Path, within: Duration) -> Result<Lock, FilesError> {
+        let key = self.key(site);
+        let ticket = self.client.call_if(|client, now| (client.lock(now, key, path), true));
+        // Dropped, it withdraws the request.
+        let place = RemoteLock { client: self.client.clone(), _host: self.host.clone(), ticket };
+        let begun = Instant::now();
+        let is_late = || begun.elapsed() >= within;
+        let answer = self.wait_until(Waiter(ticket.0), |client| {
+            client.take(ticket).map(Some).or_else(|| is_late().then_some(None))
+        })?;
+        match answer {
+            Some(Answer::Locked(Locking { token, number, root })) => {
+                let head = root.map(|root| (number.count, root));
+                Ok(Lock::new(path.clone(), token, head, place))
+            }
+            Some(Answer::Refused(why, head, text)) => Err(self.refused(site.as_str(), why, head, text)),
+            Some(other) => Err(self.unexpected(&other)),
+            None => Err(FilesError::Locked(site.to_string(), path.to_string())),
+        }
+    }
+
     fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
         self.change(site, ChangeKind::Create, settings.or_usual())
     }
@@ -371,8 +393,17 @@ impl Depot for Remote {
     /// A publish that changes nothing makes nothing, and can wait.
     fn wait_everywhere(&self, site: &SiteName, head: &Revision) -> Result<(), FilesError> {
         let (root, note) = (head.root(), String::new());
-        let unchanged =
-            NewTree { root, of: None, files: head.files, bytes: head.bytes, note, waits: true, merges: false };
+        let unchanged = NewTree {
+            root,
+            of: None,
+            files: head.files,
+            bytes: head.bytes,
+            note,
+            waits: true,
+            merges: false,
+            locks: Vec::new(),
+            ends_locks: false,
+        };
         self.switch(site, Some(head), unchanged).map(drop)
     }
 
@@ -429,6 +460,47 @@ impl Depot for Remote {
         let store = ChunkHash::of(format!("{} {}", self.server.addresses, self.server.space).as_bytes()).to_string();
         let folder = self.server.cache.as_ref()?.join(&store[..16]);
         make_directory(&folder).ok().map(|()| folder)
+    }
+}
+
+/// A lock at a server, or the request for one.
+struct RemoteLock {
+    client: Handle<Client>,
+    /// The session lives as long as the lock.
+    _host: Arc<Host>,
+    ticket: Ticket,
+}
+
+impl LockPlace for RemoteLock {
+    fn state(&self) -> LockState {
+        self.client.call_if(|client, now| {
+            let is_over = client.is_over();
+            (if is_over { LockState::Over } else { client.lock_state(now, self.ticket) }, false)
+        })
+    }
+
+    fn wait(&self, within: Duration) -> LockState {
+        let (begun, waker) = (Instant::now(), Waker::from(Arc::new(Unpark(thread::current()))));
+        loop {
+            self.client.driver().wake_on(Waiter(self.ticket.0), &waker);
+            let (state, left) = (self.state(), within.saturating_sub(begun.elapsed()));
+            if state != LockState::Held || left.is_zero() {
+                return state;
+            }
+            thread::park_timeout(left.min(LOOK_EVERY));
+        }
+    }
+}
+
+impl fmt::Debug for RemoteLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteLock").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}
+
+impl Drop for RemoteLock {
+    fn drop(&mut self) {
+        self.client.call(|client| client.forget(self.ticket));
     }
 }
 

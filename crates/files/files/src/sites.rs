@@ -15,6 +15,7 @@ pub use verify::Damage;
 use crate::depot::{Collected, Depot, Follower, NewTree, Switched};
 use crate::error::FilesError;
 use crate::local::Local;
+use crate::locks::Lock;
 use crate::record::{Revision, SiteName, SiteSettings, life_now};
 use crate::records::{Records, Summary};
 use crate::remote::{Remote, Server};
@@ -24,7 +25,19 @@ use spread::messages::Consistency;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Duration;
 use tree::{Change, diff};
+
+/// The settings of a rollback.
+#[derive(Clone, Debug, Default)]
+pub struct Rollback {
+    /// A note for the log.
+    pub note: String,
+    /// Whether to wait until no server shows another revision without saying so.
+    pub wait: bool,
+    /// Whether to end the locks of files that change, instead of waiting for their holders.
+    pub now: bool,
+}
 
 /// The sites of a space of a store.
 #[derive(Debug)]
@@ -100,20 +113,30 @@ impl Sites {
         self.changes.load(Acquire)
     }
 
-    /// Publishes an earlier revision again, under a new number. If `waits`, it returns when no server shows another one
-    /// without saying so.
+    /// Locks a path of a site, which need not be there: until the lock is dropped or over, no other publisher changes
+    /// the path (rule PExcludes). Its holder is asked to publish and release it, and waited for at most so long.
+    ///
+    /// # Errors
+    /// [`FilesError::Locked`], [`FilesError::NoSite`], and the store's.
+    pub fn lock(&self, site: &SiteName, path: &tree::Path, within: Duration) -> Result<Lock, FilesError> {
+        self.depot.lock(site, path, within)
+    }
+
+    /// Publishes an earlier revision again, under a new number.
     ///
     /// # Errors
     /// [`FilesError::NoSite`], [`FilesError::NoRevision`], [`FilesError::IsHead`], [`FilesError::Overtaken`],
     /// [`FilesError::NotEverywhere`].
-    pub fn rollback(&self, site: &SiteName, to: u64, note: &str, waits: bool) -> Result<Revision, FilesError> {
+    pub fn rollback(&self, site: &SiteName, to: u64, settings: &Rollback) -> Result<Revision, FilesError> {
         let Some(head) = self.head(site)? else { return Err(FilesError::NoRevision(site.to_string(), to)) };
         let earlier = self.revision(site, to)?;
         if earlier.root() == head.root() {
             return Err(FilesError::IsHead(site.to_string(), to));
         }
-        let (files, bytes, note) = (earlier.files, earlier.bytes, note.to_owned());
-        let new = NewTree { root: earlier.root(), of: Some(to), files, bytes, note, waits, merges: false };
+        let (files, bytes) = (earlier.files, earlier.bytes);
+        let Rollback { note, wait: waits, now: ends_locks } = settings.clone();
+        let (root, of, locks) = (earlier.root(), Some(to), Vec::new());
+        let new = NewTree { root, of, files, bytes, note, waits, merges: false, locks, ends_locks };
         Ok(self.switch(site, Some(&head), new)?.revision)
     }
 

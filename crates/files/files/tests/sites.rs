@@ -1,6 +1,6 @@
 //! Directories published, read, rolled back, exported and collected, on a real disk.
 
-use files::{Change, Damage, FilesError, Part, Publish, Published, SiteName, SiteSettings, Sites, export};
+use files::{Change, Damage, FilesError, Part, Publish, Published, Rollback, SiteName, SiteSettings, Sites, export};
 use fixtures::{SiteFolder, until};
 use objects::Db;
 use rustix::fs::{CWD, RenameFlags, XattrFlags, lgetxattr, llistxattr, renameat_with, setxattr};
@@ -159,12 +159,12 @@ fn sites_survive_their_process_and_roll_back() {
         assert_eq!(publish(&place, &sites).revision.number, number);
     }
     let sites = open(&place);
-    let back = sites.rollback(&shop(), 1, "the colours", false).unwrap();
+    let back = sites.rollback(&shop(), 1, &Rollback { note: "the colours".to_owned(), ..Rollback::default() }).unwrap();
     assert_eq!((back.number, back.of, back.note.as_str()), (4, Some(1), "the colours"));
     assert_eq!(content(&sites, None, "index.html"), b"version 1");
     assert_eq!(content(&sites, Some(3), "index.html"), b"version 3");
-    assert!(matches!(sites.rollback(&shop(), 4, "", false), Err(FilesError::IsHead(..))));
-    assert!(matches!(sites.rollback(&shop(), 9, "", false), Err(FilesError::NoRevision(_, 9))));
+    assert!(matches!(sites.rollback(&shop(), 4, &Rollback::default()), Err(FilesError::IsHead(..))));
+    assert!(matches!(sites.rollback(&shop(), 9, &Rollback::default()), Err(FilesError::NoRevision(_, 9))));
     let numbers: Vec<u64> = sites.log(&shop()).unwrap().iter().map(|revision| revision.number).collect();
     assert_eq!(numbers, [4, 3, 2, 1]);
 }
@@ -456,7 +456,7 @@ fn every_rollback_goes_further_back() {
         publish(&place, &sites).revision.number
     };
     let before = || sites.before_newest(&shop()).unwrap().map(|revision| revision.number);
-    let roll_back = || sites.rollback(&shop(), before().unwrap(), "", false).unwrap().of;
+    let roll_back = || sites.rollback(&shop(), before().unwrap(), &Rollback::default()).unwrap().of;
     assert_eq!(publish_text("one"), 1);
     assert_eq!(before(), None);
     publish_text("two");

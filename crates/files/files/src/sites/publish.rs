@@ -10,6 +10,7 @@ use crate::scan::{Progress, Scan, Scanned};
 use crate::upload::Upload;
 use crate::xattrs::Xattrs;
 use bytes::Bytes;
+use spread::messages::Token;
 use spread::trees;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -35,6 +36,10 @@ pub struct Publish {
     pub allow_empty: bool,
     /// Whether to wait until no server shows an older revision without saying so.
     pub wait: bool,
+    /// The locks under which files are changed.
+    pub locks: Vec<Token>,
+    /// Whether to end the locks of files that change, instead of waiting for their holders.
+    pub now: bool,
     /// Whether the chunks that the store has are read, and written again if they are damaged.
     pub repair: bool,
 }
@@ -145,7 +150,8 @@ impl Sites {
         }
         let (files, bytes) = (progress.files, progress.bytes);
         let (note, waits, merges) = (settings.note.clone(), settings.wait, settings.merge);
-        let new = NewTree { root, of: None, files, bytes, note, waits, merges };
+        let (locks, ends_locks) = (settings.locks.clone(), settings.now);
+        let new = NewTree { root, of: None, files, bytes, note, waits, merges, locks, ends_locks };
         let Switched { revision, is_new } = self.switch(site, base.as_ref(), new)?;
         if revision.root() == root {
             write_index();

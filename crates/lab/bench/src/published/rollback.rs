@@ -6,6 +6,7 @@ use super::watch::Watch;
 use super::{SiteSizes, line};
 use crate::floor::SyncFloor;
 use crate::{Line, Place, Result, Sample};
+use files::Rollback;
 use fixtures::Process;
 use std::time::Instant;
 
@@ -41,7 +42,7 @@ pub(super) fn measure(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) 
         progress(&format!("rollback {round} of {rounds}"));
         sync.push(floor.once()?);
         let begun = Instant::now();
-        revision = sites.rollback(&site, revision - 1, "", false)?.number;
+        revision = sites.rollback(&site, revision - 1, &Rollback::default())?.number;
         returned.push(begun.elapsed());
         watch.wait(revision)?;
         everywhere.push(begun.elapsed());
