@@ -250,12 +250,11 @@ impl Filesystem for Kernel {
     }
 
     fn open(&self, _: &Asked, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let is_written = flags.acc_mode() != OpenAccMode::O_RDONLY;
-        if is_written || self.mounted.draft(inode.0).is_some() {
-            return match self.writes() {
-                Ok(writes) => writes.ask(Change::Open { inode: inode.0, reply }),
-                Err(error) => reply.error(error),
-            };
+        if flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return self.mounted.open_written(inode.0, reply);
+        }
+        if let Some(writes) = self.mounted.writes.as_ref().filter(|_| self.mounted.draft(inode.0).is_some()) {
+            return writes.ask(Change::Open { inode: inode.0, lock: None, reply });
         }
         self.waiting.answer(&self.mounted, Request::Open(inode.0, reply));
     }
@@ -313,11 +312,7 @@ impl Filesystem for Kernel {
     }
 
     fn create(&self, asked: &Asked, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
-        let (directory, name, mode) = (parent.0, name.to_owned(), permissions(mode));
-        match self.writes() {
-            Ok(writes) => writes.ask(Change::Create { directory, name, mode, owner: owner(asked), reply }),
-            Err(error) => reply.error(error),
-        }
+        self.mounted.create(parent.0, name.to_owned(), permissions(mode), owner(asked), reply);
     }
 
     fn unlink(&self, _: &Asked, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {

@@ -42,6 +42,7 @@ use crate::line::lock;
 use crate::sites::Sites;
 use links::{HardLinks, link_of};
 use scratch::Scratch;
+use spread::messages::Token;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tree::{Entry, Name};
+use tree::{Edit, Entry, Name, Path};
 
 /// How long changes that were asked for before are waited for when a mount ends, and how often is looked.
 const END_WITHIN: Duration = Duration::from_secs(10);
@@ -137,6 +138,28 @@ impl Writes {
         in_it.map(|((_, name), inode)| (name.clone(), *inode)).collect()
     }
 
+    /// The locks of paths that edits change, or that are above or below such a path.
+    fn locks_of(&self, edits: &[Edit]) -> Vec<Token> {
+        let drafts = lock(&self.drafts);
+        let locks = drafts.by_inode.values().filter_map(|draft| draft.lock());
+        let meets = |path: &Path, edit: &Edit| {
+            let (one, other) = (path.names(), edit.path().names());
+            one.starts_with(other) || other.starts_with(one)
+        };
+        locks.filter(|(path, _)| edits.iter().any(|edit| meets(path, edit))).map(|(_, token)| token).collect()
+    }
+
+    /// Whether this mount has a path locked.
+    fn has_lock(&self, path: &Path) -> bool {
+        let drafts = lock(&self.drafts);
+        drafts.by_inode.values().filter_map(|draft| draft.lock()).any(|(locked, _)| locked == *path)
+    }
+
+    /// Gives up the locks, of which the store has ended one.
+    fn locks_are_over(&self) {
+        lock(&self.drafts).by_inode.values().for_each(|draft| draft.lock_is_over());
+    }
+
     /// The disk of what is being written: the size of its blocks, all of them, and those that are free.
     pub(super) fn room(&self) -> io::Result<(u32, u64, u64)> {
         self.scratch.room()
@@ -162,17 +185,19 @@ impl Mounted {
     }
 
     /// The path of an inode, as it was known last.
-    fn path_of(&self, inode: u64) -> tree::Path {
-        let nodes = lock(&self.nodes);
-        let mut path = tree::Path::ROOT;
-        if let Some(Place::In { directory, name, .. }) = nodes.get(inode).map(|node| &node.place) {
-            let above = nodes.path(*directory).map(|path| path.below).unwrap_or_default();
-            for (_, name) in above {
-                path.push(name);
-            }
-            path.push(name.clone());
+    fn path_of(&self, inode: u64) -> Path {
+        let place = lock(&self.nodes).get(inode).map(|node| node.place.clone());
+        match place {
+            Some(Place::In { directory, name, .. }) => self.path_in(directory, &name),
+            Some(Place::Revision(_)) | None => Path::ROOT,
         }
-        path
+    }
+
+    /// The path of a name in a directory.
+    fn path_in(&self, directory: u64, name: &Name) -> Path {
+        let above = lock(&self.nodes).path(directory).map(|path| path.below).unwrap_or_default();
+        let above = above.into_iter().fold(Path::ROOT, |path, (_, name)| path.join(&name));
+        above.join(name)
     }
 
     /// Holds changes of this mount back.

@@ -173,6 +173,7 @@ impl Sites {
         root: ChunkHash,
         nodes: &[(ChunkHash, Bytes)],
         growth: Growth,
+        locks: Vec<Token>,
     ) -> Result<spread::Revision, FilesError> {
         let _publishing = self.depot.begin();
         let (life, base) = (base.number, self.kept(site, base.number.count)?);
@@ -181,7 +182,8 @@ impl Sites {
         }
         self.depot.put(site, nodes)?;
         let (files, bytes) = base.grown(growth);
-        let new = NewTree { root, of: None, files, bytes, note: String::new(), waits: false, merges: true };
+        let (note, of, waits, merges, ends_locks) = (String::new(), None, false, true, false);
+        let new = NewTree { root, of, files, bytes, note, waits, merges, locks, ends_locks };
         let revision = self.switch(site, Some(&base), new)?.revision;
         Ok(spread::Revision { number: revision.full_number(), root: revision.root() })
     }

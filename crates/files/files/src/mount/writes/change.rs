@@ -2,6 +2,7 @@
 
 use super::draft::Snapshot;
 use crate::error::FilesError;
+use crate::locks::Lock;
 use bytes::Bytes;
 use fuser::{RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen, TimeOrNow};
 use std::ffi::OsString;
@@ -12,7 +13,7 @@ pub(in crate::mount) enum Change {
     /// A directory, link or empty file is made.
     Make { directory: u64, name: OsString, made: Made, owner: Owner, reply: ReplyEntry },
     /// A file is made, and opened.
-    Create { directory: u64, name: OsString, mode: u16, owner: Owner, reply: ReplyCreate },
+    Create { directory: u64, name: OsString, mode: u16, owner: Owner, lock: Option<Lock>, reply: ReplyCreate },
     /// A name is removed.
     Remove { directory: u64, name: OsString, is_directory: bool, reply: ReplyEmpty },
     /// A name is moved to another place, or the two are exchanged.
@@ -24,7 +25,7 @@ pub(in crate::mount) enum Change {
     /// An extended attribute is set or, without a value, removed.
     Xattr { inode: u64, name: OsString, value: Option<Bytes>, flags: i32, reply: ReplyEmpty },
     /// A file is opened to be written.
-    Open { inode: u64, reply: ReplyOpen },
+    Open { inode: u64, lock: Option<Lock>, reply: ReplyOpen },
     /// A file was closed, with its content as it was then in the store.
     Close { inode: u64, content: Result<Snapshot, FilesError>, reply: ReplyEmpty },
     /// A file is open nowhere, if it was not opened again.

@@ -1,32 +1,92 @@
 //! Changes of attributes and content. A file that is being written is published with its attributes.
 
-use super::change::Asked;
+use super::change::{Asked, Owner};
 use super::draft::{Draft, Snapshot};
 use super::edition::{Edition, Spot, Stop};
 use super::writer::Writer;
 use super::{Change, Writes};
 use crate::error::FilesError;
 use crate::line::lock;
+use crate::locks::Lock;
 use crate::mount::handles::{Handle, OpenFile};
 use crate::mount::nodes::{ROOT, Top, now};
 use crate::mount::special;
 use crate::mount::views::{Mounted, NoAnswer, Wait};
 use crate::upload::Upload;
 use bytes::Bytes;
-use fuser::{Errno, FileAttr, ReplyEmpty, TimeOrNow};
-use std::ffi::OsStr;
+use fuser::{Errno, FileAttr, ReplyCreate, ReplyEmpty, ReplyOpen, TimeOrNow};
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::thread;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 use tree::limits::XATTRS_BYTES_MAX;
-use tree::{Attributes, Entry, Kind, Time};
+use tree::{Attributes, Entry, Kind, Name, Path, Time};
 
 /// Extended attributes that are a file system's own business: access lists, which this one has not.
 const ACCESS_LISTS: &[u8] = b"system.";
 
+/// How long the holder of a lock is waited for: a lease and a bit, after which it has lost the lock.
+const LOCK_WITHIN: Duration = Duration::from_secs(15);
+
 impl Mounted {
+    /// Opens a file to be written, under the lock of its path. The wait for the lock is on a thread of its own.
+    pub(in crate::mount) fn open_written(self: &Arc<Self>, inode: u64, reply: ReplyOpen) {
+        if special::is_special(inode) {
+            return reply.error(Errno::EROFS);
+        }
+        let (mounted, path) = (self.clone(), self.path_of(inode));
+        self.with_lock(path, move |granted| match (granted, &mounted.writes) {
+            (Ok(lock), Some(writes)) => writes.ask(Change::Open { inode, lock, reply }),
+            (Err(error), _) => reply.error(error),
+            (_, None) => reply.error(Errno::EROFS),
+        });
+    }
+
+    /// Makes a file, and opens it, under the lock of its path.
+    pub(in crate::mount) fn create(
+        self: &Arc<Self>,
+        directory: u64,
+        name: OsString,
+        mode: u16,
+        owner: Owner,
+        reply: ReplyCreate,
+    ) {
+        let Ok(of_path) = Name::new(name.as_bytes()) else { return reply.error(Errno::EINVAL) };
+        let (mounted, path) = (self.clone(), self.path_in(directory, &of_path));
+        self.with_lock(path, move |granted| match (granted, &mounted.writes) {
+            (Ok(lock), Some(writes)) => writes.ask(Change::Create { directory, name, mode, owner, lock, reply }),
+            (Err(error), _) => reply.error(error),
+            (_, None) => reply.error(Errno::EROFS),
+        });
+    }
+
+    /// Locks a path, unless this mount has it locked, and goes on with the lock.
+    fn with_lock(self: &Arc<Self>, path: Path, go_on: impl FnOnce(Result<Option<Lock>, Errno>) + Send + 'static) {
+        if self.writes.as_ref().is_none_or(|writes| writes.has_lock(&path)) {
+            return go_on(Ok(None));
+        }
+        let mounted = self.clone();
+        let take = move || {
+            let Some(writes) = &mounted.writes else { return go_on(Ok(None)) };
+            go_on(match writes.sites.lock(mounted.origin.site(), &path, LOCK_WITHIN) {
+                Ok(lock) => Ok(Some(lock)),
+                Err(FilesError::Locked(..)) => Err(Errno::EBUSY),
+                // With so many files open, this one is compared only when it is published.
+                Err(FilesError::ServerFull(_)) => Ok(None),
+                Err(error) => {
+                    mounted.trouble("a file could not be locked", &error);
+                    Err(Errno::EIO)
+                }
+            });
+        };
+        // Without a thread, the reply is dropped, and the open fails with EIO.
+        if let Err(error) = thread::Builder::new().name("mount-lock".to_owned()).spawn(take) {
+            self.trouble("a file could not be locked", &FilesError::Thread(error));
+        }
+    }
+
     /// Publishes an open file that was closed, if it was written. The upload is on a thread of its own, so that a large
     /// file keeps no other change waiting.
     pub(in crate::mount) fn close_draft(self: &Arc<Self>, inode: u64, reply: ReplyEmpty) {
@@ -90,9 +150,10 @@ impl Mounted {
 
 impl Writer {
     /// Opens a file to be written.
-    pub(super) fn open(&self, writes: &Writes, inode: u64) -> Result<u64, Errno> {
-        if special::is_special(inode) {
-            return Err(Errno::EROFS);
+    pub(super) fn open(&self, writes: &Writes, inode: u64, granted: Option<Lock>) -> Result<u64, Errno> {
+        if let Some((head, _)) = granted.as_ref().and_then(Lock::head) {
+            // From now on, nobody else changes it.
+            self.wait_for(|number| number.count >= head)?;
         }
         if writes.draft(inode).is_some_and(|draft| draft.is_new()) {
             return Ok(self.open_new(inode));
@@ -105,7 +166,8 @@ impl Writer {
             return Err(Errno::EROFS);
         }
         let mut drafts = lock(&writes.drafts);
-        drafts.by_inode.entry(inode).or_insert_with(|| Arc::new(Draft::of_entry(inode, entry)));
+        let draft = drafts.by_inode.entry(inode).or_insert_with(|| Arc::new(Draft::of_entry(inode, entry)));
+        granted.into_iter().for_each(|granted| draft.set_lock(granted));
         Ok(handle)
     }
 
@@ -117,13 +179,13 @@ impl Writer {
         content: Result<Snapshot, FilesError>,
     ) -> Result<(), Errno> {
         let Some(draft) = writes.draft(inode) else { return Ok(()) };
-        let snapshot = content.map_err(|error| self.refused(&error))?;
+        let snapshot = content.map_err(|error| self.refused(writes, &error))?;
         self.publish_draft(writes, &draft, &snapshot)
     }
 
     /// Publishes a file as it is now.
     pub(super) fn publish_now(&self, writes: &Writes, draft: &Draft) -> Result<(), Errno> {
-        let snapshot = self.mounted.upload(writes, draft).map_err(|error| self.refused(&error))?;
+        let snapshot = self.mounted.upload(writes, draft).map_err(|error| self.refused(writes, &error))?;
         self.publish_draft(writes, draft, &snapshot)
     }
 
@@ -301,7 +363,7 @@ impl Writer {
 
     /// Cuts or extends a file. Unless a program has it open to be written, it is published at once.
     fn resize(&self, writes: &Writes, inode: u64, size: u64, handle: Option<u64>) -> Result<(), Errno> {
-        let opened = if writes.draft(inode).is_some() { None } else { Some(self.open(writes, inode)?) };
+        let opened = if writes.draft(inode).is_some() { None } else { Some(self.open(writes, inode, None)?) };
         let file = handle.or(opened).and_then(|handle| self.mounted.handles.file(handle));
         let file = file.or_else(|| self.mounted.handles.files().into_iter().find(|file| file.inode == inode));
         let cut = match (file, writes.draft(inode)) {

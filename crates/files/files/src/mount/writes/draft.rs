@@ -7,10 +7,12 @@ use super::scratch::{Scratch, ScratchFile};
 use crate::content::read_content;
 use crate::error::FilesError;
 use crate::line::lock;
+use crate::locks::Lock;
 use crate::mount::nodes::now;
 use crate::mount::views::NoAnswer;
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, fallocate};
+use spread::messages::Token;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -27,6 +29,8 @@ const COPY_BYTES: u64 = 1 << 20;
 pub(in crate::mount) struct Draft {
     pub(in crate::mount) inode: u64,
     state: Mutex<State>,
+    /// The lock of its path, which keeps others from changing it (rule PExcludes). Without one, they may.
+    lock: Mutex<Option<Lock>>,
 }
 
 #[derive(Debug)]
@@ -69,7 +73,7 @@ impl Draft {
             refused: None,
             is_removed: false,
         };
-        Self { inode, state: Mutex::new(state) }
+        Self { inode, state: Mutex::new(state), lock: Mutex::default() }
     }
 
     /// A file of the site that is about to be written.
@@ -78,7 +82,7 @@ impl Draft {
         let attributes = entry.attributes.clone();
         let (base, scratch, refused) = (Some(entry), None, None);
         let state = State { base, attributes, size, scratch, changes: 0, published: 0, refused, is_removed: false };
-        Self { inode, state: Mutex::new(state) }
+        Self { inode, state: Mutex::new(state), lock: Mutex::default() }
     }
 
     /// Its attributes and size, and whether it was removed.
@@ -90,6 +94,23 @@ impl Draft {
     /// The entry that it was made from, or was published as last.
     pub(super) fn base(&self) -> Option<Entry> {
         lock(&self.state).base.clone()
+    }
+
+    /// Takes the lock of its path.
+    pub(super) fn set_lock(&self, granted: Lock) {
+        *lock(&self.lock) = Some(granted);
+    }
+
+    /// The lock of its path, if that is not over: the path and the lock's name.
+    pub(in crate::mount) fn lock(&self) -> Option<(Path, Token)> {
+        let held = lock(&self.lock);
+        let held = held.as_ref().filter(|lock| !lock.is_over())?;
+        Some((held.path().clone(), held.token()))
+    }
+
+    /// Gives up the lock, which has ended at the store.
+    pub(super) fn lock_is_over(&self) {
+        lock(&self.lock).take();
     }
 
     /// Whether it has changes that are not published.

@@ -183,7 +183,8 @@ impl<'a> Edition<'a> {
             return Ok(self.base);
         }
         let nodes: Vec<(ChunkHash, Bytes)> = nodes.0.into_iter().collect();
-        self.writes.sites.publish_edited(self.mounted.origin.site(), self.base, root, &nodes, self.growth)
+        let locks = self.writes.locks_of(&edits);
+        self.writes.sites.publish_edited(self.mounted.origin.site(), self.base, root, &nodes, self.growth, locks)
     }
 }
 

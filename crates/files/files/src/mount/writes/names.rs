@@ -7,6 +7,7 @@ use super::edition::{Edition, Spot, Stop};
 use super::links::link_of;
 use super::writer::Writer;
 use crate::line::lock;
+use crate::locks::Lock;
 use crate::mount::nodes::now;
 use crate::records::draw;
 use bytes::Bytes;
@@ -67,6 +68,7 @@ impl Writer {
         name: &OsStr,
         mode: u16,
         owner: Owner,
+        granted: Option<Lock>,
     ) -> Result<(Duration, FileAttr, u64), Errno> {
         let ((spot, attributes), revision) = self.publish(writes, |edition| {
             let spot = free(edition, writes, directory, name)?;
@@ -83,7 +85,9 @@ impl Writer {
         };
         let handle = {
             let mut drafts = lock(&writes.drafts);
-            drafts.by_inode.insert(inode, Arc::new(Draft::new_file(inode, attributes)));
+            let draft = Draft::new_file(inode, attributes);
+            granted.into_iter().for_each(|granted| draft.set_lock(granted));
+            drafts.by_inode.insert(inode, Arc::new(draft));
             drafts.new.insert((directory, spot.name), inode);
             self.open_new(inode)
         };

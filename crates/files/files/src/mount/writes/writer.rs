@@ -60,8 +60,8 @@ impl Writer {
                     Err(error) => reply.error(error),
                 }
             }
-            Change::Create { directory, name, mode, owner, reply } => {
-                match self.create(writes, directory, &name, mode, owner) {
+            Change::Create { directory, name, mode, owner, lock, reply } => {
+                match self.create(writes, directory, &name, mode, owner, lock) {
                     Ok((ttl, attr, handle)) => {
                         reply.created(&ttl, &attr, GENERATION, FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
                     }
@@ -92,7 +92,7 @@ impl Writer {
                     Err(error) => reply.error(error),
                 }
             }
-            Change::Open { inode, reply } => match self.open(writes, inode) {
+            Change::Open { inode, lock, reply } => match self.open(writes, inode, lock) {
                 Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
                 Err(error) => reply.error(error),
             },
@@ -141,14 +141,16 @@ impl Writer {
                     self.wait_for(|number| number.count >= head)?;
                 }
                 Err(FilesError::NotKept { .. }) => self.rest(),
-                Err(error) => return Err(self.refused(&error)),
+                // The paths are compared all the same.
+                Err(FilesError::LockOver(_)) => writes.locks_are_over(),
+                Err(error) => return Err(self.refused(writes, &error)),
             }
         }
         Err(Errno::EBUSY)
     }
 
     /// Waits until a revision is here.
-    fn wait_for(&self, is_here: impl Fn(Number) -> bool) -> Result<Revision, Errno> {
+    pub(super) fn wait_for(&self, is_here: impl Fn(Number) -> bool) -> Result<Revision, Errno> {
         let until = Instant::now() + HERE_WITHIN;
         let mut since: Option<Time> = None;
         loop {
@@ -173,8 +175,11 @@ impl Writer {
     }
 
     /// The error for a program whose change was not published.
-    pub(super) fn refused(&self, error: &FilesError) -> Errno {
-        self.mounted.trouble("a change could not be published", error);
+    pub(super) fn refused(&self, writes: &Writes, error: &FilesError) -> Errno {
+        let report = format!("a change could not be published: {error}");
+        // The receiver may be gone: reports are optional.
+        let _ = writes.reports.send(report.clone());
+        self.mounted.say(report);
         match error {
             FilesError::ServerFull(_) => Errno::ENOSPC,
             FilesError::TooLarge(..) => Errno::EFBIG,
