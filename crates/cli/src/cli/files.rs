@@ -290,6 +290,9 @@ pub(crate) struct MountArgs {
     /// closed, each as its own revision. Concurrent changes by others are merged.
     #[arg(long)]
     pub(crate) write: bool,
+    /// The address of the store for these changes, if --server is a group's redirector, which takes none.
+    #[arg(long, value_name = "ADDR", requires = "write", conflicts_with = "dir")]
+    pub(crate) publish_to: Option<String>,
     /// Lets other users read the files, too, by their permissions. Users other than root need `user_allow_other` in
     /// /etc/fuse.conf for this.
     #[arg(long)]

@@ -13,6 +13,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 /// A farm with a site, and a mount of it that can be written.
 fn written(name: &str) -> (Farm, Mount) {
@@ -130,7 +131,7 @@ struct Program(Child);
 impl Program {
     fn begin(path: &Path, text: &str) -> Self {
         let mut command = Command::new("dd");
-        command.arg(format!("of={}", path.display())).args(["conv=notrunc", "status=none"]);
+        command.arg(format!("of={}", path.display())).args(["bs=64k", "conv=notrunc", "status=none"]);
         let mut dd = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         dd.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
         Self(dd)
@@ -141,6 +142,29 @@ impl Program {
         let ended = self.0.wait_with_output().unwrap();
         if ended.status.success() { Ok(()) } else { Err(String::from_utf8(ended.stderr).unwrap()) }
     }
+}
+
+#[test]
+fn hosts_that_append_to_one_file_lose_nothing() {
+    if !has_fuse() {
+        return;
+    }
+    let (farm, one) = written("one");
+    let other = Mount::new(&farm, farm.address, "other", &["--write"]);
+    let append = |mount: &Mount, name: &str| {
+        for round in 0..15 {
+            let mut file = OpenOptions::new().append(true).open(mount.path("a")).unwrap();
+            writeln!(file, "{name} {round}").unwrap();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| append(&one, "one"));
+        append(&other, "other");
+    });
+    // The first line goes on behind what was there.
+    until("all lines are there", || one.text("a").lines().count() == 30);
+    let lines = |name: &str| one.text("a").lines().filter(|line| line.contains(name)).count();
+    assert_eq!((lines("one "), lines("other ")), (15, 15), "{}", one.text("a"));
 }
 
 #[test]
@@ -267,7 +291,7 @@ fn an_archive_is_unpacked_and_changed_by_the_usual_programs() {
         set -e
         mkdir -p "$1/sub/deep"; seq 1000 > "$1/numbers"; echo x > "$1/sub/deep/x"; ln -s ../numbers "$1/sub/link"
         ln "$1/numbers" "$1/sub/again"; chmod 750 "$1/sub/deep"; touch -d 2001-02-03 "$1/sub/deep/x"
-        tar -C "$1" -cf - . | tar -C "$2" -xpf -
+        tar -C "$1" --format=posix -cf - . | tar -C "$2" -xpf -
         cp -a "$1" "$2/copied"
         mv "$2/copied" "$2/moved"
         sed -i s/500/five/ "$2/moved/numbers"

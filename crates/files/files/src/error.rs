@@ -208,7 +208,7 @@ impl fmt::Display for FilesError {
             Self::LockOver(site) => write!(
                 f,
                 "a lock of this publish of '{site}' has ended, and others may have changed its file. Nothing was \
-                 published; lock the file again, and make the change to what it is then"
+                 published; lock the file again, and repeat the change on its newest content"
             ),
             Self::TooManyChanges => f.write_str(
                 "there are more changes than a merge compares: get the newest revision, make the changes there, and \

@@ -10,8 +10,8 @@ use tree::{ChunkHash, Path};
 /// rollback that would do so recalls the lock, and waits until it is released, or for a lease at most. Dropped, it is
 /// released.
 ///
-/// A lock can end before that: by its lease if the server was out of reach for so long, by a restart of the server,
-/// with its site, or by a publish that ends locks. A publish that names it is refused then.
+/// A lock can end earlier: with its lease if the server was out of reach, by a restart of the server, with its site, or
+/// by a publish that ends locks. Publishes that name an ended lock are refused.
 #[derive(Debug)]
 pub struct Lock {
     path: Path,
@@ -70,7 +70,7 @@ impl Lock {
         self.state() == LockState::Over
     }
 
-    /// Waits until the lock is recalled or over, at most so long. Returns the state then.
+    /// Waits until the lock is recalled or over, or the time has passed. Returns the state of the lock.
     pub fn wait(&self, within: Duration) -> LockState {
         self.place.wait(within)
     }

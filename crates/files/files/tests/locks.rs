@@ -94,7 +94,7 @@ fn they_exclude_each_other(place: &SiteFolder, own: &Sites, other: &Sites) {
         assert_eq!(waits.join().unwrap().revision.number, 4);
     });
 
-    // It waits no longer than for a lease, or not at all. A publish under the lock is refused then.
+    // It waits for a lease at most, or not at all. Afterwards a publish under the lock is refused.
     let locked = lock(own, "a.html", LATE).unwrap();
     let begun = Instant::now();
     other.rollback(&shop(), 3, &Rollback { now: true, ..Rollback::default() }).unwrap();

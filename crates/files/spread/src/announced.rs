@@ -1,7 +1,7 @@
 //! Chunks of a site's uploads, which its subscribers may fetch before the switch.
 //!
-//! They are listed in the order in which they became durable. Each subscriber is told as fast as it reads. One that
-//! falls behind by more than the list has learns of the rest with the offer.
+//! They are listed in the order in which they became durable. Each subscriber is told as fast as it reads. A subscriber
+//! that falls behind by more than the list has learns of the rest with the offer.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

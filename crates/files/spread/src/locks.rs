@@ -80,7 +80,7 @@ impl Locks {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// A publisher wants a lock, and is the first in line for it or the last. Returns whether it may have so many.
+    /// A publisher wants a lock, and is the first in line for it or the last. Returns whether it is within its limit.
     pub(crate) fn ask(&mut self, (port, owner): (Port, Identity), key: &SiteKey, path: Path, is_first: bool) -> bool {
         let of_port = self.held.values().filter(|held| held.port == Some(port)).count()
             + self.waiting.iter().filter(|waiting| waiting.port == port).count();

@@ -45,7 +45,9 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
             if args.write {
                 let is_over = Arc::new(AtomicBool::new(false));
                 let given_up = is_over.clone();
-                let sites = Arc::new(args.target.sites(move || given_up.load(SeqCst))?);
+                let mut store = args.target.clone();
+                store.store.server = args.publish_to.clone().or(store.store.server);
+                let sites = Arc::new(store.sites(move || given_up.load(SeqCst))?);
                 let reports = reports(output.is_json())?;
                 config.writes = Some(MountWrites { sites, dir: dir.join(WRITES), is_over, reports });
             }

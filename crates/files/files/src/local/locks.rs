@@ -54,7 +54,7 @@ pub(super) struct Meeting<'a> {
     pub(super) site: &'a SiteName,
     /// The locks of its publisher.
     pub(super) own: &'a [Token],
-    /// Whether it ends those of others.
+    /// Whether it ends the locks of others.
     pub(super) ends_locks: bool,
 }
 
@@ -158,7 +158,7 @@ impl Locks {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, within: Duration) -> MutexGuard<'a, State> {
-        // A lock that ends by its lease wakes nobody.
+        // A lock that ends with its lease wakes no waiter.
         let within = within.min(LEASE / 100);
         self.changed.wait_timeout(state, within).unwrap_or_else(PoisonError::into_inner).0
     }

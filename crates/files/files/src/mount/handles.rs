@@ -33,6 +33,8 @@ pub(super) struct OpenFile {
     pub(super) inode: u64,
     pub(super) size: u64,
     pub(super) content: OpenContent,
+    /// Whether it was opened to be written, so that its close publishes it.
+    pub(super) is_written: bool,
     /// Whether it is a file of the newest revision, and not of one below `.thorp/at`.
     follows: bool,
     /// The revision that is kept while the file is open: the last one that was seen to have it.
@@ -70,7 +72,12 @@ pub(super) enum Listed {
 
 impl OpenFile {
     pub(super) fn new(inode: u64, size: u64, content: OpenContent, session: Option<Number>, follows: bool) -> Self {
-        Self { inode, size, content, follows, session: Mutex::new(session) }
+        Self { inode, size, content, is_written: false, follows, session: Mutex::new(session) }
+    }
+
+    /// The file, opened to be written.
+    pub(super) fn written(self) -> Self {
+        Self { is_written: true, ..self }
     }
 
     /// The revision that is kept for it.

@@ -254,7 +254,7 @@ impl Filesystem for Kernel {
             return self.mounted.open_written(inode.0, reply);
         }
         if let Some(writes) = self.mounted.writes.as_ref().filter(|_| self.mounted.draft(inode.0).is_some()) {
-            return writes.ask(Change::Open { inode: inode.0, lock: None, reply });
+            return writes.ask(Change::Open { inode: inode.0, is_written: false, lock: None, reply });
         }
         self.waiting.answer(&self.mounted, Request::Open(inode.0, reply));
     }
@@ -366,8 +366,8 @@ impl Filesystem for Kernel {
         }
     }
 
-    fn flush(&self, _: &Asked, inode: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.mounted.close_draft(inode.0, reply);
+    fn flush(&self, _: &Asked, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.mounted.close_draft(handle.0, reply);
     }
 
     fn fsync(&self, _: &Asked, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {

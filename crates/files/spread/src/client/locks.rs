@@ -40,7 +40,7 @@ pub struct Locking {
 pub enum LockState {
     /// This publisher alone changes the path.
     Held,
-    /// The same, until the lease ends: others wait for it, and it should publish and release it.
+    /// Held until the lease ends. Others wait for the lock, so the holder should publish and release it.
     Recalled,
     /// Others may change the path.
     Over,

@@ -18,8 +18,8 @@ use types::limits::HASHES_PER_MESSAGE_MAX;
 /// no more than one chunk that it does not need.
 const ON_THEIR_WAY_BYTES_MAX: usize = CHUNK_BYTES_MAX;
 
-/// The most that an upload that was given up may take of a member until it is removed: of the disk, the bytes that a
-/// line of 1 Gbit/s carries in half a minute; of memory, a few MiB for the names of chunks.
+/// The most that an abandoned upload may take of a member until it is removed. On disk it is the bytes that a line of
+/// 1 Gbit/s carries in half a minute, and in memory a few MiB for the names of chunks.
 const BYTES_MAX: u64 = 4 << 30;
 const CHUNKS_MAX: usize = 1 << 16;
 
@@ -33,11 +33,11 @@ const INTERVALS: u32 = 1440;
 /// The chunks of uploads.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Those to be asked for, with their sizes.
+    /// The chunks to ask for, with their sizes.
     queue: VecDeque<(ChunkHash, u32)>,
-    /// Those that were asked for.
+    /// The requested chunks.
     asked: BTreeMap<ChunkHash, u32>,
-    /// Those that have come.
+    /// The chunks that have arrived.
     here: BTreeMap<ChunkHash, u32>,
     here_bytes: u64,
     /// When the first of them was announced, and the end of their time.
@@ -154,13 +154,13 @@ impl Member {
         }
     }
 
-    /// Gives up what was fetched ahead, as the disk cannot store more. Returns whether a collection can make room.
+    /// Drops the chunks that were fetched ahead, as the disk cannot store more. Returns whether a collection can make room.
     pub(super) fn give_up_ahead(&mut self) -> bool {
         (self.ahead.is_full, self.ahead.until) = (true, Some(self.ends_ahead()));
         self.ahead.end(&self.storing)
     }
 
-    /// Gives up what was fetched ahead when its time is over.
+    /// Drops the chunks that were fetched ahead when their time is over.
     pub(super) fn end_ahead(&mut self) {
         if self.ahead.until.take_if(|until| *until <= self.now).is_none() || self.is_broken(Way::KeepAhead) {
             return;

@@ -48,7 +48,7 @@ messages! {
     /// A publisher releases a lock, or waits for it no longer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Unlock {
-        /// That of its [`Lock`].
+        /// The identity of its [`Lock`].
         pub identity: Identity,
     }
 
@@ -59,7 +59,7 @@ messages! {
         pub ticket: u64,
         /// The lock.
         pub token: Token,
-        /// The newest revision. Nobody but the holder changes the path behind it.
+        /// The newest revision. Only the holder changes the path in later revisions.
         pub number: Number,
         /// Its tree, if there is one.
         pub root: Option<ChunkHash> as MayBe,

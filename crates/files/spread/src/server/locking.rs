@@ -136,7 +136,7 @@ impl FileServer {
         self.work(Work::Compare(id, Compare { base, root, paths }));
     }
 
-    /// It is known which of the locked paths the publish that is under way changes.
+    /// The disk has compared the publish under way with the locked paths.
     pub(super) fn compared(&mut self, now: Time, key: &SiteKey, compared: Result<Vec<Path>, NotDone>) {
         let Some(site) = self.sites.get_mut(key) else { return };
         let Some(UnderWay { mut asked, stage: Stage::Comparing(next) }) =

@@ -25,7 +25,7 @@ const RATE: u64 = 12_500_000;
 /// How often that is measured.
 const ROUNDS: u64 = 3;
 
-/// The bound, over the time that the line takes for the content: the 32 MiB of a publisher's batch become durable at
+/// The bound, over the time in which the line carries the content: the 32 MiB of a publisher's batch become durable at
 /// about the same time, so the last of them cross the relay's line after the return.
 const OVER_LINE_MAX: f64 = 0.4;
 

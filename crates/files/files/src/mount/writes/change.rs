@@ -24,8 +24,8 @@ pub(in crate::mount) enum Change {
     Set { inode: u64, asked: Asked, reply: ReplyAttr },
     /// An extended attribute is set or, without a value, removed.
     Xattr { inode: u64, name: OsString, value: Option<Bytes>, flags: i32, reply: ReplyEmpty },
-    /// A file is opened to be written.
-    Open { inode: u64, lock: Option<Lock>, reply: ReplyOpen },
+    /// A file is opened to be written, or one that is being written is opened to be read.
+    Open { inode: u64, is_written: bool, lock: Option<Lock>, reply: ReplyOpen },
     /// A file was closed, with its content as it was then in the store.
     Close { inode: u64, content: Result<Snapshot, FilesError>, reply: ReplyEmpty },
     /// A file is open nowhere, if it was not opened again.

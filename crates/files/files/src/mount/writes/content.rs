@@ -38,7 +38,7 @@ impl Mounted {
         }
         let (mounted, path) = (self.clone(), self.path_of(inode));
         self.with_lock(path, move |granted| match (granted, &mounted.writes) {
-            (Ok(lock), Some(writes)) => writes.ask(Change::Open { inode, lock, reply }),
+            (Ok(lock), Some(writes)) => writes.ask(Change::Open { inode, is_written: true, lock, reply }),
             (Err(error), _) => reply.error(error),
             (_, None) => reply.error(Errno::EROFS),
         });
@@ -62,7 +62,7 @@ impl Mounted {
         });
     }
 
-    /// Locks a path, unless this mount has it locked, and goes on with the lock.
+    /// Locks a path, unless this mount has it locked, and calls `go_on` with the lock.
     fn with_lock(self: &Arc<Self>, path: Path, go_on: impl FnOnce(Result<Option<Lock>, Errno>) + Send + 'static) {
         if self.writes.as_ref().is_none_or(|writes| writes.has_lock(&path)) {
             return go_on(Ok(None));
@@ -89,8 +89,11 @@ impl Mounted {
 
     /// Publishes an open file that was closed, if it was written. The upload is on a thread of its own, so that a large
     /// file keeps no other change waiting.
-    pub(in crate::mount) fn close_draft(self: &Arc<Self>, inode: u64, reply: ReplyEmpty) {
-        let Some(draft) = self.draft(inode).filter(|draft| draft.is_dirty()) else { return reply.ok() };
+    pub(in crate::mount) fn close_draft(self: &Arc<Self>, handle: u64, reply: ReplyEmpty) {
+        let file = self.handles.file(handle).filter(|file| file.is_written);
+        let draft = file.and_then(|file| self.draft(file.inode)).filter(|draft| draft.is_dirty());
+        let Some(draft) = draft else { return reply.ok() };
+        let inode = draft.inode;
         let mounted = self.clone();
         let publish = move || {
             let Some(writes) = &mounted.writes else { return reply.ok() };
@@ -149,18 +152,28 @@ impl Mounted {
 }
 
 impl Writer {
-    /// Opens a file to be written.
-    pub(super) fn open(&self, writes: &Writes, inode: u64, granted: Option<Lock>) -> Result<u64, Errno> {
+    /// Opens a file to be written, or one that is being written to be read.
+    pub(super) fn open(
+        &self,
+        writes: &Writes,
+        inode: u64,
+        is_written: bool,
+        granted: Option<Lock>,
+    ) -> Result<u64, Errno> {
         if let Some((head, _)) = granted.as_ref().and_then(Lock::head) {
-            // From now on, nobody else changes it.
+            // From this revision on, no other publisher changes it.
             self.wait_for(|number| number.count >= head)?;
         }
         if writes.draft(inode).is_some_and(|draft| draft.is_new()) {
-            return Ok(self.open_new(inode));
+            return Ok(self.open_new(inode, is_written));
         }
         let wait = Wait { since: None, is_over: true };
         let (file, top, entry) = self.mounted.open_file(inode, wait).map_err(NoAnswer::error)?;
+        let file = if is_written { file.written() } else { file };
         let handle = self.mounted.handles.add(Handle::File(Arc::new(file)));
+        if !is_written {
+            return Ok(handle);
+        }
         if top != Top::Newest {
             self.mounted.close(handle);
             return Err(Errno::EROFS);
@@ -363,7 +376,7 @@ impl Writer {
 
     /// Cuts or extends a file. Unless a program has it open to be written, it is published at once.
     fn resize(&self, writes: &Writes, inode: u64, size: u64, handle: Option<u64>) -> Result<(), Errno> {
-        let opened = if writes.draft(inode).is_some() { None } else { Some(self.open(writes, inode, None)?) };
+        let opened = if writes.draft(inode).is_some() { None } else { Some(self.open(writes, inode, true, None)?) };
         let file = handle.or(opened).and_then(|handle| self.mounted.handles.file(handle));
         let file = file.or_else(|| self.mounted.handles.files().into_iter().find(|file| file.inode == inode));
         let cut = match (file, writes.draft(inode)) {

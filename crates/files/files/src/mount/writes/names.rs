@@ -89,7 +89,7 @@ impl Writer {
             granted.into_iter().for_each(|granted| draft.set_lock(granted));
             drafts.by_inode.insert(inode, Arc::new(draft));
             drafts.new.insert((directory, spot.name), inode);
-            self.open_new(inode)
+            self.open_new(inode, true)
         };
         let attr = self.mounted.attributes(inode).map_err(|why| why.error())?;
         let (ttl, attr) = self.shown(attr);

@@ -92,7 +92,7 @@ impl Writer {
                     Err(error) => reply.error(error),
                 }
             }
-            Change::Open { inode, lock, reply } => match self.open(writes, inode, lock) {
+            Change::Open { inode, is_written, lock, reply } => match self.open(writes, inode, is_written, lock) {
                 Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
                 Err(error) => reply.error(error),
             },
@@ -196,8 +196,9 @@ impl Writer {
     }
 
     /// Opens a file that no revision has.
-    pub(super) fn open_new(&self, inode: u64) -> u64 {
+    pub(super) fn open_new(&self, inode: u64, is_written: bool) -> u64 {
         let file = OpenFile::new(inode, 0, OpenContent::Bytes(Bytes::new()), None, false);
+        let file = if is_written { file.written() } else { file };
         self.mounted.handles.add(Handle::File(Arc::new(file)))
     }
 }
