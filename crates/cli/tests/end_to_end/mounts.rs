@@ -204,6 +204,8 @@ fn an_open_file_keeps_what_it_had_and_the_next_open_sees_the_newest() {
     farm.place.write("page/inside", "x");
     farm.place.write("dir", "a file");
     farm.publish(&["--wait"]).ok();
+    // The kernel is told a moment after the member has reported the revision.
+    until("the kernel is told", || mount.path("page").is_dir() && mount.path("dir").is_file());
     assert_eq!((mount.text("page/inside"), mount.text("dir")), ("x".to_owned(), "a file".to_owned()));
     compare(&www, &mount.at);
 }

@@ -7,7 +7,7 @@ use super::requests::{GENERATION, Request, attributes_for};
 use super::special;
 use super::views::{Mounted, NoAnswer, Wait};
 use super::waiting::Waiting;
-use super::writes::{Asked as Set, Change, Made, Writes};
+use super::writes::{Asked as Set, Change, Made, Permit, Writes};
 use crate::line::lock;
 use crate::origin::NotRead;
 use bytes::Bytes;
@@ -254,7 +254,7 @@ impl Filesystem for Kernel {
             return self.mounted.open_written(inode.0, reply);
         }
         if let Some(writes) = self.mounted.writes.as_ref().filter(|_| self.mounted.draft(inode.0).is_some()) {
-            return writes.ask(Change::Open { inode: inode.0, is_written: false, lock: None, reply });
+            return writes.ask(Change::Open { inode: inode.0, permit: Permit::Read, reply });
         }
         self.waiting.answer(&self.mounted, Request::Open(inode.0, reply));
     }
@@ -366,8 +366,8 @@ impl Filesystem for Kernel {
         }
     }
 
-    fn flush(&self, _: &Asked, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.mounted.close_draft(handle.0, reply);
+    fn flush(&self, asked: &Asked, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.mounted.close_draft(handle.0, asked.pid(), reply);
     }
 
     fn fsync(&self, _: &Asked, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {

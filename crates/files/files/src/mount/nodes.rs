@@ -244,7 +244,7 @@ impl Nodes {
         self.change(number);
     }
 
-    /// The kernel is given an inode once more.
+    /// An inode is needed once more: the kernel is given it, or a file is being written.
     pub(super) fn given_again(&mut self, number: u64) {
         if let Some(node) = self.all.get_mut(&number) {
             node.lookups += 1;
@@ -258,10 +258,10 @@ impl Nodes {
         }
     }
 
-    /// Notes that a name in a directory has changed now that is not published yet.
-    pub(super) fn touch(&mut self, directory: u64) {
+    /// Notes when a name in a directory was changed that is not published yet; none once it is.
+    pub(super) fn touch(&mut self, directory: u64, at: Option<Time>) {
         if let Some(node) = self.all.get_mut(&directory) {
-            node.own.touched = Some(now());
+            node.own.touched = at;
         }
     }
 
@@ -282,7 +282,7 @@ impl Nodes {
                 Place::In { entry, .. } => entry.attributes.modified,
                 Place::Revision(_) => Time::default(),
             };
-            (node.own.is_changed, node.own.changed) = (true, Some((now(), modified)));
+            node.own = Own { is_changed: true, changed: Some((now(), modified)), touched: None, ..node.own };
         }
     }
 

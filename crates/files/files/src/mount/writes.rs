@@ -20,6 +20,7 @@
 //! | `names`, `content` | changes of names; of attributes and content |
 //! | `edition` | edits of the newest revision, and their publish |
 //! | `draft` | a file that is being written |
+//! | `holders` | other descriptors of a file that is being closed |
 //! | `scratch` | the directory for its content |
 //! | `links` | the names of files that have several |
 
@@ -27,18 +28,20 @@ mod change;
 mod content;
 mod draft;
 mod edition;
+mod holders;
 mod links;
 mod names;
 mod scratch;
 mod writer;
 
-pub(super) use change::{Asked, Change, Made};
+pub(super) use change::{Asked, Change, Made, Permit};
 pub(super) use draft::Draft;
 
 use super::nodes::Place;
 use super::views::Mounted;
 use crate::error::FilesError;
 use crate::line::lock;
+use crate::locks::Lock;
 use crate::sites::Sites;
 use links::{HardLinks, link_of};
 use scratch::Scratch;
@@ -57,6 +60,9 @@ use tree::{Edit, Entry, Name, Path};
 /// How long changes that were asked for before are waited for when a mount ends, and how often is looked.
 const END_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a lock is kept for an open that comes back.
+const KEPT_FOR: Duration = Duration::from_millis(500);
 
 /// The settings of a mount that can be written.
 #[derive(Clone, Debug)]
@@ -78,6 +84,8 @@ pub(super) struct Writes {
     scratch: Scratch,
     drafts: Mutex<Drafts>,
     links: Mutex<HardLinks>,
+    /// Locks that were granted for an inode which had changed. The kernel looks its path up again, and comes back.
+    kept: Mutex<Vec<(Instant, Lock)>>,
     queue: Sender<Change>,
     /// Held from a publish until the inodes are those of its revision.
     changing: Mutex<()>,
@@ -111,8 +119,8 @@ impl Writes {
             // The receiver may be gone: reports are optional.
             let _ = reports.send(format!("{} {note}", file.display()));
         }
-        let (drafts, links, changing) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok((Self { sites, scratch, drafts, links, queue, changing, is_over, reports }, changes))
+        let (drafts, links, kept, changing) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        Ok((Self { sites, scratch, drafts, links, kept, queue, changing, is_over, reports }, changes))
     }
 
     /// Asks for a change. It is answered later.
@@ -153,6 +161,23 @@ impl Writes {
     fn has_lock(&self, path: &Path) -> bool {
         let drafts = lock(&self.drafts);
         drafts.by_inode.values().filter_map(|draft| draft.lock()).any(|(locked, _)| locked == *path)
+    }
+
+    /// Keeps a lock for the next open of its path, for a moment.
+    fn keep_lock(&self, granted: Lock) {
+        lock(&self.kept).push((Instant::now(), granted));
+    }
+
+    /// Takes a lock that was kept.
+    fn take_kept_lock(&self, path: &Path) -> Option<Lock> {
+        let mut kept = lock(&self.kept);
+        let at = kept.iter().position(|(_, kept)| kept.path() == path && !kept.is_over())?;
+        Some(kept.swap_remove(at).1)
+    }
+
+    /// Releases kept locks whose open has not come back.
+    fn release_kept_locks(&self) {
+        lock(&self.kept).retain(|(since, _)| since.elapsed() < KEPT_FOR);
     }
 
     /// Gives up the locks, of which the store has ended one.

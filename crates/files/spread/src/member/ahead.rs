@@ -154,7 +154,8 @@ impl Member {
         }
     }
 
-    /// Drops the chunks that were fetched ahead, as the disk cannot store more. Returns whether a collection can make room.
+    /// Drops the chunks that were fetched ahead, as the disk cannot store more. Returns whether a collection can make
+    /// room.
     pub(super) fn give_up_ahead(&mut self) -> bool {
         (self.ahead.is_full, self.ahead.until) = (true, Some(self.ends_ahead()));
         self.ahead.end(&self.storing)

@@ -13,7 +13,7 @@ pub(in crate::mount) enum Change {
     /// A directory, link or empty file is made.
     Make { directory: u64, name: OsString, made: Made, owner: Owner, reply: ReplyEntry },
     /// A file is made, and opened.
-    Create { directory: u64, name: OsString, mode: u16, owner: Owner, lock: Option<Lock>, reply: ReplyCreate },
+    Create { directory: u64, name: OsString, mode: u16, owner: Owner, permit: Permit, reply: ReplyCreate },
     /// A name is removed.
     Remove { directory: u64, name: OsString, is_directory: bool, reply: ReplyEmpty },
     /// A name is moved to another place, or the two are exchanged.
@@ -25,13 +25,26 @@ pub(in crate::mount) enum Change {
     /// An extended attribute is set or, without a value, removed.
     Xattr { inode: u64, name: OsString, value: Option<Bytes>, flags: i32, reply: ReplyEmpty },
     /// A file is opened to be written, or one that is being written is opened to be read.
-    Open { inode: u64, is_written: bool, lock: Option<Lock>, reply: ReplyOpen },
+    Open { inode: u64, permit: Permit, reply: ReplyOpen },
     /// A file was closed, with its content as it was then in the store.
     Close { inode: u64, content: Result<Snapshot, FilesError>, reply: ReplyEmpty },
     /// A file is open nowhere, if it was not opened again.
     Release { inode: u64 },
     /// The mount is over.
     End,
+}
+
+/// The permission to open a file.
+#[derive(Debug)]
+pub(in crate::mount) enum Permit {
+    /// To read it.
+    Read,
+    /// To write it, under this lock of its path.
+    Locked(Lock),
+    /// To write it. This mount has its path locked for an earlier open.
+    Held,
+    /// To write it without a lock, as this mount has too many: it is only compared when it is published.
+    Unlocked,
 }
 
 /// The kinds of new entries.

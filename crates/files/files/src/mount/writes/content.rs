@@ -1,13 +1,13 @@
 //! Changes of attributes and content. A file that is being written is published with its attributes.
 
-use super::change::{Asked, Owner};
+use super::change::{Asked, Owner, Permit};
 use super::draft::{Draft, Snapshot};
 use super::edition::{Edition, Spot, Stop};
+use super::holders::has_writer;
 use super::writer::Writer;
 use super::{Change, Writes};
 use crate::error::FilesError;
 use crate::line::lock;
-use crate::locks::Lock;
 use crate::mount::handles::{Handle, OpenFile};
 use crate::mount::nodes::{ROOT, Top, now};
 use crate::mount::special;
@@ -38,7 +38,7 @@ impl Mounted {
         }
         let (mounted, path) = (self.clone(), self.path_of(inode));
         self.with_lock(path, move |granted| match (granted, &mounted.writes) {
-            (Ok(lock), Some(writes)) => writes.ask(Change::Open { inode, is_written: true, lock, reply }),
+            (Ok(permit), Some(writes)) => writes.ask(Change::Open { inode, permit, reply }),
             (Err(error), _) => reply.error(error),
             (_, None) => reply.error(Errno::EROFS),
         });
@@ -56,25 +56,28 @@ impl Mounted {
         let Ok(of_path) = Name::new(name.as_bytes()) else { return reply.error(Errno::EINVAL) };
         let (mounted, path) = (self.clone(), self.path_in(directory, &of_path));
         self.with_lock(path, move |granted| match (granted, &mounted.writes) {
-            (Ok(lock), Some(writes)) => writes.ask(Change::Create { directory, name, mode, owner, lock, reply }),
+            (Ok(permit), Some(writes)) => writes.ask(Change::Create { directory, name, mode, owner, permit, reply }),
             (Err(error), _) => reply.error(error),
             (_, None) => reply.error(Errno::EROFS),
         });
     }
 
     /// Locks a path, unless this mount has it locked, and calls `go_on` with the lock.
-    fn with_lock(self: &Arc<Self>, path: Path, go_on: impl FnOnce(Result<Option<Lock>, Errno>) + Send + 'static) {
-        if self.writes.as_ref().is_none_or(|writes| writes.has_lock(&path)) {
-            return go_on(Ok(None));
+    fn with_lock(self: &Arc<Self>, path: Path, go_on: impl FnOnce(Result<Permit, Errno>) + Send + 'static) {
+        let Some(writes) = self.writes.as_ref().filter(|writes| !writes.has_lock(&path)) else {
+            return go_on(Ok(Permit::Held));
+        };
+        if let Some(kept) = writes.take_kept_lock(&path) {
+            return go_on(Ok(Permit::Locked(kept)));
         }
         let mounted = self.clone();
         let take = move || {
-            let Some(writes) = &mounted.writes else { return go_on(Ok(None)) };
+            let Some(writes) = &mounted.writes else { return go_on(Err(Errno::EROFS)) };
             go_on(match writes.sites.lock(mounted.origin.site(), &path, LOCK_WITHIN) {
-                Ok(lock) => Ok(Some(lock)),
+                Ok(lock) => Ok(Permit::Locked(lock)),
                 Err(FilesError::Locked(..)) => Err(Errno::EBUSY),
                 // With so many files open, this one is compared only when it is published.
-                Err(FilesError::ServerFull(_)) => Ok(None),
+                Err(FilesError::ServerFull(_)) => Ok(Permit::Unlocked),
                 Err(error) => {
                     mounted.trouble("a file could not be locked", &error);
                     Err(Errno::EIO)
@@ -89,9 +92,11 @@ impl Mounted {
 
     /// Publishes an open file that was closed, if it was written. The upload is on a thread of its own, so that a large
     /// file keeps no other change waiting.
-    pub(in crate::mount) fn close_draft(self: &Arc<Self>, handle: u64, reply: ReplyEmpty) {
+    /// The last of the processes that share a descriptor publishes.
+    pub(in crate::mount) fn close_draft(self: &Arc<Self>, handle: u64, process: u32, reply: ReplyEmpty) {
         let file = self.handles.file(handle).filter(|file| file.is_written);
         let draft = file.and_then(|file| self.draft(file.inode)).filter(|draft| draft.is_dirty());
+        let draft = draft.filter(|draft| !has_writer(process, draft.inode));
         let Some(draft) = draft else { return reply.ok() };
         let inode = draft.inode;
         let mounted = self.clone();
@@ -153,17 +158,29 @@ impl Mounted {
 
 impl Writer {
     /// Opens a file to be written, or one that is being written to be read.
-    pub(super) fn open(
-        &self,
-        writes: &Writes,
-        inode: u64,
-        is_written: bool,
-        granted: Option<Lock>,
-    ) -> Result<u64, Errno> {
-        if let Some((head, _)) = granted.as_ref().and_then(Lock::head) {
+    pub(super) fn open(&self, writes: &Writes, inode: u64, permit: Permit) -> Result<u64, Errno> {
+        let is_written = !matches!(permit, Permit::Read);
+        let Permit::Locked(granted) = permit else { return self.open_as(writes, inode, is_written) };
+        if let Some((head, _)) = granted.head() {
             // From this revision on, no other publisher changes it.
             self.wait_for(|number| number.count >= head)?;
         }
+        match self.open_as(writes, inode, is_written) {
+            Ok(handle) => {
+                if let Some(draft) = writes.draft(inode) {
+                    draft.set_lock(granted);
+                }
+                Ok(handle)
+            }
+            Err(error) => {
+                // The last holder has published, so the kernel looks the path up again, and opens another inode.
+                writes.keep_lock(granted);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_as(&self, writes: &Writes, inode: u64, is_written: bool) -> Result<u64, Errno> {
         if writes.draft(inode).is_some_and(|draft| draft.is_new()) {
             return Ok(self.open_new(inode, is_written));
         }
@@ -179,8 +196,11 @@ impl Writer {
             return Err(Errno::EROFS);
         }
         let mut drafts = lock(&writes.drafts);
-        let draft = drafts.by_inode.entry(inode).or_insert_with(|| Arc::new(Draft::of_entry(inode, entry)));
-        granted.into_iter().for_each(|granted| draft.set_lock(granted));
+        drafts.by_inode.entry(inode).or_insert_with(|| {
+            // Its inode is needed after the kernel has forgotten it: until it is published.
+            lock(&self.mounted.nodes).given_again(inode);
+            Arc::new(Draft::of_entry(inode, entry))
+        });
         Ok(handle)
     }
 
@@ -204,6 +224,7 @@ impl Writer {
 
     /// Publishes a draft, if the site still has what it was made from (rule CompareBase).
     fn publish_draft(&self, writes: &Writes, draft: &Draft, snapshot: &Snapshot) -> Result<(), Errno> {
+        let is_new = draft.is_new();
         let published = self.publish(writes, |edition| {
             if draft.now().2 {
                 return Ok(None);
@@ -219,7 +240,7 @@ impl Writer {
                 edition.set(&path, base.as_ref(), entry.clone());
             }
             if base.is_none() {
-                edition.touch(spot.directory)?;
+                edition.touch_for_new(spot.directory)?;
             }
             Ok(Some((spot, entry)))
         });
@@ -227,7 +248,11 @@ impl Writer {
         let Some((spot, entry)) = published else { return Ok(()) };
         draft.published(snapshot, entry.clone());
         lock(&writes.drafts).new.remove(&(spot.directory, spot.name.clone()));
-        lock(&self.mounted.nodes).keep(draft.inode, revision.number, spot.directory, spot.name, entry);
+        let mut nodes = lock(&self.mounted.nodes);
+        nodes.keep(draft.inode, revision.number, spot.directory, spot.name, entry);
+        if is_new {
+            nodes.touch(spot.directory, None);
+        }
         Ok(())
     }
 
@@ -235,7 +260,7 @@ impl Writer {
     pub(super) fn release(&self, writes: &Writes, inode: u64) {
         let Some(draft) = writes.draft(inode).filter(|_| !self.mounted.handles.has(inode)) else { return };
         // Pages of a mapping that were written behind the close, and those of a program that was killed.
-        if draft.is_dirty() && !draft.was_refused() {
+        if draft.is_unpublished() && !draft.was_refused() {
             // The error has no program any longer: it is reported, and the file set aside.
             let _ = self.publish_now(writes, &draft);
         }
@@ -245,12 +270,13 @@ impl Writer {
         }
         drafts.by_inode.remove(&inode);
         drafts.new.retain(|_, of| *of != inode);
-        if draft.is_dirty() {
+        if draft.is_unpublished() {
             self.set_aside(writes, &draft);
             if draft.is_new() {
                 lock(&self.mounted.nodes).remove(inode);
             }
         }
+        lock(&self.mounted.nodes).forget(inode, 1);
     }
 
     fn set_aside(&self, writes: &Writes, draft: &Draft) {
@@ -376,7 +402,7 @@ impl Writer {
 
     /// Cuts or extends a file. Unless a program has it open to be written, it is published at once.
     fn resize(&self, writes: &Writes, inode: u64, size: u64, handle: Option<u64>) -> Result<(), Errno> {
-        let opened = if writes.draft(inode).is_some() { None } else { Some(self.open(writes, inode, true, None)?) };
+        let opened = if writes.draft(inode).is_some() { None } else { Some(self.open_as(writes, inode, true)?) };
         let file = handle.or(opened).and_then(|handle| self.mounted.handles.file(handle));
         let file = file.or_else(|| self.mounted.handles.files().into_iter().find(|file| file.inode == inode));
         let cut = match (file, writes.draft(inode)) {

@@ -62,13 +62,12 @@ pub(super) type ReadBase<'a> = &'a dyn Fn(u64, u32) -> Result<Bytes, NoAnswer>;
 impl Draft {
     /// A new file.
     pub(super) fn new_file(inode: u64, attributes: Attributes) -> Self {
-        // It is not published yet.
         let state = State {
             base: None,
             attributes,
             size: 0,
             scratch: None,
-            changes: 1,
+            changes: 0,
             published: 0,
             refused: None,
             is_removed: false,
@@ -113,10 +112,17 @@ impl Draft {
         lock(&self.lock).take();
     }
 
-    /// Whether it has changes that are not published.
+    /// Whether it has changes that are not published. An empty new file has none: a shell opens the file of a
+    /// redirection, and closes the first of two descriptors before anything is written.
     pub(in crate::mount) fn is_dirty(&self) -> bool {
         let state = lock(&self.state);
         state.changes > state.published && !state.is_removed
+    }
+
+    /// Whether it must be published once no program has it open.
+    pub(super) fn is_unpublished(&self) -> bool {
+        let state = lock(&self.state);
+        (state.changes > state.published || state.base.is_none()) && !state.is_removed
     }
 
     /// Whether the site has no entry for it yet.
@@ -360,7 +366,7 @@ mod tests {
         let path = Path::parse(b"a").unwrap();
         let none = |_: u64, _: u32| -> Result<Bytes, NoAnswer> { unreachable!("a new file has no base") };
         let draft = Draft::new_file(7, Attributes::default());
-        assert!(draft.is_dirty() && draft.is_new(), "an empty file is published, too");
+        assert!(!draft.is_dirty() && draft.is_unpublished(), "an empty file is published at its last close");
         draft.write(&scratch, &path, &none, 0, b"one").unwrap();
         let snapshot = draft.snapshot(&mut Chunks::default()).unwrap();
         draft.write(&scratch, &path, &none, 0, b"two").unwrap();

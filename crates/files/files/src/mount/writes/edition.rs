@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use tree::limits::DEPTH_MAX;
-use tree::{ApplyError, Attributes, BadName, ChunkHash, Edit, Entry, Growth, Kind, Name, Path, Sink, apply};
+use tree::{ApplyError, Attributes, BadName, ChunkHash, Edit, Entry, Growth, Kind, Name, Path, Sink, Time, apply};
 
 /// The newest revision with edits.
 pub(super) struct Edition<'a> {
@@ -153,9 +153,20 @@ impl<'a> Edition<'a> {
             self.mounted.touch_top();
             return Ok(());
         }
+        self.touch_at(directory, now())
+    }
+
+    /// Notes that a new file appears in a directory: at the time of its creation, unless the time of the directory was
+    /// changed since.
+    pub(super) fn touch_for_new(&mut self, directory: u64) -> Result<(), Stop> {
+        let touched = lock(&self.mounted.nodes).get(directory).and_then(|node| node.own.touched);
+        touched.map_or(Ok(()), |at| self.touch_at(directory, at))
+    }
+
+    fn touch_at(&mut self, directory: u64, at: Time) -> Result<(), Stop> {
         let Spot { path, entry, .. } = self.spot_of(directory)?;
         let attributes = entry.ok_or(Errno::ENOENT)?.attributes;
-        self.set_directory(&path, Attributes { modified: now(), ..attributes });
+        self.set_directory(&path, Attributes { modified: attributes.modified.max(at), ..attributes });
         Ok(())
     }
 

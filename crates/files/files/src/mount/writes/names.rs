@@ -1,14 +1,13 @@
 //! Changes of names: each is a publish of its own, but for a file that is not published yet.
 
 use super::Writes;
-use super::change::{Made, Owner};
+use super::change::{Made, Owner, Permit};
 use super::draft::Draft;
 use super::edition::{Edition, Spot, Stop};
 use super::links::link_of;
 use super::writer::Writer;
 use crate::line::lock;
-use crate::locks::Lock;
-use crate::mount::nodes::now;
+use crate::mount::nodes::{ROOT, now};
 use crate::records::draw;
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, RenameFlags};
@@ -68,7 +67,7 @@ impl Writer {
         name: &OsStr,
         mode: u16,
         owner: Owner,
-        granted: Option<Lock>,
+        permit: Permit,
     ) -> Result<(Duration, FileAttr, u64), Errno> {
         let ((spot, attributes), revision) = self.publish(writes, |edition| {
             let spot = free(edition, writes, directory, name)?;
@@ -80,13 +79,19 @@ impl Writer {
         let inode = {
             let mut nodes = lock(&self.mounted.nodes);
             let inode = nodes.enter_new(revision.number, directory, spot.name.clone(), entry);
-            nodes.touch(directory);
+            nodes.touch(directory, Some(now()));
+            nodes.given_again(inode);
             inode
         };
+        if directory == ROOT {
+            self.mounted.touch_top();
+        }
         let handle = {
             let mut drafts = lock(&writes.drafts);
             let draft = Draft::new_file(inode, attributes);
-            granted.into_iter().for_each(|granted| draft.set_lock(granted));
+            if let Permit::Locked(granted) = permit {
+                draft.set_lock(granted);
+            }
             drafts.by_inode.insert(inode, Arc::new(draft));
             drafts.new.insert((directory, spot.name), inode);
             self.open_new(inode, true)
@@ -229,7 +234,7 @@ impl Writer {
         drafts.new.insert((target.directory, target.name.clone()), draft.inode);
         lock(&self.mounted.nodes).move_new(draft.inode, revision.number, target.directory, target.name);
         for directory in [from.0, to.0] {
-            lock(&self.mounted.nodes).touch(directory);
+            lock(&self.mounted.nodes).touch(directory, Some(now()));
         }
         Ok(true)
     }
@@ -310,7 +315,7 @@ impl Writer {
                 draft.set_removed();
                 lock(&writes.drafts).new.remove(&(spot.directory, spot.name.clone()));
                 lock(&self.mounted.nodes).remove(draft.inode);
-                lock(&self.mounted.nodes).touch(spot.directory);
+                lock(&self.mounted.nodes).touch(spot.directory, Some(now()));
             }
             Gone::Inode(Some(inode), None) => {
                 if let Some(draft) = writes.draft(inode) {

@@ -1,8 +1,8 @@
 //! The thread that makes changes, one behind the other.
 
-use super::Writes;
-use super::change::Change;
+use super::change::{Change, Permit};
 use super::edition::{Edition, Stop};
+use super::{KEPT_FOR, Writes};
 use crate::error::FilesError;
 use crate::line::lock;
 use crate::mount::handles::{Handle, OpenContent, OpenFile};
@@ -13,7 +13,7 @@ use fuser::{Errno, FileAttr, FileHandle, FopenFlags};
 use spread::{Number, Revision};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -43,10 +43,14 @@ impl Writer {
     pub(super) fn run(self, changes: &Receiver<Change>) {
         let mounted = self.mounted.clone();
         let Some(writes) = &mounted.writes else { return };
-        while let Ok(change) = changes.recv() {
-            if let Change::End = change {
-                return self.end(writes);
-            }
+        loop {
+            let change = changes.recv_timeout(KEPT_FOR);
+            writes.release_kept_locks();
+            let change = match change {
+                Ok(Change::End) | Err(RecvTimeoutError::Disconnected) => return self.end(writes),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Ok(change) => change,
+            };
             let _changing = lock(&writes.changing);
             self.make(writes, change);
         }
@@ -60,8 +64,8 @@ impl Writer {
                     Err(error) => reply.error(error),
                 }
             }
-            Change::Create { directory, name, mode, owner, lock, reply } => {
-                match self.create(writes, directory, &name, mode, owner, lock) {
+            Change::Create { directory, name, mode, owner, permit, reply } => {
+                match self.create(writes, directory, &name, mode, owner, permit) {
                     Ok((ttl, attr, handle)) => {
                         reply.created(&ttl, &attr, GENERATION, FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
                     }
@@ -92,7 +96,13 @@ impl Writer {
                     Err(error) => reply.error(error),
                 }
             }
-            Change::Open { inode, is_written, lock, reply } => match self.open(writes, inode, is_written, lock) {
+            // The earlier open was closed in between, and the lock released.
+            Change::Open { inode, permit: Permit::Held, reply }
+                if writes.draft(inode).is_none_or(|draft| draft.lock().is_none()) =>
+            {
+                self.mounted.open_written(inode, reply);
+            }
+            Change::Open { inode, permit, reply } => match self.open(writes, inode, permit) {
                 Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
                 Err(error) => reply.error(error),
             },
