@@ -527,7 +527,7 @@ fn a_mount_without_readers_uses_no_processor() {
     }
     let place = SiteFolder::new();
     place.write("a", "one");
-    thorp(&["publish", &place.file("www"), "shop", "--dir", &place.file("store")]).ok();
+    thorp(["publish", &place.file("www"), "shop", "--dir", &place.file("store")]).ok();
     let at = place.path().join("mnt");
     fs::create_dir(&at).unwrap();
     let words = ["mount", "shop", at.to_str().unwrap(), "--dir", &place.file("store")];

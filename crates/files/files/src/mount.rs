@@ -25,13 +25,16 @@
 //! | `waiting` | requests that wait for the newest revision, and the thread that answers them |
 //! | `switches` | the thread that tells the kernel what a switch has changed |
 //! | `threads` | the start and end of threads |
-//! | `writes` | changes by programs on this host |
+//! | `writes` | files that programs on this host are writing, and the queue of their changes |
+//! | `writer` | the thread that makes these changes |
+//! | `own` | these changes, as requests of the kernel see them |
 //! | `place` | the directory that is mounted on |
 
 mod attributes;
 mod handles;
 mod kernel;
 mod nodes;
+mod own;
 mod place;
 mod requests;
 mod special;
@@ -39,6 +42,7 @@ mod switches;
 mod threads;
 mod views;
 mod waiting;
+mod writer;
 mod writes;
 
 use crate::error::FilesError;
@@ -59,8 +63,9 @@ use std::thread;
 use threads::Threads;
 use views::Mounted;
 use waiting::Waiting;
+use writer::Writing;
 pub use writes::MountWrites;
-use writes::{Writes, Writing};
+use writes::Writes;
 
 /// Threads that answer the kernel: reads of the disk wait on them.
 const THREADS: usize = 8;

@@ -181,7 +181,7 @@ impl Kernel {
     fn remove(&self, parent: INodeNo, name: &OsStr, is_directory: bool, reply: ReplyEmpty) {
         match self.writes() {
             Ok(writes) => {
-                writes.ask(Change::Remove { directory: parent.0, name: name.to_owned(), is_directory, reply })
+                writes.ask(Change::Remove { directory: parent.0, name: name.to_owned(), is_directory, reply });
             }
             Err(error) => reply.error(error),
         }

@@ -383,7 +383,7 @@ impl Nodes {
 /// The time by the system's clock.
 pub(super) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+    Time { seconds: since.as_secs().cast_signed(), nanoseconds: since.subsec_nanos() }
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use crate::error::FilesError;
 use crate::line::lock;
 use crate::locks::Lock;
 use crate::mount::nodes::now;
-use crate::mount::views::NoAnswer;
 use bytes::Bytes;
+use fuser::Errno;
 use rustix::fs::{FallocateFlags, fallocate};
 use spread::messages::Token;
 use std::fs::File;
@@ -52,16 +52,16 @@ struct State {
 /// A draft as it was at a moment, in chunks.
 #[derive(Clone, Debug)]
 pub(in crate::mount) struct Snapshot {
-    pub(super) entry: Entry,
+    pub(in crate::mount) entry: Entry,
     changes: u64,
 }
 
 /// Reads content that the base has: fewer bytes only at its end.
-pub(super) type ReadBase<'a> = &'a dyn Fn(u64, u32) -> Result<Bytes, NoAnswer>;
+pub(in crate::mount) type ReadBase<'a> = &'a dyn Fn(u64, u32) -> Result<Bytes, Errno>;
 
 impl Draft {
     /// A new file.
-    pub(super) fn new_file(inode: u64, attributes: Attributes) -> Self {
+    pub(in crate::mount) fn new_file(inode: u64, attributes: Attributes) -> Self {
         let state = State {
             base: None,
             attributes,
@@ -76,7 +76,7 @@ impl Draft {
     }
 
     /// A file of the site that is about to be written.
-    pub(super) fn of_entry(inode: u64, entry: Entry) -> Self {
+    pub(in crate::mount) fn of_entry(inode: u64, entry: Entry) -> Self {
         let size = size_of(&entry);
         let attributes = entry.attributes.clone();
         let (base, scratch, refused) = (Some(entry), None, None);
@@ -91,12 +91,12 @@ impl Draft {
     }
 
     /// The entry that it was made from, or was published as last.
-    pub(super) fn base(&self) -> Option<Entry> {
+    pub(in crate::mount) fn base(&self) -> Option<Entry> {
         lock(&self.state).base.clone()
     }
 
     /// Takes the lock of its path.
-    pub(super) fn set_lock(&self, granted: Lock) {
+    pub(in crate::mount) fn set_lock(&self, granted: Lock) {
         *lock(&self.lock) = Some(granted);
     }
 
@@ -108,7 +108,7 @@ impl Draft {
     }
 
     /// Gives up the lock, which has ended at the store.
-    pub(super) fn lock_is_over(&self) {
+    pub(in crate::mount) fn lock_is_over(&self) {
         lock(&self.lock).take();
     }
 
@@ -120,41 +120,41 @@ impl Draft {
     }
 
     /// Whether it must be published once no program has it open.
-    pub(super) fn is_unpublished(&self) -> bool {
+    pub(in crate::mount) fn is_unpublished(&self) -> bool {
         let state = lock(&self.state);
         (state.changes > state.published || state.base.is_none()) && !state.is_removed
     }
 
     /// Whether the site has no entry for it yet.
-    pub(super) fn is_new(&self) -> bool {
+    pub(in crate::mount) fn is_new(&self) -> bool {
         lock(&self.state).base.is_none()
     }
 
     /// Notes that it was not published.
-    pub(super) fn refused(&self) {
+    pub(in crate::mount) fn refused(&self) {
         let mut state = lock(&self.state);
         state.refused = Some(state.changes);
     }
 
     /// Whether it was not published as it is now.
-    pub(super) fn was_refused(&self) -> bool {
+    pub(in crate::mount) fn was_refused(&self) -> bool {
         let state = lock(&self.state);
         state.refused == Some(state.changes)
     }
 
-    pub(super) fn set_removed(&self) {
+    pub(in crate::mount) fn set_removed(&self) {
         lock(&self.state).is_removed = true;
     }
 
     /// Changes its attributes, for those who look at it here, and for its next publish if `changes` says so.
-    pub(super) fn set_attributes(&self, attributes: Attributes, changes: bool) {
+    pub(in crate::mount) fn set_attributes(&self, attributes: Attributes, changes: bool) {
         let mut state = lock(&self.state);
         state.attributes = attributes;
         state.changes += u64::from(changes);
     }
 
     /// Notes that the site's entry has changed, and its content has not.
-    pub(super) fn rebase(&self, entry: Entry) {
+    pub(in crate::mount) fn rebase(&self, entry: Entry) {
         lock(&self.state).base = Some(entry);
     }
 
@@ -168,14 +168,14 @@ impl Draft {
     }
 
     /// Writes content at an offset.
-    pub(super) fn write(
+    pub(in crate::mount) fn write(
         &self,
         scratch: &Scratch,
         path: &Path,
         read_base: ReadBase<'_>,
         offset: u64,
         bytes: &[u8],
-    ) -> Result<(), NoAnswer> {
+    ) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         let size = state.size;
         let file = state.own_content(scratch, path, read_base, size)?;
@@ -186,13 +186,13 @@ impl Draft {
     }
 
     /// Cuts or extends the content, with zeros.
-    pub(super) fn truncate(
+    pub(in crate::mount) fn truncate(
         &self,
         scratch: &Scratch,
         path: &Path,
         read_base: ReadBase<'_>,
         size: u64,
-    ) -> Result<(), NoAnswer> {
+    ) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         let file = state.own_content(scratch, path, read_base, size)?;
         file.set_len(size)?;
@@ -202,13 +202,13 @@ impl Draft {
     }
 
     /// Makes a part of the content zeros, without a change of its size.
-    pub(super) fn clear(
+    pub(in crate::mount) fn clear(
         &self,
         scratch: &Scratch,
         path: &Path,
         read_base: ReadBase<'_>,
         part: Range<u64>,
-    ) -> Result<(), NoAnswer> {
+    ) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         let size = state.size;
         let file = state.own_content(scratch, path, read_base, size)?;
@@ -227,7 +227,7 @@ impl Draft {
     }
 
     /// Its content in chunks. Writes to it wait.
-    pub(super) fn snapshot<S>(&self, sink: &mut S) -> Result<Snapshot, FilesError>
+    pub(in crate::mount) fn snapshot<S>(&self, sink: &mut S) -> Result<Snapshot, FilesError>
     where
         S: Sink<Error = FilesError>,
     {
@@ -250,14 +250,14 @@ impl Draft {
     }
 
     /// A snapshot was published as this entry.
-    pub(super) fn published(&self, snapshot: &Snapshot, entry: Entry) {
+    pub(in crate::mount) fn published(&self, snapshot: &Snapshot, entry: Entry) {
         let mut state = lock(&self.state);
         state.base = Some(entry);
         state.published = state.published.max(snapshot.changes);
     }
 
     /// Sets the content aside that could not be published, and returns its place.
-    pub(super) fn set_aside(&self, scratch: &Scratch) -> Option<io::Result<PathBuf>> {
+    pub(in crate::mount) fn set_aside(&self, scratch: &Scratch) -> Option<io::Result<PathBuf>> {
         lock(&self.state).scratch.as_ref().map(|file| scratch.set_aside(file))
     }
 }
@@ -283,7 +283,7 @@ impl State {
         path: &Path,
         read_base: ReadBase<'_>,
         needed: u64,
-    ) -> Result<&File, NoAnswer> {
+    ) -> Result<&File, Errno> {
         if self.scratch.is_none() {
             let file = scratch.make(path)?;
             let end = if self.base.is_some() { self.size.min(needed) } else { 0 };
@@ -291,14 +291,14 @@ impl State {
             while at < end {
                 let bytes = read_base(at, COPY_BYTES.min(end - at) as u32)?;
                 if bytes.is_empty() {
-                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                    return Err(Errno::EIO);
                 }
                 file.file.write_all_at(&bytes, at)?;
                 at += bytes.len() as u64;
             }
             self.scratch = Some(file);
         }
-        self.scratch.as_ref().map(|scratch| &scratch.file).ok_or(NoAnswer::STALE)
+        self.scratch.as_ref().map(|scratch| &scratch.file).ok_or(Errno::ESTALE)
     }
 }
 
@@ -364,7 +364,7 @@ mod tests {
         let folder = Folder::new();
         let (scratch, _) = Scratch::open(folder.path()).unwrap();
         let path = Path::parse(b"a").unwrap();
-        let none = |_: u64, _: u32| -> Result<Bytes, NoAnswer> { unreachable!("a new file has no base") };
+        let none = |_: u64, _: u32| -> Result<Bytes, Errno> { unreachable!("a new file has no base") };
         let draft = Draft::new_file(7, Attributes::default());
         assert!(!draft.is_dirty() && draft.is_unpublished(), "an empty file is published at its last close");
         draft.write(&scratch, &path, &none, 0, b"one").unwrap();

@@ -13,7 +13,7 @@ const DESCRIPTORS_MAX: usize = 1024;
 const ACCESS: u32 = 0o3;
 
 /// Whether a process, or one above it, has a file open to be written. A process that cannot be looked at has none.
-pub(super) fn has_writer(process: u32, inode: u64) -> bool {
+pub(in crate::mount) fn has_writer(process: u32, inode: u64) -> bool {
     let mut at = process;
     for _ in 0..PROCESSES_MAX {
         if at <= 1 {

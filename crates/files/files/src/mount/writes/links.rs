@@ -6,14 +6,19 @@ use tree::{Change, ChunkHash, Entry, Kind, Path, Source, diff};
 
 /// The names of a tree's hard links, by their number.
 #[derive(Debug, Default)]
-pub(super) struct HardLinks {
+pub(in crate::mount) struct HardLinks {
     root: Option<ChunkHash>,
     names: HashMap<u64, BTreeSet<Path>>,
 }
 
 impl HardLinks {
     /// The names of a file in a tree. Only the differences from the last tree are read.
-    pub(super) fn names<S>(&mut self, source: &S, root: ChunkHash, link: u64) -> Result<BTreeSet<Path>, FilesError>
+    pub(in crate::mount) fn names<S>(
+        &mut self,
+        source: &S,
+        root: ChunkHash,
+        link: u64,
+    ) -> Result<BTreeSet<Path>, FilesError>
     where
         S: Source<Error = FilesError>,
     {
@@ -59,7 +64,7 @@ impl HardLinks {
 }
 
 /// The number of a file's hard links, if it has more than one name.
-pub(super) fn link_of(entry: &Entry) -> Option<u64> {
+pub(in crate::mount) fn link_of(entry: &Entry) -> Option<u64> {
     match entry.kind {
         Kind::File { link, .. } if link > 0 => Some(link),
         Kind::File { .. } | Kind::Directory(_) | Kind::Symlink(_) => None,

@@ -22,22 +22,22 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_')
 
 /// The directory.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(in crate::mount) struct Scratch {
     dir: PathBuf,
     count: Mutex<u64>,
 }
 
 /// A file in it, which is removed when this is dropped, unless it was set aside.
 #[derive(Debug)]
-pub(super) struct ScratchFile {
-    pub(super) file: File,
-    pub(super) path: PathBuf,
+pub(in crate::mount) struct ScratchFile {
+    pub(in crate::mount) file: File,
+    pub(in crate::mount) path: PathBuf,
 }
 
 impl Scratch {
     /// Opens the directory, which is made if there is none. Sets aside the files that an earlier mount has left, and
     /// returns their new paths.
-    pub(super) fn open(dir: &Path) -> Result<(Self, Vec<PathBuf>), FilesError> {
+    pub(in crate::mount) fn open(dir: &Path) -> Result<(Self, Vec<PathBuf>), FilesError> {
         let unwritable = |error: io::Error| FilesError::Unwritable(dir.to_owned(), error);
         for folder in [dir, &dir.join(ASIDE)] {
             make_directory(folder).map_err(|error| unwritable(io::Error::other(error)))?;
@@ -56,7 +56,7 @@ impl Scratch {
     }
 
     /// Makes a file for the content of one at a path of the site.
-    pub(super) fn make(&self, path: &tree::Path) -> io::Result<ScratchFile> {
+    pub(in crate::mount) fn make(&self, path: &tree::Path) -> io::Result<ScratchFile> {
         let mut count = lock(&self.count);
         loop {
             *count += 1;
@@ -70,13 +70,13 @@ impl Scratch {
     }
 
     /// Sets a file aside, and returns its place.
-    pub(super) fn set_aside(&self, file: &ScratchFile) -> io::Result<PathBuf> {
+    pub(in crate::mount) fn set_aside(&self, file: &ScratchFile) -> io::Result<PathBuf> {
         file.file.sync_all()?;
         Self::move_aside(&self.dir, &file.path)
     }
 
     /// The blocks of the disk: their size, all of them, and those that are free.
-    pub(super) fn room(&self) -> io::Result<(u32, u64, u64)> {
+    pub(in crate::mount) fn room(&self) -> io::Result<(u32, u64, u64)> {
         let all = statvfs(&self.dir)?;
         Ok((all.f_frsize as u32, all.f_blocks, all.f_bavail))
     }

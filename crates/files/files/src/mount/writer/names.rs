@@ -1,13 +1,11 @@
 //! Changes of names: each is a publish of its own, but for a file that is not published yet.
 
-use super::Writes;
-use super::change::{Made, Owner, Permit};
-use super::draft::Draft;
+use super::Writer;
 use super::edition::{Edition, Spot, Stop};
-use super::links::link_of;
-use super::writer::Writer;
 use crate::line::lock;
 use crate::mount::nodes::{ROOT, now};
+use crate::mount::views::NoAnswer;
+use crate::mount::writes::{Draft, Made, Owner, Permit, Writes, link_of};
 use crate::records::draw;
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, RenameFlags};
@@ -27,13 +25,13 @@ impl Writer {
         writes: &Writes,
         directory: u64,
         name: &OsStr,
-        made: Made,
+        made: &Made,
         owner: Owner,
     ) -> Result<(Duration, FileAttr), Errno> {
         let ((spot, entry), revision) = self.publish(writes, |edition| {
             let spot = free(edition, writes, directory, name)?;
-            let attributes = new_attributes(edition, directory, &made, owner)?;
-            let kind = match &made {
+            let attributes = new_attributes(edition, directory, made, owner)?;
+            let kind = match made {
                 // The hash of a directory has no part in its inode.
                 Made::Directory { .. } => Kind::Directory(ChunkHash::of(b"")),
                 Made::File { .. } => Kind::File { size: 0, content: Content::Inline(Bytes::new()), link: 0 },
@@ -96,7 +94,7 @@ impl Writer {
             drafts.new.insert((directory, spot.name), inode);
             self.open_new(inode, true)
         };
-        let attr = self.mounted.attributes(inode).map_err(|why| why.error())?;
+        let attr = self.mounted.attributes(inode).map_err(NoAnswer::error)?;
         let (ttl, attr) = self.shown(attr);
         Ok((ttl, attr, handle))
     }

@@ -1,23 +1,48 @@
-//! The thread that makes changes, one behind the other.
+//! The thread that makes the changes of programs on this host. Names and attributes are published at once; content is
+//! private until its file is closed.
+//!
+//! ```text
+//!   kernel --change--> queue --> writer: newest revision, edits --publish--> store
+//!                                writer <--the revision is here-- member;  then inodes, and the answer
+//!   kernel --write---> draft --close: chunks--> store, queue
+//! ```
+//! - Each change starts from the newest revision and is a publish of its own, which the store merges with the publishes
+//!   of others (rule CompareBase). After a conflict it starts again from the newer revision.
+//! - A change is answered when its revision has arrived at this member, so a program reads what it has written.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `names` | changes of names |
+//! | `content` | changes of attributes and content |
+//! | `edition` | edits of the newest revision, and their publish |
 
-use super::change::{Change, Permit};
-use super::edition::{Edition, Stop};
-use super::{KEPT_FOR, Writes};
+mod content;
+mod edition;
+mod names;
+
+use self::edition::{Edition, Stop};
+use super::handles::{Handle, OpenContent, OpenFile};
+use super::requests::{GENERATION, attributes_for};
+use super::views::{Mounted, NoAnswer, Wait};
+use super::writes::{Change, KEPT_FOR, Permit, Writes};
 use crate::error::FilesError;
 use crate::line::lock;
-use crate::mount::handles::{Handle, OpenContent, OpenFile};
-use crate::mount::requests::{GENERATION, attributes_for};
-use crate::mount::views::{Mounted, NoAnswer, Wait};
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, FileHandle, FopenFlags};
 use spread::{Number, Revision};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use types::Time;
+
+/// How long changes that were asked for before are waited for when a mount ends, and how often is looked.
+const END_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// How often an edit is made again that newer revisions have overtaken.
 const ATTEMPTS: usize = 20;
@@ -28,8 +53,15 @@ const HERE_WITHIN: Duration = Duration::from_secs(10);
 /// How long to wait before a look without news.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
+/// The thread that makes changes. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Writing {
+    mounted: Arc<Mounted>,
+    thread: Option<JoinHandle<()>>,
+}
+
 /// The thread's own.
-pub(super) struct Writer {
+struct Writer {
     pub(super) mounted: Arc<Mounted>,
     /// For waits.
     runtime: Runtime,
@@ -59,7 +91,7 @@ impl Writer {
     fn make(&self, writes: &Writes, change: Change) {
         match change {
             Change::Make { directory, name, made, owner, reply } => {
-                match self.make_name(writes, directory, &name, made, owner) {
+                match self.make_name(writes, directory, &name, &made, owner) {
                     Ok((ttl, attr)) => reply.entry_with_ttls(&attributes_for(&attr), &ttl, &attr, GENERATION),
                     Err(error) => reply.error(error),
                 }
@@ -91,7 +123,7 @@ impl Writer {
                 Err(error) => reply.error(error),
             },
             Change::Xattr { inode, name, value, flags, reply } => {
-                match self.set_xattr(writes, inode, &name, value, flags) {
+                match self.set_xattr(writes, inode, &name, value.as_ref(), flags) {
                     Ok(()) => reply.ok(),
                     Err(error) => reply.error(error),
                 }
@@ -201,7 +233,7 @@ impl Writer {
     /// A name that this mount has made, for the kernel: for how long it may know it, and its attributes.
     pub(super) fn shown(&self, attr: FileAttr) -> (Duration, FileAttr) {
         let current = self.mounted.last();
-        let ttl = current.map_or(Duration::ZERO, |it| self.mounted.known_for(it, crate::mount::nodes::Top::Newest));
+        let ttl = current.map_or(Duration::ZERO, |it| self.mounted.known_for(it, super::nodes::Top::Newest));
         (ttl, attr)
     }
 
@@ -210,5 +242,30 @@ impl Writer {
         let file = OpenFile::new(inode, 0, OpenContent::Bytes(Bytes::new()), None, false);
         let file = if is_written { file.written() } else { file };
         self.mounted.handles.add(Handle::File(Arc::new(file)))
+    }
+}
+
+impl Writing {
+    /// Starts the thread.
+    pub(super) fn start(mounted: &Arc<Mounted>, changes: Receiver<Change>) -> Result<Self, FilesError> {
+        let writer = Writer::new(mounted.clone()).map_err(FilesError::Thread)?;
+        let thread = thread::Builder::new().name("mount-writer".to_owned());
+        let thread = thread.spawn(move || writer.run(&changes)).map_err(FilesError::Thread)?;
+        Ok(Self { mounted: mounted.clone(), thread: Some(thread) })
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let Some((writes, thread)) = self.mounted.writes.as_ref().zip(self.thread.take()) else { return };
+        writes.ask(Change::End);
+        // Files that were closed before are still published.
+        let until = Instant::now() + END_WITHIN;
+        while !thread.is_finished() && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+        writes.is_over.store(true, SeqCst);
+        // A panic has no reader any longer.
+        let _ = thread.join();
     }
 }

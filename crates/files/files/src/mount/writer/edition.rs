@@ -1,12 +1,11 @@
 //! Edits of the newest revision, and their publish.
 
-use super::links::link_of;
 use crate::error::FilesError;
 use crate::line::lock;
 use crate::mount::nodes::{Place, ROOT, Top, now};
 use crate::mount::special;
 use crate::mount::views::{Mounted, NoAnswer, Wait};
-use crate::mount::writes::Writes;
+use crate::mount::writes::{Writes, link_of};
 use bytes::Bytes;
 use fuser::Errno;
 use spread::Revision;
@@ -172,7 +171,7 @@ impl<'a> Edition<'a> {
 
     fn grow(&mut self, entry: Option<&Entry>, sign: i64) {
         let (files, bytes) = match entry.map(|entry| &entry.kind) {
-            Some(Kind::File { size, .. }) => (1, *size as i64),
+            Some(Kind::File { size, .. }) => (1, size.cast_signed()),
             Some(Kind::Symlink(_)) => (1, 0),
             Some(Kind::Directory(_)) | None => (0, 0),
         };

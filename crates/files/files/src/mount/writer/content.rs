@@ -1,17 +1,14 @@
 //! Changes of attributes and content. A file that is being written is published with its attributes.
 
-use super::change::{Asked, Owner, Permit};
-use super::draft::{Draft, Snapshot};
+use super::Writer;
 use super::edition::{Edition, Spot, Stop};
-use super::holders::has_writer;
-use super::writer::Writer;
-use super::{Change, Writes};
 use crate::error::FilesError;
 use crate::line::lock;
 use crate::mount::handles::{Handle, OpenFile};
 use crate::mount::nodes::{ROOT, Top, now};
 use crate::mount::special;
 use crate::mount::views::{Mounted, NoAnswer, Wait};
+use crate::mount::writes::{Asked, Change, Draft, Owner, Permit, Snapshot, Writes, has_writer};
 use crate::upload::Upload;
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, ReplyCreate, ReplyEmpty, ReplyOpen, TimeOrNow};
@@ -121,9 +118,8 @@ impl Mounted {
 
     /// Cuts or extends an open file that is being written.
     fn truncate(&self, writes: &Writes, file: &OpenFile, draft: &Draft, size: u64) -> Result<(), Errno> {
-        let read_base = |offset, bytes| self.read_site(file, offset, bytes);
-        let cut = draft.truncate(&writes.scratch, &self.path_of(draft.inode), &read_base, size);
-        cut.map_err(NoAnswer::error)
+        let read_base = |offset, bytes| self.read_site(file, offset, bytes).map_err(NoAnswer::error);
+        draft.truncate(&writes.scratch, &self.path_of(draft.inode), &read_base, size)
     }
 
     /// Makes an open file at least this large.
@@ -135,9 +131,8 @@ impl Mounted {
     /// Makes a part of an open file zeros.
     pub(in crate::mount) fn clear(&self, handle: u64, part: Range<u64>) -> Result<(), Errno> {
         let (writes, file, draft) = self.written(handle)?;
-        let read_base = |offset, bytes| self.read_site(&file, offset, bytes);
-        let cleared = draft.clear(&writes.scratch, &self.path_of(file.inode), &read_base, part);
-        cleared.map_err(NoAnswer::error)
+        let read_base = |offset, bytes| self.read_site(&file, offset, bytes).map_err(NoAnswer::error);
+        draft.clear(&writes.scratch, &self.path_of(file.inode), &read_base, part)
     }
 
     /// An open file that is being written.
@@ -150,9 +145,8 @@ impl Mounted {
     /// Writes to an open file. The path is for people who find it set aside.
     pub(in crate::mount) fn write(&self, handle: u64, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         let (writes, file, draft) = self.written(handle)?;
-        let read_base = |offset, bytes| self.read_site(&file, offset, bytes);
-        let written = draft.write(&writes.scratch, &self.path_of(file.inode), &read_base, offset, bytes);
-        written.map_err(NoAnswer::error)
+        let read_base = |offset, bytes| self.read_site(&file, offset, bytes).map_err(NoAnswer::error);
+        draft.write(&writes.scratch, &self.path_of(file.inode), &read_base, offset, bytes)
     }
 }
 
@@ -327,7 +321,7 @@ impl Writer {
         writes: &Writes,
         inode: u64,
         name: &OsStr,
-        value: Option<Bytes>,
+        value: Option<&Bytes>,
         flags: i32,
     ) -> Result<(), Errno> {
         if inode == ROOT || name.as_bytes().starts_with(ACCESS_LISTS) {
@@ -337,7 +331,7 @@ impl Writer {
         self.set_attributes(writes, inode, |attributes| {
             let mut xattrs = attributes.xattrs.clone();
             let found = xattrs.binary_search_by(|(other, _)| other.cmp(&name));
-            match (found, &value) {
+            match (found, value) {
                 (Ok(_), Some(_)) if flags & libc_flags::CREATE != 0 => return Err(Errno::EEXIST),
                 (Err(_), Some(_)) if flags & libc_flags::REPLACE != 0 => return Err(Errno::NO_XATTR),
                 (Err(_), None) => return Err(Errno::NO_XATTR),
@@ -450,11 +444,11 @@ fn with(attributes: &Attributes, asked: &Asked) -> Attributes {
 fn time(asked: TimeOrNow) -> Time {
     let TimeOrNow::SpecificTime(at) = asked else { return now() };
     match at.duration_since(UNIX_EPOCH) {
-        Ok(since) => Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() },
+        Ok(since) => Time { seconds: since.as_secs().cast_signed(), nanoseconds: since.subsec_nanos() },
         Err(before) => {
             // Nanoseconds count forward from the second before.
             let before = before.duration();
-            let (seconds, nanoseconds) = (before.as_secs() as i64, before.subsec_nanos());
+            let (seconds, nanoseconds) = (before.as_secs().cast_signed(), before.subsec_nanos());
             if nanoseconds == 0 {
                 Time { seconds: -seconds, nanoseconds: 0 }
             } else {

@@ -1,0 +1,49 @@
+//! The changes of this mount, as the requests of the kernel see them.
+
+use super::nodes::Place;
+use super::views::Mounted;
+use super::writes::{Draft, link_of};
+use crate::line::lock;
+use std::sync::Arc;
+use tree::{Entry, Name, Path};
+
+impl Mounted {
+    /// The file that is being written at an inode.
+    pub(super) fn draft(&self, inode: u64) -> Option<Arc<Draft>> {
+        self.writes.as_ref()?.draft(inode)
+    }
+
+    /// The file of a name that no revision has.
+    pub(super) fn new_at(&self, directory: u64, name: &Name) -> Option<Arc<Draft>> {
+        self.writes.as_ref()?.new_at(directory, name)
+    }
+
+    /// How many names a file of the newest revision has.
+    pub(super) fn count_names(&self, entry: &Entry) -> Option<u32> {
+        let (writes, link) = (self.writes.as_ref()?, link_of(entry)?);
+        let names = lock(&writes.links).names(&self.origin.source(), self.last()?.root, link).ok()?;
+        Some((names.len() as u32).max(1))
+    }
+
+    /// The path of an inode, as it was known last.
+    pub(super) fn path_of(&self, inode: u64) -> Path {
+        let place = lock(&self.nodes).get(inode).map(|node| node.place.clone());
+        match place {
+            Some(Place::In { directory, name, .. }) => self.path_in(directory, &name),
+            Some(Place::Revision(_)) | None => Path::ROOT,
+        }
+    }
+
+    /// The path of a name in a directory.
+    pub(super) fn path_in(&self, directory: u64, name: &Name) -> Path {
+        let above = lock(&self.nodes).path(directory).map(|path| path.below).unwrap_or_default();
+        let above = above.into_iter().fold(Path::ROOT, |path, (_, name)| path.join(&name));
+        above.join(name)
+    }
+
+    /// Holds changes of this mount back.
+    pub(super) fn without_changes<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _changing = self.writes.as_ref().map(|writes| lock(&writes.changing));
+        work()
+    }
+}
