@@ -136,6 +136,8 @@ pub struct Member {
     /// The newest revision that a visitor has seen elsewhere.
     seen: Number,
     fetch: Option<Fetch>,
+    /// The looks of ended fetches that are still at the disk.
+    lost_looks: usize,
     /// The offer of the newest revision, until its fetch begins.
     offered: Option<Edited>,
     report: Report,
@@ -188,6 +190,7 @@ impl Member {
             freshness: Freshness::default(),
             seen: Number::NONE,
             fetch: None,
+            lost_looks: 0,
             offered: None,
             report: Report::default(),
             wanted: BTreeSet::new(),
@@ -361,6 +364,8 @@ impl Member {
 impl Member {
     /// Sends the messages that are due to the server.
     fn pump(&mut self) {
+        // A batch may have waited for a look of a fetch that has ended.
+        self.sweep();
         self.settle();
         let (now, used) = (self.now, self.used());
         let freed: Vec<Number> = self.taker.held().iter().filter(|number| !used.contains(number)).copied().collect();
@@ -515,25 +520,18 @@ impl Machine for Member {
         let Ok(done) = done.open::<Done>() else { return };
         self.now = now;
         match done {
-            Done::Descended(found) => {
-                self.descended(found);
-                self.sweep();
-            }
+            Done::Descended(found) => self.descended(found),
             Done::Put(hash, stored) => self.stored(hash, stored),
             Done::Switched(number, switched) => self.switched(number, switched),
             Done::Marked(Ok(unused)) => {
                 if self.condemned.found(unused) {
                     self.condemned.spare(&self.storing);
                     self.condemned.spare(self.ahead.here());
-                    self.sweep();
                 } else {
                     self.give_up_collection();
                 }
             }
-            Done::Swept(Ok(swept)) => {
-                self.condemned.removed(swept);
-                self.sweep();
-            }
+            Done::Swept(Ok(swept)) => self.condemned.removed(swept),
             Done::Marked(Err(why)) | Done::Swept(Err(why)) => {
                 self.trouble = Some(why);
                 self.give_up_collection();

@@ -106,7 +106,7 @@ impl Member {
 
     /// Ends the fetch of a revision whose chunks are gone at the server.
     pub(super) fn give_up(&mut self) {
-        self.fetch = None;
+        self.end_fetch();
         self.queue.clear();
         self.queue.extend(&self.mending);
     }

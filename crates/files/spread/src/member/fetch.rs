@@ -72,6 +72,11 @@ impl Fetch {
         self.stage == Stage::Waiting && self.lacks.is_empty() && self.steps.as_ref().is_some_and(Vec::is_empty)
     }
 
+    /// Whether a look is at the disk.
+    pub(super) fn is_looking(&self) -> bool {
+        self.stage == Stage::Descending && !self.has_failed
+    }
+
     /// A chunk is here.
     pub(super) fn has(&mut self, hash: &ChunkHash) {
         self.lacks.remove(hash);

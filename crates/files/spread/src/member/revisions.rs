@@ -17,7 +17,7 @@ impl Member {
         self.freeze();
         (self.newest, self.offered, self.report.is_awaited) = (Some(revision), edited, reports);
         if self.is_broken(Way::StartOver) {
-            self.fetch = None;
+            self.end_fetch();
         }
     }
 
@@ -59,6 +59,11 @@ impl Member {
     }
 
     pub(super) fn descended(&mut self, found: Result<tree::Descent, String>) {
+        if self.lost_looks > 0 {
+            // The disk answers in order.
+            self.lost_looks -= 1;
+            return;
+        }
         let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.stage == Stage::Descending) else { return };
         match found {
             Ok(found) => {
@@ -82,6 +87,11 @@ impl Member {
             }
             Err(why) => self.fail(why),
         }
+    }
+
+    /// Ends the fetch under way. Its look at the disk, if there is one, says nothing of the next fetch (**SwitchWhole**).
+    pub(super) fn end_fetch(&mut self) {
+        self.lost_looks += usize::from(self.fetch.take().is_some_and(|fetch| fetch.is_looking()));
     }
 
     /// Makes the revision that is here as a whole the one that is served.
@@ -142,9 +152,9 @@ impl Member {
     /// A step of the fetch could not be done: it begins again in a while.
     pub(super) fn fail(&mut self, why: String) {
         self.retry_later(why);
-        self.asks_again();
         if let Some(fetch) = &mut self.fetch {
             fetch.fail();
         }
+        self.asks_again();
     }
 }
