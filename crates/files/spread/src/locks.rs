@@ -35,6 +35,8 @@ struct Held {
     owner: Identity,
     /// The session that renews it. None after that was lost.
     port: Option<Port>,
+    /// The last session in which the publisher asked for it or brought it.
+    last: Port,
     /// The end of its lease, by the clock here.
     until: Time,
     is_recalled: bool,
@@ -80,6 +82,14 @@ impl Locks {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
+    /// Whether a publisher asked for a lock, or brought it, in a later session than this one, which it has left: what
+    /// was said in it can arrive late.
+    pub(crate) fn is_left(&self, port: Port, owner: Identity) -> bool {
+        let waits = self.waiting.iter().filter(|it| it.owner == owner).map(|it| it.port);
+        let holds = self.held.values().filter(|held| held.owner == owner).map(|held| held.last);
+        waits.chain(holds).any(|later| port < later)
+    }
+
     /// A publisher wants a lock, and is the first in line for it or the last. Returns whether it is within its limit.
     pub(crate) fn ask(&mut self, (port, owner): (Port, Identity), key: &SiteKey, path: Path, is_first: bool) -> bool {
         let of_port = self.held.values().filter(|held| held.port == Some(port)).count()
@@ -109,8 +119,10 @@ impl Locks {
         let (mut over, mut recalled) = (Vec::new(), Vec::new());
         for token in tokens {
             match self.held.get_mut(token).filter(|held| now < held.until && held.owner.publisher == publisher) {
+                // It was brought to a later session.
+                Some(held) if port < held.last => {}
                 Some(held) => {
-                    held.port = Some(port);
+                    (held.port, held.last) = (Some(port), port);
                     if held.is_recalled {
                         recalled.push(*token);
                     }
@@ -175,7 +187,7 @@ impl Locks {
             if let Some(over) = self.places.insert(place.clone(), token) {
                 self.held.remove(&over);
             }
-            self.held.insert(token, Held { place, owner, port: Some(port), until: end, is_recalled: false });
+            self.held.insert(token, Held { place, owner, port: Some(port), last: port, until: end, is_recalled: false });
             granted.push(Granted { port, ticket: owner.number, token });
         }
         granted

@@ -34,6 +34,9 @@ impl FileServer {
         let Some(path) = Path::parse(&path).ok().filter(|path| !path.names().is_empty()) else {
             return self.refuse(port, ticket, Refusal::Malformed, "no file can have the path");
         };
+        if self.locks.is_left(port, identity) {
+            return;
+        }
         // A request that is said again was not answered: a lock that was granted to it is not in use.
         let before = self.locks.unlock(identity);
         let is_first = before.as_ref().is_some_and(|(_, was_held)| *was_held);

@@ -71,6 +71,9 @@ impl FileServer {
         if site.is_leaving {
             return self.refuse(port, ticket, Refusal::Failed, "the site is being removed: try again");
         }
+        if site.is_left(port, identity) {
+            return;
+        }
         let mut asked = Asked::new(Some(port), switch);
         match &mut site.under_way {
             // A repeated request gets the answer; the tree is the one that was checked.

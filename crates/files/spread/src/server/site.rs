@@ -314,6 +314,13 @@ impl Site {
         asked.filter(|asked| asked.port == Some(port)).count()
     }
 
+    /// Whether a publish that waits or is under way was asked for in a later session than this one, which its publisher
+    /// has left: what was said in it can arrive late.
+    pub(super) fn is_left(&self, port: Port, identity: Identity) -> bool {
+        let asked = self.under_way.iter().map(|it| &it.asked).chain(&self.queue).chain(&self.aside);
+        asked.filter(|it| it.switch.identity == identity).any(|it| it.port > Some(port))
+    }
+
     /// A publisher waits for a revision. Asked again on its port, it is told once.
     pub(super) fn wait(&mut self, waiting: Waiting) {
         self.waiting.retain(|it| it.port != waiting.port || it.number != waiting.number);

@@ -32,6 +32,9 @@ const KEPT: [u64; 5] = [1035, 1618, 2481, 9732, 12_345];
 /// The same of days with locks.
 const KEPT_LOCKED: [u64; 1] = [308];
 
+/// The same of days with locks and without merges.
+const KEPT_UNMERGED: [u64; 1] = [270];
+
 const PUSHED: Kind = Kind { consistency: Consistency::Publish, idle_after: None, merges: false, locks: false };
 const SEQUENTIAL: Kind = Kind { consistency: Consistency::Sequential, ..PUSHED };
 
@@ -92,6 +95,8 @@ fn the_promises_hold_with_locks() {
     assert!(seen.locks_over > 200 && seen.under_locks > 500 && seen.refused_locks > 100, "{seen:?}");
     let seen = days(0..LAZY / 3, Kind { consistency: Consistency::Sequential, ..LOCKED });
     assert!(seen.published > 300 && seen.locked > 900 && seen.recalled > 300 && seen.refused_locks > 30, "{seen:?}");
+    let seen = days((0..LAZY / 3).chain(KEPT_UNMERGED), Kind { merges: false, ..LOCKED });
+    assert!(seen.published > 300 && seen.locked > 900 && seen.recalled > 300 && seen.under_locks > 100, "{seen:?}");
 }
 
 fn days(seeds: impl Iterator<Item = u64>, kind: Kind) -> Seen {
