@@ -323,7 +323,7 @@ impl Site {
 
     /// A publisher waits for a revision. Asked again on its port, it is told once.
     pub(super) fn wait(&mut self, waiting: Waiting) {
-        self.waiting.retain(|it| it.port != waiting.port || it.number != waiting.number);
+        self.waiting.retain(|it| it.port != waiting.port || it.ticket != waiting.ticket);
         self.waiting.push(waiting);
     }
 
