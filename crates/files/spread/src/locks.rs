@@ -119,8 +119,8 @@ impl Locks {
         let (mut over, mut recalled) = (Vec::new(), Vec::new());
         for token in tokens {
             match self.held.get_mut(token).filter(|held| now < held.until && held.owner.publisher == publisher) {
-                // It was brought to a later session.
-                Some(held) if port < held.last => {}
+                // It was brought to a later session, where it stays.
+                Some(held) if port < held.last => over.push(*token),
                 Some(held) => {
                     (held.port, held.last) = (Some(port), port);
                     if held.is_recalled {
@@ -187,7 +187,8 @@ impl Locks {
             if let Some(over) = self.places.insert(place.clone(), token) {
                 self.held.remove(&over);
             }
-            self.held.insert(token, Held { place, owner, port: Some(port), last: port, until: end, is_recalled: false });
+            self.held
+                .insert(token, Held { place, owner, port: Some(port), last: port, until: end, is_recalled: false });
             granted.push(Granted { port, ticket: owner.number, token });
         }
         granted
