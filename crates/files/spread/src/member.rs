@@ -12,6 +12,7 @@
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here. At a site with callback or sequential
 //!    consistency, they wait for the newest revision, which is fetched for them; a sequential site has no pages.
+//!    A revision that nobody reads is forgotten when its chunks are damaged and cannot be fetched.
 //! 5. Chunks of an upload are fetched before its switch while nothing else is. They stay until a revision relies on
 //!    them, or their time is over.
 //! 6. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an
@@ -524,18 +525,21 @@ impl Machine for Member {
             Done::Put(hash, stored) => self.stored(hash, stored),
             Done::Switched(number, switched) => self.switched(number, switched),
             Done::Marked(Ok(unused)) => {
+                self.end_mending(&unused);
                 if self.condemned.found(unused) {
                     self.condemned.spare(&self.storing);
                     self.condemned.spare(self.ahead.here());
                 } else {
-                    self.give_up_collection();
+                    self.collect_again();
                 }
             }
             Done::Swept(Ok(swept)) => self.condemned.removed(swept),
-            Done::Marked(Err(why)) | Done::Swept(Err(why)) => {
-                self.trouble = Some(why);
-                self.give_up_collection();
+            Done::Marked(Err(why)) => {
+                // Perhaps a node is damaged.
+                self.kept.doubt();
+                self.give_up_collection(why);
             }
+            Done::Swept(Err(why)) => self.give_up_collection(why),
         }
         self.pump();
     }

@@ -92,6 +92,11 @@ impl Member {
         } else if target.is_some() && self.asks_again() {
             self.trouble = Some(format!("the store does not send chunk {hash}: it is missing or damaged there"));
         } else if target.is_some() || self.mending.contains(&hash) {
+            if target.is_none() {
+                // It may be of a revision that is gone there.
+                self.kept.doubt();
+                self.collect_at.get_or_insert(self.now + self.config.collect_after);
+            }
             self.queue.push_back(hash);
             self.retry_later(format!("the store does not send chunk {hash}: it is missing or damaged there"));
         }

@@ -4,7 +4,9 @@ use super::fetch::Stage;
 use super::work::{State, Work};
 use super::{Member, RETRY_AFTER};
 use crate::rule::Way;
+use alloc::string::String;
 use alloc::vec::Vec;
+use tree::ChunkHash;
 
 impl Member {
     pub(super) fn begin_collection(&mut self) {
@@ -31,9 +33,30 @@ impl Member {
     }
 
     /// Ends a collection after an error of the disk. It is tried again in a while.
-    pub(super) fn give_up_collection(&mut self) {
+    pub(super) fn give_up_collection(&mut self, why: String) {
+        self.trouble = Some(why);
+        self.collect_again();
+    }
+
+    /// Ends a collection that removes nothing.
+    pub(super) fn collect_again(&mut self) {
         self.condemned.give_up();
         self.collect_at.get_or_insert(self.now + RETRY_AFTER);
+    }
+
+    /// Chunks that no revision needs are not fetched again.
+    pub(super) fn end_mending(&mut self, unused: &[ChunkHash]) {
+        let mending = self.mending.iter().filter(|hash| unused.contains(hash));
+        let ended: Vec<ChunkHash> = mending.copied().collect();
+        if !ended.is_empty() && ended.len() == self.mending.len() && self.fetch.is_none() {
+            self.trouble = None;
+        }
+        for hash in ended {
+            self.mending.remove(&hash);
+            if !self.fetch.as_ref().is_some_and(|fetch| fetch.lacks(&hash)) {
+                self.queue.retain(|it| *it != hash);
+            }
+        }
     }
 
     pub(super) fn sweep(&mut self) {

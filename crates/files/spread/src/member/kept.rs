@@ -3,6 +3,7 @@
 use crate::number::{Number, Revision};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::mem;
 use tree::ChunkHash;
 use types::Time;
 
@@ -16,6 +17,8 @@ pub(super) struct Kept {
     revisions: BTreeMap<Number, One>,
     /// The one that is served.
     current: Option<Number>,
+    /// Chunks of one of them can neither be read nor fetched.
+    is_doubtful: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +37,7 @@ impl Kept {
     pub(super) fn new(revisions: Vec<Revision>) -> Self {
         let current = revisions.last().map(|last| last.number);
         let one = |it: Revision| (it.number, One::new(it.root));
-        Self { revisions: revisions.into_iter().map(one).collect(), current }
+        Self { revisions: revisions.into_iter().map(one).collect(), current, is_doubtful: false }
     }
 
     /// The one that is served.
@@ -77,7 +80,7 @@ impl Kept {
 
     /// Returns the revisions of the record when this one is served.
     pub(super) fn with(&self, now: Time, revision: Revision) -> Vec<Revision> {
-        let kept = self.wanted(now).into_iter().filter(|it| it.number != revision.number);
+        let kept = self.wanted(now, RECENT).into_iter().filter(|it| it.number != revision.number);
         kept.chain([revision]).collect()
     }
 
@@ -92,9 +95,15 @@ impl Kept {
         self.retain(&wanted);
     }
 
+    /// Chunks of a revision can neither be read nor fetched: those that nobody reads are forgotten next time.
+    pub(super) fn doubt(&mut self) {
+        self.is_doubtful = true;
+    }
+
     /// Forgets unused revisions, and returns the others, the one that is served last.
     pub(super) fn forget(&mut self, now: Time) -> Vec<Revision> {
-        let wanted = self.wanted(now);
+        let recent = if mem::take(&mut self.is_doubtful) { 0 } else { RECENT };
+        let wanted = self.wanted(now, recent);
         self.retain(&wanted);
         wanted
     }
@@ -103,11 +112,11 @@ impl Kept {
         self.revisions.retain(|number, _| wanted.iter().any(|it| it.number == *number));
     }
 
-    /// Returns the revisions that may be needed, the one that is served last: those that are read, and the most recent.
-    fn wanted(&self, now: Time) -> Vec<Revision> {
+    /// Returns the revisions that may be needed, the one that is served last: those that are read, and `recent` ones.
+    fn wanted(&self, now: Time, recent: usize) -> Vec<Revision> {
         let older = self.revisions.iter().filter(|(number, _)| Some(**number) != self.current);
         let count = older.clone().count();
-        let wanted = older.enumerate().filter(|(at, (_, one))| at + RECENT >= count || one.is_read(now));
+        let wanted = older.enumerate().filter(|(at, (_, one))| at + recent >= count || one.is_read(now));
         let mut wanted: Vec<Revision> = wanted.map(|(_, (&number, one))| Revision { number, root: one.root }).collect();
         wanted.drain(..wanted.len().saturating_sub(MOST));
         wanted.extend(self.current());

@@ -66,6 +66,7 @@ impl MemberScript {
             ["put", name, "fails", ref why @ ..] => Done::Put(names.hash(name), Err(why.join(" "))),
             ["switched", of] => Done::Switched(number(of)?, Ok(())),
             ["switched", of, "fails", ref why @ ..] => Done::Switched(number(of)?, Err(why.join(" "))),
+            ["marked", "fails", ref why @ ..] => Done::Marked(Err(why.join(" "))),
             ["marked", ref chunks @ ..] => Done::Marked(Ok(names.hashes(chunks))),
             ["swept", chunks] => Done::Swept(Ok(Swept { chunks: chunks.parse().ok()?, bytes: 0 })),
             _ => return None,
