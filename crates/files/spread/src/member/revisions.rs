@@ -89,7 +89,8 @@ impl Member {
         }
     }
 
-    /// Ends the fetch under way. Its look at the disk, if there is one, says nothing of the next fetch (**SwitchWhole**).
+    /// Ends the fetch under way. If the disk looks at its tree, the answer says nothing of the next one's
+    /// (**SwitchWhole**).
     pub(super) fn end_fetch(&mut self) {
         self.lost_looks += usize::from(self.fetch.take().is_some_and(|fetch| fetch.is_looking()));
     }

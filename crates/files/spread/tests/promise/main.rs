@@ -141,7 +141,13 @@ fn each_way_to_break_a_rule_is_noticed() {
             way if OF_LOCKS.contains(&way) => LOCKED,
             _ => PUSHED,
         };
-        let noticed = |seed| Some((seed, day(seed, kind, Broken::rule(way)).err()?));
+        let noticed = |seed| {
+            let why = day(seed, kind, Broken::rule(way)).err()?;
+            // What happens without it, too, is not of its making.
+            let usual = day(seed, kind, Broken::NONE);
+            assert!(usual.is_ok(), "{kind:?}, seed {seed}, with {way:?} and without it: {usual:?}");
+            Some((seed, why))
+        };
         let (seed, why) =
             RARE.into_iter().chain(0..4000).find_map(noticed).unwrap_or_else(|| panic!("nothing notices {way:?}"));
         println!("{way:?}: seed {seed}: {why}");
