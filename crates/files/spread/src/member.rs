@@ -12,7 +12,7 @@
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here. At a site with callback or sequential
 //!    consistency, they wait for the newest revision, which is fetched for them; a sequential site has no pages.
-//!    A revision that nobody reads is forgotten when its chunks are damaged and cannot be fetched.
+//!    An unread revision is forgotten when its chunks are damaged and cannot be fetched.
 //! 5. Chunks of an upload are fetched before its switch while nothing else is. They stay until a revision relies on
 //!    them, or their time is over.
 //! 6. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an

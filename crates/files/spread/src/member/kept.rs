@@ -95,7 +95,7 @@ impl Kept {
         self.retain(&wanted);
     }
 
-    /// Chunks of a revision can neither be read nor fetched: those that nobody reads are forgotten next time.
+    /// Chunks of a revision can neither be read nor fetched: unread revisions are forgotten next time.
     pub(super) fn doubt(&mut self) {
         self.is_doubtful = true;
     }

@@ -143,7 +143,7 @@ fn each_way_to_break_a_rule_is_noticed() {
         };
         let noticed = |seed| {
             let why = day(seed, kind, Broken::rule(way)).err()?;
-            // What happens without it, too, is not of its making.
+            // A seed that fails without it shows nothing.
             let usual = day(seed, kind, Broken::NONE);
             assert!(usual.is_ok(), "{kind:?}, seed {seed}, with {way:?} and without it: {usual:?}");
             Some((seed, why))
