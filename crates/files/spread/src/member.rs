@@ -276,10 +276,10 @@ impl Member {
             && !self.is_broken(Way::NoFloor)
         {
             // There may be a newer one that this member was not offered: the server is asked, once for each.
-            if seen > self.seen.max(self.newest_number()) && self.taker.is_joined() {
-                self.taker.ask_at(now);
-            }
             self.seen = self.seen.max(seen);
+            if seen > self.newest_number() {
+                self.taker.ask_for(now, seen);
+            }
             return if may_wait { self.later(now, since) } else { Opened::Behind };
         }
         let until = now + self.config.visit;
@@ -432,6 +432,9 @@ impl Member {
                     self.freeze();
                 }
                 self.taker.joined(now, &joined);
+                if self.seen > self.newest_number() {
+                    self.taker.ask_for(now, self.seen);
+                }
                 self.freshness.demand.is_idle &= !joined.shares;
                 self.confirm();
                 self.trouble = None;

@@ -58,6 +58,8 @@ pub(crate) struct Taker {
     phase: Phase,
     /// When it asked to join the last time: an answer to an earlier Join does not say what the giver holds now.
     asked: Time,
+    /// The newest revision that a reader has seen, as its last Join has it.
+    said: Number,
     until: Time,
     /// The length of the last lease, for the times of renewals.
     length: Duration,
@@ -82,6 +84,7 @@ impl Taker {
             life,
             phase: Phase::Away(Time::ZERO),
             asked: Time::ZERO,
+            said: Number::NONE,
             until: Time::ZERO,
             length: Duration::ZERO,
             renew_at: Time::ZERO,
@@ -189,6 +192,14 @@ impl Taker {
         self.phase = Phase::Away(at);
     }
 
+    /// Joins again if a reader has seen a newer revision than the last Join says: its giver may be behind, or the store
+    /// may have been restored, which it finds out. A Join that is on its way is answered first.
+    pub(crate) fn ask_for(&mut self, now: Time, seen: Number) {
+        if self.is_joined() && seen > self.said {
+            self.ask_at(now);
+        }
+    }
+
     /// The Join that is due, for a subscriber that serves a revision, has seen one, and at which others are read.
     pub(crate) fn join(
         &mut self,
@@ -203,7 +214,7 @@ impl Taker {
         if now < due {
             return None;
         }
-        (self.phase, self.asked) = (Phase::Asked(now + ANSWER_WITHIN), now);
+        (self.phase, self.asked, self.said) = (Phase::Asked(now + ANSWER_WITHIN), now, seen);
         let held: BTreeSet<Number> = read.filter(|number| *number != Number::NONE).collect();
         let held = held.into_iter().rev().take(HOLDS_PER_SUBSCRIBER_MAX).collect();
         let (space, site) = (self.key.space.clone(), self.key.name.clone());

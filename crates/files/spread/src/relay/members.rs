@@ -35,12 +35,10 @@ impl Relay {
         let site = self.follow(&key);
         site.wanted_until = now + FOLLOWED_FOR;
         let newest = site.newest.as_ref().map(|newest| newest.revision.number);
-        // It may be behind, or the store may have been restored, which that finds out.
-        let is_behind = seen.max(at) > newest.unwrap_or(Number::NONE);
-        if is_behind && newest.is_some() && site.seen < seen.max(at) {
-            site.taker.ask_at(now);
-        }
         site.seen = site.seen.max(seen).max(at);
+        if newest.is_some_and(|newest| site.seen > newest) {
+            site.taker.ask_for(now, site.seen);
+        }
         let Some(Newest { revision, keep, key: visitor_key, .. }) =
             site.newest.clone().filter(|_| site.taker.is_joined() && site.taker.is_leased(now))
         else {

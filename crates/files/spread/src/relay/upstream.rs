@@ -42,6 +42,10 @@ impl Relay {
             key: joined.key,
         });
         (newest.keep, newest.key) = (joined.keep, joined.key);
+        if site.seen > newest.revision.number {
+            // It was seen while the Join was on its way.
+            site.taker.ask_for(now, site.seen);
+        }
         site.newest = Some(newest);
         site.is_revoked = false;
         let (pushes, is_lost) = (site.taker.consistency() == Consistency::Publish, !site.taker.has_share());
