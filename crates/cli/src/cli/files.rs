@@ -275,6 +275,7 @@ pub(crate) struct SiteServeArgs {
 /// `thorp mount`.
 #[cfg(feature = "fuse")]
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct MountArgs {
     /// The site.
     #[arg(value_parser = SiteName::parse)]
