@@ -90,7 +90,7 @@ fn a_file_of_some_size_is_changed_in_its_middle() {
         return;
     }
     let (farm, one) = written("one");
-    let mut expected: Vec<u8> = (0..9_000_000_u32).flat_map(|at| at.to_le_bytes()).take(9_000_000).collect();
+    let mut expected: Vec<u8> = (0..9_000_000_u32).flat_map(u32::to_le_bytes).take(9_000_000).collect();
     fs::write(one.path("large"), &expected).unwrap();
     let mut file = OpenOptions::new().read(true).write(true).open(one.path("large")).unwrap();
     file.write_all_at(b"changed", 5_000_000).unwrap();
