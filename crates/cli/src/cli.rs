@@ -119,8 +119,8 @@ pub(crate) enum Command {
     Holder(HolderArgs),
     /// Publishes a directory as a site's new revision, all at once: only content that the store does not have is written.
     Publish(PublishArgs),
-    /// Mounts a site, to be read as files: open files keep what they had, and the next open sees the newest revision.
-    /// Until it is unmounted, or SIGTERM or Ctrl-C.
+    /// Mounts a site as files, which `--write` lets programs change: open files keep what they had, and the next open
+    /// sees the newest revision. Until it is unmounted, or SIGTERM or Ctrl-C.
     #[cfg(feature = "fuse")]
     #[command(after_help = MOUNT_HELP)]
     Mount(MountArgs),

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The operations of a file, and how often each comes.
-const FSX: &str = "
+pub(crate) const FSX: &str = "
 flen = 1048576
 [opsize]
 max = 65536
@@ -54,7 +54,14 @@ posix_fallocate = 0.0
 ";
 
 /// Starts the exerciser of file systems, with a seed, for this many operations or until it is ended.
-fn fsx(program: &Path, folder: &Folder, config: &str, file: &str, seed: u32, operations: Option<u32>) -> Process {
+pub(crate) fn fsx(
+    program: &Path,
+    folder: &Folder,
+    config: &str,
+    file: &str,
+    seed: u32,
+    operations: Option<u32>,
+) -> Process {
     let config = folder.write(&format!("fsx-{seed}.toml"), config);
     let mut fsx = Command::new(program);
     fsx.args(["-q", "-f", &config, "-S", &seed.to_string(), "-P", folder.path().to_str().unwrap()]);
@@ -67,7 +74,7 @@ fn fsx(program: &Path, folder: &Folder, config: &str, file: &str, seed: u32, ope
 
 /// Waits for its end, which has to be a good one.
 #[track_caller]
-fn is_right(fsx: Process) {
+pub(crate) fn is_right(fsx: Process) {
     let ran = fsx.ended().unwrap();
     let said = ran.stdout + &ran.stderr;
     assert!(ran.status.success(), "fsx: {said}");

@@ -2,6 +2,7 @@
 //! overwritten.
 
 use crate::followed_sites::Farm;
+use crate::mounted_volumes::{FSX, fsx, is_right};
 use crate::mounts::{Mount, compare, names};
 use crate::program::{Folder, tool};
 use fixtures::installed::run;
@@ -258,43 +259,18 @@ fn a_mount_passes_the_tests_of_posix() {
     assert!(cases("ok").len() >= 200, "{}", ran.stdout);
 }
 
-/// The operations of a file, and how often each comes.
-const FSX: &str = "
-flen = 1048576
-[opsize]
-max = 65536
-[weights]
-read = 10.0
-write = 10.0
-mapread = 5.0
-mapwrite = 5.0
-truncate = 5.0
-fsync = 3.0
-fdatasync = 3.0
-invalidate = 5.0
-punch_hole = 3.0
-posix_fallocate = 1.0
-sendfile = 1.0
-copy_file_range = 1.0
-close_open = 5.0
-";
-
 #[test]
 fn a_file_of_a_mount_is_exercised() {
     let Some(exerciser) = tool("bin/fsx").filter(|_| has_fuse()) else { return };
     let (farm, mount) = written("one");
     let folder = Folder::new();
-    let config = folder.write("fsx.toml", FSX);
+    // Each close is a publish.
+    let config = FSX.replace("close_open = 1.0", "close_open = 5.0");
     let start = |seed: u32| {
-        let mut fsx = Command::new(&exerciser);
-        fsx.args(["-q", "-f", &config, "-N", "1500", "-S", &seed.to_string(), "-P", folder.path().to_str().unwrap()]);
-        fsx.arg(mount.path(&format!("exercised-{seed}")));
-        Process::spawn(fsx, "fsx").unwrap()
+        let file = mount.path(&format!("exercised-{seed}"));
+        fsx(&exerciser, &folder, &config, file.to_str().unwrap(), seed, Some(1500))
     };
-    for exercised in [1, 2].map(start) {
-        let ran = exercised.ended().unwrap();
-        assert!(ran.status.success(), "fsx: {}{}", ran.stdout, ran.stderr);
-    }
+    [1, 2].map(start).into_iter().for_each(is_right);
     // It is in the store as it is here.
     let other = Mount::new(&farm, farm.address, "other", &[]);
     compare(&mount.at, &other.at);

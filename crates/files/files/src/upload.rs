@@ -58,6 +58,19 @@ impl<'a> Upload<'a> {
     }
 }
 
+/// Chunks in memory, on their way into the store.
+#[derive(Debug, Default)]
+pub(crate) struct Made(pub(crate) Vec<(ChunkHash, Bytes)>);
+
+impl Sink for Made {
+    type Error = FilesError;
+
+    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), FilesError> {
+        self.0.push((hash, bytes));
+        Ok(())
+    }
+}
+
 impl Sink for Upload<'_> {
     type Error = FilesError;
 

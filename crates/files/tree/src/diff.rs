@@ -34,8 +34,8 @@ pub fn diff<S: Source>(
     Differences { source, report, path: Path::ROOT }.of(older.into(), Some(newer))
 }
 
-/// Returns whether [`diff`] would report a path. Of a directory whose attributes stay, only the paths below it change.
-/// The older tree may be missing.
+/// Returns whether [`diff`] would report a path. A directory whose attributes stay is not reported, only the paths
+/// below it. The older tree may be missing.
 ///
 /// # Errors
 /// Errors of the source, and malformed nodes.

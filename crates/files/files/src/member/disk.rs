@@ -6,6 +6,7 @@ use super::state;
 use crate::error::FilesError;
 use crate::line::{Line, Threads, contained};
 use crate::stored::Stored;
+use crate::upload::Made;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use machine::Disk;
@@ -15,7 +16,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tree::{ChunkHash, Descent, Sink, Step, descend};
+use tree::{ChunkHash, Descent, Step, descend};
 
 /// The bytes of chunks that become durable together, about.
 const BATCH_BYTES: usize = 32 * 1024 * 1024;
@@ -161,7 +162,7 @@ impl Shared {
     }
 
     fn apply(&self, Edited { base, root, edits }: Edited) -> Result<Descent, FilesError> {
-        let (source, mut made) = (Stored(&self.chunks), Made(Vec::new()));
+        let (source, mut made) = (Stored(&self.chunks), Made::default());
         let has = &mut |hashes: &[ChunkHash]| source.has(hashes);
         let found = trees::apply_edits(&source, has, (base, root), edits, &mut made);
         let found = found.map_err(|error| FilesError::Malformed(error.to_string()))?;
@@ -169,18 +170,6 @@ impl Shared {
             self.chunks.put(&made.0)?;
         }
         Ok(found)
-    }
-}
-
-/// Chunks that edits have made.
-struct Made(Vec<(ChunkHash, Bytes)>);
-
-impl Sink for Made {
-    type Error = FilesError;
-
-    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), FilesError> {
-        self.0.push((hash, bytes));
-        Ok(())
     }
 }
 

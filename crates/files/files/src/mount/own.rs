@@ -4,6 +4,8 @@ use super::nodes::Place;
 use super::views::Mounted;
 use super::writes::{Draft, link_of};
 use crate::line::lock;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use tree::{Entry, Name, Path};
 
@@ -29,16 +31,25 @@ impl Mounted {
     pub(super) fn path_of(&self, inode: u64) -> Path {
         let place = lock(&self.nodes).get(inode).map(|node| node.place.clone());
         match place {
-            Some(Place::In { directory, name, .. }) => self.path_in(directory, &name),
+            Some(Place::In { directory, name, .. }) => self.path_in(directory, OsStr::from_bytes(name.as_bytes())),
             Some(Place::Revision(_)) | None => Path::ROOT,
         }
     }
 
-    /// The path of a name in a directory.
-    pub(super) fn path_in(&self, directory: u64, name: &Name) -> Path {
+    /// The path of a name in a directory: of the directory, if it cannot be a name.
+    pub(super) fn path_in(&self, directory: u64, name: &OsStr) -> Path {
         let above = lock(&self.nodes).path(directory).map(|path| path.below).unwrap_or_default();
-        let above = above.into_iter().fold(Path::ROOT, |path, (_, name)| path.join(&name));
-        above.join(name)
+        let names = above.into_iter().map(|(_, name)| name).chain(Name::new(name.as_bytes()));
+        names.fold(Path::ROOT, |path, name| path.join(&name))
+    }
+
+    /// Reports something to people and operators.
+    pub(super) fn report(&self, report: String) {
+        if let Some(writes) = &self.writes {
+            // The receiver may be gone: reports are optional.
+            let _ = writes.reports.send(report.clone());
+        }
+        self.say(report);
     }
 
     /// Holds changes of this mount back.

@@ -94,7 +94,7 @@ impl Mount {
     }
 }
 
-/// Undoes the last mount on a directory. One that is gone by now is undone.
+/// Undoes the last mount on a directory. A mount that is already gone counts as undone.
 fn unmount(at: &Path) -> io::Result<()> {
     match detach(at, UnmountFlags::FORCE | UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL) => Ok(()),

@@ -96,14 +96,6 @@ impl Writer {
                     Err(error) => reply.error(error),
                 }
             }
-            Change::Create { directory, name, mode, owner, permit, reply } => {
-                match self.create(writes, directory, &name, mode, owner, permit) {
-                    Ok((ttl, attr, handle)) => {
-                        reply.created(&ttl, &attr, GENERATION, FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
-                    }
-                    Err(error) => reply.error(error),
-                }
-            }
             Change::Remove { directory, name, is_directory, reply } => {
                 match self.remove(writes, directory, &name, is_directory) {
                     Ok(()) => reply.ok(),
@@ -129,6 +121,19 @@ impl Writer {
                 }
             }
             // The earlier open was closed in between, and the lock released.
+            Change::Create { directory, name, mode, owner, permit: Permit::Held, reply }
+                if !writes.has_lock(&self.mounted.path_in(directory, &name)) =>
+            {
+                self.mounted.create(directory, name, mode, owner, reply);
+            }
+            Change::Create { directory, name, mode, owner, permit, reply } => {
+                match self.create(writes, directory, &name, mode, owner, permit) {
+                    Ok((ttl, attr, handle)) => {
+                        reply.created(&ttl, &attr, GENERATION, FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE);
+                    }
+                    Err(error) => reply.error(error),
+                }
+            }
             Change::Open { inode, permit: Permit::Held, reply }
                 if writes.draft(inode).is_none_or(|draft| draft.lock().is_none()) =>
             {
@@ -183,9 +188,9 @@ impl Writer {
                     self.wait_for(|number| number.count >= head)?;
                 }
                 Err(FilesError::NotKept { .. }) => self.rest(),
-                // The paths are compared all the same.
-                Err(FilesError::LockOver(_)) => writes.locks_are_over(),
-                Err(error) => return Err(self.refused(writes, &error)),
+                // Without its lock, the path is compared all the same.
+                Err(FilesError::LockOver(_)) => {}
+                Err(error) => return Err(self.refused(&error)),
             }
         }
         Err(Errno::EBUSY)
@@ -217,11 +222,8 @@ impl Writer {
     }
 
     /// The error for a program whose change was not published.
-    pub(super) fn refused(&self, writes: &Writes, error: &FilesError) -> Errno {
-        let report = format!("a change could not be published: {error}");
-        // The receiver may be gone: reports are optional.
-        let _ = writes.reports.send(report.clone());
-        self.mounted.say(report);
+    pub(super) fn refused(&self, error: &FilesError) -> Errno {
+        self.mounted.report(format!("a change could not be published: {error}"));
         match error {
             FilesError::ServerFull(_) => Errno::ENOSPC,
             FilesError::TooLarge(..) => Errno::EFBIG,

@@ -117,15 +117,11 @@ impl Writes {
         in_it.map(|((_, name), inode)| (name.clone(), *inode)).collect()
     }
 
-    /// The locks of paths that edits change, or that are above or below such a path.
+    /// The locks of paths that edits change.
     pub(super) fn locks_of(&self, edits: &[Edit]) -> Vec<Token> {
         let drafts = lock(&self.drafts);
         let locks = drafts.by_inode.values().filter_map(|draft| draft.lock());
-        let meets = |path: &Path, edit: &Edit| {
-            let (one, other) = (path.names(), edit.path().names());
-            one.starts_with(other) || other.starts_with(one)
-        };
-        locks.filter(|(path, _)| edits.iter().any(|edit| meets(path, edit))).map(|(_, token)| token).collect()
+        locks.filter(|(path, _)| edits.iter().any(|edit| changes(edit, path))).map(|(_, token)| token).collect()
     }
 
     /// Whether this mount has a path locked.
@@ -151,13 +147,35 @@ impl Writes {
         lock(&self.kept).retain(|(since, _)| since.elapsed() < KEPT_FOR);
     }
 
-    /// Gives up the locks, of which the store has ended one.
-    pub(super) fn locks_are_over(&self) {
-        lock(&self.drafts).by_inode.values().for_each(|draft| draft.lock_is_over());
+    /// Gives up locks of which the store has ended one.
+    pub(super) fn locks_are_over(&self, locks: &[Token]) {
+        lock(&self.drafts).by_inode.values().for_each(|draft| draft.give_up_lock(locks));
     }
 
     /// The disk of what is being written: the size of its blocks, all of them, and those that are free.
     pub(super) fn room(&self) -> io::Result<(u32, u64, u64)> {
         self.scratch.room()
+    }
+}
+
+/// Whether an edit changes what is at a path: a directory that gets other attributes keeps its entries.
+fn changes(edit: &Edit, path: &Path) -> bool {
+    match edit {
+        Edit::Directory(directory, _) => path == directory,
+        Edit::Set(above, _) | Edit::Remove(above) => path.names().starts_with(above.names()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tree::Attributes;
+
+    #[test]
+    fn an_edit_changes_what_it_sets_or_removes_with_all_below_it() {
+        let path = |text: &str| Path::parse(text.as_bytes()).unwrap();
+        let changed = |edit: &Edit| ["a", "a/b", "a/b/c", "ab"].map(|at| changes(edit, &path(at)));
+        assert_eq!(changed(&Edit::Remove(path("a/b"))), [false, true, true, false]);
+        assert_eq!(changed(&Edit::Directory(path("a"), Attributes::default())), [true, false, false, false]);
     }
 }

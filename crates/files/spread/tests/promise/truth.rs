@@ -96,8 +96,8 @@ impl Truth {
         Ok(())
     }
 
-    /// Checks that no publisher but this one has changed a file since a revision, in the life of the store in which the
-    /// file was locked. A publish that ends locks does so.
+    /// Checks that only this publisher has changed a file since a revision, in the life of the store in which the file
+    /// was locked. A publish that ends locks is exempt.
     pub(crate) fn excludes(&self, file: usize, (since, life): (Number, u64), publisher: u64) -> Result<(), String> {
         let mut before = [0; FILES];
         for it in self.all.iter().filter(|it| !it.is_lost) {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 use tree::limits::XATTRS_BYTES_MAX;
-use tree::{Attributes, Entry, Kind, Name, Path, Time};
+use tree::{Attributes, Entry, Kind, Path, Time};
 
 /// Extended attributes that are a file system's own business: access lists, which this one has not.
 const ACCESS_LISTS: &[u8] = b"system.";
@@ -50,8 +50,7 @@ impl Mounted {
         owner: Owner,
         reply: ReplyCreate,
     ) {
-        let Ok(of_path) = Name::new(name.as_bytes()) else { return reply.error(Errno::EINVAL) };
-        let (mounted, path) = (self.clone(), self.path_in(directory, &of_path));
+        let (mounted, path) = (self.clone(), self.path_in(directory, &name));
         self.with_lock(path, move |granted| match (granted, &mounted.writes) {
             (Ok(permit), Some(writes)) => writes.ask(Change::Create { directory, name, mode, owner, permit, reply }),
             (Err(error), _) => reply.error(error),
@@ -76,7 +75,7 @@ impl Mounted {
                 // With so many files open, this one is compared only when it is published.
                 Err(FilesError::ServerFull(_)) => Ok(Permit::Unlocked),
                 Err(error) => {
-                    mounted.trouble("a file could not be locked", &error);
+                    mounted.report(format!("{path} could not be locked: {error}"));
                     Err(Errno::EIO)
                 }
             });
@@ -87,9 +86,8 @@ impl Mounted {
         }
     }
 
-    /// Publishes an open file that was closed, if it was written. The upload is on a thread of its own, so that a large
-    /// file keeps no other change waiting.
-    /// The last of the processes that share a descriptor publishes.
+    /// Publishes an open file that was closed, if it was written and no other process shares the descriptor. The upload
+    /// is on a thread of its own, so that a large file keeps no other change waiting.
     pub(in crate::mount) fn close_draft(self: &Arc<Self>, handle: u64, process: u32, reply: ReplyEmpty) {
         let file = self.handles.file(handle).filter(|file| file.is_written);
         let draft = file.and_then(|file| self.draft(file.inode)).filter(|draft| draft.is_dirty());
@@ -206,13 +204,13 @@ impl Writer {
         content: Result<Snapshot, FilesError>,
     ) -> Result<(), Errno> {
         let Some(draft) = writes.draft(inode) else { return Ok(()) };
-        let snapshot = content.map_err(|error| self.refused(writes, &error))?;
+        let snapshot = content.map_err(|error| self.refused(&error))?;
         self.publish_draft(writes, &draft, &snapshot)
     }
 
     /// Publishes a file as it is now.
     pub(super) fn publish_now(&self, writes: &Writes, draft: &Draft) -> Result<(), Errno> {
-        let snapshot = self.mounted.upload(writes, draft).map_err(|error| self.refused(writes, &error))?;
+        let snapshot = self.mounted.upload(writes, draft).map_err(|error| self.refused(&error))?;
         self.publish_draft(writes, draft, &snapshot)
     }
 
@@ -280,9 +278,7 @@ impl Writer {
             Some(Err(error)) => format!("{path} could not be published or be set aside: {error}"),
             None => return,
         };
-        // The receiver may be gone: reports are optional.
-        let _ = writes.reports.send(report.clone());
-        self.mounted.say(report);
+        self.mounted.report(report);
     }
 
     /// The mount is over: what is open was not published.

@@ -6,14 +6,14 @@ use crate::mount::nodes::{Place, ROOT, Top, now};
 use crate::mount::special;
 use crate::mount::views::{Mounted, NoAnswer, Wait};
 use crate::mount::writes::{Writes, link_of};
-use bytes::Bytes;
+use crate::upload::Made;
 use fuser::Errno;
 use spread::Revision;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use tree::limits::DEPTH_MAX;
-use tree::{ApplyError, Attributes, BadName, ChunkHash, Edit, Entry, Growth, Kind, Name, Path, Sink, Time, apply};
+use tree::{ApplyError, Attributes, BadName, ChunkHash, Edit, Entry, Growth, Kind, Name, Path, Time, apply};
 
 /// The newest revision with edits.
 pub(super) struct Edition<'a> {
@@ -182,7 +182,7 @@ impl<'a> Edition<'a> {
     /// Publishes the edits, merged with concurrent publishes by others. Returns the revision that has them.
     pub(super) fn publish(self) -> Result<Revision, FilesError> {
         let edits: Vec<Edit> = self.edits.into_values().collect();
-        let mut nodes = NewNodes::default();
+        let mut nodes = Made::default();
         let root =
             apply(&self.mounted.origin.source(), self.base.root, &edits, &mut nodes).map_err(|why| match why {
                 ApplyError::Read(error) => FilesError::from(error),
@@ -192,21 +192,11 @@ impl<'a> Edition<'a> {
         if root == self.base.root {
             return Ok(self.base);
         }
-        let nodes: Vec<(ChunkHash, Bytes)> = nodes.0.into_iter().collect();
-        let locks = self.writes.locks_of(&edits);
-        self.writes.sites.publish_edited(self.mounted.origin.site(), self.base, root, &nodes, self.growth, locks)
-    }
-}
-
-/// The nodes that edits have made.
-#[derive(Default)]
-struct NewNodes(HashMap<ChunkHash, Bytes>);
-
-impl Sink for NewNodes {
-    type Error = FilesError;
-
-    fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), FilesError> {
-        self.0.insert(hash, bytes);
-        Ok(())
+        let (site, locks) = (self.mounted.origin.site(), self.writes.locks_of(&edits));
+        let published = self.writes.sites.publish_edited(site, self.base, root, &nodes.0, self.growth, locks.clone());
+        if let Err(FilesError::LockOver(_)) = &published {
+            self.writes.locks_are_over(&locks);
+        }
+        published
     }
 }

@@ -107,9 +107,9 @@ impl Draft {
         Some((held.path().clone(), held.token()))
     }
 
-    /// Gives up the lock, which has ended at the store.
-    pub(in crate::mount) fn lock_is_over(&self) {
-        lock(&self.lock).take();
+    /// Gives up the lock, if it is one of these.
+    pub(in crate::mount) fn give_up_lock(&self, locks: &[Token]) {
+        lock(&self.lock).take_if(|held| locks.contains(&held.token()));
     }
 
     /// Whether it has changes that are not published. An empty new file has none: a shell opens the file of a
@@ -313,21 +313,8 @@ fn size_of(entry: &Entry) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upload::Made;
     use fixtures::Folder;
-    use std::collections::HashMap;
-    use tree::ChunkHash;
-
-    #[derive(Default)]
-    struct Chunks(HashMap<ChunkHash, Bytes>);
-
-    impl Sink for Chunks {
-        type Error = FilesError;
-
-        fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), FilesError> {
-            self.0.insert(hash, bytes);
-            Ok(())
-        }
-    }
 
     fn file(text: &'static str) -> Entry {
         let content = Content::Inline(Bytes::from_static(text.as_bytes()));
@@ -335,7 +322,7 @@ mod tests {
     }
 
     fn text(draft: &Draft) -> Vec<u8> {
-        match draft.snapshot(&mut Chunks::default()).unwrap().entry.kind {
+        match draft.snapshot(&mut Made::default()).unwrap().entry.kind {
             Kind::File { content: Content::Inline(bytes), .. } => bytes.to_vec(),
             other => panic!("{other:?}"),
         }
@@ -368,11 +355,11 @@ mod tests {
         let draft = Draft::new_file(7, Attributes::default());
         assert!(!draft.is_dirty() && draft.is_unpublished(), "an empty file is published at its last close");
         draft.write(&scratch, &path, &none, 0, b"one").unwrap();
-        let snapshot = draft.snapshot(&mut Chunks::default()).unwrap();
+        let snapshot = draft.snapshot(&mut Made::default()).unwrap();
         draft.write(&scratch, &path, &none, 0, b"two").unwrap();
         draft.published(&snapshot, snapshot.entry.clone());
         assert!(draft.is_dirty() && !draft.is_new());
-        let snapshot = draft.snapshot(&mut Chunks::default()).unwrap();
+        let snapshot = draft.snapshot(&mut Made::default()).unwrap();
         draft.published(&snapshot, snapshot.entry.clone());
         assert!(!draft.is_dirty());
         draft.write(&scratch, &path, &none, 0, b"3").unwrap();

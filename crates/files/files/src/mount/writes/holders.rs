@@ -4,6 +4,7 @@
 //! commands close their copies of the descriptor one by one: the file is finished when the shell closes it.
 
 use std::fs::{read_dir, read_to_string};
+use std::iter::successors;
 
 /// How far up the processes above the one that closes a file are looked at, and how many descriptors of each.
 const PROCESSES_MAX: usize = 8;
@@ -14,24 +15,14 @@ const ACCESS: u32 = 0o3;
 
 /// Whether a process, or one above it, has a file open to be written. A process that cannot be looked at has none.
 pub(in crate::mount) fn has_writer(process: u32, inode: u64) -> bool {
-    let mut at = process;
-    for _ in 0..PROCESSES_MAX {
-        if at <= 1 {
-            return false;
-        }
-        if is_writer(at, inode) {
-            return true;
-        }
-        let Some(above) = above(at) else { return false };
-        at = above;
-    }
-    false
+    let mut all = successors(Some(process), |at| above(*at)).take_while(|at| *at > 1).take(PROCESSES_MAX);
+    all.any(|at| is_writer(at, inode))
 }
 
 fn is_writer(process: u32, inode: u64) -> bool {
     let Ok(descriptors) = read_dir(format!("/proc/{process}/fdinfo")) else { return false };
-    let info = descriptors.take(DESCRIPTORS_MAX).flatten().filter_map(|it| read_to_string(it.path()).ok());
-    info.into_iter().any(|info| is_written(&info, inode))
+    let mut info = descriptors.take(DESCRIPTORS_MAX).flatten().filter_map(|it| read_to_string(it.path()).ok());
+    info.any(|info| is_written(&info, inode))
 }
 
 /// Whether the information on a descriptor is that of a file which it can write.

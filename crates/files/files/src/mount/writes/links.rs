@@ -74,20 +74,12 @@ pub(in crate::mount) fn link_of(entry: &Entry) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upload::Made;
     use bytes::Bytes;
-    use tree::{Attributes, Content, Name, Sink, write_directory};
+    use tree::{Attributes, Content, Name, write_directory};
 
     #[derive(Default)]
     struct Chunks(HashMap<ChunkHash, Bytes>);
-
-    impl Sink for Chunks {
-        type Error = FilesError;
-
-        fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), FilesError> {
-            self.0.insert(hash, bytes);
-            Ok(())
-        }
-    }
 
     impl Source for Chunks {
         type Error = FilesError;
@@ -102,7 +94,10 @@ mod tests {
             let kind = Kind::File { size: 0, content: Content::Inline(Bytes::new()), link: *link };
             (Name::new(name.as_bytes()).unwrap(), Entry { kind, attributes: Attributes::default() })
         };
-        write_directory(&files.iter().map(entry).collect::<Vec<_>>(), chunks).unwrap()
+        let mut made = Made::default();
+        let root = write_directory(&files.iter().map(entry).collect::<Vec<_>>(), &mut made).unwrap();
+        chunks.0.extend(made.0);
+        root
     }
 
     #[test]
