@@ -86,6 +86,12 @@ pub enum FilesError {
     Chunks(ChunkError),
     /// The store lacks a chunk of a tree.
     MissingChunk(ChunkHash),
+    /// Content that is not here, at a server that keeps a part: it must be fetched.
+    Elsewhere(ChunkHash),
+    /// The store or relay does not send content that is not here.
+    ContentGone(ChunkHash),
+    /// Content that is not here did not come in time.
+    ContentLate(ChunkHash),
     /// A chunk that cannot be a node of a tree.
     Malformed(String),
     /// The store failed.
@@ -150,6 +156,9 @@ impl FilesError {
             Self::Path(_) => "path",
             Self::Chunks(_) => "chunks",
             Self::MissingChunk(_) => "missing-chunk",
+            Self::Elsewhere(_) => "elsewhere",
+            Self::ContentGone(_) => "content-gone",
+            Self::ContentLate(_) => "content-late",
             Self::Malformed(_) => "malformed",
             Self::Store(_) => "store",
             Self::NoRandom(_) => "no-random",
@@ -255,6 +264,17 @@ impl fmt::Display for FilesError {
                      restore a backup"
                 )
             }
+            Self::Elsewhere(hash) => write!(f, "content {hash} is not kept here, and must be fetched"),
+            Self::ContentGone(hash) => write!(
+                f,
+                "content {hash} is not kept here, and the store does not send it: open the file again, as its revision \
+                 may no longer be held for this server"
+            ),
+            Self::ContentLate(hash) => write!(
+                f,
+                "content {hash} is not kept here, and did not come from the store in time: try again, or look at its \
+                 connection"
+            ),
             Self::Malformed(why) => write!(f, "the site's tree cannot be read: {why}"),
             Self::Store(error) => write!(f, "{error}"),
             Self::NoRandom(why) => write!(f, "the system gives no random numbers: {why}"),

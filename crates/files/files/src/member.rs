@@ -1,11 +1,14 @@
-//! A member: a host that follows a site of a store elsewhere, and has whole revisions of it on its own disk.
+//! A member: a host that follows a site of a store elsewhere, and has its revisions on its own disk, whole or with a part
+//! of their content.
 //!
 //! | module | duty |
 //! |---|---|
 //! | `disk` | the thread that does the machine's work on the directory |
+//! | `fetching` | readers of content that is not here |
 //! | `state` | the record of the revisions in it |
 
 mod disk;
+pub(crate) mod fetching;
 mod state;
 
 use crate::error::FilesError;
@@ -18,6 +21,7 @@ use crate::records::draw;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use disk::MemberDisk;
+use fetching::{Fetching, Unpark, fetch};
 use machine::{RoleId, Table};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{SUBSCRIBER, VisitorKey};
@@ -55,6 +59,9 @@ pub struct Followed {
     /// The number of unread revisions after which it is sent no more of them, and fetches the newest for the next
     /// visitor. None sends it every revision.
     pub idle_after: Option<u32>,
+    /// The bytes of content that are kept, beside the directories of revisions; content that was used longest ago makes
+    /// room. None keeps all content.
+    pub content_bytes: Option<u64>,
 }
 
 /// A member that runs.
@@ -89,6 +96,7 @@ impl MemberService {
             collect_after: COLLECT_AFTER,
             patience: PATIENCE,
             idle_after: followed.idle_after,
+            content_bytes: followed.content_bytes,
             broken: types::Broken::NONE,
         };
         let mut machines = Machines::new();
@@ -155,14 +163,6 @@ impl Wake for Visitors {
     }
 }
 
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 impl fmt::Debug for MemberService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemberService").field("followed", &self.followed).finish_non_exhaustive()
@@ -222,6 +222,25 @@ impl Origin for MemberService {
     fn chunks(&self) -> LocalChunks {
         let (chunks, bytes) = self.chunks.size().unwrap_or_default();
         LocalChunks { chunks, bytes }
+    }
+
+    /// A chunk of content. Where a part is kept, a reader waits for what is not here ([`Origin::fetch`]).
+    fn content(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
+        if self.followed.content_bytes.is_none() {
+            return self.chunk(hash);
+        }
+        match self.chunks.get(hash) {
+            Ok(Some(bytes)) => {
+                self.member.look(|member| member.used(hash));
+                Ok(bytes)
+            }
+            Ok(None) | Err(ChunkError::Damaged { .. }) => Err(FilesError::Elsewhere(*hash)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn fetch(&self, hash: ChunkHash, is_missing: bool) -> Fetching {
+        fetch(&self.member, hash, is_missing)
     }
 
     fn head(&self) -> Result<u64, FilesError> {

@@ -148,7 +148,7 @@ impl Memory {
     }
 
     fn read_content(&self, origin: &dyn Origin, hash: &ChunkHash, part: Part) -> Result<Content, FilesError> {
-        let bytes = origin.source().chunk(hash)?;
+        let bytes = origin.content(hash)?;
         let held = self.held.fetch_add(bytes.len(), Relaxed) + bytes.len();
         // Dropped, it counts no longer.
         let owner = Held { bytes: bytes.clone(), held: self.held.clone() };

@@ -147,7 +147,7 @@ impl SiteMount {
         let top = config.at.attributes().clone();
         let mounted = Arc::new(Mounted::new(origin, config.memory, config.refuses_stale, top, writes));
         let writing = changes.map(|changes| Writing::start(&mounted, changes)).transpose()?;
-        let (waiting, mut threads) = (Arc::new(Waiting::default()), Threads::new());
+        let (waiting, mut threads) = (Waiting::new().map_err(failed)?, Threads::new());
         let kernel = Kernel { mounted: mounted.clone(), waiting: waiting.clone() };
         let session = Session::new(kernel, &at, &options(source, config)).map_err(failed)?;
         switches::start(&mounted, session.notifier(), &mut threads).map_err(failed)?;

@@ -2,8 +2,10 @@
 
 use crate::error::FilesError;
 use crate::line::lock;
+use crate::member::fetching::Fetching;
 use crate::record::SiteName;
 use crate::sites::Sites;
+use bytes::Bytes;
 use machine::Table;
 #[cfg(feature = "fuse")]
 use spread::Number;
@@ -13,22 +15,25 @@ use std::fmt;
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-#[cfg(feature = "fuse")]
-use tree::ChunkHash;
-use tree::{ReadError, Source};
+use tree::{ChunkHash, ReadError, Source};
 
 /// The reason why something was not read.
 #[derive(Debug)]
 pub(crate) enum NotRead {
     /// Not in memory, and the reader may not wait.
     OnDisk,
+    /// Content that is not here: to be read again when it was fetched ([`Origin::fetch`]).
+    Elsewhere(ChunkHash),
     /// The store or the disk failed.
     Failed(FilesError),
 }
 
 impl From<FilesError> for NotRead {
     fn from(error: FilesError) -> Self {
-        Self::Failed(error)
+        match error {
+            FilesError::Elsewhere(hash) => Self::Elsewhere(hash),
+            error => Self::Failed(error),
+        }
     }
 }
 
@@ -65,8 +70,20 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
         Box::pin(future::pending())
     }
 
-    /// The chunks.
+    /// The chunks: nodes of directories, and others that are here.
     fn source(&self) -> &dyn Source<Error = FilesError>;
+
+    /// A chunk of content: a piece of a file, or a list of pieces. [`FilesError::Elsewhere`] if it must be fetched.
+    fn content(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
+        self.source().chunk(hash)
+    }
+
+    /// Fetches content that is not here. It is here until the outcome is dropped. `is_missing` if an earlier outcome
+    /// said so, and it was not.
+    fn fetch(&self, hash: ChunkHash, is_missing: bool) -> Fetching {
+        let _ = is_missing;
+        Box::pin(future::ready(Err(FilesError::MissingChunk(hash))))
+    }
 
     /// The number of the revision that visitors who come now are served; 0 before the first.
     fn head(&self) -> Result<u64, FilesError>;

@@ -4,7 +4,7 @@ use crate::error::FilesError;
 use bytes::Bytes;
 use chunks::Chunks;
 use std::collections::HashSet;
-use tree::{ChunkHash, Part, Source, mark};
+use tree::{ChunkHash, Part, Parts, Source, mark};
 
 /// Chunks as the source of trees.
 pub(crate) struct Stored<'a>(pub(crate) &'a Chunks);
@@ -24,13 +24,14 @@ impl Stored<'_> {
         Ok(hashes.iter().map(|hash| !missing.contains(hash)).collect())
     }
 
-    /// Returns the chunks that none of these trees needs, and removes what interrupted writes have left.
-    pub(crate) fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {
-        let used = Used::of(self, roots)?;
+    /// Returns the chunks that these parts of the trees do not need, with their bytes, and removes what interrupted writes
+    /// have left.
+    pub(crate) fn unused(&self, parts: Parts, roots: &[ChunkHash]) -> Result<Vec<(ChunkHash, u32)>, FilesError> {
+        let used = Used::of_parts(self, parts, roots)?;
         let mut unused = Vec::new();
-        self.0.for_each(|hash, _| {
+        self.0.for_each(|hash, bytes| {
             if !used.has(hash) {
-                unused.push(*hash);
+                unused.push((*hash, bytes as u32));
             }
         })?;
         self.0.remove_leftovers()?;
@@ -44,9 +45,19 @@ pub(crate) struct Used(HashSet<(ChunkHash, Part)>);
 impl Used {
     /// The chunks of these trees.
     pub(crate) fn of(source: &impl Source<Error = FilesError>, roots: &[ChunkHash]) -> Result<Self, FilesError> {
+        Self::of_parts(source, Parts::Whole, roots)
+    }
+
+    fn of_parts(
+        source: &impl Source<Error = FilesError>,
+        parts: Parts,
+        roots: &[ChunkHash],
+    ) -> Result<Self, FilesError> {
         let mut used = HashSet::new();
         for root in roots {
-            mark(source, *root, |hash, part| used.insert((*hash, part)))?;
+            mark(source, *root, |hash, part| {
+                (parts == Parts::Whole || part == Part::Directory) && used.insert((*hash, part))
+            })?;
         }
         Ok(Self(used))
     }

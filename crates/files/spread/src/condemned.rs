@@ -10,6 +10,7 @@
 use crate::rule::Way;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::mem;
 use tree::ChunkHash;
 use types::{Broken, Set};
 
@@ -97,6 +98,14 @@ impl Condemned {
         let left = unused.into_iter().filter(|hash| !spared.contains(hash)).collect();
         self.phase = if is_spoiled { Phase::Idle } else { Phase::Sweeping { left, is_busy: false } };
         !is_spoiled
+    }
+
+    /// Ends the collection, and returns the chunks that it would remove.
+    pub(crate) fn take_found(&mut self) -> BTreeSet<ChunkHash> {
+        match mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Sweeping { left, .. } => left,
+            Phase::Idle | Phase::Marking { .. } => BTreeSet::new(),
+        }
     }
 
     /// The next batch for the disk, if none is there.

@@ -23,7 +23,7 @@
 //! | `condemned` | removal of unused chunks beside everything else |
 //! | `server` | the file server of a store |
 //! | `relay` | the relay of a group |
-//! | `member` | a member that has whole revisions, and its visitors |
+//! | `member` | a member that has whole revisions, or their directories, and its visitors |
 //! | `client` | a publisher or a reader |
 //! | `trees` | the trees of an offer and a switch, as both disks use them |
 //! | `tables` | the tables of a status |
@@ -51,7 +51,7 @@ mod window;
 pub use client::{Answer, Client, HELD, LockState, Locking, Request, Ticket};
 pub use condemned::Swept;
 pub use member::work as member_work;
-pub use member::{Member, MemberConfig, Opened, PATIENCE, READY, Visit};
+pub use member::{FetchedContent, Member, MemberConfig, Opened, PATIENCE, READY, Visit};
 pub use number::{Number, Revision, SiteKey};
 pub use relay::{Relay, RelayConfig};
 pub use rule::Way;

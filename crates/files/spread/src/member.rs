@@ -1,4 +1,5 @@
-//! A member that has whole revisions of a site: it fetches each as it is published, and serves one to each visitor.
+//! A member of a site: it fetches each revision as it is published, whole or its directories, and serves one to each
+//! visitor.
 //!
 //! ```text
 //!   Offer --edits--> descend --missing--> fetch --stored--> descend ... --whole--> switch --durable--> served
@@ -7,10 +8,12 @@
 //!    **NeverBack**). A fetch is finished before that of a newer revision begins (**FinishOne**).
 //! 2. A visitor's page has one revision (**SessionKeepsView**). It is kept here while the page may ask for more, or a
 //!    file of it is open (**HoldUnion**). A visitor who has seen a newer one at another member is not served an older
-//!    one (**NeverBack**).
+//!    one (**NeverBack**). A member that keeps a part of the content holds all that it can serve above, too, and says of
+//!    a revision that is not held that it may be stale (**SayWhenOver**): its content may be gone.
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
-//! 4. Reads never wait for the network: all of a served revision is here. At a site with callback or sequential
+//! 4. Reads never wait for the network: all of a served revision is here, unless the member keeps a part of the content
+//!    (`content`). At a site with callback or sequential
 //!    consistency, they wait for the newest revision, which is fetched for them; a sequential site has no pages.
 //!    An unread revision is forgotten when its chunks are damaged and cannot be fetched.
 //! 5. Chunks of an upload are fetched before its switch while nothing else is. They stay until a revision relies on
@@ -21,6 +24,7 @@
 mod ahead;
 mod chunks;
 mod collection;
+mod content;
 mod fetch;
 mod freshness;
 mod kept;
@@ -29,6 +33,7 @@ mod revisions;
 pub mod work;
 
 use self::ahead::Ahead;
+use self::content::Content;
 use self::fetch::Fetch;
 use self::freshness::Freshness;
 use self::kept::Kept;
@@ -45,14 +50,14 @@ use crate::tables::MEMBER;
 use crate::taker::{AGAIN_AFTER, Taker};
 use crate::window::Window;
 use alloc::borrow::ToOwned;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table, UpstreamId, Waiter};
-use tree::ChunkHash;
+use tree::{ChunkHash, Parts};
 use types::{Broken, GoodbyeReason, Time};
 
 /// The callers that wait for the member to have a revision.
@@ -80,6 +85,8 @@ pub struct MemberConfig {
     /// The number of unread revisions after which it is offered no more of them, and fetches the newest for the next
     /// visitor, who waits. None has it offered every revision.
     pub idle_after: Option<u32>,
+    /// The bytes of content that it keeps, beside the directories of its revisions. None has it keep all content.
+    pub content_bytes: Option<u64>,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,
 }
@@ -120,6 +127,17 @@ pub enum Opened {
     Later(Time),
 }
 
+/// The state of content that a reader waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchedContent {
+    /// It is being fetched.
+    Later,
+    /// It is on the disk, and stays until the reader lets go of it.
+    Here,
+    /// The server does not have it, or the disk could not store it.
+    Missing,
+}
+
 /// A member.
 #[derive(Debug)]
 pub struct Member {
@@ -142,14 +160,15 @@ pub struct Member {
     /// The offer of the newest revision, until its fetch begins.
     offered: Option<Edited>,
     report: Report,
-    /// Chunks that were asked for, that wait to be asked for, and that are being stored.
+    /// Chunks that were asked for, that wait to be asked for, and that are being stored, with their bytes.
     wanted: BTreeSet<ChunkHash>,
     queue: VecDeque<ChunkHash>,
-    storing: BTreeSet<ChunkHash>,
+    storing: BTreeMap<ChunkHash, u32>,
     /// Chunks that are here and damaged.
     mending: BTreeSet<ChunkHash>,
     window: Window,
     ahead: Ahead,
+    content: Content,
     fetched: (u64, u64),
     condemned: Condemned,
     collect_at: Option<Time>,
@@ -178,7 +197,16 @@ impl Member {
         let broken = config.broken;
         let taker = Taker::new(config.key.clone(), 0, config.life, broken);
         let visitor_key = state.as_ref().map(|state| state.visitor_key);
-        let kept = Kept::new(state.map_or_else(Vec::new, |state| state.revisions));
+        let keeps_all = config.content_bytes.is_none();
+        let is_part = state.as_ref().is_some_and(|state| state.parts == Parts::Directories);
+        let content = Content::new(config.content_bytes, state.is_none() || is_part);
+        // Where all content is to be kept, a record of directories has no revision that can be served.
+        let (kept, seen) = match state {
+            Some(state) if is_part && keeps_all => (Vec::new(), state.revisions.last().map(|last| last.number)),
+            Some(state) => (state.revisions, None),
+            None => (Vec::new(), None),
+        };
+        let kept = Kept::new(kept);
         let newest = kept.current();
         Self {
             taker,
@@ -189,17 +217,18 @@ impl Member {
             kept,
             newest,
             freshness: Freshness::default(),
-            seen: Number::NONE,
+            seen: seen.unwrap_or(Number::NONE),
             fetch: None,
             lost_looks: 0,
             offered: None,
             report: Report::default(),
             wanted: BTreeSet::new(),
             queue: VecDeque::new(),
-            storing: BTreeSet::new(),
+            storing: BTreeMap::new(),
             mending: BTreeSet::new(),
             window: Window::default(),
             ahead: Ahead::default(),
+            content,
             fetched: (0, 0),
             condemned: Condemned::new(broken),
             collect_at: None,
@@ -257,7 +286,14 @@ impl Member {
     /// For how long the revision that is served may not have been the newest, if that is so.
     pub fn stale(&self, now: Time) -> Option<Duration> {
         let until = self.fresh_until();
-        (now >= until && !self.is_broken(Way::Silent)).then(|| self.unknown_for(now, until))
+        let is_over = now >= until || !self.is_readable(now, self.current_number());
+        (is_over && !self.is_broken(Way::Silent)).then(|| self.unknown_for(now, until))
+    }
+
+    /// Whether all of a revision can be read: its content is here, or held above.
+    fn is_readable(&self, now: Time, number: Number) -> bool {
+        let is_held = self.taker.is_leased(now) && self.taker.holds(number);
+        is_held || self.parts() == Parts::Whole || self.is_broken(Way::UnheldAsHeld)
     }
 
     /// How long ago a lease ended; since the start for one of an earlier run.
@@ -287,7 +323,8 @@ impl Member {
         let stays = seen.filter(|_| !navigates && has_pages && !self.is_broken(Way::MoveSessions));
         if let Some(number) = stays.filter(|number| *number != current.number) {
             let Some((root, fresh_until)) = self.kept.visit(number, until) else { return Opened::Gone };
-            let is_stale = now >= fresh_until && !self.is_broken(Way::Silent);
+            let is_over = now >= fresh_until || !self.is_readable(now, number);
+            let is_stale = is_over && !self.is_broken(Way::Silent);
             let stale = is_stale.then(|| self.unknown_for(now, fresh_until));
             return Opened::View { revision: Revision { number, root }, moves: false, stale };
         }
@@ -296,7 +333,7 @@ impl Member {
             return self.later(now, since);
         }
         self.kept.visit(current.number, until);
-        let stale = if is_sure { None } else { self.stale(now) };
+        let stale = if is_sure && self.is_readable(now, current.number) { None } else { self.stale(now) };
         Opened::View { revision: current, moves: navigates && seen != Some(current.number), stale }
     }
 
@@ -322,7 +359,8 @@ impl Member {
     /// A chunk that is here was found damaged: it is fetched again.
     pub fn damaged(&mut self, hash: ChunkHash) {
         self.ahead.remove(&hash);
-        if self.mending.insert(hash) && !self.wanted.contains(&hash) && !self.storing.contains(&hash) {
+        self.content.rely_on(&[hash]);
+        if self.mending.insert(hash) && !self.wanted.contains(&hash) && !self.storing.contains_key(&hash) {
             self.queue.push_back(hash);
             self.ask_for_chunks();
         }
@@ -354,11 +392,19 @@ impl Member {
         self.newest.map_or(Number::NONE, |newest| newest.number)
     }
 
-    /// The revisions that are read here, or about to be.
-    fn used(&self) -> BTreeSet<Number> {
+    /// The revisions that are read here, or about to be. A member that keeps a part of the content can read the others
+    /// only if they are held, too.
+    fn held_for_readers(&self) -> BTreeSet<Number> {
         let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
         let ends = [self.current_number(), self.newest_number()];
-        self.kept.visited(self.now).chain(ends).chain(target).filter(|number| *number != Number::NONE).collect()
+        let kept = self.kept.all().map(|it| it.number).filter(|_| self.parts() == Parts::Directories);
+        self.kept
+            .visited(self.now)
+            .chain(kept)
+            .chain(ends)
+            .chain(target)
+            .filter(|number| *number != Number::NONE)
+            .collect()
     }
 }
 
@@ -368,7 +414,8 @@ impl Member {
         // A batch may have waited for a look of a fetch that has ended.
         self.sweep();
         self.settle();
-        let (now, used) = (self.now, self.used());
+        self.make_room_for_content();
+        let (now, used) = (self.now, self.held_for_readers());
         let freed: Vec<Number> = self.taker.held().iter().filter(|number| !used.contains(number)).copied().collect();
         for number in freed {
             self.taker.release(number);
@@ -456,7 +503,7 @@ impl Member {
             FromFileServer::Offer(offer) => {
                 self.taker.promised(offer.number);
                 let (base, root, edits) = (offer.base, offer.root, offer.edits);
-                let edited = (!edits.is_empty()).then_some(Edited { base, root, edits });
+                let edited = (!edits.is_empty()).then_some(Edited { base, root, parts: self.parts(), edits });
                 let answers = offer.answers || self.is_broken(Way::TakeForAnswer);
                 match answers.then(|| self.taker.granted()).flatten() {
                     Some(asked) => self.acquired(offer.number, asked),
@@ -489,7 +536,9 @@ impl Member {
 impl Machine for Member {
     fn start(&mut self, now: Time) {
         (self.now, self.began) = (now, now);
-        self.collect_at = Some(now + self.config.collect_after);
+        // A member that keeps a part of the content looks at once what is here.
+        let after = if self.parts() == Parts::Whole { self.config.collect_after } else { Duration::ZERO };
+        self.collect_at = Some(now + after);
     }
 
     fn connected(&mut self, now: Time, _: Port) {
@@ -508,7 +557,7 @@ impl Machine for Member {
         }
         let wanted = mem::take(&mut self.wanted);
         for hash in wanted.into_iter().rev() {
-            if !self.ahead.ask_again(hash) {
+            if !self.ahead.ask_again(hash) && !self.content.ask_again(hash) {
                 self.queue.push_front(hash);
             }
         }
@@ -524,17 +573,13 @@ impl Machine for Member {
         let Ok(done) = done.open::<Done>() else { return };
         self.now = now;
         match done {
+            Done::Applied(applied) => self.applied(applied),
             Done::Descended(found) => self.descended(found),
             Done::Put(hash, stored) => self.stored(hash, stored),
             Done::Switched(number, switched) => self.switched(number, switched),
-            Done::Marked(Ok(unused)) => {
-                self.end_mending(&unused);
-                if self.condemned.found(unused) {
-                    self.condemned.spare(&self.storing);
-                    self.condemned.spare(self.ahead.here());
-                } else {
-                    self.collect_again();
-                }
+            Done::Marked(Ok(unused)) => self.marked(unused),
+            Done::Swept(swept) if self.parts() == Parts::Directories => {
+                self.content_removed(swept.map(drop));
             }
             Done::Swept(Ok(swept)) => self.condemned.removed(swept),
             Done::Marked(Err(why)) => {
@@ -598,6 +643,7 @@ impl Machine for Member {
 
     fn status(&self) -> Vec<Table> {
         let missing = self.fetch.as_ref().map_or(0, Fetch::missing);
+        let (content_bytes, content_bytes_max) = self.content.bytes();
         Vec::from([MEMBER.one([
             ("revision", self.current_number().count.into()),
             ("newest", self.newest_number().count.into()),
@@ -607,6 +653,10 @@ impl Machine for Member {
             ("held", self.kept.len().into()),
             ("fetched", self.fetched.0.into()),
             ("fetched_bytes", self.fetched.1.into()),
+            ("content_bytes", content_bytes.into()),
+            ("content_bytes_max", content_bytes_max.into()),
+            ("waiting", self.content.waiting().into()),
+            ("removed", self.content.removed.into()),
         ])])
     }
 }

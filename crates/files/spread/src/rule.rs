@@ -43,6 +43,8 @@ pub enum Way {
     MemberLetsGo,
     /// **HoldUnion**: a member lets go of a revision after the time of a page, whatever files of it are open.
     SessionsLapse,
+    /// **HoldUnion**: a member that keeps a part of the content makes room with directories of revisions in use.
+    CacheLetsGo,
     /// **HoldUnion**: a relay keeps its holds for ever.
     NeverRelease,
     /// **HoldUnion**: a member keeps chunks of an upload that was given up.
@@ -71,6 +73,8 @@ pub enum Way {
     Silent,
     /// **SayWhenOver**: a member takes an offer that was on its way for the answer to its question.
     TakeForAnswer,
+    /// **SayWhenOver**: a member that keeps a part of the content serves a revision that is not held for it as if it were.
+    UnheldAsHeld,
     /// **WaitCountsAll**: a publisher is told *everywhere* when all connected subscribers have the revision.
     CountConnected,
     /// **WaitCountsAll**: a file server that was restarted does not count those that it does not know.
@@ -97,7 +101,7 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 45] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
@@ -116,6 +120,7 @@ impl Way {
         Self::RelayLetsGo,
         Self::MemberLetsGo,
         Self::SessionsLapse,
+        Self::CacheLetsGo,
         Self::NeverRelease,
         Self::KeepAhead,
         Self::PinLater,
@@ -130,6 +135,7 @@ impl Way {
         Self::WholeLease,
         Self::Silent,
         Self::TakeForAnswer,
+        Self::UnheldAsHeld,
         Self::CountConnected,
         Self::ForgetEarlier,
         Self::SwitchShared,

@@ -27,7 +27,7 @@ pub const RELAY: Metrics<5> = Metrics {
 };
 
 /// The member.
-pub const MEMBER: Metrics<8> = Metrics {
+pub const MEMBER: Metrics<12> = Metrics {
     name: "member",
     what: "the member that follows a site (docs/files.md)",
     columns: [
@@ -39,6 +39,10 @@ pub const MEMBER: Metrics<8> = Metrics {
         Column::new("held", "now", "revisions that visitors read, or may come back to"),
         Column::new("fetched", "total", "chunks that it fetched"),
         Column::new("fetched_bytes", "total", "the bytes of these chunks"),
+        Column::new("content_bytes", "bytes", "content that it keeps, where it keeps a part"),
+        Column::new("content_bytes_max", "bytes", "the most that it keeps of it; 0 where it keeps all"),
+        Column::new("waiting", "now", "chunks of content that are fetched for readers"),
+        Column::new("removed", "total", "chunks of content that were removed to make room"),
     ],
 };
 

@@ -5,6 +5,7 @@
 //!   edits   bytes u32   edits (`tree::Edits`)   (bytes u32, chunk) *
 //! ```
 
+use crate::member_work::{Applied, Edited};
 use crate::server_work::{Checked, Compare, Merged, MergedTree};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
@@ -13,7 +14,8 @@ use bytes::{Buf, BufMut, Bytes};
 use core::convert::Infallible;
 use tree::limits::EDITS_MAX;
 use tree::{
-    ApplyError, ChunkHash, Descent, Edits, Merge, MergeError, Path, ReadError, Sides, Sink, Source, Step, descend,
+    ApplyError, ChunkHash, Descent, Edits, Merge, MergeError, Parts, Path, ReadError, Sides, Sink, Source, Step,
+    descend,
 };
 use types::limits::EDITS_BYTES_MAX;
 
@@ -169,16 +171,18 @@ pub fn edits_between<S: Source>(source: &S, base: ChunkHash, root: ChunkHash) ->
 /// make every new node. If they do not make the offered tree, it relies on nothing that was added, and must be
 /// descended into. So must a tree in which a file with lists of pieces has changed, as the edits do not name those.
 ///
+/// Where only the directories of trees are there, nothing is missing afterwards: content that came with the edits is
+/// given to `sink`, and relied on by nothing.
+///
 /// # Errors
 /// Errors of the source and the sink.
 pub fn apply_edits<S: Source, K: Sink>(
     source: &S,
     has: &mut impl FnMut(&[ChunkHash]) -> Result<Vec<bool>, S::Error>,
-    (base, root): (ChunkHash, ChunkHash),
-    mut bytes: Bytes,
+    Edited { base, root, parts, edits: mut bytes }: Edited,
     sink: &mut K,
-) -> Result<Descent, ApplyError<S::Error, K::Error>> {
-    let look = Descent { waits: Vec::from([Step::root(root, Some(base))]), ..Descent::default() };
+) -> Result<Applied, ApplyError<S::Error, K::Error>> {
+    let look = Applied::look(parts, base, root);
     let Some(edits) = take(&mut bytes).and_then(|edits| Edits::decode(edits).ok()) else { return Ok(look) };
     let mut sink = Noting { sink, added: BTreeSet::new() };
     let made = match edits.apply(source, base, &mut sink) {
@@ -187,21 +191,33 @@ pub fn apply_edits<S: Source, K: Sink>(
         Err(ApplyError::NotDirectory(_)) => return Ok(look),
         Err(error) => return Err(error),
     };
+    let nodes = sink.added.clone();
+    let mut came = Vec::new();
     while let Some(chunk) = take(&mut bytes) {
-        sink.add(ChunkHash::of(&chunk), chunk).map_err(ApplyError::Sink)?;
+        let hash = ChunkHash::of(&chunk);
+        if !nodes.contains(&hash) {
+            came.push((hash, chunk.len() as u32));
+        }
+        sink.add(hash, chunk).map_err(ApplyError::Sink)?;
     }
     if made != root {
         return Ok(look);
     }
+    if parts == Parts::Directories {
+        let found = Descent { relies: nodes.into_iter().collect(), ..Descent::default() };
+        return Ok(Applied { found, content: came });
+    }
     if edits.has_lists() {
-        return Ok(Descent { relies: sink.added.into_iter().collect(), ..look });
+        let found = Descent { relies: sink.added.into_iter().collect(), ..look.found };
+        return Ok(Applied { found, ..look });
     }
     let content: BTreeSet<ChunkHash> = edits.content().filter(|hash| !sink.added.contains(hash)).collect();
     let content: Vec<ChunkHash> = content.into_iter().collect();
     let here = has(&content).map_err(|error| ApplyError::Read(ReadError::Source(error)))?;
     let (here, lacks): (Vec<_>, Vec<_>) = content.into_iter().zip(here).partition(|(_, is_here)| *is_here);
     let relies = here.into_iter().map(|(hash, _)| hash).chain(sink.added).collect();
-    Ok(Descent { lacks: lacks.into_iter().map(|(hash, _)| hash).collect(), relies, waits: Vec::new() })
+    let found = Descent { lacks: lacks.into_iter().map(|(hash, _)| hash).collect(), relies, waits: Vec::new() };
+    Ok(Applied { found, content: Vec::new() })
 }
 
 /// A sink that knows what was added.

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use sim::sites::Chunks;
+use spread::member_work::Edited;
 use spread::trees::{self, edits_between};
 use std::convert::Infallible;
 use std::fmt::Write;
 use tree::limits::{EDITS_MAX, PIECES_MAX};
 use tree::{
-    ApplyError, Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Piece, write_directory, write_pieces,
+    ApplyError, Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Parts, Piece, write_directory, write_pieces,
 };
 use types::limits::EDITS_BYTES_MAX;
 
@@ -40,7 +41,8 @@ type Applied = Result<Descent, ApplyError<ChunkHash, Infallible>>;
 
 fn apply(member: &Chunks, older: ChunkHash, newer: ChunkHash, edits: Bytes, made: &mut Chunks) -> Applied {
     let has = &mut |hashes: &[ChunkHash]| Ok(hashes.iter().map(|hash| member.0.contains_key(hash)).collect());
-    trees::apply_edits(member, has, (older, newer), edits, made)
+    let edited = Edited { base: older, root: newer, parts: Parts::Whole, edits };
+    trees::apply_edits(member, has, edited, made).map(|applied| applied.found)
 }
 
 /// Whether the edits made the offered tree, and what it lacks.

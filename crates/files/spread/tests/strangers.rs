@@ -2,7 +2,7 @@
 //! and no member goes back.
 
 use bytes::Bytes;
-use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Waiter};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -19,7 +19,7 @@ use spread::{
 };
 use std::collections::VecDeque;
 use std::time::Duration;
-use tree::{ChunkHash, Descent, Growth, Path, Step};
+use tree::{ChunkHash, Descent, Growth, Parts, Path, Step};
 use types::{Broken, SessionId, Time};
 
 const KEY: VisitorKey = VisitorKey([7; 32]);
@@ -270,13 +270,14 @@ fn server_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
 }
 
 fn member_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone> {
-    use member_work::{Done, Work};
+    use member_work::{Applied, Done, Work};
     let failed = || "the disk is broken".to_owned();
     Some(DiskDone::new(match work.open::<Work>().ok()? {
         Work::Apply(_) | Work::Descend(_) if !is_done => Done::Descended(Err(failed())),
         Work::Apply(edited) => {
-            let waits = if is_done { Vec::new() } else { vec![Step::root(edited.root, Some(edited.base))] };
-            Done::Descended(Ok(Descent { lacks: vec![hash], relies: Vec::new(), waits }))
+            let found = Descent { lacks: vec![hash], relies: Vec::new(), waits: Vec::new() };
+            let content = if edited.parts == Parts::Whole { Vec::new() } else { vec![(hash, 1)] };
+            Done::Applied(Applied { found, content })
         }
         Work::Descend(steps) => {
             let lacks = if hash == ChunkHash::of(&[0]) { vec![hash] } else { Vec::new() };
@@ -289,7 +290,7 @@ fn member_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
             let number = state.revisions.last()?.number;
             Done::Switched(number, if is_done { Ok(()) } else { Err(failed()) })
         }
-        Work::Mark(_) => Done::Marked(if is_done { Ok(vec![hash]) } else { Err(failed()) }),
+        Work::Mark(..) => Done::Marked(if is_done { Ok(vec![(hash, 1)]) } else { Err(failed()) }),
         Work::Sweep(_) => Done::Swept(if is_done { Ok(Swept::default()) } else { Err(failed()) }),
     }))
 }
@@ -317,10 +318,10 @@ proptest! {
     }
 
     #[test]
-    fn a_member_lives_on(events in events(), seen in number()) {
+    fn a_member_lives_on(events in events(), seen in number(), keeps_part in any::<bool>()) {
         let (visit, collect_after, patience) = (Duration::from_millis(300), Duration::from_secs(5), PATIENCE);
-        let (idle_after, broken) = (Some(1), Broken::NONE);
-        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience, idle_after, broken };
+        let (idle_after, content_bytes, broken) = (Some(1), keeps_part.then_some(1), Broken::NONE);
+        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience, idle_after, content_bytes, broken };
         let mut run = Run::new(Member::new(config, None), Ends { serves: false, has_server: true });
         let mut last = Number::NONE;
         for event in events {
@@ -328,6 +329,10 @@ proptest! {
             let now = run.now;
             run.machine.open(now, Visit { seen: Some(seen), ..Visit::default() });
             run.machine.damaged(ChunkHash::of(&[3]));
+            let wanted = ChunkHash::of(&[1]);
+            if let Some(reader) = run.machine.want(wanted, now.0 % 2 == 0) {
+                run.machine.let_go(wanted, Waiter(reader.0 - now.0 % 3));
+            }
             run.drain();
             let current = run.machine.current().map_or(Number::NONE, |current| current.number);
             prop_assert!(current >= last, "it went back from {last:?} to {current:?}");

@@ -19,11 +19,21 @@ use core::{iter, mem};
 /// as many.
 const BATCH_CHUNKS: usize = 4096;
 
+/// The chunks of a tree that are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// All of them.
+    Whole,
+    /// The nodes of its directories, and no content of files.
+    Directories,
+}
+
 /// A node of the newer tree that is looked into, and the directory or list of the older tree at the same place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     node: ChunkHash,
     form: Form,
+    parts: Parts,
     older: Option<ChunkHash>,
     /// The directories above.
     depth: usize,
@@ -41,7 +51,12 @@ enum Form {
 impl Step {
     /// Returns the first step: into the root of a newer tree, beside the root of an older one that is there as a whole.
     pub fn root(newer: ChunkHash, older: Option<ChunkHash>) -> Self {
-        Self { node: newer, form: Form::Directory(None), older, depth: 0 }
+        Self::root_of(Parts::Whole, newer, older)
+    }
+
+    /// Returns the first step into some parts of a newer tree, beside the root of an older one that has these parts.
+    pub fn root_of(parts: Parts, newer: ChunkHash, older: Option<ChunkHash>) -> Self {
+        Self { node: newer, form: Form::Directory(None), parts, older, depth: 0 }
     }
 
     /// Returns the node that is looked into.
@@ -217,12 +232,16 @@ impl<'a, S: Source> Round<'a, S> {
             }
             Node::Leaf(entries) => {
                 // Small files have no chunks, and the older directory is not read for them.
-                for (name, entry) in entries.iter().filter(|(_, entry)| !named(entry).is_empty()) {
+                let is_looked_for = |entry: &Entry| match step.parts {
+                    Parts::Whole => !named(entry).is_empty(),
+                    Parts::Directories => entry.directory().is_some(),
+                };
+                for (name, entry) in entries.iter().filter(|(_, entry)| is_looked_for(entry)) {
                     let before = match older(&mut self.older, self.source, step)? {
                         Some(older) => older.find(self.source, name)?,
                         None => None,
                     };
-                    name_chunks(entry, before, step.depth, &mut self.named);
+                    name_chunks(entry, before, step, &mut self.named);
                 }
             }
         }
@@ -256,7 +275,7 @@ fn older<'a, S: Source>(
 }
 
 /// Adds the chunks that an entry names, and the older entry of the same name does not.
-fn name_chunks(entry: &Entry, before: Option<&Entry>, depth: usize, to: &mut Vec<(ChunkHash, Option<Step>)>) {
+fn name_chunks(entry: &Entry, before: Option<&Entry>, above: &Step, to: &mut Vec<(ChunkHash, Option<Step>)>) {
     // A chunk of content can have the bytes of a node. So a node is known only if it was a node of the same form, since
     // otherwise the chunks below it are not known.
     let form = |entry: &Entry| match &entry.kind {
@@ -269,7 +288,7 @@ fn name_chunks(entry: &Entry, before: Option<&Entry>, depth: usize, to: &mut Vec
     let known: BTreeSet<&ChunkHash> = before.iter().collect();
     for (at, hash) in named(entry).into_iter().enumerate().filter(|(_, hash)| !known.contains(hash)) {
         let older = before.get(at).copied();
-        let depth = depth + usize::from(own != Some(Form::List));
-        to.push((hash, own.map(|form| Step { node: hash, form, older, depth })));
+        let depth = above.depth + usize::from(own != Some(Form::List));
+        to.push((hash, own.map(|form| Step { node: hash, form, older, depth, ..*above })));
     }
 }

@@ -53,7 +53,7 @@ mod read;
 mod source;
 mod walk;
 
-pub use descend::{Descent, Step, descend};
+pub use descend::{Descent, Parts, Step, descend};
 pub use diff::{Change, diff, differs};
 pub use edit::Edit;
 pub use edits::{ApplyError, Edits, apply};

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::rc::Rc;
-use tree::{ChunkHash, Descent, Part, Sink, Source, Step, descend, mark};
+use tree::{ChunkHash, Part, Parts, Sink, Source, descend, mark};
 
 /// Chunks by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,19 +37,26 @@ impl Chunks {
         hashes.iter().map(|hash| self.0.contains_key(hash)).collect()
     }
 
-    /// The chunks that none of these trees needs.
-    fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, String> {
+    /// The chunks that these parts of the trees do not need.
+    fn unused(&self, parts: Parts, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, String> {
         let mut used = BTreeSet::new();
         for root in roots {
-            mark(self, *root, |hash, part| used.insert((*hash, part))).map_err(|error| format!("{error:?}"))?;
+            let is_new = |hash: &ChunkHash, part| is_of(parts, part) && used.insert((*hash, part));
+            mark(self, *root, is_new).map_err(|error| format!("{error:?}"))?;
         }
         let is_used = |hash: &ChunkHash| Part::ALL.iter().any(|part| used.contains(&(*hash, *part)));
         Ok(self.0.keys().filter(|hash| !is_used(hash)).copied().collect())
     }
 
+    /// The bytes of the chunks that these parts of the trees do not need.
+    pub fn unused_bytes(&self, parts: Parts, roots: &[ChunkHash]) -> u64 {
+        let bytes = |hashes: Vec<ChunkHash>| hashes.iter().map(|hash| self.0[hash].len() as u64).sum();
+        self.unused(parts, roots).map_or(u64::MAX, bytes)
+    }
+
     /// How many chunks none of these trees needs.
     pub fn unused_of(&self, roots: &[ChunkHash]) -> usize {
-        self.unused(roots).map_or(usize::MAX, |unused| unused.len())
+        self.unused(Parts::Whole, roots).map_or(usize::MAX, |unused| unused.len())
     }
 
     fn sweep(&mut self, hashes: &[ChunkHash]) -> Swept {
@@ -63,14 +70,24 @@ impl Chunks {
 
     /// Returns the first chunk of a tree that is missing or does not match its name.
     pub fn lacks(&self, root: ChunkHash) -> Option<ChunkHash> {
+        self.lacks_of(Parts::Whole, root)
+    }
+
+    /// Returns the first chunk of these parts of a tree that is missing or does not match its name.
+    pub fn lacks_of(&self, parts: Parts, root: ChunkHash) -> Option<ChunkHash> {
         let mut named = BTreeSet::new();
-        if let Err(error) = mark(self, root, |hash, part| named.insert((*hash, part))) {
+        if let Err(error) = mark(self, root, |hash, part| is_of(parts, part) && named.insert((*hash, part))) {
             let tree::ReadError::Source(hash) = error else { return Some(root) };
             return Some(hash);
         }
         let mut named = named.into_iter().map(|(hash, _)| hash);
         named.find(|hash| self.0.get(hash).is_none_or(|bytes| ChunkHash::of(bytes) != *hash))
     }
+}
+
+/// Whether a chunk that is this part of a tree is one of these parts.
+fn is_of(parts: Parts, part: Part) -> bool {
+    parts == Parts::Whole || part == Part::Directory
 }
 
 /// The revisions that became durable at a store, over all copies of its disk.
@@ -207,7 +224,7 @@ impl Content for ServerDisk {
                 }
                 Done::Dropped(key, numbers)
             }
-            Work::Mark(roots) => Done::Marked(self.chunks.unused(&roots).map_err(NotDone::Failed)),
+            Work::Mark(roots) => Done::Marked(self.chunks.unused(Parts::Whole, &roots).map_err(NotDone::Failed)),
             Work::Sweep(hashes) => Done::Swept(Ok(self.chunks.sweep(&hashes))),
             Work::Read(hash) => {
                 let bytes = self.chunks.0.get(&hash).cloned();
@@ -264,11 +281,11 @@ impl Content for MemberDisk {
     }
 
     fn may_be_passed(work: &Self::Work) -> bool {
-        matches!(work, member_work::Work::Mark(_))
+        matches!(work, member_work::Work::Mark(..))
     }
 
     fn work(&mut self, work: Self::Work) -> Option<Self::Done> {
-        use member_work::{Done, Edited, Work};
+        use member_work::{Applied, Done, Work};
         if self.happened.fails() {
             let why = || "a failing disk".to_owned();
             return match work {
@@ -278,18 +295,20 @@ impl Content for MemberDisk {
                     let number = state.revisions.last().map(|it| it.number).unwrap_or_default();
                     Some(Done::Switched(number, Err(why())))
                 }
-                Work::Mark(_) => Some(Done::Marked(Err(why()))),
+                Work::Mark(..) => Some(Done::Marked(Err(why()))),
                 Work::Sweep(_) => Some(Done::Swept(Err(why()))),
             };
         }
         Some(match work {
-            Work::Apply(Edited { base, root, edits }) => {
+            Work::Apply(edited) => {
                 let mut made = Chunks::default();
                 let has = &mut |hashes: &[ChunkHash]| Ok(self.chunks.has(hashes));
-                let found = trees::apply_edits(&self.chunks, has, (base, root), edits, &mut made);
-                self.chunks.0.extend(made.0);
-                let look = Descent { waits: vec![Step::root(root, Some(base))], ..Descent::default() };
-                Done::Descended(Ok(found.unwrap_or(look)))
+                let look = Applied::look(edited.parts, edited.base, edited.root);
+                let applied = trees::apply_edits(&self.chunks, has, edited, &mut made).unwrap_or(look);
+                if applied.is_stored() {
+                    self.chunks.0.extend(made.0);
+                }
+                Done::Applied(applied)
             }
             Work::Descend(steps) => {
                 let has = &mut |hashes: &[ChunkHash]| Ok(self.chunks.has(hashes));
@@ -308,7 +327,11 @@ impl Content for MemberDisk {
                 self.state = Some(state);
                 Done::Switched(number, Ok(()))
             }
-            Work::Mark(roots) => Done::Marked(self.chunks.unused(&roots)),
+            Work::Mark(parts, roots) => Done::Marked(
+                self.chunks
+                    .unused(parts, &roots)
+                    .map(|unused| unused.into_iter().map(|hash| (hash, self.chunks.0[&hash].len() as u32)).collect()),
+            ),
             Work::Sweep(hashes) => Done::Swept(Ok(self.chunks.sweep(&hashes))),
         })
     }

@@ -7,6 +7,7 @@ use crate::http::refusal::{Missed, Refusal};
 use crate::http::reply::Reply;
 use crate::http::route::{Routed, route};
 use crate::http::served::Served;
+use crate::member::fetching::Reading;
 use crate::reader::Reader;
 use bytes::Bytes;
 use http::request::Parts;
@@ -95,9 +96,9 @@ struct Wait {
 }
 
 /// Finds the answer to a request: from memory, or on a thread that may wait for the disk; if need be when the newest
-/// revision is here.
+/// revision or content is here, for which no thread waits.
 async fn find(served: &Arc<Served>, mut request: Parts) -> Result<Found, Missed> {
-    let (mut wait, mut until) = (Wait::default(), None);
+    let (mut wait, mut until, mut here) = (Wait::default(), None, Vec::<Reading>::new());
     loop {
         let mut answer = found(served, false, &request, wait);
         if matches!(answer, Err(Missed::OnDisk)) {
@@ -105,7 +106,16 @@ async fn find(served: &Arc<Served>, mut request: Parts) -> Result<Found, Missed>
             let read = spawn_blocking(move || (found(&served, true, &request, wait), request));
             (answer, request) = read.await.map_err(FilesError::from)?;
         }
-        let Err(Missed::Later(since)) = answer else { return answer };
+        let since = match answer {
+            Err(Missed::Elsewhere(hash)) => {
+                let is_missing = here.iter().any(|here| here.hash() == hash);
+                // All of it stays until it was read together.
+                here.push(served.origin.fetch(hash, is_missing).await?);
+                continue;
+            }
+            Err(Missed::Later(since)) => since,
+            answer => return answer,
+        };
         let until = *until.get_or_insert_with(|| Instant::now() + NEWEST_WITHIN);
         wait = Wait { since: Some(since), is_over: Instant::now() >= until };
         // Beside the news, as one may have come in between.

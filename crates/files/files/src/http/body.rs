@@ -2,16 +2,19 @@
 
 use crate::error::FilesError;
 use crate::http::served::Served;
+use crate::member::fetching::Reading;
 use crate::memory::Content;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use serving::AnswerBody;
 use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tree::Piece;
 
 /// The body of an answer.
@@ -27,6 +30,9 @@ pub(crate) enum FileBody {
 /// the next step: a client that takes its time costs reads, and no other client's memory.
 const STEP_BYTES: usize = 64 * 1024;
 
+/// A piece that is read from the disk, or fetched if it is not here.
+struct PieceRead(Pin<Box<dyn Future<Output = Result<Content, FilesError>> + Send>>);
+
 /// Chunks that are read while the client takes them: one at a time is in memory.
 #[derive(Debug)]
 pub(crate) struct Chunks {
@@ -36,7 +42,24 @@ pub(crate) struct Chunks {
     bytes_left: u64,
     /// The first of them, if it is in memory.
     ready: Option<Bytes>,
-    reading: Option<JoinHandle<Result<Content, FilesError>>>,
+    reading: Option<PieceRead>,
+}
+
+impl fmt::Debug for PieceRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PieceRead").finish_non_exhaustive()
+    }
+}
+
+/// Reads a piece on a thread that may wait for the disk. No thread waits while it is fetched.
+async fn read(served: Arc<Served>, piece: Piece) -> Result<Content, FilesError> {
+    let mut here: Option<Reading> = None;
+    loop {
+        let (of, piece) = (served.clone(), piece.clone());
+        let read = spawn_blocking(move || of.memory.read_piece(&*of.origin, &piece)).await?;
+        let Err(FilesError::Elsewhere(hash)) = read else { return read };
+        here = Some(served.origin.fetch(hash, here.is_some()).await?);
+    }
 }
 
 impl FileBody {
@@ -93,13 +116,10 @@ impl Chunks {
 
     /// Reads a piece on a thread that may wait for the disk.
     fn poll_read(&mut self, cx: &mut Context<'_>, piece: Piece) -> Poll<Result<Content, FilesError>> {
-        let reading = self.reading.get_or_insert_with(|| {
-            let served = self.served.clone();
-            spawn_blocking(move || served.memory.read_piece(&*served.origin, &piece))
-        });
-        let read = ready!(Pin::new(reading).poll(cx));
+        let reading = self.reading.get_or_insert_with(|| PieceRead(Box::pin(read(self.served.clone(), piece))));
+        let read = ready!(reading.0.as_mut().poll(cx));
         self.reading = None;
-        Poll::Ready(read.unwrap_or_else(|error| Err(error.into())))
+        Poll::Ready(read)
     }
 
     /// Takes the wanted bytes of the first piece, or a step of them where the memory for content is full.

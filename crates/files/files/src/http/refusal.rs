@@ -3,6 +3,7 @@
 use crate::error::FilesError;
 use crate::origin::NotRead;
 use http::StatusCode;
+use tree::ChunkHash;
 use types::Time;
 
 /// A refused request.
@@ -24,6 +25,8 @@ pub(crate) enum Refusal {
     Stale,
     /// The site has no revision yet.
     Empty,
+    /// Content that is not here could not be fetched: gone at the store, or late.
+    NotFetched(FilesError),
     /// The store failed.
     Failed(FilesError),
 }
@@ -36,7 +39,7 @@ impl Refusal {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::RevisionGone => StatusCode::GONE,
-            Self::Behind | Self::Stale | Self::Empty => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Behind | Self::Stale | Self::Empty | Self::NotFetched(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -52,6 +55,7 @@ impl Refusal {
             Self::Behind => "behind: you have seen a newer revision elsewhere; try again\n",
             Self::Stale => "stale: this server cannot know whether there is a newer revision; try again\n",
             Self::Empty => "no-revision: nothing has been published yet\n",
+            Self::NotFetched(_) => "not-fetched: the file's content could not be fetched from the store; try again\n",
             Self::Failed(_) => "failed: the file cannot be read; the operators can see why\n",
         }
     }
@@ -61,6 +65,7 @@ impl From<FilesError> for Refusal {
     fn from(error: FilesError) -> Self {
         match error {
             FilesError::NoPath(_) | FilesError::WrongKind(..) => Self::NotFound,
+            error @ (FilesError::ContentGone(_) | FilesError::ContentLate(_)) => Self::NotFetched(error),
             error => Self::Failed(error),
         }
     }
@@ -71,6 +76,8 @@ impl From<FilesError> for Refusal {
 pub(crate) enum Missed {
     /// A part of the answer is not in memory, and the request may not wait here.
     OnDisk,
+    /// Content that is not here: to be fetched.
+    Elsewhere(ChunkHash),
     /// The newest revision is being fetched, for which the visitor waits since then (`spread::Opened::Later`).
     Later(Time),
     /// The request is refused.
@@ -81,7 +88,7 @@ impl Missed {
     /// The refusal of a request that was answered by a reader that waits.
     pub(crate) fn refusal(self) -> Refusal {
         match self {
-            Self::OnDisk | Self::Later(_) => Refusal::Failed(FilesError::Interrupted),
+            Self::OnDisk | Self::Elsewhere(_) | Self::Later(_) => Refusal::Failed(FilesError::Interrupted),
             Self::Refused(refusal) => refusal,
         }
     }
@@ -103,6 +110,7 @@ impl From<NotRead> for Missed {
     fn from(not_read: NotRead) -> Self {
         match not_read {
             NotRead::OnDisk => Self::OnDisk,
+            NotRead::Elsewhere(hash) => Self::Elsewhere(hash),
             NotRead::Failed(error) => error.into(),
         }
     }

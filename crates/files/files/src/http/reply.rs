@@ -120,7 +120,9 @@ impl Reply {
         fields.insert(CACHE_CONTROL, NO_STORE);
         match refusal {
             Refusal::Method => drop(fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"))),
-            Refusal::Behind | Refusal::Stale | Refusal::Empty => drop(fields.insert(RETRY_AFTER, 1.into())),
+            Refusal::Behind | Refusal::Stale | Refusal::Empty | Refusal::NotFetched(_) => {
+                drop(fields.insert(RETRY_AFTER, 1.into()));
+            }
             Refusal::Range(size) => {
                 if let Ok(range) = HeaderValue::try_from(format!("bytes */{size}")) {
                     fields.insert(CONTENT_RANGE, range);

@@ -87,7 +87,7 @@ impl Served {
 
     pub(crate) fn refused(&self, refusal: &Refusal) {
         self.refused.fetch_add(1, Relaxed);
-        if let Refusal::Failed(error) = refusal {
+        if let Refusal::Failed(error) | Refusal::NotFetched(error) = refusal {
             self.failed(error);
         }
     }

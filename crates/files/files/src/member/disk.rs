@@ -10,13 +10,13 @@ use crate::upload::Made;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use machine::Disk;
-use spread::member_work::{Done, Edited, Work};
+use spread::member_work::{Applied, Done, Edited, Work};
 use spread::{SiteKey, Swept, trees};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tree::{ChunkHash, Descent, Step, descend};
+use tree::{ChunkHash, Parts, descend};
 
 /// The bytes of chunks that become durable together, about.
 const BATCH_BYTES: usize = 32 * 1024 * 1024;
@@ -39,7 +39,7 @@ struct Shared {
     tell: OnceLock<Tell>,
     line: Line<Work>,
     /// Trees beside which unused chunks are looked for.
-    marks: Line<Vec<ChunkHash>>,
+    marks: Line<(Parts, Vec<ChunkHash>)>,
 }
 
 impl MemberDisk {
@@ -108,8 +108,8 @@ impl Shared {
     /// The thread that looks for unused chunks: it begins in the order of the work, and what comes behind it does not
     /// wait.
     fn mark(&self) {
-        while let Some(Some(roots)) = self.marks.take(VecDeque::pop_front) {
-            self.tell(Done::Marked(doing(|| Stored(&self.chunks).unused(&roots))));
+        while let Some(Some((parts, roots))) = self.marks.take(VecDeque::pop_front) {
+            self.tell(Done::Marked(doing(|| Stored(&self.chunks).unused(parts, &roots))));
         }
     }
 
@@ -134,11 +134,9 @@ impl Shared {
     fn work(&self, work: Work) {
         match work {
             Work::Apply(edited) => {
-                let look = Step::root(edited.root, Some(edited.base));
+                let look = Applied::look(edited.parts, edited.base, edited.root);
                 // If they cannot be applied, a descent finds out what there is.
-                let found = contained(|| self.apply(edited));
-                let found = found.unwrap_or_else(|_| Descent { waits: vec![look], ..Descent::default() });
-                self.tell(Done::Descended(Ok(found)));
+                self.tell(Done::Applied(contained(|| self.apply(edited)).unwrap_or(look)));
             }
             Work::Descend(steps) => {
                 let found = doing(|| {
@@ -153,7 +151,7 @@ impl Shared {
                 let switched = doing(|| state::write(&self.dir, &self.key, &state));
                 self.tell(Done::Switched(number, switched));
             }
-            Work::Mark(roots) => self.marks.push(roots),
+            Work::Mark(parts, roots) => self.marks.push((parts, roots)),
             Work::Sweep(hashes) => {
                 let swept = doing(|| Ok(self.chunks.remove(&hashes)?));
                 self.tell(Done::Swept(swept.map(|it| Swept { chunks: it.chunks, bytes: it.bytes })));
@@ -161,15 +159,15 @@ impl Shared {
         }
     }
 
-    fn apply(&self, Edited { base, root, edits }: Edited) -> Result<Descent, FilesError> {
+    fn apply(&self, edited: Edited) -> Result<Applied, FilesError> {
         let (source, mut made) = (Stored(&self.chunks), Made::default());
         let has = &mut |hashes: &[ChunkHash]| source.has(hashes);
-        let found = trees::apply_edits(&source, has, (base, root), edits, &mut made);
-        let found = found.map_err(|error| FilesError::Malformed(error.to_string()))?;
-        if !found.relies.is_empty() {
+        let applied = trees::apply_edits(&source, has, edited, &mut made);
+        let applied = applied.map_err(|error| FilesError::Malformed(error.to_string()))?;
+        if applied.is_stored() {
             self.chunks.put(&made.0)?;
         }
-        Ok(found)
+        Ok(applied)
     }
 }
 

@@ -1,7 +1,7 @@
-//! The record of a member's directory: the revisions that are there as a whole.
+//! The record of a member's directory: the revisions that are there as a whole, or whose directories are.
 //!
 //! ```text
-//!   "THMB" | format u32 | bytes u16, space | bytes u16, site | key of visitors 32
+//!   "THMB" | format u32: 1, or 2 if only directories are there | bytes u16, space | bytes u16, site | key of visitors 32
 //!   (life u64, count u64, root 32) *                             the oldest first; the last is served
 //!   BLAKE3 of all of it
 //! ```
@@ -19,13 +19,14 @@ use spread::messages::VisitorKey;
 use spread::{Number, Revision, SiteKey};
 use std::io;
 use std::path::Path;
-use tree::ChunkHash;
+use tree::{ChunkHash, Parts};
 use vfs::{Directory, Files, read_small, replace_small};
 
 /// The name of the file.
 const NAME: &str = "site";
 const MAGIC: &[u8; 4] = b"THMB";
-const FORMAT: u32 = 1;
+const WHOLE: u32 = 1;
+const DIRECTORIES: u32 = 2;
 const KEY_BYTES: usize = 32;
 
 /// The largest record: that of all revisions that a member keeps, and more.
@@ -50,7 +51,7 @@ pub(super) fn claim(dir: &Path, key: &SiteKey) -> Result<(), FilesError> {
     if has(CHUNKS) {
         return Err(FilesError::NotMembers(dir.to_owned(), "has chunks that no server of a site has fetched"));
     }
-    let nothing = State { revisions: Vec::new(), visitor_key: VisitorKey([0; KEY_BYTES]) };
+    let nothing = State { parts: Parts::Whole, revisions: Vec::new(), visitor_key: VisitorKey([0; KEY_BYTES]) };
     write(dir, key, &nothing)
 }
 
@@ -74,10 +75,10 @@ pub(super) fn write(dir: &Path, key: &SiteKey, state: &State) -> Result<(), File
         .map_err(|error| FilesError::Unwritable(dir.join(NAME), io::Error::other(error)))
 }
 
-fn encode(key: &SiteKey, State { revisions, visitor_key }: &State) -> Vec<u8> {
+fn encode(key: &SiteKey, State { parts, revisions, visitor_key }: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.put_slice(MAGIC);
-    bytes.put_u32_le(FORMAT);
+    bytes.put_u32_le(if *parts == Parts::Whole { WHOLE } else { DIRECTORIES });
     for text in [&key.space, &key.name] {
         bytes.put_u16_le(text.len() as u16);
         bytes.put_slice(text.as_bytes());
@@ -99,9 +100,11 @@ fn decode(mut bytes: Bytes) -> Option<(SiteKey, State)> {
         return None;
     }
     bytes.advance(MAGIC.len());
-    if bytes.try_get_u32_le().ok()? != FORMAT {
-        return None;
-    }
+    let parts = match bytes.try_get_u32_le().ok()? {
+        WHOLE => Parts::Whole,
+        DIRECTORIES => Parts::Directories,
+        _ => return None,
+    };
     let (space, name) = (text(&mut bytes)?, text(&mut bytes)?);
     let mut visitor_key = [0; KEY_BYTES];
     bytes.try_copy_to_slice(&mut visitor_key).ok()?;
@@ -112,7 +115,7 @@ fn decode(mut bytes: Bytes) -> Option<(SiteKey, State)> {
         bytes.try_copy_to_slice(&mut root).ok()?;
         revisions.push(Revision { number, root: root.into() });
     }
-    Some((SiteKey { space, name }, State { revisions, visitor_key: VisitorKey(visitor_key) }))
+    Some((SiteKey { space, name }, State { parts, revisions, visitor_key: VisitorKey(visitor_key) }))
 }
 
 fn text(bytes: &mut Bytes) -> Option<String> {
@@ -131,7 +134,7 @@ mod tests {
         let revision = |life, count| Revision { number: Number { life, count }, root: ChunkHash::of(b"root") };
         let revisions = vec![revision(1, 2), revision(3, 4)];
         let key = SiteKey { space: "main".to_owned(), name: "shop".to_owned() };
-        (key, State { revisions, visitor_key: VisitorKey([7; KEY_BYTES]) })
+        (key, State { parts: Parts::Whole, revisions, visitor_key: VisitorKey([7; KEY_BYTES]) })
     }
 
     #[test]
@@ -140,7 +143,10 @@ mod tests {
         let bytes = encode(&key, &state);
         let golden = b"THMB\x01\0\0\0\x04\0main\x04\0shop";
         assert_eq!((&bytes[..20], bytes.len()), (&golden[..], 20 + 32 + 2 * 48 + 32));
-        assert_eq!(decode(bytes.into()), Some((key, state)));
+        assert_eq!(decode(bytes.into()), Some((key.clone(), state.clone())));
+        let state = State { parts: Parts::Directories, ..state };
+        let bytes = encode(&key, &state);
+        assert_eq!((bytes[4], decode(bytes.into())), (2, Some((key, state))));
     }
 
     #[test]

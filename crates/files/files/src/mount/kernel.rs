@@ -9,6 +9,7 @@ use super::views::{Mounted, NoAnswer, Wait};
 use super::waiting::Waiting;
 use super::writes::{Asked as Set, Change, Made, Permit, Writes};
 use crate::line::lock;
+use crate::member::fetching::{Reading, wait};
 use crate::origin::NotRead;
 use bytes::Bytes;
 use fuser::{
@@ -78,16 +79,34 @@ impl Mounted {
     }
 
     /// Reads an open file: fewer bytes only at its end.
-    fn read(&self, file: &OpenFile, offset: u64, bytes: u32) -> Result<Bytes, NoAnswer> {
-        self.reads.fetch_add(1, Relaxed);
+    pub(super) fn read(&self, file: &OpenFile, offset: u64, bytes: u32) -> Result<Bytes, NoAnswer> {
         match self.draft(file.inode).and_then(|draft| draft.read(offset, bytes)) {
             Some(read) => Ok(read?),
-            None => self.read_site(file, offset, bytes),
+            None => self.read_here(file, offset, bytes),
         }
     }
 
     /// Reads the content that the site has of an open file: fewer bytes only at its end.
+    /// Waits on this thread for what is not here.
     pub(super) fn read_site(&self, file: &OpenFile, offset: u64, bytes: u32) -> Result<Bytes, NoAnswer> {
+        self.with_content(|| self.read_here(file, offset, bytes))
+    }
+
+    /// Reads again, when content has come that is not here. Waits for it on this thread.
+    pub(super) fn with_content<T>(&self, read: impl Fn() -> Result<T, NoAnswer>) -> Result<T, NoAnswer> {
+        // All of it stays until it was read together.
+        let mut here: Vec<Reading> = Vec::new();
+        loop {
+            let read = read();
+            let Err(NoAnswer::Elsewhere(hash)) = read else { return read };
+            let is_missing = here.iter().any(|here| here.hash() == hash);
+            let fetched = wait(self.origin.fetch(hash, is_missing));
+            here.push(fetched.map_err(|error| self.failed(error.into()))?);
+        }
+    }
+
+    /// Reads the content that the site has of an open file: fewer bytes only at its end.
+    fn read_here(&self, file: &OpenFile, offset: u64, bytes: u32) -> Result<Bytes, NoAnswer> {
         let end = offset.saturating_add(u64::from(bytes)).min(file.size);
         if offset >= end {
             return Ok(Bytes::new());
@@ -271,10 +290,8 @@ impl Filesystem for Kernel {
         reply: ReplyData,
     ) {
         let Some(file) = self.mounted.handles.file(handle.0) else { return reply.error(Errno::EBADF) };
-        match self.mounted.read(&file, offset, bytes) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(why) => reply.error(why.error()),
-        }
+        self.mounted.reads.fetch_add(1, Relaxed);
+        self.waiting.answer(&self.mounted, Request::Read(file, offset, bytes, reply));
     }
 
     fn release(

@@ -1,4 +1,4 @@
-//! The kernel's requests that may have to wait for the newest revision.
+//! The kernel's requests that may have to wait: for the newest revision, or for content that is not here.
 
 use super::attributes;
 use super::handles::{Handle, Listed, OpenContent, OpenDirectory, OpenFile};
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tree::{BadName, Content, Entry, Kind, Name, Tree};
+use tree::{BadName, ChunkHash, Content, Entry, Kind, Name, Tree};
 use types::Time;
 
 /// The attributes of files never change, as an inode has one content. Those of directories may.
@@ -24,41 +24,82 @@ const OF_DIRECTORIES_FOR: Duration = Duration::from_secs(1);
 /// An inode has one content for ever, so its number is not used again for another one.
 pub(super) const GENERATION: Generation = Generation(0);
 
-/// A request that may have to wait for the newest revision.
+/// A request that may have to wait.
 #[derive(Debug)]
 pub(super) enum Request {
     Lookup(u64, Box<OsStr>, ReplyEntry),
     Open(u64, ReplyOpen),
     OpenDirectory(u64, ReplyOpen),
     ReadLink(u64, ReplyData),
+    Read(Arc<OpenFile>, u64, u32, ReplyData),
+}
+
+/// The reason why a request has to wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Awaits {
+    /// The newest revision, since then.
+    Newest(Time),
+    /// Content.
+    Content(ChunkHash),
 }
 
 impl Request {
     /// Answers the request, or returns it if it has to wait.
-    pub(super) fn answer(self, mounted: &Mounted, wait: Wait) -> Option<(Self, Time)> {
-        match self {
+    pub(super) fn answer(self, mounted: &Mounted, wait: Wait) -> Option<(Self, Awaits)> {
+        let no_answer = match self {
             Self::Lookup(directory, name, reply) => match mounted.lookup(directory, &name, wait) {
-                Ok((ttl, attr)) => reply.entry_with_ttls(&attributes_for(&attr), &ttl, &attr, GENERATION),
-                Err(NoAnswer::Error(error)) => reply.error(error),
-                Err(NoAnswer::Later(since)) => return Some((Self::Lookup(directory, name, reply), since)),
+                Ok((ttl, attr)) => {
+                    reply.entry_with_ttls(&attributes_for(&attr), &ttl, &attr, GENERATION);
+                    return None;
+                }
+                Err(why) => (Self::Lookup(directory, name, reply), why),
             },
             Self::Open(inode, reply) => match mounted.open(inode, wait) {
-                Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
-                Err(NoAnswer::Error(error)) => reply.error(error),
-                Err(NoAnswer::Later(since)) => return Some((Self::Open(inode, reply), since)),
+                Ok((handle, flags)) => {
+                    reply.opened(FileHandle(handle), flags);
+                    return None;
+                }
+                Err(why) => (Self::Open(inode, reply), why),
             },
             Self::OpenDirectory(inode, reply) => match mounted.open_directory(inode, wait) {
-                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-                Err(NoAnswer::Error(error)) => reply.error(error),
-                Err(NoAnswer::Later(since)) => return Some((Self::OpenDirectory(inode, reply), since)),
+                Ok(handle) => {
+                    reply.opened(FileHandle(handle), FopenFlags::empty());
+                    return None;
+                }
+                Err(why) => (Self::OpenDirectory(inode, reply), why),
             },
             Self::ReadLink(inode, reply) => match mounted.target(inode, wait) {
-                Ok(target) => reply.data(&target),
-                Err(NoAnswer::Error(error)) => reply.error(error),
-                Err(NoAnswer::Later(since)) => return Some((Self::ReadLink(inode, reply), since)),
+                Ok(target) => {
+                    reply.data(&target);
+                    return None;
+                }
+                Err(why) => (Self::ReadLink(inode, reply), why),
             },
+            Self::Read(file, offset, bytes, reply) => match mounted.read(&file, offset, bytes) {
+                Ok(read) => {
+                    reply.data(&read);
+                    return None;
+                }
+                Err(why) => (Self::Read(file, offset, bytes, reply), why),
+            },
+        };
+        match no_answer {
+            (request, NoAnswer::Later(since)) => Some((request, Awaits::Newest(since))),
+            (request, NoAnswer::Elsewhere(hash)) => Some((request, Awaits::Content(hash))),
+            (request, NoAnswer::Error(error)) => {
+                request.refuse(error);
+                None
+            }
         }
-        None
+    }
+
+    /// Answers the request with an error.
+    pub(super) fn refuse(self, error: Errno) {
+        match self {
+            Self::Lookup(.., reply) => reply.error(error),
+            Self::Open(_, reply) | Self::OpenDirectory(_, reply) => reply.error(error),
+            Self::ReadLink(_, reply) | Self::Read(.., reply) => reply.error(error),
+        }
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) enum NoAnswer {
     Error(Errno),
     /// The newest revision is being fetched, for which the caller waits since then.
     Later(Time),
+    /// Content that is not here is to be fetched.
+    Elsewhere(ChunkHash),
 }
 
 /// A file of this host that cannot be used.
@@ -77,7 +79,7 @@ impl NoAnswer {
     pub(super) fn error(self) -> Errno {
         match self {
             Self::Error(error) => error,
-            Self::Later(_) => Errno::EAGAIN,
+            Self::Later(_) | Self::Elsewhere(_) => Errno::EAGAIN,
         }
     }
 }
@@ -283,6 +285,7 @@ impl Mounted {
     /// The error for the kernel of a read that failed.
     pub(super) fn failed(&self, not_read: NotRead) -> NoAnswer {
         let error = match not_read {
+            NotRead::Elsewhere(hash) => return NoAnswer::Elsewhere(hash),
             NotRead::Failed(error) => error,
             NotRead::OnDisk => FilesError::Interrupted,
         };

@@ -1,14 +1,17 @@
-//! Requests that wait for the newest revision: in a list, so that they take no thread from those that need not wait.
+//! Requests that wait for the newest revision or for content: in a list, or as tasks, so that they take no thread from
+//! those that need not wait.
 
-use super::requests::Request;
+use super::requests::{Awaits, Request};
 use super::threads::{LOOK_EVERY, Threads, Woken};
 use super::views::{Mounted, Wait};
 use crate::line::lock;
+use crate::member::fetching::Reading;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
 use types::Time;
 
 /// How long a request waits. Then it gets the revision that is here, or is refused.
@@ -18,11 +21,13 @@ const WITHIN: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// The requests that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Waiting {
     requests: Mutex<Vec<One>>,
     /// Whether none may wait any longer, as the mount ends.
     is_over: AtomicBool,
+    /// Has the tasks that wait for content. They read what has come, one behind the other.
+    tasks: Runtime,
 }
 
 #[derive(Debug)]
@@ -33,6 +38,12 @@ struct One {
 }
 
 impl Waiting {
+    /// Nothing waits yet.
+    pub(super) fn new() -> io::Result<Arc<Self>> {
+        let tasks = Builder::new_multi_thread().worker_threads(1).thread_name("mount-content").build()?;
+        Ok(Arc::new(Self { requests: Mutex::default(), is_over: AtomicBool::new(false), tasks }))
+    }
+
     /// Starts the thread that answers requests which wait. It ends with the others of the mount.
     pub(super) fn start(self: &Arc<Self>, mounted: &Arc<Mounted>, threads: &mut Threads) -> io::Result<()> {
         let (waiting, of) = (self.clone(), mounted.clone());
@@ -43,30 +54,55 @@ impl Waiting {
     }
 
     /// Answers a request, at once or when the newest revision is here.
-    pub(super) fn answer(&self, mounted: &Mounted, request: Request) {
+    pub(super) fn answer(self: &Arc<Self>, mounted: &Arc<Mounted>, request: Request) {
         let wait = Wait { since: None, is_over: self.is_over.load(SeqCst) };
-        self.answer_by(mounted, request, Instant::now() + WITHIN, wait);
+        self.answer_by(mounted, request, Instant::now() + WITHIN, wait, Vec::new());
     }
 
-    fn answer_by(&self, mounted: &Mounted, request: Request, until: Instant, wait: Wait) {
-        if let Some((request, since)) = request.answer(mounted, wait) {
-            lock(&self.requests).push(One { request, since, until });
-            // The news may have come in between.
-            mounted.parked.notify_one();
+    /// Answers a request for which some content was fetched, which stays until all of it was read together.
+    fn answer_by(
+        self: &Arc<Self>,
+        mounted: &Arc<Mounted>,
+        request: Request,
+        until: Instant,
+        wait: Wait,
+        mut here: Vec<Reading>,
+    ) {
+        match request.answer(mounted, wait) {
+            Some((request, Awaits::Newest(since))) => {
+                lock(&self.requests).push(One { request, since, until });
+                // The news may have come in between.
+                mounted.parked.notify_one();
+            }
+            Some((request, Awaits::Content(hash))) => {
+                let is_missing = here.iter().any(|here| here.hash() == hash);
+                let fetching = mounted.origin.fetch(hash, is_missing);
+                let (waiting, mounted) = (self.clone(), mounted.clone());
+                self.tasks.spawn(async move {
+                    match fetching.await {
+                        Ok(fetched) => {
+                            here.push(fetched);
+                            waiting.answer_by(&mounted, request, until, wait, here);
+                        }
+                        Err(error) => request.refuse(mounted.failed(error.into()).error()),
+                    }
+                });
+            }
+            None => {}
         }
     }
 
     /// Looks at all requests again.
-    fn answer_all(&self, mounted: &Mounted) {
+    fn answer_all(self: &Arc<Self>, mounted: &Arc<Mounted>) {
         let waiting = mem::take(&mut *lock(&self.requests));
         for One { request, since, until } in waiting {
             let is_over = self.is_over.load(SeqCst) || Instant::now() >= until;
-            self.answer_by(mounted, request, until, Wait { since: Some(since), is_over });
+            self.answer_by(mounted, request, until, Wait { since: Some(since), is_over }, Vec::new());
         }
     }
 
     /// Has no request wait from now on. The kernel keeps locks for those that do.
-    pub(super) fn end(&self, mounted: &Mounted) {
+    pub(super) fn end(self: &Arc<Self>, mounted: &Arc<Mounted>) {
         self.is_over.store(true, SeqCst);
         self.answer_all(mounted);
     }

@@ -168,7 +168,7 @@ impl Writer {
                     self.rest();
                     continue;
                 }
-                Err(NoAnswer::Error(error)) => return Err(error),
+                Err(why) => return Err(why.error()),
             };
             let mut edition = Edition::of(&self.mounted, writes, base);
             let staged = match stage(&mut edition) {
@@ -205,7 +205,7 @@ impl Writer {
                 Ok(viewed) if is_here(viewed.revision.number) => return Ok(viewed.revision),
                 Ok(_) => {}
                 Err(NoAnswer::Later(of)) => since = Some(of),
-                Err(NoAnswer::Error(error)) => return Err(error),
+                Err(why) => return Err(why.error()),
             }
             if Instant::now() >= until {
                 self.mounted.trouble("a change was published, and has not come back", &FilesError::Interrupted);

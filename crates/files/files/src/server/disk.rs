@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use tree::{ChunkHash, ReadError, Sides};
+use tree::{ChunkHash, Parts, ReadError, Sides};
 
 /// Threads that read chunks.
 const READERS: usize = 4;
@@ -246,7 +246,13 @@ impl Shared {
     }
 
     fn unused(&self, roots: &[ChunkHash]) -> Result<Vec<ChunkHash>, FilesError> {
-        self.chunks.get().map_or_else(|| Ok(Vec::new()), |chunks| Stored(chunks).unused(roots))
+        self.chunks.get().map_or_else(
+            || Ok(Vec::new()),
+            |chunks| {
+                let unused = Stored(chunks).unused(Parts::Whole, roots)?;
+                Ok(unused.into_iter().map(|(hash, _)| hash).collect())
+            },
+        )
     }
 }
 

@@ -6,11 +6,11 @@
 use super::Member;
 use crate::messages::Want;
 use crate::rule::Way;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
-use tree::ChunkHash;
 use tree::limits::CHUNK_BYTES_MAX;
+use tree::{ChunkHash, Parts};
 use types::Time;
 use types::limits::HASHES_PER_MESSAGE_MAX;
 
@@ -116,10 +116,10 @@ impl Ahead {
 
     /// Ends the protection of the chunks that are here, but for those that are being stored. Returns whether any were
     /// protected.
-    fn end(&mut self, storing: &BTreeSet<ChunkHash>) -> bool {
+    fn end(&mut self, storing: &BTreeMap<ChunkHash, u32>) -> bool {
         let before = self.here.len();
         self.queue.clear();
-        self.here.retain(|hash, _| storing.contains(hash));
+        self.here.retain(|hash, _| storing.contains_key(hash));
         self.here_bytes = self.here.values().map(|bytes| u64::from(*bytes)).sum();
         self.here.len() < before
     }
@@ -132,7 +132,7 @@ impl Member {
 
     /// Chunks of an upload are announced.
     pub(super) fn announced(&mut self, chunks: Vec<(ChunkHash, u32)>) {
-        if !self.is_lazy() {
+        if !self.is_lazy() && self.parts() == Parts::Whole {
             self.ahead.announced(self.now, self.config.collect_after, chunks);
         }
     }
@@ -207,6 +207,6 @@ mod tests {
             come += CHUNK_BYTES_MAX as u64;
         }
         assert_eq!(come, BYTES_MAX);
-        assert!(ahead.end(&BTreeSet::new()) && ahead.count() == 0 && ahead.here_bytes == 0);
+        assert!(ahead.end(&BTreeMap::new()) && ahead.count() == 0 && ahead.here_bytes == 0);
     }
 }

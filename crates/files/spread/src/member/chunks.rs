@@ -14,7 +14,7 @@ impl Member {
     pub(super) fn ask_for_chunks(&mut self) {
         let mut hashes = Vec::new();
         while self.is_up && self.window.allows(self.wanted.len() + self.storing.len()) {
-            let Some(hash) = self.queue.pop_front() else { break };
+            let Some(hash) = self.content.next().or_else(|| self.queue.pop_front()) else { break };
             if self.wanted.insert(hash) {
                 hashes.push(hash);
             }
@@ -29,14 +29,18 @@ impl Member {
             self.window.saw(bytes.len());
             self.fetched = (self.fetched.0 + 1, self.fetched.1 + bytes.len() as u64);
             self.ahead.arrived(hash, bytes.len());
-            self.storing.insert(hash);
+            self.storing.insert(hash, bytes.len() as u32);
             self.condemned.spare([&hash]);
             self.work(Work::Put(hash, bytes));
         }
     }
 
     pub(super) fn stored(&mut self, hash: ChunkHash, stored: Result<bool, String>) {
-        if !self.storing.remove(&hash) {
+        let Some(bytes) = self.storing.remove(&hash) else { return };
+        if self.content_stored(hash, bytes, &stored) {
+            if self.retry_at.is_none() {
+                self.ask_for_chunks();
+            }
             return;
         }
         let is_ahead = stored != Ok(true) && self.ahead.remove(&hash);
@@ -65,6 +69,7 @@ impl Member {
                 self.retry_later(format!("chunk {hash} does not match its name as the store or relay sent it"));
             }
             Err(why) => {
+                self.give_up_content();
                 let target = self.fetch.as_ref().map(|fetch| fetch.revision.number);
                 let is_older = target.is_some_and(|target| target < self.newest_number());
                 if is_older || self.give_up_ahead() || self.asks_again() {
@@ -85,6 +90,7 @@ impl Member {
         if !self.wanted.remove(&hash) {
             return;
         }
+        self.content_gone(hash);
         self.ahead.remove(&hash);
         let target = self.fetch.as_ref().filter(|fetch| fetch.lacks(&hash)).map(|fetch| fetch.revision.number);
         if target.is_some_and(|target| target < self.newest_number()) {

@@ -4,9 +4,10 @@ use super::fetch::Stage;
 use super::work::{State, Work};
 use super::{Member, RETRY_AFTER};
 use crate::rule::Way;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use tree::ChunkHash;
+use tree::{ChunkHash, Parts};
 
 impl Member {
     pub(super) fn begin_collection(&mut self) {
@@ -16,11 +17,12 @@ impl Member {
             return;
         };
         (self.needs_room, self.collect_at) = (false, None);
-        let lets_go = self.is_broken(Way::MemberLetsGo);
+        let parts = self.parts();
         let revisions = self.kept.forget(self.now);
-        let roots = match self.kept.current().filter(|_| lets_go) {
-            Some(current) => Vec::from([current.root]),
-            None => self.kept.roots(),
+        let roots = match self.kept.current() {
+            Some(_) if parts == Parts::Directories && self.is_broken(Way::CacheLetsGo) => Vec::new(),
+            Some(current) if self.is_broken(Way::MemberLetsGo) => Vec::from([current.root]),
+            _ => self.kept.roots(),
         };
         if self.kept.is_visited(self.now) {
             // Revisions that visitors read are removed later.
@@ -28,8 +30,27 @@ impl Member {
         }
         self.condemned.begin();
         // The record names nothing that is about to be removed.
-        self.work(Work::Switch(State { revisions, visitor_key }));
-        self.work(Work::Mark(roots));
+        self.work(Work::Switch(State { parts, revisions, visitor_key }));
+        self.work(Work::Mark(parts, roots));
+    }
+
+    /// The chunks were found that the revisions do not need, or that their directories are not.
+    pub(super) fn marked(&mut self, unused: Vec<(ChunkHash, u32)>) {
+        let sizes = if self.parts() == Parts::Directories { unused.iter().copied().collect() } else { BTreeMap::new() };
+        let unused: Vec<ChunkHash> = unused.into_iter().map(|(hash, _)| hash).collect();
+        self.end_mending(&unused);
+        if !self.condemned.found(unused) {
+            return self.collect_again();
+        }
+        self.condemned.spare(self.storing.keys());
+        self.condemned.spare(self.ahead.here());
+        if self.parts() == Parts::Whole {
+            return;
+        }
+        // They may be content that a reader comes back to: those that were used last stay.
+        let old = self.condemned.take_found();
+        self.content
+            .found(old.into_iter().filter_map(|hash| sizes.get_key_value(&hash)).map(|(hash, it)| (*hash, *it)));
     }
 
     /// Ends a collection after an error of the disk. It is tried again in a while.

@@ -4,7 +4,7 @@ use crate::number::Revision;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
-use tree::{ChunkHash, Descent, Step};
+use tree::{ChunkHash, Descent, Parts, Step};
 
 /// The state of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub(super) enum Stage {
 pub(super) struct Fetch {
     pub(super) revision: Revision,
     pub(super) stage: Stage,
+    parts: Parts,
     /// Places of the tree to be looked at; none of them before the first look.
     steps: Option<Vec<Step>>,
     /// Chunks that are missing, as far as it was looked.
@@ -32,11 +33,12 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    /// The fetch of a revision of which nothing is known.
-    pub(super) fn begin(revision: Revision) -> Self {
+    /// The fetch of these parts of a revision of which nothing is known.
+    pub(super) fn begin(revision: Revision, parts: Parts) -> Self {
         Self {
             revision,
             stage: Stage::Waiting,
+            parts,
             steps: None,
             lacks: BTreeSet::new(),
             has_failed: false,
@@ -45,8 +47,8 @@ impl Fetch {
     }
 
     /// The fetch of a revision whose tree is already here, as that of a kept revision.
-    pub(super) fn of_kept(revision: Revision) -> Self {
-        Self { steps: Some(Vec::new()), ..Self::begin(revision) }
+    pub(super) fn of_kept(revision: Revision, parts: Parts) -> Self {
+        Self { steps: Some(Vec::new()), ..Self::begin(revision, parts) }
     }
 
     /// Returns the steps for the disk when all missing chunks are here; `base` is a tree that should be whole.
@@ -56,7 +58,7 @@ impl Fetch {
         }
         self.stage = Stage::Descending;
         let (root, base) = (self.revision.root, base.filter(|_| !self.distrusts_base));
-        Some(self.steps.take().unwrap_or_else(|| Vec::from([Step::root(root, base)])))
+        Some(self.steps.take().unwrap_or_else(|| Vec::from([Step::root_of(self.parts, root, base)])))
     }
 
     /// The disk has looked. Returns the chunks to fetch.

@@ -1,7 +1,7 @@
 //! Revisions at a member: offered, fetched, served.
 
 use super::fetch::{Fetch, Stage};
-use super::work::{Edited, State, Work};
+use super::work::{Applied, Edited, State, Work};
 use super::{Member, READY, RETRY_AFTER};
 use crate::number::{Number, Revision};
 use crate::rule::Way;
@@ -36,11 +36,11 @@ impl Member {
         if self.fetch.is_none() && !self.needs_room && self.kept.current() != Some(newest) && is_newer {
             if self.kept.has(newest.root) {
                 // A rollback, as a rule.
-                (self.offered, self.fetch) = (None, Some(Fetch::of_kept(newest)));
+                (self.offered, self.fetch) = (None, Some(Fetch::of_kept(newest, self.parts())));
                 return self.switch();
             }
             let base = self.kept.current().map(|current| current.root);
-            let mut fetch = Fetch::begin(newest);
+            let mut fetch = Fetch::begin(newest, self.parts());
             if let Some(edited) = self.offered.take().filter(|edited| Some(edited.base) == base) {
                 fetch.stage = Stage::Descending;
                 self.work(Work::Apply(edited));
@@ -58,6 +58,14 @@ impl Member {
         }
     }
 
+    /// The edits of the offer were applied, as far as they go.
+    pub(super) fn applied(&mut self, Applied { found, content }: Applied) {
+        for (hash, bytes) in content {
+            self.content.came(hash, bytes);
+        }
+        self.descended(Ok(found));
+    }
+
     pub(super) fn descended(&mut self, found: Result<tree::Descent, String>) {
         if self.lost_looks > 0 {
             // The disk answers in order.
@@ -68,13 +76,14 @@ impl Member {
         match found {
             Ok(found) => {
                 self.condemned.spare(&found.relies);
+                self.content.rely_on(&found.relies);
                 for hash in found.relies.iter().chain(&found.lacks) {
                     self.ahead.remove(hash);
                 }
-                let lacks = fetch.descended(found, |hash| self.storing.contains(hash));
+                let lacks = fetch.descended(found, |hash| self.storing.contains_key(hash));
                 let is_whole = fetch.is_whole();
                 for hash in lacks {
-                    if !self.wanted.contains(&hash) && !self.storing.contains(&hash) {
+                    if !self.wanted.contains(&hash) && !self.storing.contains_key(&hash) {
                         self.queue.push_back(hash);
                     }
                 }
@@ -102,7 +111,7 @@ impl Member {
         fetch.stage = Stage::Switching;
         let revision = fetch.revision;
         let revisions = self.kept.with(self.now, revision);
-        self.work(Work::Switch(State { revisions, visitor_key }));
+        self.work(Work::Switch(State { parts: self.parts(), revisions, visitor_key }));
         if self.is_broken(Way::ForgetSwitch) {
             self.serve(revision);
         }
@@ -127,6 +136,7 @@ impl Member {
                 self.outputs.push_back(Output::Wake(READY));
             }
             Err(why) => {
+                self.give_up_content();
                 if self.give_up_ahead() {
                     self.make_room();
                     return self.retry_later(why);

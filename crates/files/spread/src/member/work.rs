@@ -8,7 +8,7 @@ use crate::number::{Number, Revision};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use tree::{ChunkHash, Descent, Step};
+use tree::{ChunkHash, Descent, Parts, Step};
 use types::Position;
 
 /// A piece of work.
@@ -23,8 +23,8 @@ pub enum Work {
     Put(ChunkHash, Bytes),
     /// Make the record durable: the member serves the last of its revisions from then on.
     Switch(State),
-    /// Find the chunks that none of these trees needs.
-    Mark(Vec<ChunkHash>),
+    /// Find the chunks that these parts of the trees do not need.
+    Mark(Parts, Vec<ChunkHash>),
     /// Remove chunks.
     Sweep(Vec<ChunkHash>),
 }
@@ -36,13 +36,39 @@ pub struct Edited {
     pub base: ChunkHash,
     /// The tree that they make.
     pub root: ChunkHash,
+    /// The parts of both that are here.
+    pub parts: Parts,
     /// The edits, with chunks (`crate::trees`).
     pub edits: Bytes,
+}
+
+/// The outcome of edits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The chunks that the new tree lacks and relies on.
+    pub found: Descent,
+    /// The content that came with the edits and was stored, with its bytes, where only directories are fetched.
+    pub content: Vec<(ChunkHash, u32)>,
+}
+
+impl Applied {
+    /// The outcome of edits that do not make the tree: the first step of a descent.
+    pub fn look(parts: Parts, base: ChunkHash, root: ChunkHash) -> Self {
+        let waits = Vec::from([Step::root_of(parts, root, Some(base))]);
+        Self { found: Descent { waits, ..Descent::default() }, content: Vec::new() }
+    }
+
+    /// Whether the chunks that the edits made and brought are stored.
+    pub fn is_stored(&self) -> bool {
+        !self.found.relies.is_empty() || !self.content.is_empty()
+    }
 }
 
 /// The record of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
+    /// The parts of the revisions that are there.
+    pub parts: Parts,
     /// The revisions whose chunks are all there, the oldest first. The last is served.
     pub revisions: Vec<Revision>,
     /// The key that signs the cookies of visitors.
@@ -52,14 +78,16 @@ pub struct State {
 /// The outcome of a piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The outcome of [`Work::Apply`] and [`Work::Descend`].
+    /// The outcome of [`Work::Apply`].
+    Applied(Applied),
+    /// The outcome of [`Work::Descend`].
     Descended(Result<Descent, String>),
     /// The outcome of [`Work::Put`]: whether the chunk matched its name and is durable, or why it was not written.
     Put(ChunkHash, Result<bool, String>),
     /// The outcome of [`Work::Switch`], with the revision that the record serves.
     Switched(Number, Result<(), String>),
-    /// The outcome of [`Work::Mark`]: the unused chunks.
-    Marked(Result<Vec<ChunkHash>, String>),
+    /// The outcome of [`Work::Mark`]: the unused chunks, with their bytes.
+    Marked(Result<Vec<(ChunkHash, u32)>, String>),
     /// The outcome of [`Work::Sweep`].
     Swept(Result<Swept, String>),
 }

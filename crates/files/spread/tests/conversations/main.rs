@@ -42,7 +42,7 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 43] = [
+const HEARS: [(Way, &str); 45] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
@@ -61,6 +61,7 @@ const HEARS: [(Way, &str); 43] = [
     (Way::RelayLetsGo, "relay-member-is-cut-off"),
     (Way::MemberLetsGo, "member-page-is-gone"),
     (Way::SessionsLapse, "member-open-file"),
+    (Way::CacheLetsGo, "member-part"),
     (Way::NeverRelease, "relay-reports"),
     (Way::KeepAhead, "member-ahead"),
     (Way::PinLater, "file-server-joins-in-between"),
@@ -75,6 +76,7 @@ const HEARS: [(Way, &str); 43] = [
     (Way::WholeLease, "relay-joins"),
     (Way::Silent, "member-lapsed"),
     (Way::TakeForAnswer, "member-idle"),
+    (Way::UnheldAsHeld, "member-part-unheld"),
     (Way::CountConnected, "file-server-cut-off"),
     (Way::ForgetEarlier, "file-server-restarted"),
     (Way::SwitchShared, "file-server-sequential"),

@@ -2,14 +2,14 @@
 //! or file server.
 
 use crate::play::Player;
-use crate::words::{Names, Words, from_server, in_ms, key, ms, number, show, show_to};
-use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
-use spread::member_work::{Done, State, Work};
+use crate::words::{Names, Words, from_server, in_ms, key, ms, number, show, show_to, sized};
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Waiter};
+use spread::member_work::{Applied, Done, State, Work};
 use spread::messages::VisitorKey;
-use spread::{Member, MemberConfig, Opened, PATIENCE, READY, Swept, Visit, Way};
+use spread::{FetchedContent, Member, MemberConfig, Opened, PATIENCE, READY, Swept, Visit, Way};
 use std::fmt::Write as _;
 use std::time::Duration;
-use tree::{Descent, Step};
+use tree::{Descent, Parts, Step};
 use types::{Broken, Time};
 
 /// The member's number for its site.
@@ -27,7 +27,7 @@ pub(crate) struct MemberScript {
 impl MemberScript {
     pub(crate) fn new(broken: Broken<Way>) -> Self {
         let mut script = Self {
-            member: member(broken, None, None),
+            member: member(broken, Settings::default(), None),
             broken,
             now: Time::ZERO,
             names: Names::default(),
@@ -61,13 +61,23 @@ impl MemberScript {
                 }
                 Done::Descended(Ok(found))
             }
+            // Edits: the nodes that they made, and the content that came with them.
+            ["applied", ref words @ ..] => {
+                let (nodes, content): (Vec<_>, Vec<_>) = words.iter().partition(|word| !word.contains(':'));
+                let relies = nodes.into_iter().map(|name| names.hash(name)).collect();
+                let content = content.into_iter().map(|word| sized(names, word)).collect::<Option<_>>()?;
+                Done::Applied(Applied { found: Descent { relies, ..Descent::default() }, content })
+            }
             ["put", name] => Done::Put(names.hash(name), Ok(true)),
             ["put", name, "differs"] => Done::Put(names.hash(name), Ok(false)),
             ["put", name, "fails", ref why @ ..] => Done::Put(names.hash(name), Err(why.join(" "))),
             ["switched", of] => Done::Switched(number(of)?, Ok(())),
             ["switched", of, "fails", ref why @ ..] => Done::Switched(number(of)?, Err(why.join(" "))),
             ["marked", "fails", ref why @ ..] => Done::Marked(Err(why.join(" "))),
-            ["marked", ref chunks @ ..] => Done::Marked(Ok(names.hashes(chunks))),
+            ["marked", ref chunks @ ..] => {
+                Done::Marked(Ok(chunks.iter().map(|word| sized(names, word)).collect::<Option<_>>()?))
+            }
+            ["swept", "fails", ref why @ ..] => Done::Swept(Err(why.join(" "))),
             ["swept", chunks] => Done::Swept(Ok(Swept { chunks: chunks.parse().ok()?, bytes: 0 })),
             _ => return None,
         };
@@ -88,10 +98,11 @@ impl MemberScript {
                 format!("Descend{}", names.list(&nodes))
             }
             Work::Put(hash, _) => format!("Put {}", names.name(hash)),
-            Work::Switch(State { revisions, .. }) => {
-                revisions.iter().fold("Switch".to_owned(), |said, it| said + " " + &names.show(*it))
+            Work::Switch(State { revisions, parts, .. }) => {
+                let said = if parts == Parts::Whole { "Switch" } else { "Switch directories" };
+                revisions.iter().fold(said.to_owned(), |said, it| said + " " + &names.show(*it))
             }
-            Work::Mark(roots) => format!("Mark{}", names.list(&roots)),
+            Work::Mark(_, roots) => format!("Mark{}", names.list(&roots)),
             Work::Sweep(hashes) => {
                 let mut chunks: Vec<&str> = hashes.iter().map(|hash| names.name(*hash)).collect();
                 chunks.sort_unstable();
@@ -119,12 +130,27 @@ impl MemberScript {
     }
 }
 
-fn member(broken: Broken<Way>, idle_after: Option<u32>, state: Option<State>) -> Member {
-    let (visit, collect_after) = (Duration::from_millis(300), Duration::from_secs(5));
-    Member::new(
-        MemberConfig { key: key(), life: 6, visit, collect_after, patience: PATIENCE, idle_after, broken },
-        state,
-    )
+/// The settings of a member that a script may choose.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settings {
+    idle_after: Option<u32>,
+    content_bytes: Option<u64>,
+}
+
+fn member(broken: Broken<Way>, settings: Settings, state: Option<State>) -> Member {
+    let Settings { idle_after, content_bytes } = settings;
+    let (visit, collect_after, patience) = (Duration::from_millis(300), Duration::from_secs(5), PATIENCE);
+    let config =
+        MemberConfig { key: key(), life: 6, visit, collect_after, patience, idle_after, content_bytes, broken };
+    Member::new(config, state)
+}
+
+fn content(state: FetchedContent) -> &'static str {
+    match state {
+        FetchedContent::Later => "later",
+        FetchedContent::Here => "here",
+        FetchedContent::Missing => "missing",
+    }
 }
 
 impl Player for MemberScript {
@@ -133,11 +159,18 @@ impl Player for MemberScript {
         match parts[..] {
             ["at", time] => self.pass(ms(time)?),
             ["starts", ref words @ ..] => {
-                let idle_after = Words(words).parsed("idle-after");
-                let revisions = words.iter().filter(|word| !word.starts_with("idle-after="));
-                let revisions = revisions.map(|word| self.names.revision(word)).collect::<Option<_>>()?;
-                self.member =
-                    member(self.broken, idle_after, Some(State { revisions, visitor_key: VisitorKey([7; 32]) }));
+                // `directories`: by its record, it has only those.
+                let set = Words(words);
+                let settings = Settings { idle_after: set.parsed("idle-after"), content_bytes: set.parsed("content") };
+                let parts = if set.has("directories") { Parts::Directories } else { Parts::Whole };
+                let is_setting = |word: &&&str| {
+                    word.starts_with("idle-after=") || word.starts_with("content=") || **word == "directories"
+                };
+                let revisions = words.iter().filter(|word| !is_setting(word));
+                let revisions: Vec<_> = revisions.map(|word| self.names.revision(word)).collect::<Option<_>>()?;
+                let state = State { parts, revisions, visitor_key: VisitorKey([7; 32]) };
+                let is_new = parts == Parts::Whole && state.revisions.is_empty();
+                self.member = member(self.broken, settings, Some(state).filter(|_| !is_new));
                 self.member.start(self.now);
             }
             ["up", "connected"] => self.member.connected(self.now, Port::SERVER),
@@ -151,6 +184,24 @@ impl Player for MemberScript {
             ["damaged", name] => {
                 let hash = self.names.hash(name);
                 self.member.damaged(hash);
+            }
+            // A reader wants content, is told what became of it, and lets go of it.
+            ["want", name, ref missing @ ..] => {
+                let hash = self.names.hash(name);
+                let said = match self.member.want(hash, !missing.is_empty()) {
+                    Some(reader) => format!("reader {}, {}", reader.0, content(self.member.wanted(&hash))),
+                    None => "too many".to_owned(),
+                };
+                writeln!(self.said, "= {said}").unwrap();
+            }
+            ["read", name, reader] => {
+                let hash = self.names.hash(name);
+                writeln!(self.said, "= {}", content(self.member.wanted(&hash))).unwrap();
+                self.member.let_go(hash, Waiter(reader.parse().ok()?));
+            }
+            ["used", name] => {
+                let hash = self.names.hash(name);
+                self.member.used(&hash);
             }
             ["file", "opened", of] => {
                 let root = self.member.begin(number(of)?);
@@ -179,8 +230,8 @@ impl Player for MemberScript {
                 }
                 Output::Disk(work) => self.work(work),
                 Output::Wake(waiter) => {
-                    assert_eq!(waiter, READY);
-                    writeln!(self.said, "wake").unwrap();
+                    let said = if waiter == READY { "wake".to_owned() } else { format!("wake reader {}", waiter.0) };
+                    writeln!(self.said, "{said}").unwrap();
                 }
                 Output::End(Port::SERVER, reason, text) => {
                     writeln!(self.said, "end up {}: {text}", reason.name()).unwrap();

@@ -212,6 +212,12 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
     })
 }
 
+/// A chunk with its bytes.
+pub(crate) fn sized(names: &mut Names, word: &str) -> Option<(ChunkHash, u32)> {
+    let (name, bytes) = word.split_once(':').unwrap_or((word, "2"));
+    Some((names.hash(name), bytes.parse().ok()?))
+}
+
 /// Reads a message of a file server or relay, for a site with the number `slot` in the session.
 pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<FromFileServer> {
     let words = Words(parts);
@@ -243,11 +249,7 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
         ["invalidate", of, ..] => Invalidate { slot, number: number(of)?, reports: words.has("reports") }.into(),
         ["revoke"] => Revoke { slot }.into(),
         ["ahead", ref chunks @ ..] => {
-            let chunk = |word: &&str| {
-                let (name, bytes) = word.split_once(':').unwrap_or((word, "2"));
-                Some((names.hash(name), bytes.parse().ok()?))
-            };
-            Ahead { slot, chunks: chunks.iter().map(chunk).collect::<Option<_>>()? }.into()
+            Ahead { slot, chunks: chunks.iter().map(|word| sized(names, word)).collect::<Option<_>>()? }.into()
         }
         ["renewed", ..] => Renewed { slot, asked: words.time("asked")?, lease_ms: words.parsed("lease")? }.into(),
         ["lapsed"] => Lapsed { slot }.into(),

@@ -1,6 +1,7 @@
 //! A day that a seed draws, and the checks of everything that is seen on it.
 
 use crate::locks::Lock;
+use crate::reads::Read;
 use crate::trees::{FILES, VALUES, grow};
 use crate::truth::{Asked, Truth};
 use machine::{Machine, Node, RoleId};
@@ -14,15 +15,15 @@ use spread::{
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use tree::ChunkHash;
+use tree::{ChunkHash, Parts};
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Time};
 
 const FAMILY: Family = Family { client: SUBSCRIBER, server: FILE_SERVER };
-const ONE: RoleId = RoleId::ONLY;
-const STORE: &str = "store";
+pub(crate) const ONE: RoleId = RoleId::ONLY;
+pub(crate) const STORE: &str = "store";
 const RELAYS: [&str; 2] = ["relay 0", "relay 1"];
-const MEMBERS: [&str; 3] = ["member 0", "member 1", "member 2"];
+pub(crate) const MEMBERS: [&str; 3] = ["member 0", "member 1", "member 2"];
 pub(crate) const PUBLISHERS: [&str; 2] = ["publisher 0", "publisher 1"];
 const STEPS: u32 = 400;
 
@@ -60,6 +61,10 @@ pub(crate) struct Seen {
     pub(crate) locks_over: usize,
     pub(crate) under_locks: usize,
     pub(crate) refused_locks: usize,
+    /// Content that was read at members that keep a part, that which they fetched for it, and that which was gone.
+    pub(crate) reads: usize,
+    pub(crate) fetched: usize,
+    pub(crate) missing: usize,
 }
 
 impl Seen {
@@ -82,6 +87,9 @@ impl Seen {
         self.locks_over += more.locks_over;
         self.under_locks += more.under_locks;
         self.refused_locks += more.refused_locks;
+        self.reads += more.reads;
+        self.fetched += more.fetched;
+        self.missing += more.missing;
     }
 }
 
@@ -161,6 +169,8 @@ pub(crate) struct Kind {
     pub(crate) merges: bool,
     /// Whether publishers lock files.
     pub(crate) locks: bool,
+    /// Whether members keep a part of the content, in some of their runs.
+    pub(crate) parts: bool,
 }
 
 impl Kind {
@@ -172,7 +182,7 @@ impl Kind {
 
 pub(crate) struct Day {
     pub(crate) world: Processes,
-    lease: Duration,
+    pub(crate) lease: Duration,
     kind: Kind,
     visit: Duration,
     happened: Rc<Happened>,
@@ -186,8 +196,13 @@ pub(crate) struct Day {
     pub(crate) publishers: [Rc<Cell<u64>>; 2],
     visitors: [Visitor; 3],
     files: Vec<OpenFile>,
+    pub(crate) reads: Vec<Read>,
+    /// The bytes of content that each member keeps; none if it keeps all.
+    pub(crate) content: [Rc<Cell<Option<u64>>>; 3],
+    /// Whether a disk may have failed or lied.
+    pub(crate) may_fail: bool,
     /// The numbers of the members' runs, and the last revision that each has served.
-    runs: [u32; 3],
+    pub(crate) runs: [u32; 3],
     served: [Number; 3],
     groups: [usize; 3],
     backup: Option<(ServerDisk, Number)>,
@@ -198,7 +213,7 @@ pub(crate) struct Day {
     harms: u64,
     restores: bool,
     /// Chunks that a disk has lost. Nothing promises them until they are repaired.
-    rotten: Vec<ChunkHash>,
+    pub(crate) rotten: Vec<ChunkHash>,
     pub(crate) seen: Seen,
 }
 
@@ -239,13 +254,18 @@ impl Day {
             let delay = Duration::from_millis([1, 2, 4][world.draw(3) as usize]);
             world.set_line(relay, STORE, Line { delay, rate: None });
         }
+        let content = [(); 3].map(|()| Rc::new(Cell::new(None)));
+        for keeps in content.iter().filter(|_| kind.parts) {
+            keeps.set([Some(0), Some(800), Some(1500)][world.draw(3) as usize]);
+        }
         for (at, member) in MEMBERS.into_iter().enumerate() {
-            let next = next.clone();
+            let (next, keeps) = (next.clone(), content[at].clone());
             world.add(member, move |disks| {
                 let state = disks.content::<MemberDisk>(ONE).and_then(|disk| disk.state.clone());
-                let (collect_after, patience) = (2 * lease, lease);
+                let (collect_after, patience, content_bytes, key) = (2 * lease, lease, keeps.get(), key());
+                let life = next();
                 let config =
-                    MemberConfig { key: key(), life: next(), visit, collect_after, patience, idle_after, broken };
+                    MemberConfig { key, life, visit, collect_after, patience, idle_after, content_bytes, broken };
                 alone(Member::new(config, state))
             });
             world.add_disk(member, ONE, MemberDisk::new(happened.clone()));
@@ -290,6 +310,9 @@ impl Day {
             publishers,
             visitors: [Visitor::default(); 3],
             files: Vec::new(),
+            reads: Vec::new(),
+            content,
+            may_fail: false,
             runs: [0; 3],
             served: [Number::NONE; 3],
             groups: [0, 1, 2],
@@ -340,6 +363,7 @@ impl Day {
         for who in 0..self.visitors.len() {
             self.visit_again(who)?;
         }
+        self.look_at_reads()?;
         self.look_at_files()
     }
 
@@ -387,6 +411,7 @@ impl Day {
             95 if self.harms > 2 && self.draw(2) == 0 => self.rot(),
             _ => {}
         }
+        self.may_fail |= self.happened.fails.get() || self.happened.lies.get();
         self.pass(Duration::from_micros(300))
     }
 
@@ -634,8 +659,7 @@ impl Day {
         if published.revision != revision {
             return Err(format!("3: member {at} serves {revision:?}, and {:?} was published", published.revision));
         }
-        let lacks = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.lacks(revision.root));
-        if let Some(hash) = lacks.filter(|hash| !self.rotten.contains(hash)) {
+        if let Some(hash) = self.lacks(at, revision.root) {
             return Err(format!("3: member {at} serves {revision:?}, and lacks chunk {hash}"));
         }
         if seen.is_some_and(|seen| seen > revision.number) {
@@ -669,11 +693,30 @@ impl Day {
         if visitor.seen == Some(revision.number) {
             visitor.page = Some((at, self.runs[at], now));
         }
+        if self.keeps_part(at) {
+            self.read_some(at, revision, stale.is_some())?;
+        }
         // Not drawn: days without files would not be the same.
         if self.seen.views.is_multiple_of(5) && self.files.len() < FILES_OPEN {
             self.open_file(at, revision)?;
         }
         Ok(())
+    }
+
+    /// The parts of revisions that a member has.
+    pub(crate) fn parts(&self, at: usize) -> Parts {
+        if self.keeps_part(at) { Parts::Directories } else { Parts::Whole }
+    }
+
+    fn keeps_part(&self, at: usize) -> bool {
+        self.content[at].get().is_some()
+    }
+
+    /// A chunk of the parts of a tree that a member should have, and has not.
+    fn lacks(&mut self, at: usize, root: ChunkHash) -> Option<ChunkHash> {
+        let parts = self.parts(at);
+        let lacks = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.lacks_of(parts, root));
+        lacks.filter(|hash| !self.rotten.contains(hash))
     }
 
     // Open files.
@@ -694,8 +737,7 @@ impl Day {
             if self.runs[at] != run {
                 continue;
             }
-            let lacks = self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.lacks(revision.root));
-            if let Some(hash) = lacks.filter(|hash| !self.rotten.contains(hash)) {
+            if let Some(hash) = self.lacks(at, revision.root) {
                 return Err(format!("6: chunk {hash} of {revision:?} was freed at member {at}, where a file is open"));
             }
             file.looks -= 1;
@@ -776,6 +818,10 @@ impl Day {
         }
         if let Some(at) = MEMBERS.iter().position(|it| *it == process) {
             self.runs[at] += 1;
+            if self.kind.parts && self.draw(4) == 0 {
+                let keeps = [None, Some(0), Some(800), Some(1500)][self.draw(4)];
+                self.content[at].set(keeps);
+            }
         }
     }
 
@@ -865,7 +911,8 @@ impl Day {
         for (at, name) in MEMBERS.into_iter().enumerate() {
             for round in 0.. {
                 let roots = self.world.look::<Member>(name).map(Member::roots).unwrap_or_default();
-                let lacks = |disk: &mut MemberDisk| roots.iter().find_map(|root| disk.chunks.lacks(*root));
+                let parts = self.parts(at);
+                let lacks = |disk: &mut MemberDisk| roots.iter().find_map(|root| disk.chunks.lacks_of(parts, *root));
                 let Some(hash) = self.world.content(name, ONE, lacks) else { break };
                 if round > 20 {
                     return Err(format!("10: member {at} does not mend chunk {hash}"));
@@ -923,9 +970,10 @@ impl Day {
                 return Err(format!("10: member {at} stays at {:?}, not {head:?}: {trouble:?}", member.current()));
             }
             let roots = member.roots();
-            let unused = self.world.content(name, ONE, |disk: &mut MemberDisk| disk.chunks.unused_of(&roots));
-            if unused > 0 {
-                return Err(format!("10: {unused} unused chunks stay at member {at}"));
+            let (parts, most) = (self.parts(at), self.content[at].get().unwrap_or_default());
+            let unused = self.world.content(name, ONE, |disk: &mut MemberDisk| disk.chunks.unused_bytes(parts, &roots));
+            if unused > most {
+                return Err(format!("10: {unused} unused bytes stay at member {at}, which may keep {most}"));
             }
         }
         if self.collecting.is_some() {
@@ -936,6 +984,13 @@ impl Day {
             let roots: Vec<ChunkHash> = kept.iter().map(|it| it.root).collect();
             (kept.clone(), disk.chunks.unused_of(&roots))
         });
+        // Members that keep a part hold what their readers may come back to.
+        let held: Vec<Number> = (0..MEMBERS.len())
+            .filter(|at| self.keeps_part(*at))
+            .filter_map(|at| self.world.look::<Member>(MEMBERS[at]))
+            .flat_map(|member| member.kept().map(|it| it.number).collect::<Vec<_>>())
+            .collect();
+        let kept: Vec<Revision> = kept.into_iter().filter(|it| !held.contains(&it.number)).collect();
         if kept.len() > 2 || unused > 0 {
             return Err(format!("10: {kept:?} are kept, and {unused} unused chunks"));
         }
@@ -945,6 +1000,7 @@ impl Day {
                 return Err(format!("10: member {at} ({name}) serves {opened:?}"));
             };
             self.view(0, at, revision, (self.world.now(), true, true), None)?;
+            self.read_all(at, revision)?;
         }
         Ok(())
     }

@@ -13,11 +13,13 @@
 //! | 4 | of a sequential site, it was the newest when the visit began, or later |
 //! | 5 | neither a member nor a visitor goes back |
 //! | 6 | no chunk of the newest revision, of one that a member holds, or of an open file's at its member, is freed |
+//! | 6 | at a member that keeps a part, content that a reader was told to be here is, and that of a view can be fetched |
 //! | 9 | once a publisher is told *everywhere*, no new view is older and does not say so |
 //! | 10 | after the last fault, all members reach the newest revision, and unused chunks are freed |
 
 mod day;
 mod locks;
+mod reads;
 mod trees;
 mod truth;
 
@@ -38,12 +40,16 @@ const KEPT_UNMERGED: [u64; 2] = [211, 270];
 /// The same of days on which unread revisions are not offered.
 const KEPT_IDLE: [u64; 1] = [864];
 
-const PUSHED: Kind = Kind { consistency: Consistency::Publish, idle_after: None, merges: false, locks: false };
+const PUSHED: Kind =
+    Kind { consistency: Consistency::Publish, idle_after: None, merges: false, locks: false, parts: false };
 const SEQUENTIAL: Kind = Kind { consistency: Consistency::Sequential, ..PUSHED };
 
 const MERGED: Kind = Kind { merges: true, ..PUSHED };
 
 const LOCKED: Kind = Kind { merges: true, locks: true, ..PUSHED };
+
+/// Days on which members keep a part of the content, and all of it after some restarts.
+const PARTS: Kind = Kind { parts: true, ..PUSHED };
 
 const IDLE: Kind = Kind { idle_after: Some(1), ..PUSHED };
 
@@ -81,6 +87,17 @@ fn the_promises_hold_with_sequential_consistency() {
 fn the_promises_hold_for_members_that_are_offered_no_revisions_while_nobody_reads_them() {
     let seen = days((0..LAZY).chain(KEPT_IDLE), IDLE);
     assert!(seen.published > 1000 && seen.views > 2500 && seen.waits > 100 && seen.switches > 1000, "{seen:?}");
+}
+
+#[test]
+fn the_promises_hold_for_members_that_keep_a_part() {
+    let seen = days(0..LAZY, PARTS);
+    assert!(seen.published > 1000 && seen.views > 5000 && seen.switches > 1000 && seen.files > 200, "{seen:?}");
+    assert!(seen.reads > 2000 && seen.fetched > 1000 && seen.missing > 20 && seen.restores > 20, "{seen:?}");
+    let seen = days(0..LAZY / 3, Kind { consistency: Consistency::Callback, ..PARTS });
+    assert!(seen.published > 300 && seen.reads > 300, "{seen:?}");
+    let seen = days(0..LAZY / 3, Kind { consistency: Consistency::Sequential, ..PARTS });
+    assert!(seen.published > 300 && seen.reads > 300, "{seen:?}");
 }
 
 #[test]
@@ -132,6 +149,9 @@ const OF_MERGES: [Way; 1] = [Way::MergeAnyway];
 /// Ways to break a rule of locks.
 const OF_LOCKS: [Way; 3] = [Way::OldToken, Way::SiteOverP, Way::GrantEarly];
 
+/// Ways to break a rule of members that keep a part.
+const OF_PARTS: [Way; 2] = [Way::CacheLetsGo, Way::UnheldAsHeld];
+
 /// Seeds that notice ways which few others do: they are tried first.
 const RARE: [u64; 4] = [114, 429, 1150, 1375];
 
@@ -142,6 +162,7 @@ fn each_way_to_break_a_rule_is_noticed() {
             way if OF_SEQUENTIAL.contains(&way) => SEQUENTIAL,
             way if OF_MERGES.contains(&way) => MERGED,
             way if OF_LOCKS.contains(&way) => LOCKED,
+            way if OF_PARTS.contains(&way) => PARTS,
             _ => PUSHED,
         };
         let noticed = |seed| {

@@ -153,8 +153,9 @@ impl Scene {
             let (collect_after, idle_after) = (self.every * 2, self.idle_after);
             world.add(name, move |_| {
                 let (life, visit, broken) = (at as u64 + 2, Duration::from_millis(1), Broken::NONE);
-                let (key, patience) = (key.clone(), PATIENCE);
-                let config = MemberConfig { key, life, visit, collect_after, patience, idle_after, broken };
+                let (key, patience, content_bytes) = (key.clone(), PATIENCE, None);
+                let config =
+                    MemberConfig { key, life, visit, collect_after, patience, idle_after, content_bytes, broken };
                 alone(Reader::new(Member::new(config, None), arrivals.clone(), unfinished.clone()))
             });
             let disk = MemberDisk::new(Rc::new(Happened::default()));

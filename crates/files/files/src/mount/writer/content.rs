@@ -177,7 +177,8 @@ impl Writer {
             return Ok(self.open_new(inode, is_written));
         }
         let wait = Wait { since: None, is_over: true };
-        let (file, top, entry) = self.mounted.open_file(inode, wait).map_err(NoAnswer::error)?;
+        let (file, top, entry) =
+            self.mounted.with_content(|| self.mounted.open_file(inode, wait)).map_err(NoAnswer::error)?;
         let file = if is_written { file.written() } else { file };
         let handle = self.mounted.handles.add(Handle::File(Arc::new(file)));
         if !is_written {

@@ -53,7 +53,7 @@ impl From<NoAnswer> for Stop {
     fn from(why: NoAnswer) -> Self {
         match why {
             NoAnswer::Error(error) => Self::Error(error),
-            NoAnswer::Later(_) => Self::Again,
+            NoAnswer::Later(_) | NoAnswer::Elsewhere(_) => Self::Again,
         }
     }
 }
