@@ -238,6 +238,11 @@ pub(crate) struct SiteServeArgs {
     /// directories above it. A server that comes back to it serves at once what is there.
     #[arg(long, value_name = "FILES", conflicts_with_all = ["from", "dir"])]
     pub(crate) cache: Option<PathBuf>,
+    /// The most bytes of content in the directory. The server fetches the directories of each revision, and a file's
+    /// content for its first visitor, who waits for it; content that was used longest ago makes room. Default: all of
+    /// each revision is kept, and no visitor waits.
+    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = size)]
+    pub(crate) cache_bytes: Option<usize>,
     /// Refuses to serve a revision that may not be the newest, as while the store cannot be reached: 503. Without it
     /// such answers have the field `Thorp-Stale`, for how many seconds.
     #[arg(long, requires = "cache")]
@@ -287,6 +292,11 @@ pub(crate) struct MountArgs {
     /// directories above it. A mount that comes back to it shows at once what is there.
     #[arg(long, value_name = "FILES", conflicts_with = "dir")]
     pub(crate) cache: Option<PathBuf>,
+    /// The most bytes of content in the directory. The mount fetches the directories of each revision, and a file's
+    /// content for its first reader, who waits for it; content that was used longest ago makes room. Default: all of
+    /// each revision is kept, and no reader waits.
+    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = size)]
+    pub(crate) cache_bytes: Option<usize>,
     /// Lets programs change the site. A change of a name or of attributes is published at once, and a file when it is
     /// closed, each as its own revision. Concurrent changes by others are merged.
     #[arg(long)]

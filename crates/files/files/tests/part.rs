@@ -1,8 +1,10 @@
 //! A site that is larger than what its server keeps: a member behind TCP, which fetches content for its visitors.
 
 use files::{FileService, Followed, MemberService, Publish, Server, SiteConfig, SiteName, SiteServer, Sites};
+#[cfg(feature = "fuse")]
+use files::{MountConfig, MountPlace, SiteMount};
 use fixtures::{SiteFolder, until};
-use net::{ListenConfig, Runtime};
+use net::{Beside, ListenConfig, Runtime};
 use objects::Db;
 use std::fs;
 use std::io::{Read, Write};
@@ -10,6 +12,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "fuse")]
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -49,6 +53,10 @@ fn publish(sites: &Sites, place: &SiteFolder, edition: u64) {
     }
     sites.publish(&shop(), &place.www(), &Publish::default(), &mut |_| Continue(())).unwrap();
 }
+
+/// An error of input or output.
+#[cfg(feature = "fuse")]
+const EIO: i32 = 5;
 
 fn shop() -> SiteName {
     SiteName::parse("shop").unwrap()
@@ -106,30 +114,41 @@ fn read_all(address: SocketAddr, edition: u64) {
     thread::scope(|scope| (0..4).for_each(|part| drop(scope.spawn(move || read(part)))));
 }
 
+/// A store whose first revision is published, its server and its address.
+struct Store {
+    place: SiteFolder,
+    sites: Sites,
+    address: SocketAddr,
+    _serves: (FileService, Beside, Runtime),
+}
+
+impl Store {
+    fn start() -> Self {
+        let (place, runtime) = (SiteFolder::new(), Runtime::start().unwrap());
+        let db = Db::open(place.store()).unwrap();
+        let service = FileService::start(db.clone(), &place.store(), Duration::from_secs(2), &runtime).unwrap();
+        let beside = service.beside(8);
+        let any = "127.0.0.1:0".parse().unwrap();
+        let address = beside.host.listen(beside.role, ListenConfig::new(beside.codec, any)).unwrap();
+        let (addresses, space) = (address.to_string(), "main".to_owned());
+        let publisher = Server { addresses, space, cache: None, is_given_up: Arc::new(|| false) };
+        let sites = Sites::connect(Some(db), publisher).unwrap();
+        publish(&sites, &place, 1);
+        Self { place, sites, address, _serves: (service, beside, runtime) }
+    }
+}
+
 #[test]
 fn a_site_larger_than_the_bound_is_served_as_a_whole() {
-    let (place, runtime) = (SiteFolder::new(), Runtime::start().unwrap());
-    let db = Db::open(place.store()).unwrap();
-    let service = FileService::start(db.clone(), &place.store(), Duration::from_secs(2), &runtime).unwrap();
-    let beside = service.beside(8);
-    let any = "127.0.0.1:0".parse().unwrap();
-    let address = beside.host.listen(beside.role, ListenConfig::new(beside.codec, any)).unwrap();
-    let publisher = Server {
-        addresses: address.to_string(),
-        space: "main".to_owned(),
-        cache: None,
-        is_given_up: Arc::new(|| false),
-    };
-    let sites = Sites::connect(Some(db), publisher).unwrap();
-    publish(&sites, &place, 1);
-
+    let store = Store::start();
+    let (place, sites, address) = (&store.place, &store.sites, store.address);
     let dir = place.www().with_file_name("member");
     let (member, server) = follow(address, dir.clone(), Some(KEPT));
     assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(1));
     assert!(kept(&dir) < KEPT, "no content was fetched for nobody");
     read_all(server.address(), 1);
     until("content has made room", || kept(&dir) <= KEPT + (1 << 20));
-    publish(&sites, &place, 2);
+    publish(sites, place, 2);
     until("the second revision is served", || member.revision() == Some(2));
     read_all(server.address(), 2);
     until("content has made room", || kept(&dir) <= KEPT + (1 << 20));
@@ -150,7 +169,8 @@ fn a_site_larger_than_the_bound_is_served_as_a_whole() {
     let (member, server) = follow(address, dir.clone(), Some(KEPT));
     assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(2));
     until("it keeps a part", || kept(&dir) <= KEPT);
-    drop((sites, service, beside));
+    assert_eq!(get(server.address(), "small-1").0, 200);
+    drop(store);
     let answers: Vec<(u16, Vec<u8>)> = thread::scope(|scope| {
         let asked: Vec<_> = files(2)
             .into_iter()
@@ -169,4 +189,63 @@ fn a_site_larger_than_the_bound_is_served_as_a_whole() {
     let served = answers.iter().filter(|(status, _)| *status == 200).count();
     let refused = answers.iter().filter(|(status, body)| *status == 503 && body.starts_with(b"not-fetched")).count();
     assert!(served > 0 && refused > 0 && served + refused == SMALL, "{served} are served, and {refused} refused");
+}
+
+#[cfg(feature = "fuse")]
+#[test]
+fn a_mount_without_room_for_content_is_read_as_a_whole() {
+    if !fixtures::mounts::has_fuse() {
+        return;
+    }
+    let store = Store::start();
+    let dir = |name: &str| store.place.www().with_file_name(name);
+    let (at, cache) = (dir("mounted"), dir("member"));
+    fs::create_dir(&at).unwrap();
+    let (addresses, space) = (store.address.to_string(), "main".to_owned());
+    let followed = Followed {
+        addresses,
+        space: space.clone(),
+        site: shop(),
+        dir: cache.clone(),
+        idle_after: None,
+        content_bytes: Some(0),
+    };
+    let member = Arc::new(MemberService::start(followed).unwrap());
+    assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(1));
+    let place = MountPlace::new(&at, Some(&cache)).unwrap();
+    // Of the memory, none is for content either: what is read is fetched for that alone.
+    let config = MountConfig { space, at: place, allows_others: false, memory: 0, refuses_stale: false, writes: None };
+    let _mount = SiteMount::follow(member, &config).unwrap();
+    let read = |part: usize| {
+        for (name, bytes) in files(1).into_iter().skip(part).step_by(4) {
+            assert!(fs::read(at.join(&name)).unwrap() == bytes, "{name} has other bytes");
+        }
+    };
+    thread::scope(|scope| (0..4).for_each(|part| drop(scope.spawn(move || read(part)))));
+    publish(&store.sites, &store.place, 2);
+    until("the mount shows the second revision", || fs::read(at.join("small-0")).is_ok_and(|it| it == files(2)[0].1));
+    // Without the store, more readers wait than the mount has threads. They are not in the way of those of directories.
+    let late: Vec<_> = (0..20).map(|at| format!("late-{at}")).collect();
+    for (name, seed) in late.iter().zip(2000..) {
+        fs::write(store.place.www().join(name), content(seed, 10_000)).unwrap();
+    }
+    store.sites.publish(&shop(), &store.place.www(), &Publish::default(), &mut |_| Continue(())).unwrap();
+    until("the mount lists the third revision", || at.join(&late[19]).exists());
+    let Store { place: _place, sites, _serves: serves, .. } = store;
+    drop((sites, serves));
+    let ended = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for name in &late {
+            let (at, ended) = (&at, &ended);
+            scope.spawn(move || {
+                let read = fs::read(at.join(name));
+                ended.fetch_add(1, SeqCst);
+                assert_eq!(read.unwrap_err().raw_os_error(), Some(EIO));
+            });
+        }
+        for _ in 0..100 {
+            assert_eq!(fs::read_dir(&at).unwrap().count(), SMALL + LARGE + late.len());
+        }
+        assert_eq!(ended.load(SeqCst), 0, "readers did not wait");
+    });
 }

@@ -39,7 +39,8 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
                 ));
             };
             let (space, site, idle_after) = (args.target.space_name(), args.site.clone(), args.idle_after);
-            let followed = Followed { addresses, space, site, dir: dir.clone(), idle_after };
+            let content_bytes = args.cache_bytes.map(|bytes| bytes as u64);
+            let followed = Followed { addresses, space, site, dir: dir.clone(), idle_after, content_bytes };
             let member = Arc::new(MemberService::start(followed)?);
             report(&member, output.is_json())?;
             if args.write {

@@ -39,7 +39,8 @@ fn follow(args: &SiteServeArgs, addresses: String, output: &mut Output) -> Resul
     }
     let (config, operators) = (config(args, output.is_json())?, Operators::listen(&args.operators)?);
     let (space, site, idle_after) = (args.target.space_name(), args.site.clone(), args.idle_after);
-    let followed = Followed { addresses, space, site, dir, idle_after };
+    let content_bytes = args.cache_bytes.map(|bytes| bytes as u64);
+    let followed = Followed { addresses, space, site, dir, idle_after, content_bytes };
     let member = Arc::new(MemberService::start(followed)?);
     report(&member, output.is_json())?;
     let revision = member.wait_ready(FIRST_WITHIN);
