@@ -1,5 +1,5 @@
-//! A member: a host that follows a site of a store elsewhere, and has its revisions on its own disk, whole or with a part
-//! of their content.
+//! A member: a host that follows a site of a store elsewhere, and has its revisions on its own disk, whole or with a
+//! part of their content.
 //!
 //! | module | duty |
 //! |---|---|

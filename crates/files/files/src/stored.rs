@@ -24,8 +24,8 @@ impl Stored<'_> {
         Ok(hashes.iter().map(|hash| !missing.contains(hash)).collect())
     }
 
-    /// Returns the chunks that these parts of the trees do not need, with their bytes, and removes what interrupted writes
-    /// have left.
+    /// Returns the chunks that these parts of the trees do not need, with their bytes, and removes the files that
+    /// interrupted writes have left.
     pub(crate) fn unused(&self, parts: Parts, roots: &[ChunkHash]) -> Result<Vec<(ChunkHash, u32)>, FilesError> {
         let used = Used::of_parts(self, parts, roots)?;
         let mut unused = Vec::new();

@@ -164,7 +164,7 @@ fn a_site_larger_than_the_bound_is_served_as_a_whole() {
     assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(2));
     read_all(server.address(), 2);
 
-    // Without the store, content that is here is served, and other content is refused by name, for which no thread waits.
+    // Without the store, content that is here is served, and other content is refused by name. No thread waits for it.
     drop((member, server));
     let (member, server) = follow(address, dir.clone(), Some(KEPT));
     assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(2));

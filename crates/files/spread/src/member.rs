@@ -8,8 +8,8 @@
 //!    **NeverBack**). A fetch is finished before that of a newer revision begins (**FinishOne**).
 //! 2. A visitor's page has one revision (**SessionKeepsView**). It is kept here while the page may ask for more, or a
 //!    file of it is open (**HoldUnion**). A visitor who has seen a newer one at another member is not served an older
-//!    one (**NeverBack**). A member that keeps a part of the content holds all that it can serve above, too, and says of
-//!    a revision that is not held that it may be stale (**SayWhenOver**): its content may be gone.
+//!    one (**NeverBack**). A member that keeps a part of the content has all that it can serve held above, too. A
+//!    revision that is not held may be stale, as it says (**SayWhenOver**): its content may be gone.
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here, unless the member keeps a part of the content

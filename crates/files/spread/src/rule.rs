@@ -73,7 +73,7 @@ pub enum Way {
     Silent,
     /// **SayWhenOver**: a member takes an offer that was on its way for the answer to its question.
     TakeForAnswer,
-    /// **SayWhenOver**: a member that keeps a part of the content serves a revision that is not held for it as if it were.
+    /// **SayWhenOver**: a member that keeps a part of the content serves a revision that is not held as if it were.
     UnheldAsHeld,
     /// **WaitCountsAll**: a publisher is told *everywhere* when all connected subscribers have the revision.
     CountConnected,

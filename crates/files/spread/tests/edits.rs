@@ -167,3 +167,16 @@ proptest! {
         prop_assert!(!found.is_ok_and(|(is_made, _)| is_made));
     }
 }
+
+#[test]
+fn where_only_directories_are_there_edits_bring_their_nodes_and_content() {
+    let (mut member, older, newer, edits) = two_trees();
+    member.0.retain(|hash, _| *hash == older);
+    let has = &mut |_: &[ChunkHash]| panic!("no content is looked for");
+    let (parts, mut made) = (Parts::Directories, Chunks::default());
+    let edited = Edited { base: older, root: newer, parts, edits };
+    let applied = trees::apply_edits(&member, has, edited, &mut made).unwrap();
+    assert_eq!(applied.found, Descent { relies: vec![newer], ..Descent::default() });
+    assert_eq!(applied.content, [(ChunkHash::of(&[3; 600]), 600)]);
+    assert!(made.0.len() == 2 && applied.is_stored());
+}

@@ -321,7 +321,8 @@ proptest! {
     fn a_member_lives_on(events in events(), seen in number(), keeps_part in any::<bool>()) {
         let (visit, collect_after, patience) = (Duration::from_millis(300), Duration::from_secs(5), PATIENCE);
         let (idle_after, content_bytes, broken) = (Some(1), keeps_part.then_some(1), Broken::NONE);
-        let config = MemberConfig { key: key(), life: 1, visit, collect_after, patience, idle_after, content_bytes, broken };
+        let (key, life) = (key(), 1);
+        let config = MemberConfig { key, life, visit, collect_after, patience, idle_after, content_bytes, broken };
         let mut run = Run::new(Member::new(config, None), Ends { serves: false, has_server: true });
         let mut last = Number::NONE;
         for event in events {
@@ -330,7 +331,7 @@ proptest! {
             run.machine.open(now, Visit { seen: Some(seen), ..Visit::default() });
             run.machine.damaged(ChunkHash::of(&[3]));
             let wanted = ChunkHash::of(&[1]);
-            if let Some(reader) = run.machine.want(wanted, now.0 % 2 == 0) {
+            if let Some(reader) = run.machine.want(wanted, now.0.is_multiple_of(2)) {
                 run.machine.let_go(wanted, Waiter(reader.0 - now.0 % 3));
             }
             run.drain();

@@ -10,7 +10,8 @@ use random::{add, index, two_folders, write_folder, write_list};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use tree::{
-    Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Piece, ReadError, Source, Step, descend, limits, mark,
+    Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Part, Parts, Piece, ReadError, Source, Step, descend,
+    limits, mark,
 };
 
 type Chunks = BTreeSet<ChunkHash>;
@@ -157,6 +158,32 @@ proptest! {
             prop_assert!(store.asked.get() <= 2 * sum.lacks.len());
         }
     }
+}
+
+#[test]
+fn a_descent_into_directories_looks_for_no_content() {
+    let mut all = Memory::default();
+    let write_below = |changed, all: &mut Memory| {
+        let mut files = with_chunks(30, changed);
+        files.push((name("large"), of_pieces(&[ChunkHash::of(b"1"), ChunkHash::of(b"2")])));
+        let below = write(&files, all);
+        write(&[(name("a"), directory(below)), (name("b"), of_pieces(&[ChunkHash::of(b"b")]))], all)
+    };
+    let (older, newer) = (write_below(None, &mut all), write_below(Some(7), &mut all));
+    let nodes = |root| {
+        let mut nodes = Chunks::new();
+        mark(&all, root, |hash, part| part == Part::Directory && nodes.insert(*hash)).unwrap();
+        nodes
+    };
+    let store = Partial::new(&all, nodes(older));
+    let (mut steps, mut lacks) = (vec![Step::root_of(Parts::Directories, newer, Some(older))], Chunks::new());
+    while !steps.is_empty() {
+        let found = store.round(steps, usize::MAX).unwrap();
+        store.there.borrow_mut().extend(&found.lacks);
+        lacks.extend(found.lacks);
+        steps = found.waits;
+    }
+    assert_eq!(lacks, nodes(newer).difference(&nodes(older)).copied().collect());
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl fmt::Debug for PieceRead {
 async fn read(served: Arc<Served>, piece: Piece) -> Result<Content, FilesError> {
     let mut here: Option<Reading> = None;
     loop {
-        let (of, piece) = (served.clone(), piece.clone());
+        let (of, piece) = (served.clone(), piece);
         let read = spawn_blocking(move || of.memory.read_piece(&*of.origin, &piece)).await?;
         let Err(FilesError::Elsewhere(hash)) = read else { return read };
         here = Some(served.origin.fetch(hash, here.is_some()).await?);

@@ -1,11 +1,12 @@
 //! The record of a member's directory: the revisions that are there as a whole, or whose directories are.
 //!
 //! ```text
-//!   "THMB" | format u32: 1, or 2 if only directories are there | bytes u16, space | bytes u16, site | key of visitors 32
+//!   "THMB" | format u32 | bytes u16, space | bytes u16, site | key of visitors 32
 //!   (life u64, count u64, root 32) *                             the oldest first; the last is served
 //!   BLAKE3 of all of it
 //! ```
-//! It is replaced as a whole. A member with a damaged record begins without a revision: the chunks that are there need
+//! The format is 1, or 2 if only the directories are there. The record is replaced as a whole.
+//! A member with a damaged record begins without a revision: the chunks that are there need
 //! not be fetched again.
 //!
 //! A member removes every chunk that its revisions do not need. So its first write to a directory is a record without

@@ -241,7 +241,7 @@ impl Member {
         Some(Waiter(reader))
     }
 
-    /// What became of content that a reader waits for.
+    /// Returns the state of content that a reader waits for.
     pub fn wanted(&self, hash: &ChunkHash) -> FetchedContent {
         self.content.readers.get(hash).map_or(FetchedContent::Missing, |readers| readers.state)
     }

@@ -13,7 +13,7 @@
 //! | 4 | of a sequential site, it was the newest when the visit began, or later |
 //! | 5 | neither a member nor a visitor goes back |
 //! | 6 | no chunk of the newest revision, of one that a member holds, or of an open file's at its member, is freed |
-//! | 6 | at a member that keeps a part, content that a reader was told to be here is, and that of a view can be fetched |
+//! | 6 | at a member that keeps a part, content is here when its reader is told so, and is not gone while it is held |
 //! | 9 | once a publisher is told *everywhere*, no new view is older and does not say so |
 //! | 10 | after the last fault, all members reach the newest revision, and unused chunks are freed |
 
