@@ -14,8 +14,8 @@ use bytes::{Buf, BufMut, Bytes};
 use core::convert::Infallible;
 use tree::limits::EDITS_MAX;
 use tree::{
-    ApplyError, ChunkHash, Descent, Edits, Merge, MergeError, Parts, Path, ReadError, Sides, Sink, Source, Step,
-    descend,
+    ApplyError, ChunkHash, Comparison, Descent, Edits, Merge, MergeError, Parts, Path, ReadError, Sides, Sink, Source,
+    Step, descend,
 };
 use types::limits::EDITS_BYTES_MAX;
 
@@ -137,8 +137,10 @@ impl<S: Source> Source for Beside<'_, S> {
 
 /// The paths of these at which two trees differ; without an older tree, those that the newer one has. An entry that
 /// cannot be read counts as one that differs.
-pub fn changed<S: Source>(source: &S, Compare { base, root, paths }: Compare) -> Vec<Path> {
-    paths.into_iter().filter(|path| tree::differs(source, base, root, path).unwrap_or(true)).collect()
+pub fn changed<S: Source>(source: &S, Compare { base, root, mut paths }: Compare) -> Vec<Path> {
+    let mut comparison = Comparison::new(source, base, root);
+    paths.retain(|path| comparison.differs(path).unwrap_or(true));
+    paths
 }
 
 /// The edits that lead from one tree to another with the chunks that they need, for an offer; nothing if they are too

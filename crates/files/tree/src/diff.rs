@@ -4,9 +4,12 @@ use crate::entry::Entry;
 use crate::hash::ChunkHash;
 use crate::limits::DEPTH_MAX;
 use crate::name::{Name, Path};
+use crate::node::Node;
 use crate::pairs::Pairs;
-use crate::read::find_name;
+use crate::read::{find, node};
 use crate::source::{Malformed, ReadError, Source};
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 
 /// A difference at a path, from the older tree to the newer one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,32 +37,62 @@ pub fn diff<S: Source>(
     Differences { source, report, path: Path::ROOT }.of(older.into(), Some(newer))
 }
 
-/// Returns whether [`diff`] would report a path. A directory whose attributes stay is not reported, only the paths
-/// below it. The older tree may be missing.
-///
-/// # Errors
-/// Errors of the source, and malformed nodes.
-pub fn differs<S: Source>(
-    source: &S,
+/// The nodes that a comparison keeps: those of a few directories with all their levels.
+const NODES_MAX: usize = 64;
+
+/// Two trees that are compared at single paths. Paths in order share the nodes that are read for them.
+#[derive(Debug)]
+pub struct Comparison<'a, S> {
+    source: &'a S,
     older: Option<ChunkHash>,
     newer: ChunkHash,
-    path: &Path,
-) -> Result<bool, ReadError<S::Error>> {
-    let (mut older, mut newer, mut is_same) = (older, Some(newer), true);
-    for name in path.names() {
-        if older == newer {
-            return Ok(false);
-        }
-        let find = |node: Option<ChunkHash>| node.map_or(Ok(None), |node| find_name(source, node, name));
-        let (before, after) = (find(older)?, find(newer)?);
-        is_same = match (&before, &after) {
-            (Some(before), Some(after)) => before == after || is_only_below(before, after),
-            (before, after) => before.is_none() && after.is_none(),
-        };
-        older = before.as_ref().and_then(Entry::directory);
-        newer = after.as_ref().and_then(Entry::directory);
+    /// The nodes that were read last.
+    nodes: BTreeMap<ChunkHash, Rc<Node>>,
+}
+
+impl<'a, S: Source> Comparison<'a, S> {
+    /// Compares two trees, of which the older one may be missing.
+    pub fn new(source: &'a S, older: Option<ChunkHash>, newer: ChunkHash) -> Self {
+        Self { source, older, newer, nodes: BTreeMap::new() }
     }
-    Ok(!is_same)
+
+    /// Returns whether [`diff`] would report a path. A directory whose attributes stay is not reported, only the paths
+    /// below it.
+    ///
+    /// # Errors
+    /// Errors of the source, and malformed nodes.
+    pub fn differs(&mut self, path: &Path) -> Result<bool, ReadError<S::Error>> {
+        let (mut older, mut newer, mut is_same) = (self.older, Some(self.newer), true);
+        for name in path.names() {
+            if older == newer {
+                return Ok(false);
+            }
+            let (before, after) = (self.find(older, name)?, self.find(newer, name)?);
+            is_same = match (&before, &after) {
+                (Some(before), Some(after)) => before == after || is_only_below(before, after),
+                (before, after) => before.is_none() && after.is_none(),
+            };
+            older = before.as_ref().and_then(Entry::directory);
+            newer = after.as_ref().and_then(Entry::directory);
+        }
+        Ok(!is_same)
+    }
+
+    fn find(&mut self, directory: Option<ChunkHash>, name: &Name) -> Result<Option<Entry>, ReadError<S::Error>> {
+        directory.map_or(Ok(None), |directory| find(directory, name, |hash| self.node(hash)))
+    }
+
+    fn node(&mut self, hash: &ChunkHash) -> Result<Rc<Node>, ReadError<S::Error>> {
+        if let Some(node) = self.nodes.get(hash) {
+            return Ok(node.clone());
+        }
+        let read = Rc::new(node(self.source, *hash, None)?);
+        if self.nodes.len() >= NODES_MAX {
+            self.nodes.clear();
+        }
+        self.nodes.insert(*hash, read.clone());
+        Ok(read)
+    }
 }
 
 struct Differences<'a, S, R> {

@@ -54,7 +54,7 @@ mod source;
 mod walk;
 
 pub use descend::{Descent, Parts, Step, descend};
-pub use diff::{Change, diff, differs};
+pub use diff::{Change, Comparison, diff};
 pub use edit::Edit;
 pub use edits::{ApplyError, Edits, apply};
 pub use entry::{Attributes, Content, Entry, Kind, Piece, Time};

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use tree::{
-    Attributes, Change, ChunkHash, Content, Entry, Kind, Malformed, Name, Needed, Part, Path, Piece, ReadError, Sink,
-    Time, Tree, Visitor, diff, differs, limits, mark, pieces, walk, write_pieces,
+    Attributes, Change, ChunkHash, Comparison, Content, Entry, Kind, Malformed, Name, Needed, Part, Path, Piece,
+    ReadError, Sink, Time, Tree, Visitor, diff, limits, mark, pieces, walk, write_pieces,
 };
 
 fn attributes() -> impl Strategy<Value = Attributes> {
@@ -154,10 +154,29 @@ fn differences_are_those_of_the_entries() {
     for path in paths.into_iter().chain(["work", "work/x", "work/y", "work/z", "work/y/below", "new", "."]) {
         let names = if path == "." { Path::ROOT } else { Path::parse(path.as_bytes()).unwrap() };
         let is_reported = found.iter().any(|(reported, _)| reported == path);
-        assert_eq!(differs(&memory, Some(older), newer, &names), Ok(is_reported), "{path}");
+        let mut comparison = Comparison::new(&memory, Some(older), newer);
+        assert_eq!(comparison.differs(&names), Ok(is_reported), "{path}");
         let is_there = Tree::new(&memory, newer).find(&names).unwrap().is_some();
-        assert_eq!(differs(&memory, None, newer, &names), Ok(is_there), "{path}");
+        assert_eq!(Comparison::new(&memory, None, newer).differs(&names), Ok(is_there), "{path}");
     }
+}
+
+#[test]
+fn paths_in_order_share_the_nodes_that_a_comparison_reads() {
+    let mut memory = Memory::default();
+    let names = |at: u32| format!("file-{at:05}");
+    let all = |of: &str| (0..2000).map(|at| (name(&names(at)), file(&format!("{of}{at}")))).collect::<Vec<_>>();
+    let [older, newer] = ["older", "newer"].map(|of| {
+        let below = write(&all(of), &mut memory);
+        write(&[(name("a"), directory(below))], &mut memory)
+    });
+    memory.reads.set(0);
+    let mut comparison = Comparison::new(&memory, Some(older), newer);
+    for at in 0..2000 {
+        let path = Path::parse(format!("a/{}", names(at)).as_bytes()).unwrap();
+        assert_eq!(comparison.differs(&path), Ok(true));
+    }
+    assert!(memory.reads.get() < 40, "{} reads", memory.reads.get());
 }
 
 #[test]
