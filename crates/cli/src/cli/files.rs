@@ -3,7 +3,7 @@
 use super::{OperatorArgs, Target, listen_address, size};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand};
-use files::{Consistency, SiteName};
+use files::{Consistency, SiteName, WhenStale};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -87,7 +87,7 @@ pub(crate) enum SiteCommand {
     /// Changes settings of a site.
     #[command(
         after_help = CONSISTENCY_HELP,
-        group = ArgGroup::new("settings").args(["keep", "consistency"]).multiple(true).required(true)
+        group = ArgGroup::new("settings").args(SITE_SETTINGS).multiple(true).required(true)
     )]
     Set(SiteSetArgs),
     /// Lists the sites of a space.
@@ -144,10 +144,16 @@ Consistency:
   sequential  a publish waits until no server shows the revision before, or for the leases of those that are gone:
               visitors see the newest revision always, and wait for it";
 
-/// The names of consistencies, as a command line has them.
-fn consistency() -> impl TypedValueParser<Value = Consistency> {
-    let named = |name: String| Consistency::ALL.into_iter().find(|known| known.name() == name).ok_or("unknown");
-    PossibleValuesParser::new(Consistency::ALL.map(Consistency::name)).try_map(named)
+/// The options of `thorp site set`, of which one is needed.
+const SITE_SETTINGS: [&str; 4] = ["keep", "consistency", "lease_ms", "when_stale"];
+
+/// One of several values, by its name.
+fn named<T, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let find = move |text: String| all.into_iter().find(|known| name(*known) == text).ok_or("unknown");
+    PossibleValuesParser::new(all.map(name)).try_map(find)
 }
 
 /// `thorp site create` and `set`.
@@ -160,8 +166,17 @@ pub(crate) struct SiteSetArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) keep: Option<u32>,
     /// The consistency that visitors see at servers that follow the site: `publish` unless another one was set.
-    #[arg(long, value_name = "MODEL", value_parser = consistency())]
+    #[arg(long, value_name = "MODEL", value_parser = named(Consistency::ALL, Consistency::name))]
     pub(crate) consistency: Option<Consistency>,
+    /// How long a server that follows the site may show what it was told last, if the store does not answer, before it
+    /// is stale, in milliseconds: that of the store's `thorp serve --site-lease-ms` or less. A site without this
+    /// setting has the store's.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(500..=600_000))]
+    pub(crate) lease_ms: Option<u32>,
+    /// Whether a stale server keeps serving the site (`serve`), with a field that says for how long there may have been
+    /// something newer, or answers 503 (`refuse`). The default is `serve`.
+    #[arg(long, value_name = "ACTION", value_parser = named(WhenStale::ALL, WhenStale::name))]
+    pub(crate) when_stale: Option<WhenStale>,
     #[command(flatten)]
     pub(crate) target: Target,
 }

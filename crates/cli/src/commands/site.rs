@@ -13,13 +13,14 @@ use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
 use files::{
-    Consistency, Damage, Difference, Entry, FilesError, Follower, Kind, Part, Publish, Published, Revision, Rollback,
+    Damage, Difference, Entry, FilesError, Follower, Kind, Part, Publish, Published, Revision, Rollback, Settings,
     SiteName, SiteSettings, export,
 };
 use responses::Time;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// `thorp publish`.
 pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
@@ -104,32 +105,39 @@ pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
 }
 
 fn create(args: &SiteSetArgs, output: &mut Output) -> Result {
-    args.target.sites_or_create(never)?.create(&args.site, settings(args))?;
-    print_settings(&args.site, settings(args).or_usual(), output)
+    let sites = args.target.sites_or_create(never)?;
+    sites.create(&args.site, settings(args))?;
+    print_settings(&args.site, &sites.settings(&args.site)?, output)
 }
 
 fn set(args: &SiteSetArgs, output: &mut Output) -> Result {
     let sites = args.target.sites(never)?;
     sites.set(&args.site, settings(args))?;
-    print_settings(&args.site, sites.settings(&args.site)?, output)
+    print_settings(&args.site, &sites.settings(&args.site)?, output)
 }
 
 fn settings(args: &SiteSetArgs) -> SiteSettings {
-    SiteSettings { keep: args.keep, consistency: args.consistency }
+    let lease = args.lease_ms.map(|lease| Duration::from_millis(lease.into()));
+    SiteSettings { keep: args.keep, lease, consistency: args.consistency, when_stale: args.when_stale }
 }
 
-fn print_settings(site: &SiteName, (keep, consistency): (u32, Consistency), output: &mut Output) -> Result {
-    let consistency = consistency.name();
-    let json = json!({"site": site.as_str(), "keep": keep, "consistency": consistency});
-    output.line(&json, format!("{site}: keeps {keep} revisions, {consistency} consistency"))
+fn print_settings(site: &SiteName, settings: &Settings, output: &mut Output) -> Result {
+    let (keep, consistency, when_stale) = (settings.keep, settings.consistency.name(), settings.when_stale.name());
+    let lease_ms = settings.lease.map(|lease| lease.as_millis() as u64);
+    let json = json!({
+        "site": site.as_str(), "keep": keep, "consistency": consistency, "lease_ms": lease_ms, "when_stale": when_stale,
+    });
+    let lease = lease_ms.map_or("the store's".to_owned(), |lease| format!("{lease} ms"));
+    let text = format!("keeps {keep} revisions, {consistency} consistency, lease: {lease}, when stale: {when_stale}");
+    output.line(&json, format!("{site}: {text}"))
 }
 
 fn list(target: &Target, output: &mut Output) -> Result {
     for site in target.sites(never)?.list()? {
         let head = site.head.as_ref();
         let json = json!({
-            "site": site.name, "head": head.map(of_revision), "revisions": site.revisions, "keep": site.keep,
-            "consistency": site.consistency.name(), "created_s": site.created_s,
+            "site": site.name, "head": head.map(of_revision), "revisions": site.revisions,
+            "keep": site.settings.keep, "consistency": site.settings.consistency.name(), "created_s": site.created_s,
         });
         let text = match head {
             Some(head) => format!("{}@{}  {} files, {} bytes", site.name, head.number, head.files, head.bytes),
@@ -172,7 +180,7 @@ fn status(args: &SiteArgs, output: &mut Output) -> Result {
     let head = sites.head(&args.site)?;
     let number = head.as_ref().map(|head| head.number);
     let connected = followers.iter().filter(|it| it.is_connected).count();
-    let consistency = sites.settings(&args.site)?.1.name();
+    let consistency = sites.settings(&args.site)?.consistency.name();
     let json = json!({
         "site": args.site.as_str(), "revision": number, "consistency": consistency, "servers": followers.len(),
         "connected": connected,

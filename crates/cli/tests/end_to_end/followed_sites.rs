@@ -164,6 +164,41 @@ fn a_server_without_its_store_serves_on_and_says_so() {
     assert_eq!((body(server.address(), ""), body(strict.address(), "")), ("two".to_owned(), "two".to_owned()));
 }
 
+/// Settings of a site reach its servers, behind a group's redirector too, and stay theirs without the store.
+#[test]
+fn the_settings_of_a_site_reach_its_servers() {
+    let mut farm = Farm::new();
+    farm.place.write("index.html", "one");
+    farm.publish(&[]).ok();
+    let group = farm.group("127.0.0.1:0");
+    let [near, far] = [("a", group.address()), ("b", farm.address)].map(|(name, at)| farm.member(name, at, &[]));
+    let refused = farm.run(&["site", "set", "shop", "--lease-ms", "600000"]).error();
+    assert!(refused.contains("leases of this store last between 1 and"), "{refused}");
+    let set = farm.run(&["site", "set", "shop", "--lease-ms", "500", "--when-stale", "refuse", "--json"]).ok();
+    assert!(set.contains(r#""lease_ms":500"#) && set.contains(r#""when_stale":"refuse""#), "{set}");
+    let leases = || farm.status()[1..].iter().map(|it| it["lease_ms"].as_u64().unwrap()).collect::<Vec<_>>();
+    until("each has a short lease", || leases().iter().all(|lease| *lease <= 515) && leases().len() == 2);
+    for server in [&near, &far] {
+        until("it is served", || ask(server.address(), "GET /", PAGE).0.starts_with("HTTP/1.1 200 "));
+    }
+    farm.store.take().unwrap().kill().unwrap();
+    for server in [&near, &far] {
+        until("it refuses", || ask(server.address(), "GET /", PAGE).1.starts_with("stale: "));
+    }
+    // It knows the setting when it begins again without a store.
+    drop(far);
+    let far = farm.member("b", farm.address, &[]);
+    assert!(ask(far.address(), "GET /", PAGE).1.starts_with("stale: "));
+    farm.start_store();
+    for server in [&near, &far] {
+        until("it is served again", || ask(server.address(), "GET /", PAGE).0.starts_with("HTTP/1.1 200 "));
+    }
+    let status = farm.run(&["site", "set", "shop", "--when-stale", "serve"]).ok();
+    assert_eq!(status, "shop: keeps 10 revisions, publish consistency, lease: 500 ms, when stale: serve\n");
+    farm.store.take().unwrap().kill().unwrap();
+    until("it serves, and says so", || ask(far.address(), "GET /", PAGE).0.contains("thorp-stale: "));
+}
+
 /// A publish that waits does not return before a server that was told an older revision has said that it may be old.
 #[test]
 fn a_publish_waits_for_the_lease_of_a_server_that_stands_still() {

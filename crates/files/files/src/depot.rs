@@ -2,8 +2,9 @@
 
 use crate::error::FilesError;
 use crate::locks::Lock;
-use crate::record::{Revision, SiteName, SiteSettings};
+use crate::record::{Revision, SiteName};
 use bytes::Bytes;
+use spread::SiteSettings;
 use spread::messages::Token;
 use std::fmt;
 use std::path::{Path, PathBuf};

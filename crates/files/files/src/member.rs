@@ -24,7 +24,7 @@ use disk::MemberDisk;
 use fetching::{Fetching, Unpark, fetch};
 use machine::{RoleId, Table};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
-use spread::messages::{SUBSCRIBER, VisitorKey};
+use spread::messages::{SUBSCRIBER, VisitorKey, WhenStale};
 use spread::{Member, MemberConfig, Opened, PATIENCE, READY, SiteKey, Visit};
 #[cfg(feature = "fuse")]
 use spread::{Number, Revision};
@@ -213,6 +213,10 @@ impl Origin for MemberService {
 
     fn visitor_key(&self, _: bool) -> Result<Option<VisitorKey>, NotRead> {
         Ok(self.member.look(|member| member.visitor_key()))
+    }
+
+    fn refuses_stale(&self) -> bool {
+        self.member.look(|member| member.when_stale()) == WhenStale::Refuse
     }
 
     fn source(&self) -> &dyn Source<Error = FilesError> {

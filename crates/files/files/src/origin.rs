@@ -64,6 +64,11 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
     /// The key that signs the cookies of visitors, once there is a revision.
     fn visitor_key(&self, waits: bool) -> Result<Option<VisitorKey>, NotRead>;
 
+    /// Whether the site wants its servers to refuse to serve a revision that may be stale.
+    fn refuses_stale(&self) -> bool {
+        false
+    }
+
     /// Waits until there may be an answer to a visitor who waits for the newest revision, or another one is served.
     /// Without such news, it never ends: callers look from time to time.
     fn news(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

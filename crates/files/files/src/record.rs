@@ -7,11 +7,13 @@
 use crate::error::FilesError;
 use objects::{Anywhere, Map, Result, Tx};
 use serde::{Deserialize, Serialize};
-use spread::Number;
-use spread::messages::Consistency;
+use spread::messages::{Consistency, VisitorKey, WhenStale};
+use spread::server_work::Settings;
+use spread::{Number, SiteSettings};
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tree::{ChunkHash, Growth};
+use types::lease::millis;
 
 /// The name of the map in its space.
 pub(crate) const ROOT: &str = "sites";
@@ -70,22 +72,12 @@ pub(crate) struct SiteRecord {
     /// The consistency that readers see.
     #[serde(with = "consistency")]
     pub(crate) consistency: Consistency,
-}
-
-/// The settings of a site, or those that are changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SiteSettings {
-    /// How many of the newest revisions are kept, from the next publish on; 10 of a site that is created.
-    pub keep: Option<u32>,
-    /// The consistency that readers see.
-    pub consistency: Option<Consistency>,
-}
-
-impl SiteSettings {
-    /// The number of revisions that are kept and the consistency of a site that is created with these settings.
-    pub fn or_usual(self) -> (u32, Consistency) {
-        (self.keep.unwrap_or(KEEP), self.consistency.unwrap_or_default())
-    }
+    /// The length of leases in milliseconds, if it differs from the store's.
+    #[serde(default)]
+    pub(crate) lease_ms: Option<u32>,
+    /// Whether servers refuse to serve when their lease is over.
+    #[serde(default)]
+    pub(crate) refuses_stale: bool,
 }
 
 /// The consistency in a record: its number.
@@ -165,9 +157,36 @@ impl Revision {
 impl SiteRecord {
     /// A site without a revision.
     pub(crate) fn create(tx: &mut Tx, settings: SiteSettings, visitor_key: [u8; 32]) -> Result<Self> {
-        let (revisions, publishes) = (Map::create(tx, Anywhere)?, Vec::new());
-        let (keep, consistency) = settings.or_usual();
-        Ok(Self { head: 0, keep, created_s: now_s(), revisions, visitor_key, publishes, consistency })
+        let mut record = Self {
+            head: 0,
+            keep: KEEP,
+            created_s: now_s(),
+            revisions: Map::create(tx, Anywhere)?,
+            visitor_key,
+            publishes: Vec::new(),
+            consistency: Consistency::default(),
+            lease_ms: None,
+            refuses_stale: false,
+        };
+        record.set(settings);
+        Ok(record)
+    }
+
+    /// The settings.
+    pub(crate) fn settings(&self) -> Settings {
+        let lease = self.lease_ms.map(|lease| Duration::from_millis(lease.into()));
+        let when_stale = if self.refuses_stale { WhenStale::Refuse } else { WhenStale::Serve };
+        let (keep, consistency) = (self.keep, self.consistency);
+        Settings { keep, visitor_key: VisitorKey(self.visitor_key), consistency, lease, when_stale }
+    }
+
+    /// Changes settings.
+    pub(crate) fn set(&mut self, change: SiteSettings) {
+        let mut settings = self.settings();
+        settings.set(change);
+        (self.keep, self.consistency) = (settings.keep, settings.consistency);
+        self.lease_ms = settings.lease.map(millis);
+        self.refuses_stale = settings.when_stale == WhenStale::Refuse;
     }
 
     /// Makes a revision the head.

@@ -1,10 +1,10 @@
 //! The records of the sites of a space. Any client of the store can read them; the process with the chunks writes them.
 
 use crate::error::FilesError;
-use crate::record::{ROOT, Revision, SiteMap, SiteName, SiteRecord, SiteSettings};
+use crate::record::{ROOT, Revision, SiteMap, SiteName, SiteRecord};
 use objects::{Db, Map, Tx};
-use spread::Number;
-use spread::messages::Consistency;
+use spread::server_work::Settings;
+use spread::{Number, SiteSettings};
 use tree::ChunkHash;
 use vfs::random;
 
@@ -17,10 +17,8 @@ pub struct Summary {
     pub head: Option<Revision>,
     /// Revisions that are kept.
     pub revisions: u64,
-    /// How many are kept at most.
-    pub keep: u32,
-    /// The consistency that readers see.
-    pub consistency: Consistency,
+    /// The settings.
+    pub settings: Settings,
     /// When the site was created, in seconds since 1970.
     pub created_s: u64,
 }
@@ -86,10 +84,11 @@ impl Records {
     /// All sites, by name.
     pub(crate) fn list(&self) -> Result<Vec<Summary>, FilesError> {
         let Some(db) = &self.db else { return Ok(Vec::new()) };
-        sites_of(db, |tx, name, SiteRecord { revisions: kept, keep, consistency, created_s, .. }| {
-            let kept = revisions(tx, kept)?;
+        sites_of(db, |tx, name, record| {
+            let (settings, created_s) = (record.settings(), record.created_s);
+            let kept = revisions(tx, record.revisions)?;
             let revisions = kept.len() as u64;
-            Ok(Summary { name, head: kept.into_iter().next(), revisions, keep, consistency, created_s })
+            Ok(Summary { name, head: kept.into_iter().next(), revisions, settings, created_s })
         })
     }
 
@@ -148,9 +147,9 @@ impl Records {
     pub(crate) fn set(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
         self.with(site, |tx, record| {
             let sites: SiteMap = tx.map(ROOT)?;
-            let keep = settings.keep.unwrap_or(record.keep);
-            let consistency = settings.consistency.unwrap_or(record.consistency);
-            sites.insert(tx, site.as_str(), &SiteRecord { keep, consistency, ..record })?;
+            let mut record = record;
+            record.set(settings);
+            sites.insert(tx, site.as_str(), &record)?;
             Ok(())
         })
     }

@@ -6,13 +6,13 @@
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing, Switched};
 use crate::error::FilesError;
 use crate::locks::{Lock, LockPlace};
-use crate::record::{Revision, SiteName, SiteSettings};
+use crate::record::{Revision, SiteName};
 use crate::records::{Records, draw};
 use bytes::Bytes;
 use machine::{RoleId, Waiter};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
-use spread::messages::{ChangeKind, Consistency, Refusal, SUBSCRIBER, Size, Standing};
-use spread::{Answer, Client, HELD, LockState, Locking, Number, Request, SiteKey, Swept, Ticket};
+use spread::messages::{ChangeKind, Refusal, SUBSCRIBER, Size, Standing};
+use spread::{Answer, Client, HELD, LockState, Locking, Number, Request, SiteKey, SiteSettings, Swept, Ticket};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
@@ -143,13 +143,8 @@ impl Remote {
         }
     }
 
-    fn change(
-        &self,
-        site: &SiteName,
-        kind: ChangeKind,
-        (keep, consistency): (u32, Consistency),
-    ) -> Result<(), FilesError> {
-        let ticket = self.ask(Request::Change(self.key(site), kind, keep, consistency));
+    fn change(&self, site: &SiteName, kind: ChangeKind, settings: SiteSettings) -> Result<(), FilesError> {
+        let ticket = self.ask(Request::Change(self.key(site), kind, settings));
         self.wait_for(site.as_str(), ticket).map(drop)
     }
 
@@ -350,21 +345,15 @@ impl Depot for Remote {
     }
 
     fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
-        self.change(site, ChangeKind::Create, settings.or_usual())
+        self.change(site, ChangeKind::Create, settings)
     }
 
-    fn set(&self, site: &SiteName, SiteSettings { keep, consistency }: SiteSettings) -> Result<(), FilesError> {
-        if let Some(keep) = keep {
-            self.change(site, ChangeKind::Keep, (keep, Consistency::default()))?;
-        }
-        if let Some(consistency) = consistency {
-            self.change(site, ChangeKind::Consistency, (0, consistency))?;
-        }
-        Ok(())
+    fn set(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
+        self.change(site, ChangeKind::Set, settings)
     }
 
     fn remove(&self, site: &SiteName) -> Result<(), FilesError> {
-        self.change(site, ChangeKind::Remove, (0, Consistency::default()))
+        self.change(site, ChangeKind::Remove, SiteSettings::default())
     }
 
     fn survey(&self, site: &SiteName) -> Result<Vec<Follower>, FilesError> {

@@ -16,12 +16,13 @@ use crate::depot::{Collected, Depot, Follower, NewTree, Switched};
 use crate::error::FilesError;
 use crate::local::Local;
 use crate::locks::Lock;
-use crate::record::{Revision, SiteName, SiteSettings, life_now};
+use crate::record::{Revision, SiteName, life_now};
 use crate::records::{Records, Summary};
 use crate::remote::{Remote, Server};
 use crate::view::View;
 use objects::Db;
-use spread::messages::Consistency;
+use spread::SiteSettings;
+use spread::server_work::Settings;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -222,12 +223,12 @@ impl Sites {
         Ok(View::new(&*self.depot, revision))
     }
 
-    /// How many of the newest revisions of a site are kept, and what its readers can rely on.
+    /// The settings of a site.
     ///
     /// # Errors
     /// [`FilesError::NoSite`], and the store's.
-    pub fn settings(&self, site: &SiteName) -> Result<(u32, Consistency), FilesError> {
-        self.records.with(site, |_, record| Ok((record.keep, record.consistency)))
+    pub fn settings(&self, site: &SiteName) -> Result<Settings, FilesError> {
+        self.records.with(site, |_, record| Ok(record.settings()))
     }
 
     /// The key that signs the cookies of a site's visitors.

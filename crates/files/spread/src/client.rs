@@ -16,11 +16,12 @@ pub use self::locks::{LockState, Locking};
 use self::locks::Locks;
 use crate::condemned::Swept;
 use crate::messages::{
-    Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed, Lock,
-    LockOver, Locked, NotJoined, NotNow, Published, Put, RecallLock, Refusal, Refused, Revoke, Size, Standing, Survey,
-    Surveyed, Switch, ToFileServer, Token, Unlock, Want,
+    Change, ChangeKind, Chunk, Collect, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed, Lock, LockOver,
+    Locked, NotJoined, NotNow, Published, Put, RecallLock, Refusal, Refused, Revoke, Size, Standing, Survey, Surveyed,
+    Switch, ToFileServer, Token, Unlock, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
+use crate::settings::SiteSettings;
 use crate::taker::{AGAIN_AFTER, Taker};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -28,6 +29,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::{Machine, Output, Parcel, Port, Waiter};
 use tree::{ChunkHash, Name, Path};
+use types::lease::millis;
 use types::{Broken, Time};
 
 /// The number of a request of this client. Callers wait under it.
@@ -68,8 +70,8 @@ pub enum Request {
         /// A note for the log.
         note: String,
     },
-    /// Change a site: the number of revisions that are kept and the consistency are part of some changes.
-    Change(SiteKey, ChangeKind, u32, Consistency),
+    /// Change a site.
+    Change(SiteKey, ChangeKind, SiteSettings),
     /// Remove unused chunks.
     Collect,
     /// Describe a site and its subscribers.
@@ -184,8 +186,10 @@ impl Client {
                 }
                 .into()
             }
-            Request::Change(SiteKey { space, name: site }, kind, keep, consistency) => {
-                Change { ticket: number, kind, keep, consistency, space, site }.into()
+            Request::Change(SiteKey { space, name: site }, kind, settings) => {
+                let SiteSettings { keep, lease, consistency, when_stale } = settings;
+                let lease_ms = lease.map(millis);
+                Change { ticket: number, kind, keep, lease_ms, consistency, when_stale, space, site }.into()
             }
             Request::Collect => Collect { ticket: number }.into(),
             Request::Survey(SiteKey { space, name: site }) => Survey { ticket: number, space, site }.into(),

@@ -155,6 +155,11 @@ impl Holders {
         });
         let mut holds: BTreeSet<Number> = asked.collect();
         let before = self.all.remove(&id).filter(|before| now < before.until);
+        // It may not hear that its lease is a shorter one now.
+        let until = before
+            .as_ref()
+            .filter(|_| !self.broken.is(Way::CutLease))
+            .map_or(now + span, |before| before.until.max(now + span));
         let was_serving = before.as_ref().is_some_and(|before| !before.has_released());
         let share = match shares {
             Shares::Newest => Share::Told,
@@ -169,7 +174,7 @@ impl Holders {
         holds.retain(|number| is_above(*number));
         let lease_ms = self.lease_ms(span);
         let held = holds.iter().rev().take(HOLDS_PER_SUBSCRIBER_MAX).copied().collect();
-        let (seat, until) = (Some(seat), now + span);
+        let seat = Some(seat);
         let (shares, may_serve) = (share == Share::Told, share != Share::Released);
         let (is_reading, is_owed, asks) = (true, false, None);
         let told = self.announced.begin();
@@ -197,12 +202,12 @@ impl Holders {
     /// A subscriber renews its lease. Returns its lease as a message has it; none if it is over.
     pub(crate) fn renew(&mut self, now: Time, seat: Seat, span: Duration) -> Option<u32> {
         let lease_ms = self.lease_ms(span);
-        let is_late_allowed = self.broken.is(Way::LateRenewal);
+        let [is_late_allowed, cuts] = [Way::LateRenewal, Way::CutLease].map(|way| self.broken.is(way));
         let holder = self.of(seat)?;
         if now >= holder.until && !is_late_allowed {
             return None;
         }
-        holder.until = now + span;
+        holder.until = if cuts { now + span } else { holder.until.max(now + span) };
         Some(lease_ms)
     }
 

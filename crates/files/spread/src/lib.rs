@@ -21,6 +21,7 @@
 //! | `taker` | a subscription at its subscriber |
 //! | `wants`, `window` | chunks on their way, as fast as they are read |
 //! | `condemned` | removal of unused chunks beside everything else |
+//! | `settings` | settings of a site |
 //! | `server` | the file server of a store |
 //! | `relay` | the relay of a group |
 //! | `member` | a member that has whole revisions, or their directories, and its visitors |
@@ -42,6 +43,7 @@ mod number;
 mod relay;
 mod rule;
 mod server;
+mod settings;
 pub mod tables;
 mod taker;
 pub mod trees;
@@ -57,3 +59,4 @@ pub use relay::{Relay, RelayConfig};
 pub use rule::Way;
 pub use server::work as server_work;
 pub use server::{FileServer, ServerConfig};
+pub use settings::SiteSettings;

@@ -42,7 +42,7 @@ use self::work::{Done, Edited, State, Work};
 use crate::condemned::Condemned;
 use crate::messages::{
     Chunk, Consistency, FromFileServer, Gone, Held, Invalidate, Lapsed, NotJoined, NotNow, Revoke, ToFileServer,
-    VisitorKey,
+    VisitorKey, WhenStale,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -148,6 +148,7 @@ pub struct Member {
     began: Time,
     patience: Patience,
     visitor_key: Option<VisitorKey>,
+    when_stale: WhenStale,
     kept: Kept,
     /// The newest revision that it was offered.
     newest: Option<Revision>,
@@ -197,6 +198,7 @@ impl Member {
         let broken = config.broken;
         let taker = Taker::new(config.key.clone(), 0, config.life, broken);
         let visitor_key = state.as_ref().map(|state| state.visitor_key);
+        let when_stale = state.as_ref().map_or(WhenStale::default(), |state| state.when_stale);
         let keeps_all = config.content_bytes.is_none();
         let is_part = state.as_ref().is_some_and(|state| state.parts == Parts::Directories);
         let content = Content::new(config.content_bytes, state.is_none() || is_part);
@@ -214,6 +216,7 @@ impl Member {
             began: Time::ZERO,
             patience: Patience::new(config.patience),
             visitor_key,
+            when_stale,
             kept,
             newest,
             freshness: Freshness::default(),
@@ -255,6 +258,11 @@ impl Member {
     /// The key that signs the cookies of visitors, once there is a revision.
     pub fn visitor_key(&self) -> Option<VisitorKey> {
         self.visitor_key
+    }
+
+    /// Whether the site wants its servers to serve a revision that may be stale.
+    pub fn when_stale(&self) -> WhenStale {
+        self.when_stale
     }
 
     /// The revisions that are here as a whole, the oldest first.
@@ -473,6 +481,10 @@ impl Member {
             FromFileServer::Joined(joined) => {
                 let revision = Revision { number: joined.number, root: joined.root };
                 self.visitor_key = Some(joined.key);
+                if mem::replace(&mut self.when_stale, joined.when_stale) != joined.when_stale {
+                    // The record is written again by a collection.
+                    self.collect_at = Some(now);
+                }
                 // Before the lease, which says nothing of what was before.
                 self.hear(revision, None, false);
                 if !joined.shares {

@@ -41,10 +41,10 @@ mod publishes;
 mod sites;
 mod subscriptions;
 
-pub use fields::{Counted, Hash, Hashes, MayBe, PathBytes, Sizes, Token, VisitorKey};
+pub use fields::{Counted, Hash, Hashes, MayBe, PathBytes, Perhaps, Sizes, Token, VisitorKey};
 pub use locks::{KeepLocks, Lock, LockOver, Locked, LocksKept, RecallLock, Unlock};
 pub use publishes::{Everywhere, Have, Identity, Missing, Published, Put, Refusal, Refused, Size, Stored, Switch};
-pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed};
+pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed, WhenStale};
 pub use subscriptions::{
     Acquire, Ahead, Chunk, Gone, Held, Hold, Invalidate, Join, Joined, Lapsed, Leave, NotJoined, NotNow, Offer,
     Release, Renew, Renewed, Revoke, Want,

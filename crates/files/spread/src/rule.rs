@@ -65,6 +65,8 @@ pub enum Way {
     ForgetAtOnce,
     /// **LeaseWithin**: leases count from the answer, and not from the question.
     CountFromAnswer,
+    /// **LeaseWithin**: a lease that is shorter now ends at once the longer one that was given before.
+    CutLease,
     /// **LeaseWithin**: leases count as if all clocks ran equally fast.
     SameClocks,
     /// **LeaseWithin**: a relay gives whole leases, whatever is left of its own.
@@ -101,7 +103,7 @@ pub enum Way {
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
@@ -131,6 +133,7 @@ impl Way {
         Self::LateRenewal,
         Self::ForgetAtOnce,
         Self::CountFromAnswer,
+        Self::CutLease,
         Self::SameClocks,
         Self::WholeLease,
         Self::Silent,

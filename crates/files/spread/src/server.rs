@@ -62,7 +62,8 @@ const ANNOUNCES_OVER: usize = 1 << 20;
 /// The settings of a file server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// How long a subscriber is believed to serve what it was told, without a word from it.
+    /// How long a subscriber is believed to serve what it was told, without a word from it. A site can have a shorter
+    /// lease.
     pub lease: Duration,
     /// The life of the store: greater than that of every revision that it knows.
     pub life: u64,
@@ -177,9 +178,19 @@ impl FileServer {
         self.config.broken.is(way)
     }
 
-    /// The lease as it is counted here.
+    /// The longest lease as it is counted here.
     fn span(&self) -> Duration {
-        if self.is_broken(Way::SameClocks) { self.config.lease } else { longer(self.config.lease) }
+        self.counted(self.config.lease)
+    }
+
+    /// The lease of a site as it is counted here. It is at most the server's, for which a restarted server waits.
+    fn span_of(&self, key: &SiteKey) -> Duration {
+        let lease = self.sites.get(key).and_then(|site| site.settings.lease);
+        self.counted(lease.map_or(self.config.lease, |lease| lease.min(self.config.lease)))
+    }
+
+    fn counted(&self, lease: Duration) -> Duration {
+        if self.is_broken(Way::SameClocks) { lease } else { longer(lease) }
     }
 
     fn say(&mut self, port: Port, message: impl Into<FromFileServer>) {

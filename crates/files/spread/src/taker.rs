@@ -12,7 +12,7 @@
 //!   shared --Invalidate, or Revoke and Release, or the lease is over--> not shared --Acquire, Offer--> shared
 //! ```
 
-use crate::messages::{Acquire, Consistency, Hold, Join, Joined, Release, Renew, Renewed};
+use crate::messages::{Acquire, Consistency, Hold, Join, Joined, Release, Renew, Renewed, WhenStale};
 use crate::number::{Number, SiteKey};
 use crate::rule::Way;
 use alloc::collections::BTreeSet;
@@ -72,6 +72,7 @@ pub(crate) struct Taker {
     /// When the newest revision was asked for, and whether to share it, until it is offered.
     acquires: Option<(Time, bool)>,
     consistency: Consistency,
+    when_stale: WhenStale,
     broken: Broken<Way>,
 }
 
@@ -93,6 +94,7 @@ impl Taker {
             share: Share::Ended,
             acquires: None,
             consistency: Consistency::default(),
+            when_stale: WhenStale::default(),
             broken,
         }
     }
@@ -133,6 +135,11 @@ impl Taker {
     /// The consistency of the site.
     pub(crate) fn consistency(&self) -> Consistency {
         self.consistency
+    }
+
+    /// Whether the subscriber serves the site when its lease is over.
+    pub(crate) fn when_stale(&self) -> WhenStale {
+        self.when_stale
     }
 
     /// Whether the newest revision of its giver may be served as such.
@@ -230,7 +237,7 @@ impl Taker {
             self.held.clear();
         }
         self.phase = Phase::Joined;
-        self.consistency = joined.consistency;
+        (self.consistency, self.when_stale) = (joined.consistency, joined.when_stale);
         (self.share, self.acquires) = (if joined.shares { Share::Shared } else { Share::Ended }, None);
         self.held.extend(joined.held.iter().copied().chain([joined.number]));
         self.released.retain(|number| !self.held.contains(number));

@@ -10,7 +10,7 @@ use spread::messages::{
     Acquire, Ahead, Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Held, Hold, Identity,
     Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked, LocksKept, Missing, NotJoined, NotNow,
     Offer, Published, Put, RecallLock, Release, Renew, Renewed, Revoke, Size, Survey, Switch, ToFileServer, Token,
-    Unlock, VisitorKey, Want,
+    Unlock, VisitorKey, Want, WhenStale,
 };
 use spread::server_work::{Checked, Merged, MergedTree, NotDone, Settings};
 use spread::{
@@ -53,8 +53,9 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
     let identity = (0..2_u64, 0..3_u64).prop_map(|(publisher, number)| Identity { publisher, number });
     let flags = (any::<bool>(), any::<bool>(), vec(token(), 0..2));
     let switch = (ticket.clone(), identity.clone(), names(), proptest::option::of(hash()), hash(), flags);
-    let kind = select(vec![ChangeKind::Create, ChangeKind::Keep, ChangeKind::Remove, ChangeKind::Consistency]);
-    let change = (ticket.clone(), kind, select(Consistency::ALL.to_vec()), names());
+    let kind = select(vec![ChangeKind::Create, ChangeKind::Set, ChangeKind::Remove]);
+    let settings = (proptest::option::of(select(Consistency::ALL.to_vec())), proptest::option::of(0..2000_u32));
+    let change = (ticket.clone(), kind, settings, names());
     prop_oneof![
         4 => join.prop_map(|(slot, asked, life, at, seen, (space, site), held)| {
             Join { slot, asked, life, at, seen, space, site, held }.into()
@@ -81,8 +82,9 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
         3 => (time(), 0..2_u64, vec(token(), 0..3))
             .prop_map(|(asked, publisher, tokens)| KeepLocks { asked, publisher, tokens }.into()),
         2 => identity.prop_map(|identity| Unlock { identity }.into()),
-        2 => change.prop_map(|(ticket, kind, consistency, (space, site))| {
-            Change { ticket, kind, keep: 0, consistency, space, site }.into()
+        2 => change.prop_map(|(ticket, kind, (consistency, lease_ms), (space, site))| {
+            let (keep, when_stale) = (lease_ms, lease_ms.map(|_| WhenStale::Refuse));
+            Change { ticket, kind, keep, lease_ms, consistency, when_stale, space, site }.into()
         }),
         1 => ticket.clone().prop_map(|ticket| Collect { ticket }.into()),
         1 => (ticket, names()).prop_map(|(ticket, (space, site))| Survey { ticket, space, site }.into()),
@@ -98,7 +100,9 @@ fn from_server() -> impl Strategy<Value = FromFileServer> {
     let edits = select(vec![Bytes::new(), Bytes::from_static(b"edits")]);
     prop_oneof![
         4 => joined.prop_map(|(slot, asked, lease_ms, number, root, held, (consistency, shares))| {
-            Joined { slot, asked, lease_ms, number, root, keep: 2, key: KEY, consistency, shares, held }.into()
+            let when_stale = WhenStale::Serve;
+            let keep = 2;
+            Joined { slot, asked, lease_ms, number, root, keep, key: KEY, consistency, when_stale, shares, held }.into()
         }),
         1 => (slot.clone(), why).prop_map(|(slot, why)| NotJoined { slot, why }.into()),
         4 => (slot.clone(), number(), hash(), hash(), any::<bool>(), edits).prop_map(
@@ -259,7 +263,7 @@ fn server_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
         Work::Edits(id, ..) => Done::Edits(id, Bytes::from_static(b"edits")),
         Work::Publish(id, _) => {
             let consistency = if hash == ChunkHash::of(&[1]) { Consistency::Sequential } else { Consistency::Callback };
-            Done::Published(id, or(is_done, Settings { keep: 1, visitor_key: KEY, consistency }, failed()))
+            Done::Published(id, or(is_done, Settings::new(1, KEY, consistency), failed()))
         }
         Work::Change(id, ..) => Done::Changed(id, or(is_done, None, failed())),
         Work::Drop(key, numbers) => Done::Dropped(key, if is_done { numbers } else { Vec::new() }),

@@ -140,11 +140,7 @@ impl ServerDisk {
         let site = self.sites.entry(new.key.clone()).or_insert_with(|| SiteState {
             key: new.key.clone(),
             revisions: Vec::new(),
-            settings: Settings {
-                keep: self.happened.keep,
-                visitor_key: VisitorKey([7; 32]),
-                consistency: self.happened.consistency,
-            },
+            settings: Settings::new(self.happened.keep, VisitorKey([7; 32]), self.happened.consistency),
             publishes: Vec::new(),
         });
         site.revisions.push(new.revision);
@@ -158,12 +154,8 @@ impl ServerDisk {
     fn change(&mut self, key: &SiteKey, change: SiteChange) -> Result<Option<SiteState>, NotDone> {
         match change.kind {
             ChangeKind::Create => Err(NotDone::IsThere),
-            ChangeKind::Keep => {
-                self.sites.get_mut(key).ok_or(NotDone::NoSite)?.settings.keep = change.keep;
-                Ok(None)
-            }
-            ChangeKind::Consistency => {
-                self.sites.get_mut(key).ok_or(NotDone::NoSite)?.settings.consistency = change.consistency;
+            ChangeKind::Set => {
+                self.sites.get_mut(key).ok_or(NotDone::NoSite)?.settings.set(change.settings);
                 Ok(None)
             }
             ChangeKind::Remove => self.sites.remove(key).map(|_| None).ok_or(NotDone::NoSite),

@@ -133,7 +133,7 @@ fn found(served: &Served, waits: bool, request: &Parts, wait: Wait) -> Result<Fo
     let visit = served.visitors.visit(&request.headers, &key);
     let visit = Visit { since: wait.since, is_last: wait.is_over, ..visit };
     let (revision, moves, stale) = match served.origin.open(visit, waits)? {
-        Opened::View { stale: Some(_), .. } if served.refuses_stale => return Err(Refusal::Stale.into()),
+        Opened::View { stale: Some(_), .. } if served.refuses_stale() => return Err(Refusal::Stale.into()),
         Opened::View { revision, moves, stale } => (revision, moves, stale),
         Opened::Behind => return Err(Refusal::Behind.into()),
         Opened::Gone => return Err(Refusal::RevisionGone.into()),

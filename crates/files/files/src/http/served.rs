@@ -37,8 +37,8 @@ pub struct Tally {
 pub(crate) struct Served {
     pub(crate) origin: Arc<dyn Origin>,
     pub(crate) visitors: Visitors,
-    /// Whether a revision that may not be the newest is refused.
-    pub(crate) refuses_stale: bool,
+    /// Whether this server refuses to serve a revision that may be stale.
+    refuses_stale: bool,
     pub(crate) connections: AtomicU64,
     pub(crate) requests: AtomicU64,
     refused: AtomicU64,
@@ -73,6 +73,11 @@ impl Served {
             rules,
             last_error: Mutex::default(),
         }
+    }
+
+    /// Whether a revision that may be stale is refused, at this server or of this site.
+    pub(crate) fn refuses_stale(&self) -> bool {
+        self.refuses_stale || self.origin.refuses_stale()
     }
 
     /// A reader for one request, and whether it may wait for the disk.

@@ -1,13 +1,12 @@
 //! The record of a member's directory: the revisions that are there as a whole, or whose directories are.
 //!
 //! ```text
-//!   "THMB" | format u32 | bytes u16, space | bytes u16, site | key of visitors 32
-//!   (life u64, count u64, root 32) *                             the oldest first; the last is served
+//!   "THMB" | format u32 | bytes u16, space | bytes u16, site | key of visitors 32 | refuses u32
+//!   (life u64, count u64, root 32) *                                           the oldest first; the last is served
 //!   BLAKE3 of all of it
 //! ```
-//! The format is 1, or 2 if only the directories are there. The record is replaced as a whole.
-//! A member with a damaged record begins without a revision: the chunks that are there need
-//! not be fetched again.
+//! The format is 1, or 2 if only the directories are there. The record is replaced as a whole. A member with a damaged
+//! one begins without a revision: the chunks that are there need not be fetched again.
 //!
 //! A member removes every chunk that its revisions do not need. So its first write to a directory is a record without
 //! revisions, which marks the directory as a member's, and it refuses chunks in a directory without a record.
@@ -16,7 +15,7 @@ use crate::error::FilesError;
 use crate::local::{CHUNKS, STORE_MARKER};
 use bytes::{Buf, BufMut, Bytes};
 use spread::member_work::State;
-use spread::messages::VisitorKey;
+use spread::messages::{VisitorKey, WhenStale};
 use spread::{Number, Revision, SiteKey};
 use std::io;
 use std::path::Path;
@@ -52,7 +51,12 @@ pub(super) fn claim(dir: &Path, key: &SiteKey) -> Result<(), FilesError> {
     if has(CHUNKS) {
         return Err(FilesError::NotMembers(dir.to_owned(), "has chunks that no server of a site has fetched"));
     }
-    let nothing = State { parts: Parts::Whole, revisions: Vec::new(), visitor_key: VisitorKey([0; KEY_BYTES]) };
+    let nothing = State {
+        parts: Parts::Whole,
+        revisions: Vec::new(),
+        visitor_key: VisitorKey([0; KEY_BYTES]),
+        when_stale: WhenStale::default(),
+    };
     write(dir, key, &nothing)
 }
 
@@ -76,7 +80,7 @@ pub(super) fn write(dir: &Path, key: &SiteKey, state: &State) -> Result<(), File
         .map_err(|error| FilesError::Unwritable(dir.join(NAME), io::Error::other(error)))
 }
 
-fn encode(key: &SiteKey, State { parts, revisions, visitor_key }: &State) -> Vec<u8> {
+fn encode(key: &SiteKey, State { parts, revisions, visitor_key, when_stale }: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.put_slice(MAGIC);
     bytes.put_u32_le(if *parts == Parts::Whole { WHOLE } else { DIRECTORIES });
@@ -85,6 +89,7 @@ fn encode(key: &SiteKey, State { parts, revisions, visitor_key }: &State) -> Vec
         bytes.put_slice(text.as_bytes());
     }
     bytes.put_slice(&visitor_key.0);
+    bytes.put_u32_le(u32::from(*when_stale == WhenStale::Refuse));
     for Revision { number, root } in revisions {
         bytes.put_u64_le(number.life);
         bytes.put_u64_le(number.count);
@@ -109,6 +114,7 @@ fn decode(mut bytes: Bytes) -> Option<(SiteKey, State)> {
     let (space, name) = (text(&mut bytes)?, text(&mut bytes)?);
     let mut visitor_key = [0; KEY_BYTES];
     bytes.try_copy_to_slice(&mut visitor_key).ok()?;
+    let when_stale = *WhenStale::ALL.get(bytes.try_get_u32_le().ok()? as usize)?;
     let mut revisions = Vec::new();
     while !bytes.is_empty() {
         let number = Number { life: bytes.try_get_u64_le().ok()?, count: bytes.try_get_u64_le().ok()? };
@@ -116,7 +122,7 @@ fn decode(mut bytes: Bytes) -> Option<(SiteKey, State)> {
         bytes.try_copy_to_slice(&mut root).ok()?;
         revisions.push(Revision { number, root: root.into() });
     }
-    Some((SiteKey { space, name }, State { parts, revisions, visitor_key: VisitorKey(visitor_key) }))
+    Some((SiteKey { space, name }, State { parts, revisions, visitor_key: VisitorKey(visitor_key), when_stale }))
 }
 
 fn text(bytes: &mut Bytes) -> Option<String> {
@@ -135,7 +141,8 @@ mod tests {
         let revision = |life, count| Revision { number: Number { life, count }, root: ChunkHash::of(b"root") };
         let revisions = vec![revision(1, 2), revision(3, 4)];
         let key = SiteKey { space: "main".to_owned(), name: "shop".to_owned() };
-        (key, State { parts: Parts::Whole, revisions, visitor_key: VisitorKey([7; KEY_BYTES]) })
+        let (visitor_key, when_stale) = (VisitorKey([7; KEY_BYTES]), WhenStale::Refuse);
+        (key, State { parts: Parts::Whole, revisions, visitor_key, when_stale })
     }
 
     #[test]
@@ -143,7 +150,7 @@ mod tests {
         let (key, state) = sample();
         let bytes = encode(&key, &state);
         let golden = b"THMB\x01\0\0\0\x04\0main\x04\0shop";
-        assert_eq!((&bytes[..20], bytes.len()), (&golden[..], 20 + 32 + 2 * 48 + 32));
+        assert_eq!((&bytes[..20], bytes.len()), (&golden[..], 20 + 32 + 4 + 2 * 48 + 32));
         assert_eq!(decode(bytes.into()), Some((key.clone(), state.clone())));
         let state = State { parts: Parts::Directories, ..state };
         let bytes = encode(&key, &state);

@@ -223,7 +223,11 @@ impl Mounted {
 
     /// Refuses to open what is in a directory, if there may be a newer revision and that is refused.
     pub(super) fn check_fresh(&self, directory: DirectoryIn) -> Result<(), NoAnswer> {
-        if directory.is_stale && self.refuses_stale { Err(NoAnswer::STALE) } else { Ok(()) }
+        if directory.is_stale && (self.refuses_stale || self.origin.refuses_stale()) {
+            Err(NoAnswer::STALE)
+        } else {
+            Ok(())
+        }
     }
 
     /// The topmost node of a directory in a revision, which later walks are spared.

@@ -1,12 +1,12 @@
 //! The records of sites as a file server needs them: all of them at its start, and one at each publish.
 
 use crate::error::FilesError;
-use crate::record::{Made, ROOT, Revision, SiteMap, SiteName, SiteRecord, SiteSettings};
+use crate::record::{Made, ROOT, Revision, SiteMap, SiteName, SiteRecord};
 use crate::records::{Records, all_sites, draw_key, revisions};
 use objects::{Db, Tx};
-use spread::messages::{ChangeKind, Identity, VisitorKey};
+use spread::messages::{ChangeKind, Identity};
 use spread::server_work::{NewRevision, NewSize, Settings, SiteChange, SiteState};
-use spread::{Number, SiteKey};
+use spread::{Number, SiteKey, SiteSettings};
 use std::collections::HashMap;
 use types::limits::PUBLISHES_REMEMBERED;
 
@@ -25,12 +25,7 @@ fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<Site
     let publishes = publishes.collect();
     let mut revisions: Vec<_> = kept.iter().map(revision).collect();
     revisions.sort_by_key(|it| it.number);
-    Ok(SiteState { key, revisions, settings: settings(record), publishes })
-}
-
-fn settings(record: &SiteRecord) -> Settings {
-    let &SiteRecord { keep, consistency, .. } = record;
-    Settings { keep, consistency, visitor_key: VisitorKey(record.visitor_key) }
+    Ok(SiteState { key, revisions, settings: record.settings(), publishes })
 }
 
 /// The records of a store, each space opened when it is needed.
@@ -93,7 +88,7 @@ impl Spaces {
                 record.publishes.drain(..extra);
                 sites.insert(tx, site.as_str(), &record)?;
             }
-            Ok(settings(&record))
+            Ok(record.settings())
         };
         match db.transact(publish) {
             Err(objects::Error::OutcomeUnknown(_)) => Ok(db.transact(publish)?),
@@ -123,15 +118,12 @@ impl Spaces {
             return Err(FilesError::NoSite(site.to_string()));
         }
         let records = Records::new(self.space(&key.space)?, 0);
-        let SiteChange { keep, consistency, .. } = change;
-        let (keep, consistency) = (Some(keep), Some(consistency));
         match change.kind {
             ChangeKind::Create => {
-                records.create(&site, SiteSettings { keep, consistency })?;
+                records.create(&site, change.settings)?;
                 Ok(Some(records.with(&site, |tx, record| state(tx, key.clone(), &record))?))
             }
-            ChangeKind::Keep => records.set(&site, SiteSettings { keep, consistency: None }).map(|()| None),
-            ChangeKind::Consistency => records.set(&site, SiteSettings { keep: None, consistency }).map(|()| None),
+            ChangeKind::Set => records.set(&site, change.settings).map(|()| None),
             ChangeKind::Remove => records.remove(&site).map(|()| None),
         }
     }

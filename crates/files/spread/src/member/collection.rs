@@ -30,7 +30,8 @@ impl Member {
         }
         self.condemned.begin();
         // The record names nothing that is about to be removed.
-        self.work(Work::Switch(State { parts, revisions, visitor_key }));
+        let when_stale = self.when_stale;
+        self.work(Work::Switch(State { parts, revisions, visitor_key, when_stale }));
         self.work(Work::Mark(parts, roots));
     }
 

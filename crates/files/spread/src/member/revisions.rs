@@ -111,7 +111,8 @@ impl Member {
         fetch.stage = Stage::Switching;
         let revision = fetch.revision;
         let revisions = self.kept.with(self.now, revision);
-        self.work(Work::Switch(State { parts: self.parts(), revisions, visitor_key }));
+        let (parts, when_stale) = (self.parts(), self.when_stale);
+        self.work(Work::Switch(State { parts, revisions, visitor_key, when_stale }));
         if self.is_broken(Way::ForgetSwitch) {
             self.serve(revision);
         }

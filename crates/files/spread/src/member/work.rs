@@ -3,7 +3,7 @@
 //! All work is done in order.
 
 use crate::condemned::Swept;
-use crate::messages::VisitorKey;
+use crate::messages::{VisitorKey, WhenStale};
 use crate::number::{Number, Revision};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -73,6 +73,8 @@ pub struct State {
     pub revisions: Vec<Revision>,
     /// The key that signs the cookies of visitors.
     pub visitor_key: VisitorKey,
+    /// Whether a revision that may be stale is served.
+    pub when_stale: WhenStale,
 }
 
 /// The outcome of a piece of work.

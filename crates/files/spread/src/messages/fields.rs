@@ -174,6 +174,26 @@ impl Field for VisitorKey {
     }
 }
 
+/// A field that a message may lack.
+#[derive(Debug)]
+pub struct Perhaps;
+
+impl<T: Field + Copy + Default> FieldLayout<Option<T>> for Perhaps {
+    const LIMITS: Limits = Limits::bytes(u32::BYTES + T::BYTES);
+
+    fn put(field: &Option<T>, _: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        field.is_some().put(meta);
+        field.unwrap_or_default().put(meta);
+        Ok(())
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Option<T>, WireError> {
+        let is_there = bool::get(what, reader)?;
+        let field = T::get(what, reader)?;
+        Ok(is_there.then_some(field))
+    }
+}
+
 /// A root that a message may lack: a site may have no revision.
 #[derive(Debug)]
 pub struct MayBe;

@@ -1,6 +1,6 @@
 //! Care of sites: settings, collections, surveys.
 
-use super::fields::one_of;
+use super::fields::{Perhaps, one_of};
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,10 +15,14 @@ messages! {
         pub ticket: u64,
         /// The change.
         pub kind: ChangeKind,
-        /// How many of the newest revisions are kept, where that is part of it.
-        pub keep: u32,
-        /// The consistency, where that is part of it.
-        pub consistency: Consistency,
+        /// How many of the newest revisions are kept from now on.
+        pub keep: Option<u32> as Perhaps,
+        /// The length of leases from now on, in milliseconds.
+        pub lease_ms: Option<u32> as Perhaps,
+        /// The consistency from now on.
+        pub consistency: Option<Consistency> as Perhaps,
+        /// Whether servers serve a revision that may be stale, from now on.
+        pub when_stale: Option<WhenStale> as Perhaps,
         /// The space of the site.
         pub space: String as Text<SPACE_NAME_BYTES_MAX>,
         /// The site.
@@ -78,12 +82,10 @@ messages! {
 pub enum ChangeKind {
     /// A site without a revision is created.
     Create,
-    /// Another number of revisions is kept.
-    Keep,
+    /// Settings are changed.
+    Set,
     /// The site is removed with all its revisions.
     Remove,
-    /// The site has another consistency.
-    Consistency,
 }
 
 impl Field for ChangeKind {
@@ -94,7 +96,7 @@ impl Field for ChangeKind {
     }
 
     fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        one_of(&[Self::Create, Self::Keep, Self::Remove, Self::Consistency], what, reader)
+        one_of(&[Self::Create, Self::Set, Self::Remove], what, reader)
     }
 }
 
@@ -131,6 +133,41 @@ impl Consistency {
 }
 
 impl Field for Consistency {
+    const BYTES: usize = u32::BYTES;
+
+    fn put(&self, meta: &mut Meta<'_>) {
+        (*self as u32).put(meta);
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        one_of(&Self::ALL, what, reader)
+    }
+}
+
+/// The choice of a server that cannot know whether the revision it has is still the newest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenStale {
+    /// The revision is served, with the time since which there may be a newer one.
+    #[default]
+    Serve,
+    /// Visitors are refused.
+    Refuse,
+}
+
+impl WhenStale {
+    /// Each of them, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Serve, Self::Refuse];
+
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Serve => "serve",
+            Self::Refuse => "refuse",
+        }
+    }
+}
+
+impl Field for WhenStale {
     const BYTES: usize = u32::BYTES;
 
     fn put(&self, meta: &mut Meta<'_>) {

@@ -1,7 +1,7 @@
 //! Subscriptions: joins, leases, holds, offers and chunks.
 
 use super::fields::{Hash, Hashes, Sizes, VisitorKey, one_of};
-use super::sites::Consistency;
+use super::sites::{Consistency, WhenStale};
 use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -53,6 +53,8 @@ messages! {
         pub key: VisitorKey,
         /// The site's consistency.
         pub consistency: Consistency,
+        /// Whether a revision is served when the lease is over.
+        pub when_stale: WhenStale,
         /// Whether the subscriber may serve the newest revision as such: it is told before, or when, that ends.
         pub shares: bool,
         /// The revisions that are held for the subscriber, beside the newest.

@@ -60,7 +60,7 @@ impl Relay {
         let Some(Admitted { lease_ms, held, shares, may_serve }) = joined else {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
         };
-        let (consistency, known) = (site.taker.consistency(), site.known());
+        let (consistency, when_stale, known) = (site.taker.consistency(), site.taker.when_stale(), site.known());
         let is_revoked = may_serve && may_share != Shares::Newest;
         let mut holds = Vec::new();
         for number in others {
@@ -76,7 +76,19 @@ impl Relay {
         let Revision { number, root } = revision;
         self.say(
             port,
-            Joined { slot, asked, lease_ms, number, root, keep, key: visitor_key, consistency, shares, held },
+            Joined {
+                slot,
+                asked,
+                lease_ms,
+                number,
+                root,
+                keep,
+                key: visitor_key,
+                consistency,
+                when_stale,
+                shares,
+                held,
+            },
         );
         if is_revoked && consistency == Consistency::Callback {
             self.say(port, Invalidate { slot, number: known, reports: true });

@@ -3,7 +3,7 @@
 use super::{NO_SITE_AGAIN_AFTER, Newest, Relay, Site};
 use crate::holders::Seat;
 use crate::messages::{
-    Consistency, Held, Hold, Invalidate, Joined, Leave, NotJoined, NotNow, Offer, Revoke, ToFileServer,
+    Consistency, Held, Hold, Invalidate, Joined, Lapsed, Leave, NotJoined, NotNow, Offer, Revoke, ToFileServer,
 };
 use crate::number::{Number, Revision};
 use crate::rule::Way;
@@ -19,7 +19,11 @@ impl Relay {
         let Some(site) = self.sites.get_mut(&key) else { return };
         site.refused = None;
         let revision = Revision { number: joined.number, root: joined.root };
+        let before = (site.taker.consistency(), site.taker.when_stale());
         site.taker.joined(now, joined);
+        // Members join again, and learn the settings.
+        let is_told = (joined.consistency, joined.when_stale) != before;
+        let told: Vec<Seat> = site.members.seats().filter(|_| is_told).map(|(seat, _)| seat).collect();
         // A member holds only revisions that are held above.
         let lost: Vec<(Seat, Number)> = site
             .members
@@ -51,12 +55,13 @@ impl Relay {
         let (pushes, is_lost) = (site.taker.consistency() == Consistency::Publish, !site.taker.has_share());
         let to = if is_newer && pushes { site.members.offer(now, revision.number) } else { Vec::new() };
         // Members share no more than the relay does.
-        let told = if is_newer && !pushes { site.members.invalidate(now, revision.number, false) } else { Vec::new() };
+        let invalidated =
+            if is_newer && !pushes { site.members.invalidate(now, revision.number, false) } else { Vec::new() };
         let revoked = if is_lost { site.members.sharing(now) } else { Vec::new() };
         for (Seat { port, slot }, number) in lost {
             self.say(port, Held { slot, number, is_held: false });
         }
-        for Seat { port, slot } in told {
+        for Seat { port, slot } in invalidated {
             self.say(port, Invalidate { slot, number: revision.number, reports: false });
         }
         for Seat { port, slot } in revoked {
@@ -66,6 +71,9 @@ impl Relay {
         self.grant(&key);
         for hold in asks {
             self.ask(hold);
+        }
+        for Seat { port, slot } in told {
+            self.say(port, Lapsed { slot });
         }
     }
 

@@ -12,11 +12,13 @@ use crate::messages::{
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
+use crate::settings::SiteSettings;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::time::Duration;
 use machine::Port;
 use tree::Sides;
 use types::limits::{HASHES_PER_MESSAGE_MAX, PUBLISHER_REQUESTS_MAX};
@@ -406,8 +408,15 @@ impl FileServer {
     }
 
     pub(super) fn change(&mut self, now: Time, port: Port, change: Change) {
-        let Change { ticket, kind, keep, consistency, space, site } = change;
-        let (key, change) = (SiteKey { space, name: site }, SiteChange { kind, keep, consistency });
+        let Change { ticket, kind, keep, lease_ms, consistency, when_stale, space, site } = change;
+        let lease = lease_ms.map(|lease| Duration::from_millis(lease.into()));
+        if lease.is_some_and(|lease| lease.is_zero() || lease > self.config.lease) {
+            let longest = self.config.lease.as_millis();
+            let why = format!("leases of this store last between 1 and {longest} ms: 'thorp serve --site-lease-ms'");
+            return self.refuse(port, ticket, Refusal::Failed, why);
+        }
+        let settings = SiteSettings { keep, lease, consistency, when_stale };
+        let (key, change) = (SiteKey { space, name: site }, SiteChange { kind, settings });
         if let Some(site) = self.sites.get_mut(&key).filter(|_| kind == ChangeKind::Remove) {
             if site.under_way.is_some() {
                 return self.refuse(port, ticket, Refusal::Failed, "a publish of the site is under way: try again");
@@ -463,19 +472,16 @@ impl FileServer {
                     site.take_record(state);
                 }
             }
-            (ChangeKind::Consistency, _) => {
-                if let Some(site) = self.sites.get_mut(&key) {
-                    site.settings.consistency = change.consistency;
-                    // They join again, and learn the consistency.
-                    let seats: Vec<Seat> = site.holders.seats().map(|(seat, _)| seat).collect();
-                    for Seat { port, slot } in seats {
-                        self.say(port, Lapsed { slot });
-                    }
-                }
-            }
             _ => {
                 if let Some(site) = self.sites.get_mut(&key) {
-                    site.settings.keep = change.keep;
+                    let before = site.settings;
+                    site.settings.set(change.settings);
+                    // Subscribers join again, and learn the settings.
+                    let is_told = Settings { keep: before.keep, ..site.settings } != before;
+                    let seats: Vec<Seat> = site.holders.seats().map(|(seat, _)| seat).collect();
+                    for Seat { port, slot } in seats.into_iter().filter(|_| is_told) {
+                        self.say(port, Lapsed { slot });
+                    }
                 }
             }
         }

@@ -117,11 +117,7 @@ impl Site {
     pub(super) fn new(broken: Broken<Way>) -> Self {
         Self {
             revisions: BTreeMap::new(),
-            settings: Settings {
-                keep: u32::MAX,
-                visitor_key: VisitorKey([0; 32]),
-                consistency: Consistency::default(),
-            },
+            settings: Settings::new(u32::MAX, VisitorKey([0; 32]), Consistency::default()),
             publishes: VecDeque::new(),
             holders: Holders::new(broken),
             under_way: None,

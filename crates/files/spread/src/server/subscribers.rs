@@ -13,6 +13,7 @@ use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::time::Duration;
 use machine::{Output, Port};
 use tree::ChunkHash;
 use types::limits::SITES_PER_SESSION_MAX;
@@ -29,7 +30,7 @@ impl FileServer {
         if on_port >= SITES_PER_SESSION_MAX && !self.seats.contains_key(&(port, slot)) {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
         }
-        let (span, broken) = (self.span(), self.config.broken);
+        let (span, broken) = (self.span_of(&key), self.config.broken);
         let Some(site) = self.sites.get_mut(&key) else {
             return self.say(port, NotJoined { slot, why: NotNow::NoSite });
         };
@@ -48,12 +49,14 @@ impl FileServer {
             return self.say(port, NotJoined { slot, why: NotNow::Full });
         };
         let Revision { number, root } = head;
-        let Settings { keep, visitor_key: key_of_visitors, consistency } = site.settings;
+        let Settings { keep, visitor_key: key_of_visitors, consistency, when_stale, .. } = site.settings;
         let is_revoked = may_share == Shares::Kept && shares;
         self.seats.insert((port, slot), key);
-        let joined =
-            Joined { slot, asked, lease_ms, number, root, keep, key: key_of_visitors, consistency, shares, held };
-        self.say(port, joined);
+        let key = key_of_visitors;
+        self.say(
+            port,
+            Joined { slot, asked, lease_ms, number, root, keep, key, consistency, when_stale, shares, held },
+        );
         if is_revoked {
             self.say(port, Revoke { slot });
         }
@@ -113,8 +116,8 @@ impl FileServer {
 
     pub(super) fn renew(&mut self, now: Time, port: Port, renew: &Renew) {
         let &Renew { slot, asked, at, ref released } = renew;
-        let (seat, span) = (Seat { port, slot }, self.span());
-        let key = self.seat(port, slot);
+        let (seat, key) = (Seat { port, slot }, self.seat(port, slot));
+        let span = key.as_ref().map_or(Duration::ZERO, |key| self.span_of(key));
         let Some(site) = key.as_ref().and_then(|key| self.sites.get_mut(key)) else {
             return self.say(port, Lapsed { slot });
         };

@@ -4,11 +4,13 @@
 //! before it.
 
 use crate::condemned::Swept;
-use crate::messages::{ChangeKind, Consistency, Identity, Size, VisitorKey};
+use crate::messages::{ChangeKind, Consistency, Identity, Size, VisitorKey, WhenStale};
 use crate::number::{Number, Revision, SiteKey};
+use crate::settings::SiteSettings;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::time::Duration;
 use tree::{ChunkHash, Growth, Path, Sides};
 use types::Position;
 
@@ -99,10 +101,8 @@ pub enum NewSize {
 pub struct SiteChange {
     /// The change.
     pub kind: ChangeKind,
-    /// How many of the newest revisions are kept, where that is part of it.
-    pub keep: u32,
-    /// The consistency, where that is part of it.
-    pub consistency: Consistency,
+    /// The settings, where they are part of it.
+    pub settings: SiteSettings,
 }
 
 /// A site as its record has it.
@@ -134,6 +134,25 @@ pub struct Settings {
     pub visitor_key: VisitorKey,
     /// Its consistency.
     pub consistency: Consistency,
+    /// The length of its leases, if it differs from the server's.
+    pub lease: Option<Duration>,
+    /// Whether its subscribers serve it when their lease is over.
+    pub when_stale: WhenStale,
+}
+
+impl Settings {
+    /// Settings with leases of the server's length, and servers that serve when they are over.
+    pub fn new(keep: u32, visitor_key: VisitorKey, consistency: Consistency) -> Self {
+        Self { keep, visitor_key, consistency, lease: None, when_stale: WhenStale::default() }
+    }
+
+    /// Changes settings.
+    pub fn set(&mut self, SiteSettings { keep, lease, consistency, when_stale }: SiteSettings) {
+        self.keep = keep.unwrap_or(self.keep);
+        self.lease = lease.or(self.lease);
+        self.consistency = consistency.unwrap_or(self.consistency);
+        self.when_stale = when_stale.unwrap_or(self.when_stale);
+    }
 }
 
 /// The outcome of a check.

@@ -42,7 +42,7 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 45] = [
+const HEARS: [(Way, &str); 46] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
@@ -72,6 +72,7 @@ const HEARS: [(Way, &str); 45] = [
     (Way::LateRenewal, "file-server-expired"),
     (Way::ForgetAtOnce, "file-server-cut-off"),
     (Way::CountFromAnswer, "member-lease"),
+    (Way::CutLease, "file-server-lease"),
     (Way::SameClocks, "file-server-cut-off"),
     (Way::WholeLease, "relay-joins"),
     (Way::Silent, "member-lapsed"),

@@ -5,7 +5,7 @@ use crate::play::Player;
 use crate::words::{Names, Words, from_server, in_ms, key, ms, number, show, show_to, sized};
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Waiter};
 use spread::member_work::{Applied, Done, State, Work};
-use spread::messages::VisitorKey;
+use spread::messages::{VisitorKey, WhenStale};
 use spread::{FetchedContent, Member, MemberConfig, Opened, PATIENCE, READY, Swept, Visit, Way};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -98,9 +98,11 @@ impl MemberScript {
                 format!("Descend{}", names.list(&nodes))
             }
             Work::Put(hash, _) => format!("Put {}", names.name(hash)),
-            Work::Switch(State { revisions, parts, .. }) => {
-                let said = if parts == Parts::Whole { "Switch" } else { "Switch directories" };
-                revisions.iter().fold(said.to_owned(), |said, it| said + " " + &names.show(*it))
+            Work::Switch(State { revisions, parts, when_stale, .. }) => {
+                let parts = if parts == Parts::Whole { "" } else { " directories" };
+                let said = if when_stale == WhenStale::Refuse { " refuse" } else { "" };
+                let said = format!("Switch{parts}{said}");
+                revisions.iter().fold(said, |said, it| said + " " + &names.show(*it))
             }
             Work::Mark(_, roots) => format!("Mark{}", names.list(&roots)),
             Work::Sweep(hashes) => {
@@ -164,11 +166,12 @@ impl Player for MemberScript {
                 let settings = Settings { idle_after: set.parsed("idle-after"), content_bytes: set.parsed("content") };
                 let parts = if set.has("directories") { Parts::Directories } else { Parts::Whole };
                 let is_setting = |word: &&&str| {
-                    word.starts_with("idle-after=") || word.starts_with("content=") || **word == "directories"
+                    word.contains('=') && !word.contains('.') || ["directories", "refuse"].contains(word)
                 };
                 let revisions = words.iter().filter(|word| !is_setting(word));
                 let revisions: Vec<_> = revisions.map(|word| self.names.revision(word)).collect::<Option<_>>()?;
-                let state = State { parts, revisions, visitor_key: VisitorKey([7; 32]) };
+                let when_stale = if set.has("refuse") { WhenStale::Refuse } else { WhenStale::Serve };
+                let state = State { parts, revisions, visitor_key: VisitorKey([7; 32]), when_stale };
                 let is_new = parts == Parts::Whole && state.revisions.is_empty();
                 self.member = member(self.broken, settings, Some(state).filter(|_| !is_new));
                 self.member.start(self.now);

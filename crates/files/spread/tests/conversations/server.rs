@@ -1,10 +1,10 @@
 //! A file server whose disk is the script: work is written down, and its outcome is an event.
 
 use crate::play::Player;
-use crate::words::{Names, Words, consistency, key, link, ms, number, port, show, show_from, to_server};
+use crate::words::{Names, Words, consistency, key, link, ms, number, port, show, show_from, show_settings, to_server};
 use bytes::Bytes;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
-use spread::messages::{Consistency, Identity, VisitorKey};
+use spread::messages::{ChangeKind, Consistency, Identity, VisitorKey};
 use spread::server_work::{
     Check, Checked, Compare, Done, Merged, MergedTree, NewSize, NotDone, Settings, SiteChange, SiteState, Work, WorkId,
 };
@@ -27,9 +27,8 @@ pub(crate) struct ServerScript {
     server: FileServer,
     broken: Broken<Way>,
     now: Time,
-    /// How many revisions the site keeps, and its consistency.
-    keep: u32,
-    consistency: Consistency,
+    /// The settings in the site's record.
+    settings: Settings,
     names: Names,
     pub(crate) said: String,
 }
@@ -40,8 +39,7 @@ impl ServerScript {
             server: FileServer::new(ServerConfig::new(1), Vec::new()),
             broken,
             now: Time::ZERO,
-            keep: 1,
-            consistency: Consistency::default(),
+            settings: Settings::new(1, VisitorKey([7; 32]), Consistency::default()),
             names: Names::default(),
             said: String::new(),
         };
@@ -59,16 +57,13 @@ impl ServerScript {
         self.server.start(self.now);
     }
 
-    fn settings(&self) -> Settings {
-        Settings { keep: self.keep, visitor_key: VisitorKey([7; 32]), consistency: self.consistency }
-    }
-
     /// The record of the site with these revisions, such as `1.1=t1`, and publishes, such as `made=7.1:1.1`. Its
     /// consistency is the one before if none is said.
     fn record(&mut self, words: &[&str]) -> Option<SiteState> {
-        self.keep = Words(words).parsed("keep").unwrap_or(1);
-        self.consistency = Words(words).value("consistency").map_or(Some(self.consistency), consistency)?;
-        let settings = self.settings();
+        self.settings.keep = Words(words).parsed("keep").unwrap_or(1);
+        let before = self.settings.consistency;
+        self.settings.consistency = Words(words).value("consistency").map_or(Some(before), consistency)?;
+        let settings = self.settings;
         let mut state = SiteState { key: key(), revisions: Vec::new(), settings, publishes: Vec::new() };
         let is_setting = |word: &str| ["keep=", "consistency="].iter().any(|name| word.starts_with(name));
         for word in words.iter().filter(|word| !is_setting(word)) {
@@ -132,7 +127,7 @@ impl ServerScript {
                 let edits = Words(words).value("edits").unwrap_or_default().to_owned();
                 Done::Edits(id(of)?, Bytes::from(edits))
             }
-            ["published", of] => Done::Published(id(of)?, Ok(self.settings())),
+            ["published", of] => Done::Published(id(of)?, Ok(self.settings)),
             ["published", of, "fails", ref why @ ..] => Done::Published(id(of)?, Err(failed(why))),
             ["changed", of] => Done::Changed(id(of)?, Ok(None)),
             ["created", of] => Done::Changed(id(of)?, Ok(self.record(&[]))),
@@ -177,7 +172,12 @@ impl ServerScript {
                 let paths: Vec<String> = paths.iter().map(Path::to_string).collect();
                 format!("Compare {id} {} -> {} {}", tree(base), names.name(root), paths.join(" "))
             }
-            Work::Change(WorkId(id), _, SiteChange { kind, keep, .. }) => format!("Change {id} {kind:?} keep={keep}"),
+            Work::Change(WorkId(id), _, SiteChange { kind, settings }) => {
+                if kind == ChangeKind::Set {
+                    self.settings.set(settings);
+                }
+                format!("Change {id} {kind:?}{}", show_settings(settings))
+            }
             Work::Edits(WorkId(id), base, root) => format!("Edits {id} {} -> {}", names.name(base), names.name(root)),
             Work::Drop(_, numbers) => numbers.iter().fold("Drop".to_owned(), |said, it| said + " " + &show(*it)),
             Work::Mark(roots) => format!("Mark{}", names.list(&roots)),

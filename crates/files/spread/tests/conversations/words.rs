@@ -14,12 +14,13 @@ use spread::messages::{
     Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FromFileServer,
     Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked,
     LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused, Release, Renew,
-    Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer, Token, Unlock, VisitorKey, Want,
+    Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer, Token, Unlock, VisitorKey, Want, WhenStale,
 };
-use spread::{Number, Revision, SiteKey};
+use spread::{Number, Revision, SiteKey, SiteSettings};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::str::FromStr;
+use std::time::Duration;
 use tree::ChunkHash;
 use types::{SessionId, Time};
 
@@ -102,6 +103,15 @@ fn show_all(numbers: &[Number]) -> String {
     numbers.iter().map(|number| show(*number)).collect::<Vec<_>>().join(",")
 }
 
+/// The settings that are changed.
+pub(crate) fn show_settings(SiteSettings { keep, lease, consistency, when_stale }: SiteSettings) -> String {
+    let keep = keep.map_or(String::new(), |keep| format!(" keep={keep}"));
+    let lease = lease.map_or(String::new(), |lease| format!(" lease={}", lease.as_millis()));
+    let consistency = consistency.map_or(String::new(), |consistency| format!(" consistency={}", consistency.name()));
+    let refuses = if when_stale == Some(WhenStale::Refuse) { " refuse" } else { "" };
+    keep + &lease + &consistency + refuses
+}
+
 pub(crate) fn port(link: &str) -> Option<Port> {
     let letter = link.bytes().next().filter(|_| link.len() == 1)?;
     Some(Port::Session(SessionId(u64::from(letter))))
@@ -160,10 +170,13 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
     let words = Words(parts);
     let ticket = || parts.get(1)?.parse().ok();
     let SiteKey { space, name: site } = key();
-    let change = |kind, keep, consistency| {
-        Some(Change { ticket: ticket()?, kind, keep, consistency, space: "main".into(), site: "shop".into() })
+    let change = |kind| {
+        let consistency = words.value("consistency").and_then(consistency);
+        let (keep, lease_ms, when_stale) = (words.parsed("keep"), words.parsed("lease"), words.has("refuse"));
+        let when_stale = when_stale.then_some(WhenStale::Refuse);
+        let (ticket, space, site) = (ticket()?, "main".into(), "shop".into());
+        Some(Change { ticket, kind, keep, lease_ms, consistency, when_stale, space, site })
     };
-    let usual = Consistency::default();
     Some(match *parts {
         ["join", ..] => {
             let (asked, life) = (words.time("asked")?, words.parsed("life")?);
@@ -200,10 +213,9 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
             KeepLocks { asked, publisher: publisher.parse().ok()?, tokens }.into()
         }
         ["unlock", id] => Unlock { identity: identity(id)? }.into(),
-        ["create", _] => change(ChangeKind::Create, 0, usual)?.into(),
-        ["keep", _, count] => change(ChangeKind::Keep, count.parse().ok()?, usual)?.into(),
-        ["remove", _] => change(ChangeKind::Remove, 0, usual)?.into(),
-        ["set", _, which] => change(ChangeKind::Consistency, 0, consistency(which)?)?.into(),
+        ["create", ..] => change(ChangeKind::Create)?.into(),
+        ["set", ..] => change(ChangeKind::Set)?.into(),
+        ["remove", _] => change(ChangeKind::Remove)?.into(),
         ["acquire", of, ..] => Acquire { slot, at: number(of)?, shares: !words.has("once") }.into(),
         ["release"] => Release { slot }.into(),
         ["collect", _] => Collect { ticket: ticket()? }.into(),
@@ -229,7 +241,8 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
             let (keep, key, held) = (2, VisitorKey([7; 32]), words.numbers("held")?);
             let consistency = parts.iter().find_map(|word| consistency(word)).unwrap_or_default();
             let shares = !words.has("unshared");
-            Joined { slot, asked, lease_ms, number, root, keep, key, consistency, shares, held }.into()
+            let when_stale = if words.has("refuse") { WhenStale::Refuse } else { WhenStale::Serve };
+            Joined { slot, asked, lease_ms, number, root, keep, key, consistency, when_stale, shares, held }.into()
         }
         ["not-joined", why] => {
             let why = match why {
@@ -326,7 +339,11 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
         ToFileServer::Unlock(Unlock { identity: Identity { publisher, number } }) => {
             format!("Unlock {publisher}.{number}")
         }
-        ToFileServer::Change(Change { ticket, kind, keep, .. }) => format!("Change {ticket} {kind:?} keep={keep}"),
+        ToFileServer::Change(Change { ticket, kind, keep, lease_ms, consistency, when_stale, .. }) => {
+            let lease = lease_ms.map(|lease| Duration::from_millis(lease.into()));
+            let settings = show_settings(SiteSettings { keep, lease, consistency, when_stale });
+            format!("Change {ticket} {kind:?}{settings}")
+        }
         ToFileServer::Collect(Collect { ticket }) => format!("Collect {ticket}"),
         ToFileServer::Survey(Survey { ticket, .. }) => format!("Survey {ticket}"),
         ToFileServer::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
@@ -336,13 +353,15 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
 /// A message of a file server or relay, as a script has it.
 pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
     match message {
-        FromFileServer::Joined(Joined { asked, lease_ms, number, root, held, consistency, shares, .. }) => {
+        FromFileServer::Joined(joined) => {
+            let Joined { asked, lease_ms, number, root, held, consistency, when_stale, shares, .. } = joined;
             let (revision, held) = (names.show(Revision { number, root }), show_all(&held));
             let shares = if shares { "" } else { " unshared" };
             let said = format!("Joined {revision} asked={} lease={lease_ms} held={held}", in_ms(asked));
             // The usual one is not said.
             let consistency = Some(consistency.name()).filter(|name| *name != Consistency::default().name());
-            said + &consistency.map_or(String::new(), |name| format!(" {name}")) + shares
+            let refuses = if when_stale == WhenStale::Refuse { " refuse" } else { "" };
+            said + &consistency.map_or(String::new(), |name| format!(" {name}")) + refuses + shares
         }
         FromFileServer::NotJoined(NotJoined { why, .. }) => format!("NotJoined {why:?}"),
         FromFileServer::Offer(Offer { number, root, base, reports, answers, edits, .. }) => {

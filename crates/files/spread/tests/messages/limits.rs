@@ -5,7 +5,7 @@ use bytes::Bytes;
 use framing::{Header, PIECE, WireError};
 use spread::messages::{
     Ahead, Chunk, Consistency, FILE_SERVER, Have, Join, Joined, KeepLocks, Lock, Missing, Offer, Put, Refusal, Refused,
-    Renew, SUBSCRIBER, Standing, Surveyed, Switch, VisitorKey, Want,
+    Renew, SUBSCRIBER, Standing, Surveyed, Switch, VisitorKey, Want, WhenStale,
 };
 use tree::limits::CHUNK_BYTES_MAX;
 use types::Time;
@@ -24,8 +24,19 @@ fn with_more(more: usize) -> Vec<Sample> {
     let name = |count: usize| "n".repeat(count + more);
     let key = VisitorKey([7; 32]);
     let (consistency, shares, root) = (Consistency::Publish, true, hash(0xAA));
-    let joined =
-        Joined { slot, asked, lease_ms, number: HEAD, root, keep: 5, key, consistency, shares, held: held.clone() };
+    let joined = Joined {
+        slot,
+        asked,
+        lease_ms,
+        number: HEAD,
+        root,
+        keep: 5,
+        key,
+        consistency,
+        when_stale: WhenStale::Serve,
+        shares,
+        held: held.clone(),
+    };
     let standing = Standing { life: 9, at: HEAD, lease_ms, holds: 2, is_connected: true };
     let offer = Offer {
         slot,

@@ -9,7 +9,7 @@ use spread::messages::{
     FromFileServer, Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock,
     LockOver, Locked, LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused,
     Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing, Stored, Survey, Surveyed, Switch, ToFileServer, Token,
-    Unlock, VisitorKey, Want,
+    Unlock, VisitorKey, Want, WhenStale,
 };
 use tree::ChunkHash;
 use types::{GoodbyeReason, Time};
@@ -57,8 +57,9 @@ pub(crate) fn put(chunks: Vec<(ChunkHash, Bytes)>) -> Put {
 }
 
 pub(crate) fn change(kind: ChangeKind) -> Change {
-    let consistency = Consistency::Sequential;
-    Change { ticket: 3, kind, keep: 5, consistency, space: "main".to_owned(), site: "shop".to_owned() }
+    let (consistency, when_stale) = (Some(Consistency::Sequential), Some(WhenStale::Refuse));
+    let (space, site) = ("main".to_owned(), "shop".to_owned());
+    Change { ticket: 3, kind, keep: Some(5), lease_ms: None, consistency, when_stale, space, site }
 }
 
 pub(crate) fn refused(why: Refusal) -> Refused {
@@ -84,9 +85,8 @@ fn to_server() -> Vec<ToFileServer> {
         switch(Some(hash(0xBB))).into(),
         switch(None).into(),
         change(ChangeKind::Create).into(),
-        change(ChangeKind::Keep).into(),
+        change(ChangeKind::Set).into(),
         change(ChangeKind::Remove).into(),
-        change(ChangeKind::Consistency).into(),
         Collect { ticket }.into(),
         Survey { ticket, space: "main".to_owned(), site: "shop".to_owned() }.into(),
         Acquire { slot, at: BEFORE, shares: true }.into(),
@@ -112,6 +112,7 @@ fn from_server() -> Vec<FromFileServer> {
         keep: 5,
         key: VisitorKey([7; 32]),
         consistency: Consistency::Publish,
+        when_stale: WhenStale::Refuse,
         shares: true,
         held: vec![HEAD],
     };

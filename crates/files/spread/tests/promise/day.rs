@@ -7,10 +7,10 @@ use crate::truth::{Asked, Truth};
 use machine::{Machine, Node, RoleId};
 use sim::sites::{Chunks, Happened, MemberDisk, ServerDisk};
 use sim::{Family, Fault, Line, Processes};
-use spread::messages::{Consistency, FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size, Token};
+use spread::messages::{ChangeKind, Consistency, FILE_SERVER, Identity, Refusal, SUBSCRIBER, Size, Token};
 use spread::{
     Answer, Client, FileServer, Member, MemberConfig, Number, Opened, Relay, RelayConfig, Request, Revision,
-    ServerConfig, SiteKey, Ticket, Visit, Way,
+    ServerConfig, SiteKey, SiteSettings, Ticket, Visit, Way,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -57,6 +57,8 @@ pub(crate) struct Seen {
     /// Locks that were granted, recalled, and over before their release; publishes under a lock, and those that were
     /// refused as it was over.
     pub(crate) locked: usize,
+    /// Changes of the length of leases.
+    pub(crate) leases: usize,
     pub(crate) recalled: usize,
     pub(crate) locks_over: usize,
     pub(crate) under_locks: usize,
@@ -83,6 +85,7 @@ impl Seen {
         self.merged += more.merged;
         self.conflicts += more.conflicts;
         self.locked += more.locked;
+        self.leases += more.leases;
         self.recalled += more.recalled;
         self.locks_over += more.locks_over;
         self.under_locks += more.under_locks;
@@ -162,6 +165,7 @@ struct OpenFile {
 /// The kind of a day: its site's consistency, how many revisions without a visitor members are offered, and how it is
 /// published.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(crate) struct Kind {
     pub(crate) consistency: Consistency,
     pub(crate) idle_after: Option<u32>,
@@ -171,6 +175,8 @@ pub(crate) struct Kind {
     pub(crate) locks: bool,
     /// Whether members keep a part of the content, in some of their runs.
     pub(crate) parts: bool,
+    /// Whether the site has leases of its own, of lengths that change.
+    pub(crate) leases: bool,
 }
 
 impl Kind {
@@ -192,6 +198,7 @@ pub(crate) struct Day {
     /// Whether all faults have ended.
     pub(crate) is_resting: bool,
     collecting: Option<Ticket>,
+    setting: Option<Ticket>,
     /// The lives of publishers, and how many publishes each has asked for.
     pub(crate) publishers: [Rc<Cell<u64>>; 2],
     visitors: [Visitor; 3],
@@ -307,6 +314,7 @@ impl Day {
             locks: Vec::new(),
             is_resting: false,
             collecting: None,
+            setting: None,
             publishers,
             visitors: [Visitor::default(); 3],
             files: Vec::new(),
@@ -394,6 +402,10 @@ impl Day {
     fn step(&mut self) -> Result<(), String> {
         if self.kind.locks {
             self.lock_or_unlock();
+        }
+        if self.kind.leases && self.draw(10) == 0 {
+            let part = [1, 2, 3][self.draw(3)];
+            self.set_lease(self.lease / part);
         }
         match self.draw(100) {
             0..14 => self.publish(),
@@ -499,9 +511,24 @@ impl Day {
         }
     }
 
+    fn set_lease(&mut self, lease: Duration) {
+        if self.setting.is_none() && !self.is_down(PUBLISHERS[0]) {
+            let settings = SiteSettings { lease: Some(lease), ..SiteSettings::default() };
+            let ask = |client: &mut Client, _| client.ask(Request::Change(key(), ChangeKind::Set, settings));
+            self.setting = self.world.call(PUBLISHERS[0], ask);
+        }
+    }
+
     /// Takes a publisher's answers, and asks for the next step.
     fn go_on(&mut self, at: usize) -> Result<(), String> {
         let take = |ticket: Ticket| move |client: &mut Client, _: Time| client.take(ticket);
+        if at == 0
+            && let Some(ticket) = self.setting
+            && let Some(answer) = self.world.call(PUBLISHERS[0], take(ticket)).flatten()
+        {
+            self.setting = None;
+            self.seen.leases += usize::from(matches!(answer, Answer::Changed));
+        }
         if at == 0
             && let Some(ticket) = self.collecting
             && let Some(answer) = self.world.call(PUBLISHERS[0], take(ticket)).flatten()
@@ -813,7 +840,7 @@ impl Day {
             self.jobs[at] = None;
             self.locks.retain(|lock| lock.at != at);
             if at == 0 {
-                self.collecting = None;
+                (self.collecting, self.setting) = (None, None);
             }
         }
         if let Some(at) = MEMBERS.iter().position(|it| *it == process) {
@@ -941,6 +968,11 @@ impl Day {
         }
         self.world.run_for(Duration::from_secs(6));
         self.look()?;
+        if self.kind.leases {
+            // A lease that is shorter than an answer takes is over when it comes.
+            self.set_lease(self.lease);
+            self.pass(self.lease)?;
+        }
         self.close_files()?;
         self.mend()?;
         if let Some(job) = self.jobs.iter().flatten().next() {

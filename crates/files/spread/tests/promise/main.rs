@@ -40,8 +40,14 @@ const KEPT_UNMERGED: [u64; 2] = [211, 270];
 /// The same of days on which unread revisions are not offered.
 const KEPT_IDLE: [u64; 1] = [864];
 
-const PUSHED: Kind =
-    Kind { consistency: Consistency::Publish, idle_after: None, merges: false, locks: false, parts: false };
+const PUSHED: Kind = Kind {
+    consistency: Consistency::Publish,
+    idle_after: None,
+    merges: false,
+    locks: false,
+    parts: false,
+    leases: false,
+};
 const SEQUENTIAL: Kind = Kind { consistency: Consistency::Sequential, ..PUSHED };
 
 const MERGED: Kind = Kind { merges: true, ..PUSHED };
@@ -50,6 +56,9 @@ const LOCKED: Kind = Kind { merges: true, locks: true, ..PUSHED };
 
 /// Days on which members keep a part of the content, and all of it after some restarts.
 const PARTS: Kind = Kind { parts: true, ..PUSHED };
+
+/// Days on which the length of the site's leases is changed again and again.
+const LEASES: Kind = Kind { leases: true, ..PUSHED };
 
 const IDLE: Kind = Kind { idle_after: Some(1), ..PUSHED };
 
@@ -98,6 +107,14 @@ fn the_promises_hold_for_members_that_keep_a_part() {
     assert!(seen.published > 300 && seen.reads > 300, "{seen:?}");
     let seen = days(0..LAZY / 3, Kind { consistency: Consistency::Sequential, ..PARTS });
     assert!(seen.published > 300 && seen.reads > 300, "{seen:?}");
+}
+
+#[test]
+fn the_promises_hold_with_leases_of_changing_lengths() {
+    let seen = days(0..LAZY, LEASES);
+    assert!(seen.published > 1000 && seen.leases > 1000 && seen.everywhere > 100 && seen.restores > 10, "{seen:?}");
+    let seen = days(0..LAZY / 3, Kind { leases: true, ..SEQUENTIAL });
+    assert!(seen.published > 300 && seen.leases > 300, "{seen:?}");
 }
 
 #[test]
@@ -152,6 +169,9 @@ const OF_LOCKS: [Way; 3] = [Way::OldToken, Way::SiteOverP, Way::GrantEarly];
 /// Ways to break a rule of members that keep a part.
 const OF_PARTS: [Way; 2] = [Way::CacheLetsGo, Way::UnheldAsHeld];
 
+/// Ways to break a rule of leases whose length changes.
+const OF_LEASES: [Way; 1] = [Way::CutLease];
+
 /// Seeds that notice ways which few others do: they are tried first.
 const RARE: [u64; 4] = [114, 429, 1150, 1375];
 
@@ -163,6 +183,7 @@ fn each_way_to_break_a_rule_is_noticed() {
             way if OF_MERGES.contains(&way) => MERGED,
             way if OF_LOCKS.contains(&way) => LOCKED,
             way if OF_PARTS.contains(&way) => PARTS,
+            way if OF_LEASES.contains(&way) => LEASES,
             _ => PUSHED,
         };
         let noticed = |seed| {

@@ -52,7 +52,7 @@ pub(super) fn processes(place: &Place, pace: &Pace, found: &mut dyn FnMut(Row) -
         let begun = Instant::now();
         let farm = Farm::start(place, model, &["--site-lease-ms", LEASE_MS])?;
         let (sites, pictures) = (farm.sites()?, farm.path("pictures"));
-        sites.create(&site(), SiteSettings { consistency: Some(consistency), keep: None })?;
+        sites.create(&site(), SiteSettings { consistency: Some(consistency), ..SiteSettings::default() })?;
         fs::create_dir_all(&pictures)?;
         take_picture(&sites, &pictures, 0)?;
         let line = Emulator::start(farm.address(), Duration::ZERO, Some(RATE))?;
