@@ -202,7 +202,8 @@ fn members_do_without_a_redirector_and_come_back_to_it() {
     eventually("in a group again", || get(&members[0], counter) == 2);
     let told = status(redirector.address()).unwrap();
     assert_eq!(count(&told, "redirector", "epoch"), 2, "{told}");
-    assert_eq!(count(&told, "counts", "commits"), count(&told, "counts", "updates"), "{told}");
+    // Reads that were validated meanwhile count as commits, too.
+    assert_eq!(count(&told, "counts", "updates"), 1, "{told}");
 }
 
 /// However busy they are, and wherever they were in the meantime: also a member that was sent to the store before it
