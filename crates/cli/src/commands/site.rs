@@ -13,8 +13,8 @@ use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
 use files::{
-    Damage, Difference, Entry, FilesError, Follower, Kind, Part, Publish, Published, Revision, Rollback, Settings,
-    SiteName, SiteSettings, export,
+    Damage, Difference, Entry, FilesError, Follower, Kind, Part, Publish, Published, Revision, Rollback, SiteName,
+    SiteSettings, export,
 };
 use responses::Time;
 use serde_json::{Value, json};
@@ -105,15 +105,14 @@ pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
 }
 
 fn create(args: &SiteSetArgs, output: &mut Output) -> Result {
-    let sites = args.target.sites_or_create(never)?;
-    sites.create(&args.site, settings(args))?;
-    print_settings(&args.site, &sites.settings(&args.site)?, output)
+    args.target.sites_or_create(never)?.create(&args.site, settings(args))?;
+    print_settings(&args.site, settings(args).or_usual(), output)
 }
 
 fn set(args: &SiteSetArgs, output: &mut Output) -> Result {
     let sites = args.target.sites(never)?;
     sites.set(&args.site, settings(args))?;
-    print_settings(&args.site, &sites.settings(&args.site)?, output)
+    print_settings(&args.site, sites.settings(&args.site)?.into(), output)
 }
 
 fn settings(args: &SiteSetArgs) -> SiteSettings {
@@ -121,8 +120,10 @@ fn settings(args: &SiteSetArgs) -> SiteSettings {
     SiteSettings { keep: args.keep, lease, consistency: args.consistency, when_stale: args.when_stale }
 }
 
-fn print_settings(site: &SiteName, settings: &Settings, output: &mut Output) -> Result {
-    let (keep, consistency, when_stale) = (settings.keep, settings.consistency.name(), settings.when_stale.name());
+fn print_settings(site: &SiteName, settings: SiteSettings, output: &mut Output) -> Result {
+    let keep = settings.keep.unwrap_or_default();
+    let consistency = settings.consistency.unwrap_or_default().name();
+    let when_stale = settings.when_stale.unwrap_or_default().name();
     let lease_ms = settings.lease.map(|lease| lease.as_millis() as u64);
     let json = json!({
         "site": site.as_str(), "keep": keep, "consistency": consistency, "lease_ms": lease_ms, "when_stale": when_stale,

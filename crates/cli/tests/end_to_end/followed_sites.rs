@@ -195,6 +195,7 @@ fn the_settings_of_a_site_reach_its_servers() {
     }
     let status = farm.run(&["site", "set", "shop", "--when-stale", "serve"]).ok();
     assert_eq!(status, "shop: keeps 10 revisions, publish consistency, lease: 500 ms, when stale: serve\n");
+    std::thread::sleep(2 * LEASE);
     farm.store.take().unwrap().kill().unwrap();
     until("it serves, and says so", || ask(far.address(), "GET /", PAGE).0.contains("thorp-stale: "));
 }
@@ -226,7 +227,7 @@ fn a_publish_waits_for_the_lease_of_a_server_that_stands_still() {
 fn visitors_of_a_site_that_is_not_pushed_wait_for_the_newest_revision() {
     let farm = Farm::new();
     let created = farm.run(&["site", "create", "shop", "--consistency", "callback"]).ok();
-    assert_eq!(created, "shop: keeps 10 revisions, callback consistency\n");
+    assert_eq!(created, "shop: keeps 10 revisions, callback consistency, lease: the store's, when stale: serve\n");
     farm.place.write("index.html", "one");
     farm.publish(&[]).ok();
     let group = farm.group("127.0.0.1:0");

@@ -21,9 +21,6 @@ pub(crate) const ROOT: &str = "sites";
 /// The characters of a site's name.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Revisions that a site keeps if nothing else was said.
-const KEEP: u32 = 10;
-
 /// The sites of a space.
 pub(crate) type SiteMap = Map<String, SiteRecord>;
 
@@ -159,7 +156,7 @@ impl SiteRecord {
     pub(crate) fn create(tx: &mut Tx, settings: SiteSettings, visitor_key: [u8; 32]) -> Result<Self> {
         let mut record = Self {
             head: 0,
-            keep: KEEP,
+            keep: 0,
             created_s: now_s(),
             revisions: Map::create(tx, Anywhere)?,
             visitor_key,
@@ -168,7 +165,7 @@ impl SiteRecord {
             lease_ms: None,
             refuses_stale: false,
         };
-        record.set(settings);
+        record.set(settings.or_usual());
         Ok(record)
     }
 

@@ -1,7 +1,11 @@
 //! The settings of a site that its owner can change.
 
 use crate::messages::{Consistency, WhenStale};
+use crate::server_work::Settings;
 use core::time::Duration;
+
+/// Revisions that a site keeps if nothing else was said.
+const KEEP: u32 = 10;
 
 /// Settings of a site that are changed, or those with which it is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,4 +19,19 @@ pub struct SiteSettings {
     pub consistency: Option<Consistency>,
     /// Whether a server serves the site when its lease is over.
     pub when_stale: Option<WhenStale>,
+}
+
+impl SiteSettings {
+    /// The settings of a site that is created with these.
+    pub fn or_usual(self) -> Self {
+        let (keep, consistency) = (self.keep.unwrap_or(KEEP), self.consistency.unwrap_or_default());
+        let when_stale = self.when_stale.unwrap_or_default();
+        Self { keep: Some(keep), lease: self.lease, consistency: Some(consistency), when_stale: Some(when_stale) }
+    }
+}
+
+impl From<Settings> for SiteSettings {
+    fn from(Settings { keep, lease, consistency, when_stale, .. }: Settings) -> Self {
+        Self { keep: Some(keep), lease, consistency: Some(consistency), when_stale: Some(when_stale) }
+    }
 }
