@@ -2,7 +2,7 @@
 //! of the call that met them.
 
 use crate::backend::{Backend, Failure};
-use crate::error::ChunkError;
+use crate::error::{ChunkError, Doing};
 use crate::limits::{READ_ATTEMPTS, TABLE_CACHE_BYTES};
 use redb::Database;
 use std::io;
@@ -105,6 +105,22 @@ impl Reopening {
         self.run("write", &work)
     }
 
+    /// The bytes that the file takes on its disk.
+    pub(crate) fn disk_bytes(&self) -> Result<u64, ChunkError> {
+        let bytes = self.files.open(self.name, How::Read).and_then(|file| file.disk_bytes());
+        bytes.doing("read", Call::Read, || self.files.path(self.name))
+    }
+
+    /// Moves the content together, and gives the rest of the file back. All other calls wait.
+    pub(crate) fn compact(&self) -> Result<(), ChunkError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let State::Open(opened) = &mut *state else { return Ok(()) };
+        let failure = opened.failure.clone();
+        let Err(trouble) = guard(|| Ok(opened.database.compact()?)) else { return Ok(()) };
+        drop(state);
+        Err(self.failed("compact", &failure, trouble))
+    }
+
     /// Whether an earlier write has failed.
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(*self.state.read().unwrap_or_else(PoisonError::into_inner), State::Stopped)
@@ -126,12 +142,16 @@ impl Reopening {
                 },
             };
             drop(state);
-            let is_full = failure.is_full();
-            // Its error is met again by the next call.
-            let _ = self.reopen(Some(&failure));
-            let path = self.files.path(self.name);
-            return Err(if is_full { ChunkError::NoRoom { path } } else { self.error(doing, trouble) });
+            return Err(self.failed(doing, &failure, trouble));
         }
+    }
+
+    /// Opens the file again after a call has failed, and returns the call's error.
+    fn failed(&self, doing: &'static str, failure: &Arc<Failure>, trouble: Trouble) -> ChunkError {
+        let is_full = failure.is_full();
+        // Its error is met again by the next call.
+        let _ = self.reopen(Some(failure));
+        if is_full { ChunkError::NoRoom { path: self.files.path(self.name) } } else { self.error(doing, trouble) }
     }
 
     /// Opens the file again, unless another thread has done so since it met `failure`.

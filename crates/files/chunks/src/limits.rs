@@ -6,6 +6,9 @@ pub const CHUNK_BYTES_MAX: usize = 4 << 20;
 /// The largest chunk that is a value in the table, in bytes; a larger one is a file.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
 
+/// The room in the table's file that may be unused beside as many bytes as it has at most.
+pub(crate) const TABLE_UNUSED_BYTES_MAX: u64 = 16 << 20;
+
 /// The memory that redb may use for pages of the table, in bytes.
 pub(crate) const TABLE_CACHE_BYTES: usize = 64 << 20;
 

@@ -164,6 +164,18 @@ impl Chunks {
         self.table.totals()
     }
 
+    /// Gives back the room that small chunks took which were removed, if that is most of the table's file. Otherwise
+    /// redb keeps it for others. All other calls wait for as long as a copy of the small chunks that are left takes.
+    ///
+    /// # Errors
+    /// A file cannot be written. A full disk is none: the room is given back another time.
+    pub fn compact(&self) -> Result<(), ChunkError> {
+        match self.table.compact() {
+            Err(ChunkError::NoRoom { .. }) => Ok(()),
+            compacted => compacted,
+        }
+    }
+
     /// Whether an earlier write failed in a way that leaves its outcome unknown: all calls fail until the store is
     /// opened again.
     pub fn is_stopped(&self) -> bool {

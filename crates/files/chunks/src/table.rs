@@ -9,7 +9,7 @@
 use crate::database::{Reopening, Trouble};
 use crate::directory::TABLE;
 use crate::error::ChunkError;
-use crate::limits::SMALL_BYTES_MAX;
+use crate::limits::{SMALL_BYTES_MAX, TABLE_UNUSED_BYTES_MAX};
 use bytes::Bytes;
 use redb::{Database, Durability, Key, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, Value};
 use std::collections::BTreeSet;
@@ -208,6 +208,16 @@ impl Table {
         })?;
         let is_last = entries.len() < chunks_max;
         Ok((entries, is_last))
+    }
+
+    /// Gives unused room of the file back, if that is most of it.
+    pub(crate) fn compact(&self) -> Result<(), ChunkError> {
+        let bytes_max = self.0.read(|database| {
+            let read = database.begin_read()?;
+            let small = read.open_table(SMALL)?.len()? * SMALL_BYTES_MAX as u64;
+            Ok(read.open_table(TOTAL)?.get(0)?.map_or(0, |value| value.value()).min(small))
+        })?;
+        if self.0.disk_bytes()? > 2 * bytes_max + TABLE_UNUSED_BYTES_MAX { self.0.compact() } else { Ok(()) }
     }
 
     /// Returns the number of chunks and of their bytes.

@@ -92,6 +92,8 @@ pub enum FilesError {
     ContentGone(ChunkHash),
     /// Content that is not here did not come in time.
     ContentLate(ChunkHash),
+    /// Content that was fetched could not be stored, or not be read from where it was stored.
+    ContentUnkept(ChunkHash),
     /// A chunk that cannot be a node of a tree.
     Malformed(String),
     /// The store failed.
@@ -159,6 +161,7 @@ impl FilesError {
             Self::Elsewhere(_) => "elsewhere",
             Self::ContentGone(_) => "content-gone",
             Self::ContentLate(_) => "content-late",
+            Self::ContentUnkept(_) => "content-unkept",
             Self::Malformed(_) => "malformed",
             Self::Store(_) => "store",
             Self::NoRandom(_) => "no-random",
@@ -274,6 +277,11 @@ impl fmt::Display for FilesError {
                 f,
                 "content {hash} is not kept here, and did not come from the store in time: try again, or look at its \
                  connection"
+            ),
+            Self::ContentUnkept(hash) => write!(
+                f,
+                "content {hash} was fetched from the store, and cannot be stored here, or not be read back: make room \
+                 on the disk of the directory, or replace the disk"
             ),
             Self::Malformed(why) => write!(f, "the site's tree cannot be read: {why}"),
             Self::Store(error) => write!(f, "{error}"),

@@ -21,7 +21,7 @@ use crate::records::draw;
 use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use disk::MemberDisk;
-use fetching::{Fetching, Unpark, fetch};
+use fetching::{Fetching, Lack, Reading, Unpark, fetch};
 use machine::{RoleId, Table};
 use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{SUBSCRIBER, VisitorKey, WhenStale};
@@ -87,6 +87,10 @@ impl MemberService {
         let key = SiteKey { space: followed.space.clone(), name: followed.site.to_string() };
         state::claim(&followed.dir, &key)?;
         let chunks = Arc::new(open_chunks(&followed.dir)?);
+        if followed.content_bytes.is_some() {
+            // An earlier run may have kept more.
+            chunks.compact()?;
+        }
         let state = state::read(&followed.dir, &key)?;
         let disk = MemberDisk::start(&followed.dir, key.clone(), chunks.clone())?;
         let config = MemberConfig {
@@ -243,8 +247,12 @@ impl Origin for MemberService {
         }
     }
 
-    fn fetch(&self, hash: ChunkHash, is_missing: bool) -> Fetching {
-        fetch(&self.member, hash, is_missing)
+    fn keep(&self, hash: ChunkHash) -> Option<Reading> {
+        self.followed.content_bytes.and_then(|_| Reading::begin(&self.member, hash, false))
+    }
+
+    fn fetch(&self, lack: Lack) -> Fetching {
+        fetch(&self.member, lack)
     }
 
     fn head(&self) -> Result<u64, FilesError> {

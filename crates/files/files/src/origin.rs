@@ -2,7 +2,7 @@
 
 use crate::error::FilesError;
 use crate::line::lock;
-use crate::member::fetching::Fetching;
+use crate::member::fetching::{Fetching, Lack, Reading};
 use crate::record::SiteName;
 use crate::sites::Sites;
 use bytes::Bytes;
@@ -83,11 +83,15 @@ pub(crate) trait Origin: fmt::Debug + Send + Sync {
         self.source().chunk(hash)
     }
 
-    /// Fetches content that is not here. It is here until the outcome is dropped. `is_missing` if an earlier outcome
-    /// said so, and it was not.
-    fn fetch(&self, hash: ChunkHash, is_missing: bool) -> Fetching {
-        let _ = is_missing;
-        Box::pin(future::ready(Err(FilesError::MissingChunk(hash))))
+    /// Keeps content here until the outcome is dropped, where a part is kept.
+    fn keep(&self, hash: ChunkHash) -> Option<Reading> {
+        let _ = hash;
+        None
+    }
+
+    /// Fetches content that is not here. It is here until the outcome is dropped.
+    fn fetch(&self, lack: Lack) -> Fetching {
+        Box::pin(future::ready(Err(FilesError::MissingChunk(lack.hash))))
     }
 
     /// The number of the revision that visitors who come now are served; 0 before the first.

@@ -134,8 +134,10 @@ pub enum FetchedContent {
     Later,
     /// It is on the disk, and stays until the reader lets go of it.
     Here,
-    /// The server does not have it, or the disk could not store it.
-    Missing,
+    /// The server does not have it.
+    Gone,
+    /// The disk could not store it.
+    Unkept,
 }
 
 /// A member.

@@ -1,8 +1,9 @@
 //! Sweeps remove what is not used, and nothing else.
 
 use super::{Disks, assert_has, chunk, hashes, large};
-use crate::Swept;
+use crate::directory::TABLE;
 use crate::limits::PAGE_CHUNKS;
+use crate::{SMALL_BYTES_MAX, Swept};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{Files, How};
@@ -29,6 +30,27 @@ fn a_sweep_removes_what_is_not_used() {
     assert_eq!(store.sweep(|hash| is_used.contains(hash), |_| {}).unwrap(), Swept::default(), "all was swept");
     store.put(&unused).unwrap();
     assert_has(&store, &unused, "put again");
+}
+
+#[test]
+fn a_table_that_was_swept_gives_its_room_back() {
+    let disks = Disks::new();
+    let store = disks.open().unwrap();
+    let chunks: Vec<_> = (0..1500).map(|seed| chunk(SMALL_BYTES_MAX, seed)).collect();
+    chunks.chunks(100).for_each(|some| store.put(some).unwrap());
+    let kept: Vec<_> = chunks.iter().step_by(100).cloned().collect();
+    let is_used: HashSet<_> = hashes(&kept).into_iter().collect();
+    let bytes = || disks.root().open(TABLE, How::Read).unwrap().disk_bytes().unwrap();
+    let full = bytes();
+    store.compact().unwrap();
+    assert_eq!(bytes(), full, "nothing was swept");
+    store.sweep(|hash| is_used.contains(hash), |_| {}).unwrap();
+    assert!(bytes() > full / 2, "a table that gives room back by itself needs no compaction");
+    store.compact().unwrap();
+    assert!(bytes() < 4 << 20, "{} bytes are left of {full}", bytes());
+    assert_has(&store, &kept, "kept");
+    drop(store);
+    assert_has(&disks.open().unwrap(), &kept, "opened again");
 }
 
 #[test]

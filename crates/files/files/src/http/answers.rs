@@ -7,7 +7,7 @@ use crate::http::refusal::{Missed, Refusal};
 use crate::http::reply::Reply;
 use crate::http::route::{Routed, route};
 use crate::http::served::Served;
-use crate::member::fetching::Reading;
+use crate::member::fetching::Here;
 use crate::reader::Reader;
 use bytes::Bytes;
 use http::request::Parts;
@@ -98,7 +98,7 @@ struct Wait {
 /// Finds the answer to a request: from memory, or on a thread that may wait for the disk; if need be when the newest
 /// revision or content is here, for which no thread waits.
 async fn find(served: &Arc<Served>, mut request: Parts) -> Result<Found, Missed> {
-    let (mut wait, mut until, mut here) = (Wait::default(), None, Vec::<Reading>::new());
+    let (mut wait, mut until, mut here) = (Wait::default(), None, Here::default());
     loop {
         let mut answer = found(served, false, &request, wait);
         if matches!(answer, Err(Missed::OnDisk)) {
@@ -108,9 +108,7 @@ async fn find(served: &Arc<Served>, mut request: Parts) -> Result<Found, Missed>
         }
         let since = match answer {
             Err(Missed::Elsewhere(hash)) => {
-                let is_missing = here.iter().any(|here| here.hash() == hash);
-                // All of it stays until it was read together.
-                here.push(served.origin.fetch(hash, is_missing).await?);
+                here.add(served.origin.fetch(here.lack(hash)).await?);
                 continue;
             }
             Err(Missed::Later(since)) => since,

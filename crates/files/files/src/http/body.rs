@@ -2,7 +2,7 @@
 
 use crate::error::FilesError;
 use crate::http::served::Served;
-use crate::member::fetching::Reading;
+use crate::member::fetching::Here;
 use crate::memory::Content;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -53,12 +53,12 @@ impl fmt::Debug for PieceRead {
 
 /// Reads a piece on a thread that may wait for the disk. No thread waits while it is fetched.
 async fn read(served: Arc<Served>, piece: Piece) -> Result<Content, FilesError> {
-    let mut here: Option<Reading> = None;
+    let mut here = Here::default();
     loop {
         let (of, piece) = (served.clone(), piece);
         let read = spawn_blocking(move || of.memory.read_piece(&*of.origin, &piece)).await?;
         let Err(FilesError::Elsewhere(hash)) = read else { return read };
-        here = Some(served.origin.fetch(hash, here.is_some()).await?);
+        here.add(served.origin.fetch(here.lack(hash)).await?);
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Refusal {
     Stale,
     /// The site has no revision yet.
     Empty,
-    /// Content that is not here could not be fetched: gone at the store, or late.
+    /// Content that is not here could not be fetched: gone at the store, late, or without room on the disk.
     NotFetched(FilesError),
     /// The store failed.
     Failed(FilesError),
@@ -65,7 +65,9 @@ impl From<FilesError> for Refusal {
     fn from(error: FilesError) -> Self {
         match error {
             FilesError::NoPath(_) | FilesError::WrongKind(..) => Self::NotFound,
-            error @ (FilesError::ContentGone(_) | FilesError::ContentLate(_)) => Self::NotFetched(error),
+            FilesError::ContentGone(_) | FilesError::ContentLate(_) | FilesError::ContentUnkept(_) => {
+                Self::NotFetched(error)
+            }
             error => Self::Failed(error),
         }
     }

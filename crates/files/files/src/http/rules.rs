@@ -14,6 +14,7 @@ mod redirects;
 mod target;
 
 use crate::http::page::content_hash;
+use crate::member::fetching::Reading;
 use crate::origin::NotRead;
 use crate::reader::Reader;
 pub(crate) use fields::{FieldRules, SiteFields};
@@ -26,7 +27,7 @@ pub(crate) use redirects::{Redirects, Ruled};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use tree::{ChunkHash, Kind, Name};
+use tree::{ChunkHash, Content, Kind, Name};
 
 /// Contents of each file whose rules are in memory: those of the revisions that visitors still read.
 const CONTENTS_KEPT: usize = 16;
@@ -34,7 +35,20 @@ const CONTENTS_KEPT: usize = 16;
 /// The suffixes of variants of the files, which are not served either.
 const VARIANTS: [&[u8]; 4] = [b"", b".br", b".zst", b".gz"];
 
-type ByContent<T> = Cache<ChunkHash, Arc<T>, UnitWeighter, RandomState>;
+type ByContent<T> = Cache<ChunkHash, Known<T>, UnitWeighter, RandomState>;
+
+/// Rules of which nothing is read any longer. Their content stays on the disk: after a restart without the store, no
+/// visitor could be served without it.
+struct Known<T> {
+    rules: Arc<T>,
+    _content: Option<Arc<Reading>>,
+}
+
+impl<T> Clone for Known<T> {
+    fn clone(&self) -> Self {
+        Self { rules: self.rules.clone(), _content: self._content.clone() }
+    }
+}
 
 /// The rules of a revision.
 #[derive(Clone, Debug)]
@@ -93,8 +107,8 @@ impl KnownRules {
         let Some(entry) = reader.entry(root, &name)? else { return Ok(None) };
         let Kind::File { size, content, .. } = &entry.kind else { return Ok(None) };
         let hash = content_hash(content);
-        if let Some(rules) = known.get(&hash) {
-            return Ok(Some(rules));
+        if let Some(known) = known.get(&hash) {
+            return Ok(Some(known.rules));
         }
         if !reader.waits {
             return Err(NotRead::OnDisk);
@@ -108,9 +122,14 @@ impl KnownRules {
             }
             self.skipped.fetch_add(skipped.len() as u64, Relaxed);
             lines::reports(file.name, skipped).iter().for_each(self.report);
-            Ok(Arc::new(rules))
+            let chunk = match content {
+                Content::Pieces(pieces) if !too_large => pieces.first().map(|piece| piece.hash),
+                _ => None,
+            };
+            let _content = chunk.and_then(|chunk| reader.origin.keep(chunk)).map(Arc::new);
+            Ok(Known { rules: Arc::new(rules), _content })
         };
-        known.get_or_insert_with(&hash, read).map(Some)
+        known.get_or_insert_with(&hash, read).map(|known| Some(known.rules))
     }
 
     /// The number of lines that were skipped.

@@ -17,17 +17,51 @@ use types::Time;
 /// How long a reader waits for content: as long as for the newest revision.
 pub(crate) const CONTENT_WITHIN: Duration = Duration::from_secs(10);
 
+/// How often content is fetched that cannot be read afterwards: its disk may be one that keeps nothing.
+const TIMES: usize = 3;
+
 /// A reader of content that was not here. The content stays until this is dropped.
 pub(crate) struct Reading {
     member: Handle<Member>,
     hash: ChunkHash,
     waiter: Waiter,
+    until: Time,
 }
 
 impl Reading {
+    /// Asks for content, unless it is here. `is_missing` if it was said to be here, and is not. None if too many
+    /// readers wait.
+    pub(super) fn begin(member: &Handle<Member>, hash: ChunkHash, is_missing: bool) -> Option<Self> {
+        let (waiter, now) = member.call_if(|member, now| ((member.want(hash, is_missing), now), true));
+        waiter.map(|waiter| Self { member: member.clone(), hash, waiter, until: now + CONTENT_WITHIN })
+    }
+}
+
+/// The content that was fetched for a request: all of it stays until it was read together.
+#[derive(Debug, Default)]
+pub(crate) struct Here(Vec<Reading>);
+
+/// Content that a request lacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lack {
     /// The content.
-    pub(crate) fn hash(&self) -> ChunkHash {
-        self.hash
+    pub(crate) hash: ChunkHash,
+    /// How often it was fetched for the request, and was not here then.
+    times: usize,
+    /// Until when the request waits, if it has waited before.
+    until: Option<Time>,
+}
+
+impl Here {
+    /// Content that the request lacks, with what it has fetched so far.
+    pub(crate) fn lack(&self, hash: ChunkHash) -> Lack {
+        let times = self.0.iter().filter(|reading| reading.hash == hash).count();
+        Lack { hash, times, until: self.0.first().map(|reading| reading.until) }
+    }
+
+    /// Content was fetched.
+    pub(crate) fn add(&mut self, reading: Reading) {
+        self.0.push(reading);
     }
 }
 
@@ -48,20 +82,22 @@ impl Drop for Reading {
 /// Content on its way to a reader.
 pub(crate) type Fetching = Pin<Box<dyn Future<Output = Result<Reading, FilesError>> + Send>>;
 
-/// Asks for content that is not here. `is_missing` if it was said to be here, and is not.
-pub(super) fn fetch(member: &Handle<Member>, hash: ChunkHash, is_missing: bool) -> Fetching {
-    let wanted = member.call_if(|member, now| ((member.want(hash, is_missing), now), true));
-    let (Some(waiter), now) = wanted else {
-        return Box::pin(std::future::ready(Err(FilesError::ContentLate(hash))));
+/// Asks for content that is not here.
+pub(super) fn fetch(member: &Handle<Member>, Lack { hash, times, until }: Lack) -> Fetching {
+    let refused = |why| -> Fetching { Box::pin(std::future::ready(Err(why))) };
+    if times >= TIMES {
+        return refused(FilesError::ContentUnkept(hash));
+    }
+    let Some(mut reading) = Reading::begin(member, hash, times > 0) else {
+        return refused(FilesError::ContentLate(hash));
     };
-    let reading = Reading { member: member.clone(), hash, waiter };
-    Box::pin(Waiting { reading: Some(reading), until: now + CONTENT_WITHIN, is_timed: false })
+    reading.until = until.unwrap_or(reading.until);
+    Box::pin(Waiting { reading: Some(reading), is_timed: false })
 }
 
 /// A reader who waits.
 struct Waiting {
     reading: Option<Reading>,
-    until: Time,
     is_timed: bool,
 }
 
@@ -69,10 +105,9 @@ impl Future for Waiting {
     type Output = Result<Reading, FilesError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let until = self.until;
         let is_timed = std::mem::replace(&mut self.is_timed, true);
         let Some(reading) = &self.reading else { return Poll::Pending };
-        let (hash, driver) = (reading.hash, reading.member.driver());
+        let (hash, until, driver) = (reading.hash, reading.until, reading.member.driver());
         driver.wake_on(reading.waiter, context.waker());
         if !is_timed {
             driver.wake_at(until, context.waker());
@@ -80,7 +115,8 @@ impl Future for Waiting {
         let is_late = driver.now() >= until;
         let ended = match reading.member.look(|member| member.wanted(&hash)) {
             FetchedContent::Here => Ok(()),
-            FetchedContent::Missing => Err(FilesError::ContentGone(hash)),
+            FetchedContent::Gone => Err(FilesError::ContentGone(hash)),
+            FetchedContent::Unkept => Err(FilesError::ContentUnkept(hash)),
             FetchedContent::Later if is_late => Err(FilesError::ContentLate(hash)),
             FetchedContent::Later => return Poll::Pending,
         };

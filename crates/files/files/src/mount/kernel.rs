@@ -9,7 +9,7 @@ use super::views::{Mounted, NoAnswer, Wait};
 use super::waiting::Waiting;
 use super::writes::{Asked as Set, Change, Made, Permit, Writes};
 use crate::line::lock;
-use crate::member::fetching::{Reading, wait};
+use crate::member::fetching::{Here, wait};
 use crate::origin::NotRead;
 use bytes::Bytes;
 use fuser::{
@@ -94,14 +94,12 @@ impl Mounted {
 
     /// Reads again, when content has come that is not here. Waits for it on this thread.
     pub(super) fn with_content<T>(&self, read: impl Fn() -> Result<T, NoAnswer>) -> Result<T, NoAnswer> {
-        // All of it stays until it was read together.
-        let mut here: Vec<Reading> = Vec::new();
+        let mut here = Here::default();
         loop {
             let read = read();
             let Err(NoAnswer::Elsewhere(hash)) = read else { return read };
-            let is_missing = here.iter().any(|here| here.hash() == hash);
-            let fetched = wait(self.origin.fetch(hash, is_missing));
-            here.push(fetched.map_err(|error| self.failed(error.into()))?);
+            let fetched = wait(self.origin.fetch(here.lack(hash)));
+            here.add(fetched.map_err(|error| self.failed(error.into()))?);
         }
     }
 
@@ -258,10 +256,7 @@ impl Filesystem for Kernel {
     ) {
         let (mode, handle) = (mode.map(permissions), handle.map(|handle| handle.0));
         let asked = Set { mode, uid, gid, size, accessed, modified, handle };
-        match self.writes() {
-            Ok(writes) => writes.ask(Change::Set { inode: inode.0, asked, reply }),
-            Err(error) => reply.error(error),
-        }
+        self.mounted.set(inode.0, asked, reply);
     }
 
     fn readlink(&self, _: &Asked, inode: INodeNo, reply: ReplyData) {
@@ -270,7 +265,7 @@ impl Filesystem for Kernel {
 
     fn open(&self, _: &Asked, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return self.mounted.open_written(inode.0, reply);
+            return self.waiting.answer(&self.mounted, Request::OpenWritten(inode.0, reply));
         }
         if let Some(writes) = self.mounted.writes.as_ref().filter(|_| self.mounted.draft(inode.0).is_some()) {
             return writes.ask(Change::Open { inode: inode.0, permit: Permit::Read, reply });
@@ -377,10 +372,15 @@ impl Filesystem for Kernel {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.mounted.write(handle.0, offset, bytes) {
+        let answer = move |mounted: &Mounted, bytes: &[u8]| match mounted.write(handle.0, offset, bytes) {
             Ok(()) => reply.written(bytes.len() as u32),
             Err(error) => reply.error(error),
+        };
+        if !self.mounted.copies(handle.0) {
+            return answer(&self.mounted, bytes);
         }
+        let bytes = bytes.to_vec();
+        self.mounted.copying(move |mounted| answer(mounted, &bytes));
     }
 
     fn flush(&self, asked: &Asked, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -410,17 +410,18 @@ impl Filesystem for Kernel {
         reply: ReplyEmpty,
     ) {
         let Some(end) = offset.checked_add(length) else { return reply.error(Errno::EFBIG) };
-        let done = match FallocateFlags::from_bits(mode as u32) {
-            Some(flags) if flags.is_empty() => self.mounted.extend(handle.0, end),
+        let change = move |mounted: &Mounted| match FallocateFlags::from_bits(mode as u32) {
+            Some(flags) if flags.is_empty() => mounted.extend(handle.0, end),
             Some(flags) if flags == FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE => {
-                self.mounted.clear(handle.0, offset..end)
+                mounted.clear(handle.0, offset..end)
             }
             _ => Err(Errno::EOPNOTSUPP),
         };
-        match done {
+        let answer = move |mounted: &Mounted| match change(mounted) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
-        }
+        };
+        if self.mounted.copies(handle.0) { self.mounted.copying(answer) } else { answer(&self.mounted) }
     }
 
     fn opendir(&self, _: &Asked, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {

@@ -29,6 +29,7 @@ pub(super) const GENERATION: Generation = Generation(0);
 pub(super) enum Request {
     Lookup(u64, Box<OsStr>, ReplyEntry),
     Open(u64, ReplyOpen),
+    OpenWritten(u64, ReplyOpen),
     OpenDirectory(u64, ReplyOpen),
     ReadLink(u64, ReplyData),
     Read(Arc<OpenFile>, u64, u32, ReplyData),
@@ -45,7 +46,7 @@ pub(super) enum Awaits {
 
 impl Request {
     /// Answers the request, or returns it if it has to wait.
-    pub(super) fn answer(self, mounted: &Mounted, wait: Wait) -> Option<(Self, Awaits)> {
+    pub(super) fn answer(self, mounted: &Arc<Mounted>, wait: Wait) -> Option<(Self, Awaits)> {
         let no_answer = match self {
             Self::Lookup(directory, name, reply) => match mounted.lookup(directory, &name, wait) {
                 Ok((ttl, attr)) => {
@@ -60,6 +61,14 @@ impl Request {
                     return None;
                 }
                 Err(why) => (Self::Open(inode, reply), why),
+            },
+            Self::OpenWritten(inode, reply) => match mounted.see_pieces(inode) {
+                Err(why @ NoAnswer::Elsewhere(_)) => (Self::OpenWritten(inode, reply), why),
+                // Other errors are those of the open.
+                _ => {
+                    mounted.open_written(inode, reply);
+                    return None;
+                }
             },
             Self::OpenDirectory(inode, reply) => match mounted.open_directory(inode, wait) {
                 Ok(handle) => {
@@ -97,7 +106,7 @@ impl Request {
     pub(super) fn refuse(self, error: Errno) {
         match self {
             Self::Lookup(.., reply) => reply.error(error),
-            Self::Open(_, reply) | Self::OpenDirectory(_, reply) => reply.error(error),
+            Self::Open(_, reply) | Self::OpenWritten(_, reply) | Self::OpenDirectory(_, reply) => reply.error(error),
             Self::ReadLink(_, reply) | Self::Read(.., reply) => reply.error(error),
         }
     }
@@ -176,6 +185,13 @@ impl Mounted {
         self.origin.begin(revision.number).ok_or(NoAnswer::STALE)?;
         let content = self.open_content(size, content).inspect_err(|_| self.origin.end(revision.number))?;
         Ok((OpenFile::new(inode, size, content, Some(revision.number), top == Top::Newest), top, entry))
+    }
+
+    /// Reads the list of a file's pieces, so that an open soon after finds it in memory.
+    fn see_pieces(&self, inode: u64) -> Result<(), NoAnswer> {
+        let (_, _, entry) = self.found(inode, Wait { since: None, is_over: true })?;
+        let Kind::File { size, content, .. } = entry.kind else { return Ok(()) };
+        self.open_content(size, content).map(drop)
     }
 
     fn open_content(&self, size: u64, content: Content) -> Result<OpenContent, NoAnswer> {

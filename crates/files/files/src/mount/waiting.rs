@@ -5,7 +5,7 @@ use super::requests::{Awaits, Request};
 use super::threads::{LOOK_EVERY, Threads, Woken};
 use super::views::{Mounted, Wait};
 use crate::line::lock;
-use crate::member::fetching::Reading;
+use crate::member::fetching::Here;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -26,8 +26,8 @@ pub(super) struct Waiting {
     requests: Mutex<Vec<One>>,
     /// Whether none may wait any longer, as the mount ends.
     is_over: AtomicBool,
-    /// Has the tasks that wait for content. They read what has come, one behind the other.
-    tasks: Runtime,
+    /// Has the tasks that wait for content, unless the mount ends. They read what has come, one behind the other.
+    tasks: Mutex<Option<Runtime>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +41,11 @@ impl Waiting {
     /// Nothing waits yet.
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let tasks = Builder::new_multi_thread().worker_threads(1).thread_name("mount-content").build()?;
-        Ok(Arc::new(Self { requests: Mutex::default(), is_over: AtomicBool::new(false), tasks }))
+        Ok(Arc::new(Self {
+            requests: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            tasks: Mutex::new(Some(tasks)),
+        }))
     }
 
     /// Starts the thread that answers requests which wait. It ends with the others of the mount.
@@ -56,17 +60,17 @@ impl Waiting {
     /// Answers a request, at once or when the newest revision is here.
     pub(super) fn answer(self: &Arc<Self>, mounted: &Arc<Mounted>, request: Request) {
         let wait = Wait { since: None, is_over: self.is_over.load(SeqCst) };
-        self.answer_by(mounted, request, Instant::now() + WITHIN, wait, Vec::new());
+        self.answer_by(mounted, request, Instant::now() + WITHIN, wait, Here::default());
     }
 
-    /// Answers a request for which some content was fetched, which stays until all of it was read together.
+    /// Answers a request for which some content was fetched.
     fn answer_by(
         self: &Arc<Self>,
         mounted: &Arc<Mounted>,
         request: Request,
         until: Instant,
         wait: Wait,
-        mut here: Vec<Reading>,
+        mut here: Here,
     ) {
         match request.answer(mounted, wait) {
             Some((request, Awaits::Newest(since))) => {
@@ -75,18 +79,21 @@ impl Waiting {
                 mounted.parked.notify_one();
             }
             Some((request, Awaits::Content(hash))) => {
-                let is_missing = here.iter().any(|here| here.hash() == hash);
-                let fetching = mounted.origin.fetch(hash, is_missing);
+                let fetching = mounted.origin.fetch(here.lack(hash));
                 let (waiting, mounted) = (self.clone(), mounted.clone());
-                self.tasks.spawn(async move {
+                let fetched = async move {
                     match fetching.await {
                         Ok(fetched) => {
-                            here.push(fetched);
+                            here.add(fetched);
                             waiting.answer_by(&mounted, request, until, wait, here);
                         }
                         Err(error) => request.refuse(mounted.failed(error.into()).error()),
                     }
-                });
+                };
+                // At the end of the mount the reply is dropped, and the request fails with EIO.
+                if let Some(tasks) = &*lock(&self.tasks) {
+                    tasks.spawn(fetched);
+                }
             }
             None => {}
         }
@@ -97,13 +104,16 @@ impl Waiting {
         let waiting = mem::take(&mut *lock(&self.requests));
         for One { request, since, until } in waiting {
             let is_over = self.is_over.load(SeqCst) || Instant::now() >= until;
-            self.answer_by(mounted, request, until, Wait { since: Some(since), is_over }, Vec::new());
+            self.answer_by(mounted, request, until, Wait { since: Some(since), is_over }, Here::default());
         }
     }
 
     /// Has no request wait from now on. The kernel keeps locks for those that do.
     pub(super) fn end(self: &Arc<Self>, mounted: &Arc<Mounted>) {
         self.is_over.store(true, SeqCst);
+        if let Some(tasks) = lock(&self.tasks).take() {
+            tasks.shutdown_background();
+        }
         self.answer_all(mounted);
     }
 }

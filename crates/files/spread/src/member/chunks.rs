@@ -14,7 +14,7 @@ impl Member {
     pub(super) fn ask_for_chunks(&mut self) {
         let mut hashes = Vec::new();
         while self.is_up && self.window.allows(self.wanted.len() + self.storing.len()) {
-            let Some(hash) = self.content.next().or_else(|| self.queue.pop_front()) else { break };
+            let Some(hash) = self.content.next_or_of(&mut self.queue) else { break };
             if self.wanted.insert(hash) {
                 hashes.push(hash);
             }

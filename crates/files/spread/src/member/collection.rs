@@ -11,7 +11,9 @@ use tree::{ChunkHash, Parts};
 
 impl Member {
     pub(super) fn begin_collection(&mut self) {
-        let is_busy = self.fetch.is_some() || !self.condemned.is_idle();
+        // Without a revision, everything would be removed that its first fetch can use.
+        let is_first = self.parts() == Parts::Whole && self.kept.current().is_none() && !self.needs_room;
+        let is_busy = self.fetch.is_some() || !self.condemned.is_idle() || is_first;
         let (Some(visitor_key), false) = (self.visitor_key, is_busy) else {
             self.collect_at = Some(self.now + RETRY_AFTER);
             return;

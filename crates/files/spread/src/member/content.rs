@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   want --Want--> asked --Chunk, Put--> here, read --let_go--> kept --the bytes are needed--> removed
-//!                    | Gone, or the disk cannot store it
-//!                    +--> missing: the reader learns why
+//!                    | Gone            | the disk cannot store it, and has no content to remove
+//!                    +--> gone         +--> unkept: the reader learns which
 //! ```
 //! 1. Directories of kept revisions are not here: nothing removes them to make room (**HoldUnion**). A chunk that
 //!    becomes a node of a newer revision leaves this list before it is relied on.
 //! 2. The content that was used longest ago is removed first. Content for which a reader waits, or that it is about to
 //!    read, stays.
 //! 3. A chunk is asked for once, however many readers wait for it, and again in the next session.
+//! 4. Readers and the fetch of a revision take turns to ask: neither waits until the other needs nothing.
 
 use super::fetch::Stage;
 use super::work::Work;
@@ -42,8 +43,10 @@ pub(super) struct Content {
     readers: BTreeMap<ChunkHash, Readers>,
     readers_count: usize,
     last_reader: u64,
-    /// Content to ask for, before anything else.
+    /// Content to ask for.
     queue: VecDeque<ChunkHash>,
+    /// Whether readers have the next turn to ask.
+    is_turn: bool,
     /// Whether the record names no content, so that it can be removed.
     pub(super) is_recorded: bool,
     /// Whether chunks are being removed.
@@ -109,6 +112,7 @@ impl Content {
             readers_count: 0,
             last_reader: FIRST_READER,
             queue: VecDeque::new(),
+            is_turn: true,
             is_recorded,
             is_removing: false,
             removed: 0,
@@ -158,13 +162,23 @@ impl Content {
     }
 
     /// Takes the next chunk to ask for.
-    pub(super) fn next(&mut self) -> Option<ChunkHash> {
+    fn next(&mut self) -> Option<ChunkHash> {
         while let Some(hash) = self.queue.pop_front() {
             if self.readers.get(&hash).is_some_and(|it| it.state == FetchedContent::Later) {
                 return Some(hash);
             }
         }
         None
+    }
+
+    /// Takes the next chunk to ask for: in turns one for readers, and one of `others`.
+    pub(super) fn next_or_of(&mut self, others: &mut VecDeque<ChunkHash>) -> Option<ChunkHash> {
+        self.is_turn = !self.is_turn;
+        if self.is_turn {
+            others.pop_front().or_else(|| self.next())
+        } else {
+            self.next().or_else(|| others.pop_front())
+        }
     }
 
     /// A chunk is to be asked for again, if a reader still waits. Returns whether it is content.
@@ -227,7 +241,7 @@ impl Member {
         content.readers_count += 1;
         let (reader, state) = (content.last_reader, FetchedContent::Later);
         let waiters = BTreeSet::new();
-        let readers = content.readers.entry(hash).or_insert(Readers { state: FetchedContent::Missing, waiters });
+        let readers = content.readers.entry(hash).or_insert(Readers { state: FetchedContent::Gone, waiters });
         readers.waiters.insert(reader);
         if is_here {
             readers.state = FetchedContent::Here;
@@ -243,7 +257,7 @@ impl Member {
 
     /// Returns the state of content that a reader waits for.
     pub fn wanted(&self, hash: &ChunkHash) -> FetchedContent {
-        self.content.readers.get(hash).map_or(FetchedContent::Missing, |readers| readers.state)
+        self.content.readers.get(hash).map_or(FetchedContent::Gone, |readers| readers.state)
     }
 
     /// A reader has read the content that it wanted, or waits no longer.
@@ -287,9 +301,13 @@ impl Member {
                 self.retry_later(format!("chunk {hash} does not match its name as the store or relay sent it"));
             }
             Err(why) if is_for_readers => {
-                self.give_up_content();
-                self.content.tell(&hash, FetchedContent::Missing, &mut self.outputs);
-                self.trouble = Some(why.clone());
+                if self.give_up_content() {
+                    self.content.ask_again(hash);
+                    self.retry_later(why.clone());
+                } else {
+                    self.content.tell(&hash, FetchedContent::Unkept, &mut self.outputs);
+                    self.trouble = Some(why.clone());
+                }
             }
             _ => {}
         }
@@ -299,18 +317,22 @@ impl Member {
     /// The server does not have a chunk that readers wait for.
     pub(super) fn content_gone(&mut self, hash: ChunkHash) {
         if self.content.is_read(&hash) {
-            self.content.tell(&hash, FetchedContent::Missing, &mut self.outputs);
+            self.content.tell(&hash, FetchedContent::Gone, &mut self.outputs);
             if self.is_for_readers(&hash) {
                 self.trouble = Some(format!("the store does not send chunk {hash}: it is missing or damaged there"));
             }
         }
     }
 
-    /// Removes half of the content, as the disk cannot store more.
-    pub(super) fn give_up_content(&mut self) {
-        if self.parts() == Parts::Directories {
-            self.content.bytes_goal = self.content.here.bytes / 2;
+    /// Removes half of the content, as the disk cannot store more. Returns whether some can be removed.
+    pub(super) fn give_up_content(&mut self) -> bool {
+        let content = &mut self.content;
+        let can_remove = content.here.used.values().any(|hash| !content.readers.contains_key(hash));
+        // The content that is being removed makes room for all that was on its way.
+        if can_remove && !content.is_removing && content.here.bytes <= content.bytes_goal {
+            content.bytes_goal = content.here.bytes / 2;
         }
+        content.is_removing || can_remove
     }
 
     /// Removes content if it takes more than its bytes.

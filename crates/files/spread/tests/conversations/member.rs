@@ -151,7 +151,8 @@ fn content(state: FetchedContent) -> &'static str {
     match state {
         FetchedContent::Later => "later",
         FetchedContent::Here => "here",
-        FetchedContent::Missing => "missing",
+        FetchedContent::Gone => "gone",
+        FetchedContent::Unkept => "not kept",
     }
 }
 

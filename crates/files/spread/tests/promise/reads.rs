@@ -94,7 +94,7 @@ impl Day {
                         self.want(at, revision, hash, (is_said, true));
                     }
                 }
-                Some(FetchedContent::Missing) => {
+                Some(FetchedContent::Gone | FetchedContent::Unkept) => {
                     self.world.call(MEMBERS[at], let_go);
                     self.seen.missing += 1;
                     self.may_be_missing(at, revision, hash)?;

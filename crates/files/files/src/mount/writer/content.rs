@@ -11,7 +11,7 @@ use crate::mount::views::{Mounted, NoAnswer, Wait};
 use crate::mount::writes::{Asked, Change, Draft, Owner, Permit, Snapshot, Writes, has_writer};
 use crate::upload::Upload;
 use bytes::Bytes;
-use fuser::{Errno, FileAttr, ReplyCreate, ReplyEmpty, ReplyOpen, TimeOrNow};
+use fuser::{Errno, FileAttr, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyOpen, TimeOrNow};
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -112,6 +112,45 @@ impl Mounted {
         let snapshot = draft.snapshot(&mut upload)?;
         upload.end()?;
         Ok(snapshot)
+    }
+
+    /// Whether a change of an open file's content copies what the site has of it.
+    pub(in crate::mount) fn copies(&self, handle: u64) -> bool {
+        self.written(handle).is_ok_and(|(_, _, draft)| draft.copies(u64::MAX))
+    }
+
+    /// Makes a change that copies what the site has of a file, on a thread of its own: the content may have to be
+    /// fetched, and then no other request waits for that.
+    pub(in crate::mount) fn copying(self: &Arc<Self>, change: impl FnOnce(&Self) + Send + 'static) {
+        let mounted = self.clone();
+        // Without a thread, the reply is dropped, and the change fails with EIO.
+        if let Err(error) = thread::Builder::new().name("mount-copy".to_owned()).spawn(move || change(&mounted)) {
+            self.trouble("a file could not be changed", &FilesError::Thread(error));
+        }
+    }
+
+    /// Asks for a change of attributes. A file that is open, and that is cut or extended, is copied before.
+    pub(in crate::mount) fn set(self: &Arc<Self>, inode: u64, asked: Asked, reply: ReplyAttr) {
+        let Some(writes) = &self.writes else { return reply.error(Errno::EROFS) };
+        let size = asked.size.unwrap_or_default();
+        let draft = writes.draft(inode).filter(|draft| draft.copies(size));
+        let Some((draft, file)) = draft.zip(self.opened(inode, asked.handle)) else {
+            return writes.ask(Change::Set { inode, asked, reply });
+        };
+        self.copying(move |mounted| {
+            let Some(writes) = &mounted.writes else { return reply.error(Errno::EROFS) };
+            let read_base = |offset, bytes| mounted.read_site(&file, offset, bytes).map_err(NoAnswer::error);
+            match draft.copy_base(&writes.scratch, &mounted.path_of(inode), &read_base, size) {
+                Ok(()) => writes.ask(Change::Set { inode, asked, reply }),
+                Err(error) => reply.error(error),
+            }
+        });
+    }
+
+    /// A file that is open: by this handle, or by any.
+    fn opened(&self, inode: u64, handle: Option<u64>) -> Option<Arc<OpenFile>> {
+        let file = handle.and_then(|handle| self.handles.file(handle));
+        file.or_else(|| self.handles.files().into_iter().find(|file| file.inode == inode))
     }
 
     /// Cuts or extends an open file that is being written.
@@ -394,9 +433,7 @@ impl Writer {
     /// Cuts or extends a file. Unless a program has it open to be written, it is published at once.
     fn resize(&self, writes: &Writes, inode: u64, size: u64, handle: Option<u64>) -> Result<(), Errno> {
         let opened = if writes.draft(inode).is_some() { None } else { Some(self.open_as(writes, inode, true)?) };
-        let file = handle.or(opened).and_then(|handle| self.mounted.handles.file(handle));
-        let file = file.or_else(|| self.mounted.handles.files().into_iter().find(|file| file.inode == inode));
-        let cut = match (file, writes.draft(inode)) {
+        let cut = match (self.mounted.opened(inode, handle.or(opened)), writes.draft(inode)) {
             (Some(file), Some(draft)) => self.mounted.truncate(writes, &file, &draft, size),
             _ => Err(Errno::ESTALE),
         };

@@ -18,7 +18,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use tree::{Attributes, Content, Entry, Kind, Path, Sink};
 
 /// The bytes that are copied at a time.
@@ -29,6 +29,8 @@ const COPY_BYTES: u64 = 1 << 20;
 pub(in crate::mount) struct Draft {
     pub(in crate::mount) inode: u64,
     state: Mutex<State>,
+    /// Taken by those who are about to change its content, until that of the base is copied: it may have to be fetched.
+    copying: Mutex<()>,
     /// The lock of its path, which keeps others from changing it (rule PExcludes). Without one, they may.
     lock: Mutex<Option<Lock>>,
 }
@@ -72,7 +74,7 @@ impl Draft {
             refused: None,
             is_removed: false,
         };
-        Self { inode, state: Mutex::new(state), lock: Mutex::default() }
+        Self { inode, state: Mutex::new(state), copying: Mutex::default(), lock: Mutex::default() }
     }
 
     /// A file of the site that is about to be written.
@@ -81,7 +83,7 @@ impl Draft {
         let attributes = entry.attributes.clone();
         let (base, scratch, refused) = (Some(entry), None, None);
         let state = State { base, attributes, size, scratch, changes: 0, published: 0, refused, is_removed: false };
-        Self { inode, state: Mutex::new(state), lock: Mutex::default() }
+        Self { inode, state: Mutex::new(state), copying: Mutex::default(), lock: Mutex::default() }
     }
 
     /// Its attributes and size, and whether it was removed.
@@ -176,11 +178,9 @@ impl Draft {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
-        let size = state.size;
-        let file = state.own_content(scratch, path, read_base, size)?;
-        file.write_all_at(bytes, offset)?;
-        state.size = size.max(offset + bytes.len() as u64);
+        let mut state = self.own_content(scratch, path, read_base, u64::MAX)?;
+        state.file()?.write_all_at(bytes, offset)?;
+        state.size = state.size.max(offset + bytes.len() as u64);
         state.changed();
         Ok(())
     }
@@ -193,9 +193,8 @@ impl Draft {
         read_base: ReadBase<'_>,
         size: u64,
     ) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
-        let file = state.own_content(scratch, path, read_base, size)?;
-        file.set_len(size)?;
+        let mut state = self.own_content(scratch, path, read_base, size)?;
+        state.file()?.set_len(size)?;
         state.size = size;
         state.changed();
         Ok(())
@@ -209,16 +208,61 @@ impl Draft {
         read_base: ReadBase<'_>,
         part: Range<u64>,
     ) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
-        let size = state.size;
-        let file = state.own_content(scratch, path, read_base, size)?;
-        let length = part.end.min(size).saturating_sub(part.start);
+        let mut state = self.own_content(scratch, path, read_base, u64::MAX)?;
+        let length = part.end.min(state.size).saturating_sub(part.start);
         if length > 0 {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            fallocate(file, flags, part.start, length).map_err(io::Error::from)?;
+            fallocate(state.file()?, flags, part.start, length).map_err(io::Error::from)?;
         }
         state.changed();
         Ok(())
+    }
+
+    /// Whether a change of its content copies chunks of the base, of which so many bytes will be needed.
+    pub(in crate::mount) fn copies(&self, needed: u64) -> bool {
+        let state = lock(&self.state);
+        let is_inline = |base: &Entry| matches!(base.kind, Kind::File { content: Content::Inline(_), .. });
+        state.to_copy(needed) > 0 && !state.base.as_ref().is_some_and(is_inline)
+    }
+
+    /// Copies the content of the base into a file of its own, of which so many bytes will be needed, and returns the
+    /// state. Nobody waits for it who looks at the state.
+    pub(in crate::mount) fn copy_base(
+        &self,
+        scratch: &Scratch,
+        path: &Path,
+        read_base: ReadBase<'_>,
+        needed: u64,
+    ) -> Result<(), Errno> {
+        self.own_content(scratch, path, read_base, needed).map(drop)
+    }
+
+    fn own_content(
+        &self,
+        scratch: &Scratch,
+        path: &Path,
+        read_base: ReadBase<'_>,
+        needed: u64,
+    ) -> Result<MutexGuard<'_, State>, Errno> {
+        let _copying = lock(&self.copying);
+        let state = lock(&self.state);
+        if state.scratch.is_some() {
+            return Ok(state);
+        }
+        let end = state.to_copy(needed);
+        drop(state);
+        let (file, mut at) = (scratch.make(path)?, 0);
+        while at < end {
+            let bytes = read_base(at, COPY_BYTES.min(end - at) as u32)?;
+            if bytes.is_empty() {
+                return Err(Errno::EIO);
+            }
+            file.file.write_all_at(&bytes, at)?;
+            at += bytes.len() as u64;
+        }
+        let mut state = lock(&self.state);
+        state.scratch = Some(file);
+        Ok(state)
     }
 
     /// Makes its content durable on this host.
@@ -276,28 +320,13 @@ impl State {
         Ok(read.into())
     }
 
-    /// The file of its own with its content, of which so many bytes will be needed.
-    fn own_content(
-        &mut self,
-        scratch: &Scratch,
-        path: &Path,
-        read_base: ReadBase<'_>,
-        needed: u64,
-    ) -> Result<&File, Errno> {
-        if self.scratch.is_none() {
-            let file = scratch.make(path)?;
-            let end = if self.base.is_some() { self.size.min(needed) } else { 0 };
-            let mut at = 0;
-            while at < end {
-                let bytes = read_base(at, COPY_BYTES.min(end - at) as u32)?;
-                if bytes.is_empty() {
-                    return Err(Errno::EIO);
-                }
-                file.file.write_all_at(&bytes, at)?;
-                at += bytes.len() as u64;
-            }
-            self.scratch = Some(file);
-        }
+    /// The bytes of the base's content to copy into a file of its own, of which so many will be needed.
+    fn to_copy(&self, needed: u64) -> u64 {
+        if self.scratch.is_none() && self.base.is_some() { self.size.min(needed) } else { 0 }
+    }
+
+    /// The file of its own with its content.
+    fn file(&self) -> Result<&File, Errno> {
         self.scratch.as_ref().map(|scratch| &scratch.file).ok_or(Errno::ESTALE)
     }
 }
