@@ -64,6 +64,46 @@ pub enum ChunkError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The address of a bucket that cannot be one.
+    BucketUrl {
+        /// The address.
+        url: String,
+        /// The rule that it breaks.
+        why: &'static str,
+    },
+    /// A bucket failed, or did not answer in time. Nothing that was stored is lost.
+    Bucket {
+        /// Its address.
+        url: String,
+        /// The operation in words: "cannot `doing` the bucket".
+        doing: &'static str,
+        /// Its answer, or the error on the way.
+        why: String,
+    },
+    /// The place in a bucket has the chunks of another store.
+    BucketTaken {
+        /// Its address.
+        url: String,
+    },
+    /// The place in a bucket does not have this store's marker any longer.
+    BucketEmptied {
+        /// Its address.
+        url: String,
+    },
+    /// The chunks are in another bucket than the one that was named.
+    OtherBucket {
+        /// The directory.
+        dir: PathBuf,
+        /// The address of the bucket that has them.
+        has: String,
+        /// The address that was named.
+        named: String,
+    },
+    /// The chunks are in a bucket, and this program was built without object storage.
+    NoObjectStorage {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// A file cannot be used.
     File(FileError),
 }
@@ -80,9 +120,20 @@ impl ChunkError {
             Self::NoRoom { .. } => "no-room",
             Self::Damaged { .. } => "chunk-damaged",
             Self::Stopped { .. } => "stopped",
+            Self::BucketUrl { .. } => "bucket-url",
+            Self::Bucket { .. } => "bucket",
+            Self::BucketTaken { .. } => "bucket-taken",
+            Self::BucketEmptied { .. } => "bucket-emptied",
+            Self::OtherBucket { .. } => "other-bucket",
+            Self::NoObjectStorage { .. } => "no-object-storage",
             Self::File(FileError::Corrupt { .. }) => "damaged",
             Self::File(_) => "unusable",
         }
+    }
+
+    /// Whether a bucket cannot be used at the moment. Its chunks are neither lost nor known to be damaged.
+    pub const fn is_of_bucket(&self) -> bool {
+        matches!(self, Self::Bucket { .. } | Self::BucketTaken { .. } | Self::BucketEmptied { .. })
     }
 
     /// An error of the system in an operation on a file.
@@ -150,6 +201,35 @@ impl fmt::Display for ChunkError {
             Self::Stopped { dir } => {
                 write!(f, "{} is closed after an earlier error: check the disk, and start again", dir.display())
             }
+            Self::BucketUrl { url, why } => {
+                write!(f, "'{url}' cannot be a place for chunks: {why}; expected s3://BUCKET/PREFIX")
+            }
+            Self::Bucket { url, doing, why } => write!(
+                f,
+                "cannot {doing} {url}: {why}; check the bucket, its credentials (AWS_*) and the network, and try again"
+            ),
+            Self::BucketTaken { url } => write!(
+                f,
+                "{url} has the chunks of another store, as its object thorp-chunks says: name a prefix of this store's \
+                 own"
+            ),
+            Self::BucketEmptied { url } => write!(
+                f,
+                "{url} does not have this store's marker, the object thorp-chunks: it was emptied, or another bucket \
+                 has taken its name; bring the objects back"
+            ),
+            Self::OtherBucket { dir, has, named } => write!(
+                f,
+                "chunks of {} are in {has}, and {named} does not have them: leave --chunks out, or copy all objects \
+                 there first",
+                dir.display()
+            ),
+            Self::NoObjectStorage { dir } => write!(
+                f,
+                "chunks of {} are in a bucket, and this program was built without object storage: use one that was \
+                 built with the feature object-storage",
+                dir.display()
+            ),
             Self::File(error) => error.fmt(f),
         }
     }

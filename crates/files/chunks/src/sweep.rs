@@ -1,12 +1,14 @@
 //! Removal of unused chunks.
 //!
-//! The table forgets chunks before their files are removed, so a kill in between leaves files that are not in the
-//! table, which the next sweep removes.
+//! The table forgets chunks before their files and objects are removed, so a kill in between leaves some that are not
+//! in the table, which the next sweep removes. Objects are removed in the background: a sweep waits for no bucket.
 
+use crate::bucket::Bucket;
 use crate::error::ChunkError;
 use crate::limits::PAGE_CHUNKS;
 use crate::store::Chunks;
 use crate::table::{Entry, Kind};
+use std::collections::HashSet;
 use tree::ChunkHash;
 use vfs::reserve;
 
@@ -17,7 +19,7 @@ pub struct Swept {
     pub chunks: u64,
     /// The sum of their lengths.
     pub bytes: u64,
-    /// Files of an interrupted `put` or sweep that were removed, too.
+    /// Files and objects of an interrupted `put` or sweep that were removed, too.
     pub leftovers: u64,
 }
 
@@ -30,7 +32,8 @@ impl Chunks {
     /// call on.
     ///
     /// # Errors
-    /// A file cannot be written. The batches before are removed; the sweep can be repeated.
+    /// A file cannot be written. The batches before are removed; the sweep can be repeated. `bucket`: all unused chunks
+    /// are removed, and objects may be left over.
     pub fn sweep(
         &self,
         is_used: impl Fn(&ChunkHash) -> bool,
@@ -38,7 +41,7 @@ impl Chunks {
     ) -> Result<Swept, ChunkError> {
         let mut swept = Swept::default();
         // Their files make room for the table's changes, should the disk be full.
-        for kind in [Kind::Large, Kind::Small] {
+        for kind in [Kind::Large, Kind::Object, Kind::Small] {
             let mut after = None;
             loop {
                 let (last, is_last) = self.sweep_batch(kind, after, &is_used, &mut swept)?;
@@ -84,14 +87,39 @@ impl Chunks {
         Ok(swept)
     }
 
-    /// Removes files that an interrupted `put` or sweep has left, and returns how many there were.
+    /// Removes files and objects that an interrupted `put` or sweep has left, and returns how many there were.
     ///
     /// # Errors
-    /// A folder cannot be read or written.
+    /// A folder cannot be read or written. `bucket`: there is no file left.
     pub fn remove_leftovers(&self) -> Result<u64, ChunkError> {
         let removed = (0..=u8::MAX).map(|first| self.sweep_leftovers(first)).sum::<Result<u64, ChunkError>>()?;
         reserve::keep(&*self.files)?;
-        Ok(removed)
+        let objects = self.bucket.as_ref().map_or(Ok(0), |bucket| self.sweep_objects(bucket))?;
+        Ok(removed + objects)
+    }
+
+    /// Removes objects that are not in the table. While one is written, it is under way: from before it can be listed
+    /// until it is in the table. So an object is a leftover if it is listed, afterwards not under way, and after that
+    /// not in the table.
+    fn sweep_objects(&self, bucket: &Bucket) -> Result<u64, ChunkError> {
+        bucket.settle();
+        let (mut after, mut removed) = (None, 0);
+        loop {
+            let (mut listed, last) = bucket.list(after.as_deref())?;
+            listed.retain(|object| !bucket.is_under_way(object));
+            let hashes: Vec<_> = listed.iter().map(|object| object.hash).collect();
+            let entries = self.table.entries(&hashes)?.into_iter().filter(|entry| entry.kind == Kind::Object);
+            let used: HashSet<_> = entries.map(|entry| entry.object()).collect();
+            listed.retain(|object| !used.contains(object));
+            removed += listed.len() as u64;
+            if !listed.is_empty() {
+                bucket.remove(listed)?;
+            }
+            after = last;
+            if after.is_none() {
+                return Ok(removed);
+            }
+        }
     }
 
     fn remove_entries(&self, unused: Vec<Entry>, swept: &mut Swept) -> Result<(), ChunkError> {
@@ -100,6 +128,10 @@ impl Chunks {
         }
         self.forget(&unused)?;
         self.forget_damage(unused.iter().map(|entry| entry.hash));
+        if let Some(bucket) = &self.bucket {
+            let objects = unused.iter().filter(|entry| entry.kind == Kind::Object);
+            bucket.remove_later(objects.map(Entry::object).collect());
+        }
         for entry in unused {
             if entry.kind == Kind::Large {
                 self.folders.remove(&entry.hash)?;
@@ -121,7 +153,7 @@ impl Chunks {
     fn sweep_leftovers(&self, first: u8) -> Result<u64, ChunkError> {
         let _writing = self.lock_to_write();
         let files = self.folders.list(first)?;
-        let has = self.table.has(&files)?;
+        let has = self.table.has_file(&files)?;
         let mut removed = 0;
         for (hash, _) in files.iter().zip(has).filter(|(_, has)| !has) {
             self.folders.remove(hash)?;

@@ -4,14 +4,21 @@
 //! |---|---|---|
 //! | `small` | hash | the chunk |
 //! | `large` | hash | the chunk's length u32; its bytes are in a file |
+//! | `objects` | hash | the chunk's length u32 and the number of its put u64; its bytes are in a bucket |
 //! | `total` | 0 | the bytes of all chunks u64 |
+//!
+//! `objects` is made with the first object.
 
+use crate::bucket::Object;
 use crate::database::{Reopening, Trouble};
 use crate::directory::TABLE;
 use crate::error::ChunkError;
 use crate::limits::{SMALL_BYTES_MAX, TABLE_UNUSED_BYTES_MAX};
 use bytes::Bytes;
-use redb::{Database, Durability, Key, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, Value};
+use redb::{
+    Database, Durability, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    TableDefinition, TableError, TableHandle, Value, WriteTransaction,
+};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -19,27 +26,39 @@ use tree::ChunkHash;
 use vfs::Files;
 
 type Hash = &'static [u8; ChunkHash::BYTES];
-type SmallTable<'a> = redb::Table<'a, Hash, &'static [u8]>;
-type LargeTable<'a> = redb::Table<'a, Hash, u32>;
+
+type ObjectTable = ReadOnlyTable<Hash, (u32, u64)>;
 
 const SMALL: TableDefinition<Hash, &[u8]> = TableDefinition::new("small");
 const LARGE: TableDefinition<Hash, u32> = TableDefinition::new("large");
+const OBJECTS: TableDefinition<Hash, (u32, u64)> = TableDefinition::new("objects");
 const TOTAL: TableDefinition<u64, u64> = TableDefinition::new("total");
 
-/// The two kinds of chunks.
+/// The kinds of chunks, by where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A value in the table.
     Small,
     /// A file.
     Large,
+    /// An object in a bucket.
+    Object,
 }
 
 impl Kind {
-    /// The kind of a chunk of this length.
+    /// The kind of a chunk of this length on a disk.
     pub(crate) fn of(bytes: usize) -> Self {
         if bytes <= SMALL_BYTES_MAX { Self::Small } else { Self::Large }
     }
+}
+
+/// A chunk to be added, whose file or object is durable.
+#[derive(Clone, Debug)]
+pub(crate) struct New {
+    pub(crate) hash: ChunkHash,
+    pub(crate) bytes: Bytes,
+    /// The number of its put, if it is an object.
+    pub(crate) put: Option<u64>,
 }
 
 /// The table's record of a chunk.
@@ -49,6 +68,8 @@ pub(crate) enum Found {
     Small(Bytes),
     /// The length of its file.
     Large(u32),
+    /// Its object, and its length.
+    Object(Object, u32),
 }
 
 /// A chunk in a walk.
@@ -57,6 +78,8 @@ pub(crate) struct Entry {
     pub(crate) hash: ChunkHash,
     pub(crate) bytes: u64,
     pub(crate) kind: Kind,
+    /// The number of its put, if it is an object.
+    pub(crate) put: u64,
     /// Whether a small chunk is what its name stands for, if that was asked.
     pub(crate) is_whole: bool,
 }
@@ -93,11 +116,16 @@ impl Table {
     /// Returns for each hash whether the table has it.
     pub(crate) fn has(&self, hashes: &[ChunkHash]) -> Result<Vec<bool>, ChunkError> {
         self.0.read(|database| {
-            let read = database.begin_read()?;
-            let (small, large) = (read.open_table(SMALL)?, read.open_table(LARGE)?);
-            let has =
-                |hash: &ChunkHash| Ok(small.get(hash.as_bytes())?.is_some() || large.get(hash.as_bytes())?.is_some());
-            hashes.iter().map(has).collect()
+            let tables = Tables::of(&database.begin_read()?)?;
+            hashes.iter().map(|hash| Ok(tables.entry(*hash)?.is_some())).collect()
+        })
+    }
+
+    /// Returns for each hash whether the table says that it is in a file.
+    pub(crate) fn has_file(&self, hashes: &[ChunkHash]) -> Result<Vec<bool>, ChunkError> {
+        self.0.read(|database| {
+            let large = database.begin_read()?.open_table(LARGE)?;
+            hashes.iter().map(|hash| Ok(large.get(hash.as_bytes())?.is_some())).collect()
         })
     }
 
@@ -105,11 +133,21 @@ impl Table {
     pub(crate) fn find(&self, hash: &ChunkHash) -> Result<Option<Found>, ChunkError> {
         self.0.read(|database| {
             let read = database.begin_read()?;
-            if let Some(value) = read.open_table(SMALL)?.get(hash.as_bytes())? {
+            let tables = Tables::of(&read)?;
+            if let Some(value) = tables.small.get(hash.as_bytes())? {
                 return Ok(Some(Found::Small(Bytes::copy_from_slice(value.value()))));
             }
-            Ok(read.open_table(LARGE)?.get(hash.as_bytes())?.map(|value| Found::Large(value.value())))
+            Ok(tables.entry(*hash)?.map(|entry| match entry.kind {
+                Kind::Object => Found::Object(entry.object(), entry.bytes as u32),
+                Kind::Small | Kind::Large => Found::Large(entry.bytes as u32),
+            }))
         })
+    }
+
+    /// Whether it has an object.
+    pub(crate) fn has_objects(&self) -> Result<bool, ChunkError> {
+        let (first, _) = self.page(Kind::Object, None, 1, false)?;
+        Ok(!first.is_empty())
     }
 
     /// Returns those of the chunks that the table has, each once.
@@ -117,30 +155,34 @@ impl Table {
         let hashes: BTreeSet<ChunkHash> = hashes.iter().copied().collect();
         self.0.read(|database| {
             let read = database.begin_read()?;
-            let (small, large) = (read.open_table(SMALL)?, read.open_table(LARGE)?);
-            let mut entries = Vec::new();
-            for &hash in &hashes {
-                let found = match small.get(hash.as_bytes())? {
-                    Some(value) => Some((Kind::Small, value.value().len() as u64)),
-                    None => large.get(hash.as_bytes())?.map(|value| (Kind::Large, u64::from(value.value()))),
-                };
-                entries.extend(found.map(|(kind, bytes)| Entry { hash, bytes, kind, is_whole: true }));
-            }
-            Ok(entries)
+            let tables = Tables::of(&read)?;
+            hashes.iter().filter_map(|hash| tables.entry(*hash).transpose()).collect()
         })
     }
 
-    /// Adds chunks, durably: the bytes of small ones and the lengths of large ones.
-    pub(crate) fn add(&self, chunks: &[(ChunkHash, Bytes)]) -> Result<(), ChunkError> {
-        self.change(|small, large| {
+    /// Adds chunks, durably: the bytes of small ones and the lengths of large ones. They take the place of those that
+    /// were damaged, wherever these were.
+    pub(crate) fn add(&self, chunks: &[New]) -> Result<(), ChunkError> {
+        self.change(|tables| {
             let (mut added, mut replaced) = (0, 0);
-            for (hash, bytes) in chunks {
-                let old = match Kind::of(bytes.len()) {
-                    Kind::Small => small.insert(hash.as_bytes(), &**bytes)?.map(|old| old.value().len() as u64),
-                    Kind::Large => large.insert(hash.as_bytes(), bytes.len() as u32)?.map(|old| u64::from(old.value())),
+            for New { hash, bytes, put } in chunks {
+                let length = bytes.len() as u32;
+                replaced += match (put, Kind::of(bytes.len())) {
+                    (None, Kind::Small) => {
+                        tables.small.insert(hash.as_bytes(), &**bytes)?.map_or(0, |old| old.value().len() as u64)
+                    }
+                    (None, _) => {
+                        let old = tables.large.insert(hash.as_bytes(), length)?.map_or(0, |old| old.value().into());
+                        old + tables.remove(hash, Kind::Object)?
+                    }
+                    (Some(put), _) => {
+                        let objects = tables.objects()?;
+                        let old =
+                            objects.insert(hash.as_bytes(), (length, *put))?.map_or(0, |old| old.value().0.into());
+                        old + tables.remove(hash, Kind::Large)?
+                    }
                 };
                 added += bytes.len() as u64;
-                replaced += old.unwrap_or(0);
             }
             Ok((added, replaced))
         })
@@ -148,32 +190,24 @@ impl Table {
 
     /// Removes chunks, durably.
     pub(crate) fn remove(&self, chunks: &[Entry]) -> Result<(), ChunkError> {
-        self.change(|small, large| {
+        self.change(|tables| {
             let mut removed = 0;
             for Entry { hash, kind, .. } in chunks {
-                let old = match kind {
-                    Kind::Small => small.remove(hash.as_bytes())?.map(|old| old.value().len() as u64),
-                    Kind::Large => large.remove(hash.as_bytes())?.map(|old| u64::from(old.value())),
-                };
-                removed += old.unwrap_or(0);
+                removed += tables.remove(hash, *kind)?;
             }
             Ok((0, removed))
         })
     }
 
-    /// Changes both tables by `work`, which returns the bytes that it has added and removed.
-    fn change(
-        &self,
-        work: impl Fn(&mut SmallTable<'_>, &mut LargeTable<'_>) -> Result<(u64, u64), Trouble>,
-    ) -> Result<(), ChunkError> {
+    /// Changes the tables by `work`, which returns the bytes that it has added and removed.
+    fn change(&self, work: impl Fn(&mut Changing<'_>) -> Result<(u64, u64), Trouble>) -> Result<(), ChunkError> {
         self.0.write(|database| {
             let mut write = database.begin_write()?;
             write.set_durability(Durability::Immediate)?;
             // Without it, a start after a crash reads the whole file.
             write.set_quick_repair(true);
             {
-                let (mut small, mut large) = (write.open_table(SMALL)?, write.open_table(LARGE)?);
-                let (added, removed) = work(&mut small, &mut large)?;
+                let (added, removed) = work(&mut Changing::of(&write)?)?;
                 let mut total = write.open_table(TOTAL)?;
                 let old = total.get(0)?.map_or(0, |value| value.value());
                 total.insert(0, old.saturating_add(added).saturating_sub(removed))?;
@@ -196,14 +230,18 @@ impl Table {
             match kind {
                 Kind::Small => collect(&read.open_table(SMALL)?, after, chunks_max, |hash, value| {
                     let is_whole = !verify || ChunkHash::of(value) == hash;
-                    Entry { hash, bytes: value.len() as u64, kind, is_whole }
+                    Entry { is_whole, ..Entry::of(hash, kind, value.len() as u64) }
                 }),
-                Kind::Large => collect(&read.open_table(LARGE)?, after, chunks_max, |hash, value| Entry {
-                    hash,
-                    bytes: u64::from(value),
-                    kind,
-                    is_whole: true,
+                Kind::Large => collect(&read.open_table(LARGE)?, after, chunks_max, |hash, value| {
+                    Entry::of(hash, kind, value.into())
                 }),
+                Kind::Object => match open_objects(&read)? {
+                    Some(objects) => collect(&objects, after, chunks_max, |hash, (bytes, put)| Entry {
+                        put,
+                        ..Entry::of(hash, kind, bytes.into())
+                    }),
+                    None => Ok(Vec::new()),
+                },
             }
         })?;
         let is_last = entries.len() < chunks_max;
@@ -224,8 +262,91 @@ impl Table {
     pub(crate) fn totals(&self) -> Result<(u64, u64), ChunkError> {
         self.0.read(|database: &Database| {
             let read = database.begin_read()?;
-            let chunks = read.open_table(SMALL)?.len()? + read.open_table(LARGE)?.len()?;
+            let objects = open_objects(&read)?.map_or(Ok(0), |objects| objects.len())?;
+            let chunks = read.open_table(SMALL)?.len()? + read.open_table(LARGE)?.len()? + objects;
             Ok((chunks, read.open_table(TOTAL)?.get(0)?.map_or(0, |value| value.value())))
+        })
+    }
+}
+
+impl Entry {
+    fn of(hash: ChunkHash, kind: Kind, bytes: u64) -> Self {
+        Self { hash, bytes, kind, put: 0, is_whole: true }
+    }
+
+    /// Its object, if it is one.
+    pub(crate) fn object(&self) -> Object {
+        Object { hash: self.hash, put: self.put }
+    }
+}
+
+/// The tables of chunks, to read from.
+struct Tables {
+    small: ReadOnlyTable<Hash, &'static [u8]>,
+    large: ReadOnlyTable<Hash, u32>,
+    objects: Option<ObjectTable>,
+}
+
+impl Tables {
+    fn of(read: &ReadTransaction) -> Result<Self, Trouble> {
+        Ok(Self { small: read.open_table(SMALL)?, large: read.open_table(LARGE)?, objects: open_objects(read)? })
+    }
+
+    fn entry(&self, hash: ChunkHash) -> Result<Option<Entry>, Trouble> {
+        if let Some(value) = self.small.get(hash.as_bytes())? {
+            return Ok(Some(Entry::of(hash, Kind::Small, value.value().len() as u64)));
+        }
+        if let Some(value) = self.large.get(hash.as_bytes())? {
+            return Ok(Some(Entry::of(hash, Kind::Large, value.value().into())));
+        }
+        let Some(objects) = &self.objects else { return Ok(None) };
+        Ok(objects.get(hash.as_bytes())?.map(|value| {
+            let (bytes, put) = value.value();
+            Entry { put, ..Entry::of(hash, Kind::Object, bytes.into()) }
+        }))
+    }
+}
+
+/// The table of objects, if there is one.
+fn open_objects(read: &ReadTransaction) -> Result<Option<ObjectTable>, Trouble> {
+    match read.open_table(OBJECTS) {
+        Ok(objects) => Ok(Some(objects)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The tables of chunks, to change.
+struct Changing<'a> {
+    write: &'a WriteTransaction,
+    small: redb::Table<'a, Hash, &'static [u8]>,
+    large: redb::Table<'a, Hash, u32>,
+    /// Opened when it is needed, which makes it.
+    objects: Option<redb::Table<'a, Hash, (u32, u64)>>,
+}
+
+impl<'a> Changing<'a> {
+    fn of(write: &'a WriteTransaction) -> Result<Self, Trouble> {
+        let has_objects = write.list_tables()?.any(|table| table.name() == OBJECTS.name());
+        let objects = if has_objects { Some(write.open_table(OBJECTS)?) } else { None };
+        Ok(Self { write, small: write.open_table(SMALL)?, large: write.open_table(LARGE)?, objects })
+    }
+
+    fn objects(&mut self) -> Result<&mut redb::Table<'a, Hash, (u32, u64)>, Trouble> {
+        let objects = match self.objects.take() {
+            Some(objects) => objects,
+            None => self.write.open_table(OBJECTS)?,
+        };
+        Ok(self.objects.insert(objects))
+    }
+
+    /// Removes a chunk of a kind, and returns its bytes.
+    fn remove(&mut self, hash: &ChunkHash, kind: Kind) -> Result<u64, Trouble> {
+        Ok(match (kind, &mut self.objects) {
+            (Kind::Small, _) => self.small.remove(hash.as_bytes())?.map_or(0, |old| old.value().len() as u64),
+            (Kind::Large, _) => self.large.remove(hash.as_bytes())?.map_or(0, |old| old.value().into()),
+            (Kind::Object, Some(objects)) => objects.remove(hash.as_bytes())?.map_or(0, |old| old.value().0.into()),
+            (Kind::Object, None) => 0,
         })
     }
 }

@@ -199,6 +199,15 @@ pub(crate) fn read_node(mut bytes: Bytes) -> Result<Node, Malformed> {
     if bytes.is_empty() { Ok(node) } else { Err(Malformed("bytes behind its end")) }
 }
 
+/// Whether a chunk could be a node of a tree. Content can look like one, too.
+pub fn is_node(bytes: &Bytes) -> bool {
+    match bytes.first() {
+        Some(&DIRECTORY) => read_node(bytes.clone()).is_ok(),
+        Some(&LIST) => read_list(bytes.clone()).is_ok(),
+        _ => false,
+    }
+}
+
 /// Reads a list of pieces.
 pub(crate) fn read_list(mut bytes: Bytes) -> Result<Vec<Piece>, Malformed> {
     let (_, count) = read_head(&mut bytes, LIST)?;

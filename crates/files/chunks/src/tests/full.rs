@@ -14,7 +14,7 @@ fn open(disks: &Disks, room: &Room) -> Result<Chunks, ChunkError> {
     let limited = |files: &vfs::memory::Memory| -> Arc<dyn Files> {
         Arc::new(Limited { files: Arc::new(files.clone()), room: room.clone() })
     };
-    Chunks::open_in(limited(disks.root()), &|name| Ok(limited(&disks.0[name])))
+    Chunks::open_in(limited(disks.root()), &|name| Ok(limited(&disks.0[name])), &|_| unreachable!("it has no bucket"))
 }
 
 /// Chunks that make the table and the folders grow.

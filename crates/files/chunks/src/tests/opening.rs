@@ -68,8 +68,12 @@ fn other_markers_are_refused_by_name() {
     let disks = Disks::new();
     drop(disks.open().unwrap());
     for (text, name) in [
-        ("thorp chunks\nformat 2\n", "newer-format"),
+        ("thorp chunks\nformat 3\n", "newer-format"),
         ("thorp chunks\nformat 4000000000\nmore\n", "newer-format"),
+        ("thorp chunks\nformat 2\n", "damaged"),
+        ("thorp chunks\nformat 1\nbucket s3://pages/shop\nstore 0000000000000007\n", "damaged"),
+        ("thorp chunks\nformat 2\nbucket s3://pages/../shop\nstore 0000000000000007\n", "damaged"),
+        ("thorp chunks\nformat 2\nbucket s3://pages/shop\nstore 7\n", "damaged"),
         ("thorp chunks\nformat x\n", "damaged"),
         ("thorp chunks\nformat 0\n", "damaged"),
         ("thorp chunks\n", "damaged"),
@@ -81,6 +85,20 @@ fn other_markers_are_refused_by_name() {
     }
     disks.root().damage("thorp-chunks", |bytes| *bytes = vec![b'x'; 5000]);
     assert_eq!(refused(&disks), "not-a-chunk-store");
+}
+
+/// A program without object storage does not call the chunks in a bucket missing.
+#[cfg(not(feature = "object-storage"))]
+#[test]
+fn a_store_with_a_bucket_needs_object_storage() {
+    let dir = Temporary::new("no-object-storage");
+    drop(Chunks::open(dir.path()).unwrap());
+    let url = "s3://pages/shop";
+    let refused = Chunks::keep_in_bucket(dir.path(), &url.parse().unwrap()).unwrap_err();
+    assert_eq!(refused.name(), "no-object-storage");
+    let marker = format!("thorp chunks\nformat 2\nbucket {url}\nstore 0000000000000007\n");
+    fs::write(dir.path().join("thorp-chunks"), marker).unwrap();
+    assert_eq!(Chunks::open(dir.path()).unwrap_err().name(), "no-object-storage");
 }
 
 #[test]
