@@ -187,6 +187,7 @@ impl Remote {
                 self.is_there()?;
                 Err(FilesError::MissingChunk(*hash))
             }
+            Answer::Refused(why, head, text) => Err(self.refused("", why, head, text)),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -263,7 +264,7 @@ impl Depot for Remote {
         for part in hashes.chunks(CHECKS_AT_A_TIME) {
             let tickets: Vec<Ticket> = part.iter().map(|hash| self.ask(Request::Want(*hash))).collect();
             for ticket in tickets {
-                self.wait(ticket)?;
+                self.wait_for("", ticket)?;
             }
         }
         Ok(())

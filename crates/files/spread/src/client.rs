@@ -18,7 +18,7 @@ use crate::condemned::Swept;
 use crate::messages::{
     Change, ChangeKind, Chunk, Collect, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed, Lock, LockOver,
     Locked, NotJoined, NotNow, Published, Put, RecallLock, Refusal, Refused, Revoke, Size, Standing, Survey, Surveyed,
-    Switch, ToFileServer, Token, Unlock, Want,
+    Switch, ToFileServer, Token, Unlock, Unread, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::settings::SiteSettings;
@@ -102,7 +102,8 @@ pub enum Answer {
     Collected(Swept),
     /// To [`Request::Survey`].
     Surveyed(Number, Vec<Standing>),
-    /// To [`Request::Want`]: none if it is not there, or was another chunk than its name says.
+    /// To [`Request::Want`]: none if it is not there, or was another chunk than its name says. It is refused if the
+    /// server cannot read it at the moment.
     Chunk(Option<Bytes>),
     /// To [`Client::lock`]: this publisher alone changes the path.
     Locked(Locking),
@@ -353,6 +354,11 @@ impl Client {
             }
             FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, Some(bytes)),
             FromFileServer::Gone(Gone { hash }) => self.arrived(hash, None),
+            FromFileServer::Unread(Unread { hash, text }) => {
+                for Ticket(ticket) in self.wants.remove(&hash).unwrap_or_default() {
+                    self.answer(ticket, Answer::Refused(Refusal::Failed, Number::NONE, text.clone()));
+                }
+            }
             FromFileServer::Locked(Locked { ticket, token, number, root }) => {
                 if matches!(self.requests.get(&Ticket(ticket)), Some(ToFileServer::Lock(_))) {
                     self.locks.granted(Ticket(ticket), token);

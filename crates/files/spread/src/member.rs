@@ -42,7 +42,7 @@ use self::work::{Done, Edited, State, Work};
 use crate::condemned::Condemned;
 use crate::messages::{
     Chunk, Consistency, FromFileServer, Gone, Held, Invalidate, Lapsed, NotJoined, NotNow, Revoke, ToFileServer,
-    VisitorKey, WhenStale,
+    Unread, VisitorKey, WhenStale,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -542,6 +542,7 @@ impl Member {
             FromFileServer::Held(Held { number, .. }) => self.taker.refused(number),
             FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, bytes),
             FromFileServer::Gone(Gone { hash }) => self.gone(hash),
+            FromFileServer::Unread(Unread { hash, text }) => self.unread(hash, &text),
             _ => {}
         }
     }

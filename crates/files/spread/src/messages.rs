@@ -47,7 +47,7 @@ pub use publishes::{Everywhere, Have, Identity, Missing, Published, Put, Refusal
 pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed, WhenStale};
 pub use subscriptions::{
     Acquire, Ahead, Chunk, Gone, Held, Hold, Invalidate, Join, Joined, Lapsed, Leave, NotJoined, NotNow, Offer,
-    Release, Renew, Renewed, Revoke, Want,
+    Release, Renew, Renewed, Revoke, Unread, Want,
 };
 
 use framing::{Codec, End, family};
@@ -144,6 +144,8 @@ family! {
         41 RecallLock,
         /// A lock has ended.
         42 LockOver,
+        /// A chunk that cannot be read at the moment.
+        43 Unread,
     }
 }
 

@@ -25,7 +25,7 @@ use self::cache::ChunkCache;
 use crate::holders::{Holders, Seat};
 use crate::messages::{
     Ahead, Chunk, FromFileServer, Gone, Lapsed, Leave, LockOver, NotNow, Refusal, Refused, Release, Revoke,
-    ToFileServer, VisitorKey, Want,
+    ToFileServer, Unread, VisitorKey, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -258,6 +258,7 @@ impl Machine for Relay {
                 // Chunks change no lease and no hold.
                 FromFileServer::Chunk(Chunk { hash, bytes }) => return self.arrived(hash, Some(bytes)),
                 FromFileServer::Gone(Gone { hash }) => return self.arrived(hash, None),
+                FromFileServer::Unread(Unread { hash, text }) => return self.unread(hash, text),
                 _ => {}
             }
         } else {

@@ -361,6 +361,11 @@ impl Machine for FileServer {
                     self.read_for(port);
                 }
             }
+            Done::Unread(hash, why) => {
+                for port in self.wants.unread(hash, why, &mut self.outputs) {
+                    self.read_for(port);
+                }
+            }
         }
     }
 

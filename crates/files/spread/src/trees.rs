@@ -133,6 +133,10 @@ impl<S: Source> Source for Beside<'_, S> {
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, S::Error> {
         self.nodes.get(hash).map_or_else(|| self.source.chunk(hash), |bytes| Ok(bytes.clone()))
     }
+
+    fn chunk_at_hand(&self, hash: &ChunkHash) -> Result<Option<Bytes>, S::Error> {
+        self.nodes.get(hash).map_or_else(|| self.source.chunk_at_hand(hash), |bytes| Ok(Some(bytes.clone())))
+    }
 }
 
 /// The paths of these at which two trees differ; without an older tree, those that the newer one has. An entry that
@@ -157,9 +161,9 @@ pub fn edits_between<S: Source>(source: &S, base: ChunkHash, root: ChunkHash) ->
     bytes.put_u32_le(encoded.len() as u32);
     bytes.put_slice(&encoded);
     for hash in edits.content() {
-        let chunk = source.chunk(&hash).map_err(ReadError::Source)?;
+        // The receiver fetches what is not here.
+        let Some(chunk) = source.chunk_at_hand(&hash).map_err(ReadError::Source)? else { continue };
         if bytes.len() + 4 + chunk.len() > EDITS_BYTES_MAX {
-            // The receiver fetches what is not here.
             break;
         }
         bytes.put_u32_le(chunk.len() as u32);

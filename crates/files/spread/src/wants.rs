@@ -1,8 +1,9 @@
 //! Chunks on their way to those who asked for them: as fast as each of them reads, and no faster.
 
-use crate::messages::{Chunk, FromFileServer, Gone};
+use crate::messages::{Chunk, FromFileServer, Gone, Unread};
 use crate::window::Window;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::mem;
@@ -57,17 +58,32 @@ impl Wants {
 
     /// A chunk was read, or is not there: it is said to all who wait for it. Returns them.
     pub(crate) fn read(&mut self, hash: ChunkHash, bytes: Option<&Bytes>, outputs: &mut VecDeque<Output>) -> Vec<Port> {
+        let message: FromFileServer = match bytes {
+            Some(bytes) => Chunk { hash, bytes: bytes.clone() }.into(),
+            None => Gone { hash }.into(),
+        };
+        self.answer(hash, &message, bytes.map_or(0, Bytes::len), outputs)
+    }
+
+    /// A chunk could not be read: that is said to all who wait for it. Returns them.
+    pub(crate) fn unread(&mut self, hash: ChunkHash, text: String, outputs: &mut VecDeque<Output>) -> Vec<Port> {
+        self.answer(hash, &Unread { hash, text }.into(), 0, outputs)
+    }
+
+    fn answer(
+        &mut self,
+        hash: ChunkHash,
+        message: &FromFileServer,
+        bytes: usize,
+        outputs: &mut VecDeque<Output>,
+    ) -> Vec<Port> {
         let waiting = self.reading.remove(&hash).unwrap_or_default();
         for &port in &waiting {
             let Some(session) = self.sessions.get_mut(&port) else { continue };
             session.reads -= 1;
-            let message: FromFileServer = match bytes {
-                Some(bytes) => Chunk { hash, bytes: bytes.clone() }.into(),
-                None => Gone { hash }.into(),
-            };
-            outputs.push_back(Output::Send(port, Parcel::new(message), None));
-            session.window.saw(bytes.map_or(0, Bytes::len));
-            session.unsent_bytes += bytes.map_or(0, Bytes::len);
+            outputs.push_back(Output::Send(port, Parcel::new(message.clone()), None));
+            session.window.saw(bytes);
+            session.unsent_bytes += bytes;
             if session.unsent_bytes >= UNSENT_BYTES_MAX && !mem::replace(&mut session.awaits_room, true) {
                 outputs.push_back(Output::AwaitRoom(port));
             }

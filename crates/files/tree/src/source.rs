@@ -16,6 +16,14 @@ pub trait Source {
     /// # Errors
     /// A chunk that is missing or damaged, or a source that does not answer.
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, Self::Error>;
+
+    /// The bytes of a chunk, unless they are far away.
+    ///
+    /// # Errors
+    /// As of [`Source::chunk`].
+    fn chunk_at_hand(&self, hash: &ChunkHash) -> Result<Option<Bytes>, Self::Error> {
+        self.chunk(hash).map(Some)
+    }
 }
 
 impl<S: Source + ?Sized> Source for &S {
@@ -23,6 +31,10 @@ impl<S: Source + ?Sized> Source for &S {
 
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, S::Error> {
         (**self).chunk(hash)
+    }
+
+    fn chunk_at_hand(&self, hash: &ChunkHash) -> Result<Option<Bytes>, S::Error> {
+        (**self).chunk_at_hand(hash)
     }
 }
 

@@ -108,6 +108,22 @@ impl Member {
         }
     }
 
+    /// The server cannot read a chunk at the moment: it is asked for again in a while, if it is still needed.
+    pub(super) fn unread(&mut self, hash: ChunkHash, why: &str) {
+        if !self.wanted.remove(&hash) {
+            return;
+        }
+        self.ahead.remove(&hash);
+        let why = format!("the store cannot read chunk {hash} at the moment: {why}");
+        let is_lacked = self.fetch.as_ref().is_some_and(|fetch| fetch.lacks(&hash));
+        if is_lacked && self.asks_again() {
+            self.trouble = Some(why);
+        } else if is_lacked || self.mending.contains(&hash) {
+            self.queue.push_back(hash);
+            self.retry_later(why);
+        }
+    }
+
     /// Ends the fetch of a revision. The disk may have room for the next one once its chunks, or those fetched ahead,
     /// are removed.
     pub(super) fn make_room(&mut self) {

@@ -6,11 +6,13 @@ use crate::number::Number;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use framing::{Data, Field, Meta, Reader, Rest, Text, WireError, messages};
+use framing::{Data, Field, Meta, Reader, Rest, Tail, Text, WireError, messages};
 use tree::ChunkHash;
 use tree::limits::CHUNK_BYTES_MAX;
 use types::Time;
-use types::limits::{EDITS_BYTES_MAX, HOLDS_PER_SUBSCRIBER_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX};
+use types::limits::{
+    EDITS_BYTES_MAX, HOLDS_PER_SUBSCRIBER_MAX, REFUSAL_BYTES_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX,
+};
 
 messages! {
     /// A subscriber wants a site. Said again, it begins again.
@@ -215,6 +217,15 @@ messages! {
     pub struct Gone {
         /// Its name.
         pub hash: ChunkHash as Hash,
+    }
+
+    /// A chunk that cannot be read at the moment. It is not known to be gone.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Unread {
+        /// Its name.
+        pub hash: ChunkHash as Hash,
+        /// Why, for people.
+        pub text: String as Tail<REFUSAL_BYTES_MAX>,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Relay;
 use crate::messages::Want;
 use crate::rule::Way;
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::Port;
@@ -63,5 +64,15 @@ impl Relay {
             self.read_for(port);
         }
         self.ask_for_chunks();
+    }
+
+    /// The file server cannot read a chunk at the moment.
+    pub(super) fn unread(&mut self, hash: ChunkHash, why: String) {
+        if self.chunks.asked.remove(&hash) {
+            for port in self.chunks.wants.unread(hash, why, &mut self.outputs) {
+                self.read_for(port);
+            }
+            self.ask_for_chunks();
+        }
     }
 }

@@ -231,6 +231,8 @@ pub enum Done {
     Swept(Result<Swept, NotDone>),
     /// The outcome of [`Work::Read`]: none if the chunk is missing or damaged.
     Read(ChunkHash, Option<Bytes>),
+    /// The outcome of [`Work::Read`]: the disk does not know what the chunk is like, for this reason.
+    Unread(ChunkHash, String),
 }
 
 impl machine::Done for Done {

@@ -140,6 +140,7 @@ impl ServerScript {
             ["swept", chunks] => Done::Swept(Ok(Swept { chunks: chunks.parse().ok()?, bytes: 0 })),
             ["read", name] => Done::Read(self.names.hash(name), Some(Bytes::from(name.to_owned()))),
             ["unread", name] => Done::Read(self.names.hash(name), None),
+            ["unread", name, ref why @ ..] => Done::Unread(self.names.hash(name), why.join(" ")),
             _ => return None,
         };
         self.server.disk(self.now, DiskDone::new(done));

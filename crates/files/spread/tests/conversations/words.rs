@@ -14,7 +14,8 @@ use spread::messages::{
     Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FromFileServer,
     Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked,
     LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused, Release, Renew,
-    Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer, Token, Unlock, VisitorKey, Want, WhenStale,
+    Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer, Token, Unlock, Unread, VisitorKey, Want,
+    WhenStale,
 };
 use spread::{Number, Revision, SiteKey, SiteSettings};
 use std::collections::BTreeMap;
@@ -273,6 +274,7 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
             Chunk { hash: names.hash(name), bytes: bytes.into() }.into()
         }
         ["gone", name] => Gone { hash: names.hash(name) }.into(),
+        ["unread", name, ref why @ ..] => Unread { hash: names.hash(name), text: why.join(" ") }.into(),
         ["missing", _, ref chunks @ ..] => Missing { ticket: ticket()?, hashes: names.hashes(chunks) }.into(),
         ["stored", _] => Stored { ticket: ticket()? }.into(),
         ["published", _, of, ..] => {
@@ -393,6 +395,7 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
             format!("Chunk {}{other}", names.name(hash))
         }
         FromFileServer::Gone(Gone { hash }) => format!("Gone {}", names.name(hash)),
+        FromFileServer::Unread(Unread { hash, text }) => format!("Unread {} {text}", names.name(hash)),
         FromFileServer::Missing(Missing { ticket, hashes }) => format!("Missing {ticket}{}", names.list(&hashes)),
         FromFileServer::Stored(Stored { ticket }) => format!("Stored {ticket}"),
         FromFileServer::Published(Published { ticket, number, root, is_new }) => {

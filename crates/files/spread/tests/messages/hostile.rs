@@ -59,7 +59,7 @@ fn fixed_fields_that_are_cut_are_refused_by_name() {
 }
 
 /// The bytes of meta that the shortest message of each kind has: its fields, without lists and texts to the end.
-const FIXED: [(u8, usize); 40] = [
+const FIXED: [(u8, usize); 41] = [
     (1, 4 + 8 + 8 + 16 + 16 + 2 + 2),
     (2, 4 + 8 + 16),
     (3, 4 + 16),
@@ -100,6 +100,7 @@ const FIXED: [(u8, usize); 40] = [
     (40, 8 + 4),
     (41, 16),
     (42, 16),
+    (43, 32),
 ];
 
 /// Numbers that stand for something, behind these bytes of a message's meta.

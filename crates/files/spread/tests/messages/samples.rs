@@ -9,7 +9,7 @@ use spread::messages::{
     FromFileServer, Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock,
     LockOver, Locked, LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused,
     Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing, Stored, Survey, Surveyed, Switch, ToFileServer, Token,
-    Unlock, VisitorKey, Want, WhenStale,
+    Unlock, Unread, VisitorKey, Want, WhenStale,
 };
 use tree::ChunkHash;
 use types::{GoodbyeReason, Time};
@@ -128,6 +128,7 @@ fn from_server() -> Vec<FromFileServer> {
         Held { slot, number: BEFORE, is_held: true }.into(),
         Chunk { hash: hash(0xAA), bytes: Bytes::from_static(b"hello") }.into(),
         Gone { hash: hash(0xAA) }.into(),
+        Unread { hash: hash(0xAA), text: "no answer".to_owned() }.into(),
         Missing { ticket, hashes: vec![hash(0xBB)] }.into(),
         Stored { ticket }.into(),
         Published { ticket, number: HEAD, root: hash(0xAA), is_new: true }.into(),
