@@ -4,7 +4,7 @@ use crate::cli::{DEFAULT_SERVER, StoreTarget, Target};
 use crate::error::usage;
 use crate::{Error, Result};
 use database::MAIN_SPACE_NAME;
-use files::{Server, Sites};
+use files::{BucketUrl, Server, Sites, keep_chunks_in_bucket};
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -64,19 +64,31 @@ impl Target {
 
 /// The sites of a store, as a command opens them.
 impl Target {
-    /// Opens the sites of a store, which is made if it is a directory without one. A wait for a server ends when
-    /// `is_given_up` says so.
-    pub(crate) fn sites_or_create(&self, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Result<Sites> {
-        self.sites_with(true, is_given_up)
+    /// Opens the sites of a store, which is made if it is a directory without one. Its large chunks go to a bucket, if
+    /// one is named. A wait for a server ends when `is_given_up` says so.
+    pub(crate) fn sites_or_create(
+        &self,
+        chunks: Option<&BucketUrl>,
+        is_given_up: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Sites> {
+        self.sites_with(true, chunks, is_given_up)
     }
 
     /// Opens the sites of a store that is there.
     pub(crate) fn sites(&self, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Result<Sites> {
-        self.sites_with(false, is_given_up)
+        self.sites_with(false, None, is_given_up)
     }
 
-    fn sites_with(&self, create: bool, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Result<Sites> {
+    fn sites_with(
+        &self,
+        create: bool,
+        chunks: Option<&BucketUrl>,
+        is_given_up: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Sites> {
         match self.store.place()? {
+            Place::Server(_) if chunks.is_some() => {
+                Err(usage("--chunks is for a store's directory: name it with --dir, or give --chunks to `thorp serve`"))
+            }
             Place::Server(addresses) => {
                 // The server makes the space for the first site: a command that fails, or a dry run, makes none.
                 let db = match self.builder().create(false).connect(&addresses) {
@@ -92,7 +104,11 @@ impl Target {
                 } else if is_bare(&dir) {
                     return Err(no_store(&dir));
                 }
-                Ok(Sites::open(self.builder().create(create).open(&dir)?, &dir)?)
+                let db = self.builder().create(create).open(&dir)?;
+                if let Some(url) = chunks {
+                    keep_chunks_in_bucket(&dir, url)?;
+                }
+                Ok(Sites::open(db, &dir)?)
             }
         }
     }

@@ -43,9 +43,10 @@ struct Tool {
     install: fn(&Path) -> Result,
 }
 
-const TOOLS: [Tool; 3] = [
+const TOOLS: [Tool; 4] = [
     Tool { name: "fsx", file: "bin/fsx", install: |tools| install_crate(tools, "fsx", "0.3.2") },
     Tool { name: "pjdfstest", file: "bin/pjdfstest", install: |tools| install_crate(tools, "pjdfstest", "0.2.2") },
+    Tool { name: "versitygw", file: "bin/versitygw", install: install_bucket_server },
     Tool { name: "kernel of a guest", file: "kernel/nbd.ko", install: install_kernel },
 ];
 
@@ -109,6 +110,13 @@ fn tools() -> Result<PathBuf> {
 /// A program of crates.io that exercises file systems. A debug build does: it waits for the file system.
 fn install_crate(tools: &Path, name: &str, version: &str) -> Result {
     run(cargo().args(["install", name, "--version", version, "--locked", "--debug", "--quiet", "--root"]).arg(tools))
+}
+
+/// A server of buckets, which Go builds from its module: 80 MB.
+fn install_bucket_server(tools: &Path) -> Result {
+    let mut install = Command::new("go");
+    install.args(["install", "github.com/versity/versitygw/cmd/versitygw@v1.8.0"]);
+    output_of(install.env("GOBIN", tools.join("bin")).env("GOFLAGS", "-mod=mod")).map(drop)
 }
 
 /// Debian's kernel for machines in a cloud: 27 MB come, 15 MB stay. It is not installed, which would make it this

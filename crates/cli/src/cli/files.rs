@@ -3,7 +3,7 @@
 use super::{OperatorArgs, Target, listen_address, size};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand};
-use files::{Consistency, SiteName, WhenStale};
+use files::{BucketUrl, Consistency, SiteName, WhenStale};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -47,6 +47,10 @@ pub(crate) struct PublishArgs {
     /// Ends the locks of files that it changes, instead of waiting for their holders.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) now: bool,
+    /// Keeps the large chunks of the store's directory in a bucket from now on, as `thorp serve --chunks` does. For a
+    /// store that is not served.
+    #[arg(long, value_name = "URL", conflicts_with = "dry_run")]
+    pub(crate) chunks: Option<BucketUrl>,
     /// Prints what would change, and publishes nothing: `+` added, `-` removed, `~` changed, with `--merge` `!` for
     /// conflicts. A store that is not there is made.
     #[arg(long)]

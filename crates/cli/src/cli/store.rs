@@ -4,6 +4,7 @@ use super::condition::Condition;
 use super::operators::OperatorArgs;
 use super::{DEFAULT_SERVER, StoreTarget, Target, listen_address, size};
 use clap::{Args, ValueEnum};
+use files::BucketUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -40,6 +41,12 @@ pub(crate) struct ServeArgs {
     /// the directories above it.
     #[arg(long, value_name = "HOMES")]
     pub(crate) volumes: Option<PathBuf>,
+    /// Keeps the large chunks of published files in a bucket: s3://BUCKET/PREFIX, a place that no other store has. The
+    /// directory records it, so later starts and other commands need not name it. Endpoint, region and credentials are
+    /// those of the environment, as for other programs that use S3 (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID,
+    /// AWS_SECRET_ACCESS_KEY), at every start. Chunks that are in the directory stay there.
+    #[arg(long, value_name = "URL")]
+    pub(crate) chunks: Option<BucketUrl>,
     /// How long a server that follows a published site may show what it was told last without saying that there may be
     /// something newer, in milliseconds. A publish that waits for all servers waits so long for one that is lost.
     #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(500..=600_000))]

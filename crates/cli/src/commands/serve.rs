@@ -9,8 +9,8 @@ use attach::{HomeServer, VOLUME_HOMES};
 use client::tables::CLIENT;
 use database::{LocalStore, Recovered, client_beside};
 use disk::Progress;
-use files::FileService;
 use files::tables::FILE_SERVER;
+use files::{FileService, keep_chunks_in_bucket};
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
 use ops::Service;
 use serde_json::json;
@@ -56,7 +56,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     host.listen_with(store.role(), listener, homes_beside.chain([files.beside(sessions_max)]).collect())?;
     close_on_signal(&host)?;
     let (admin, damaged) = (operators.address(), Arc::new(AtomicU64::new(0)));
-    let operators = operators.serve(service(&host, damaged.clone()))?;
+    let operators = operators.serve(service(&host, damaged.clone(), files.bucket_trouble()))?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
     }
@@ -116,7 +116,11 @@ impl Told {
 }
 
 /// The store, as its operators see it.
-fn service(host: &Arc<Host>, damaged: Arc<AtomicU64>) -> Arc<dyn Service> {
+fn service(
+    host: &Arc<Host>,
+    damaged: Arc<AtomicU64>,
+    bucket: impl Fn() -> Option<String> + Send + Sync + 'static,
+) -> Arc<dyn Service> {
     let host_end = Arc::downgrade(host);
     let troubles = move || {
         let failed = match host_end.upgrade().and_then(|host| host.end()) {
@@ -125,7 +129,7 @@ fn service(host: &Arc<Host>, damaged: Arc<AtomicU64>) -> Arc<dyn Service> {
         };
         let damaged = Some(damaged.load(Relaxed)).filter(|count| *count > 0);
         let damaged = damaged.map(|count| format!("damaged pages that cannot be read: {count}; {SALVAGE}"));
-        failed.into_iter().chain(damaged).collect()
+        failed.into_iter().chain(damaged).chain(bucket()).collect()
     };
     let beside = &[CLIENT.described(), VOLUME_HOMES.described(), FILE_SERVER.described()];
     of_host(host, &[store::tables::TABLES, beside], troubles)
@@ -139,6 +143,9 @@ fn homes(dir: &Path, runtime: &Runtime) -> Result<HomeServer> {
 
 /// The file server of published sites, whose records are objects of the store.
 fn sites(store: &LocalStore, args: &ServeArgs, runtime: &Runtime) -> Result<FileService> {
+    if let Some(url) = &args.chunks {
+        keep_chunks_in_bucket(&args.dir, url)?;
+    }
     let (client, driver) = store.client().ok_or("the store has no client beside it")?;
     let db = objects::over(client, driver, RECORDS_PATIENCE);
     let lease = Duration::from_millis(args.site_lease_ms.into());

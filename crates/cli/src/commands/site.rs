@@ -29,7 +29,7 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     }
     let interrupt = Interrupt::watch()?;
     let waits = interrupt.clone();
-    let sites = args.target.sites_or_create(move || waits.has_come())?;
+    let sites = args.target.sites_or_create(args.chunks.as_ref(), move || waits.has_come())?;
     let (note, exclude) = (args.note.clone(), args.exclude.clone());
     let &PublishArgs { base, merge, repair, allow_empty, wait, now, .. } = args;
     let settings = Publish { base, merge, note, exclude, allow_empty, wait, locks: Vec::new(), now, repair };
@@ -105,7 +105,7 @@ pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
 }
 
 fn create(args: &SiteSetArgs, output: &mut Output) -> Result {
-    args.target.sites_or_create(never)?.create(&args.site, settings(args))?;
+    args.target.sites_or_create(None, never)?.create(&args.site, settings(args))?;
     print_settings(&args.site, settings(args).or_usual(), output)
 }
 

@@ -1,6 +1,7 @@
 //! The program as a user meets it: the built binary, real directories, real connections.
 
 mod benchmarks;
+mod bucket_chunks;
 mod caches;
 mod collections;
 mod configuration;

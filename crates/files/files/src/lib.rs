@@ -63,10 +63,12 @@ mod view;
 mod walk;
 mod xattrs;
 
+pub use chunks::BucketUrl;
 pub use depot::{Collected, Follower};
 pub use error::FilesError;
 pub use export::{Exported, export};
 pub use http::{SiteConfig, SiteServer, SiteStopper, SkippedRule, Tally};
+pub use local::keep_chunks_in_bucket;
 pub use locks::Lock;
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]

@@ -5,17 +5,19 @@ mod locks;
 use self::locks::{Locks, Meeting, Switching};
 use crate::depot::{Collected, Depot, Follower, NewTree, Publishing, Switched};
 use crate::error::FilesError;
+use crate::line::lock;
 use crate::locks::Lock;
 use crate::record::{Revision, SiteName};
 use crate::records::Records;
 use crate::stored::Used;
 use bytes::Bytes;
-use chunks::{ChunkError, Chunks};
+use chunks::{BucketUrl, ChunkError, Chunks};
 use spread::server_work::{Compare, Merged, MergedTree};
 use spread::{SiteSettings, trees};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tree::{ChunkHash, Sides, Source};
 use vfs::make_directory;
@@ -23,6 +25,9 @@ use vfs::make_directory;
 /// The folder of the chunks in a store's directory, and that of the indexes of published directories.
 pub(crate) const CHUNKS: &str = "chunks";
 const INDEXES: &str = "indexes";
+
+/// Chunks that are read at a time to find damaged ones.
+const CHECKS_AT_A_TIME: usize = 32;
 
 /// The file that marks the directory of a store.
 pub(crate) const STORE_MARKER: &str = "thorp-store";
@@ -36,6 +41,8 @@ pub(crate) struct Local {
     /// Held for reading by publishes and for writing by a collection: the chunks of a publish are in no revision yet.
     publishing: RwLock<()>,
     locks: Arc<Locks>,
+    /// Chunks that were read ahead from a bucket.
+    ahead: Mutex<HashMap<ChunkHash, Bytes>>,
 }
 
 impl Local {
@@ -47,15 +54,29 @@ impl Local {
             chunks: open_chunks(dir)?,
             publishing: RwLock::default(),
             locks: Arc::default(),
+            ahead: Mutex::default(),
         })
     }
 }
 
 /// Opens the chunks in the directory of a store. Their folder is made if there is none.
 pub(crate) fn open_chunks(dir: &Path) -> Result<Chunks, FilesError> {
+    Ok(Chunks::open(&make_folder(dir)?)?)
+}
+
+/// Has the store in a directory, which no process has open, put large chunks into a bucket from now on. The directory
+/// records it.
+///
+/// # Errors
+/// A bucket that cannot be used, has the chunks of another store, or lacks those of this one.
+pub fn keep_chunks_in_bucket(dir: &Path, url: &BucketUrl) -> Result<(), FilesError> {
+    Ok(Chunks::keep_in_bucket(&make_folder(dir)?, url)?)
+}
+
+fn make_folder(dir: &Path) -> Result<PathBuf, FilesError> {
     let folder = dir.join(CHUNKS);
     make_directory(&folder).map_err(|error| FilesError::Unwritable(folder.clone(), io::Error::other(error)))?;
-    Ok(Chunks::open(&folder)?)
+    Ok(folder)
 }
 
 impl Local {
@@ -103,6 +124,9 @@ impl Source for Local {
     type Error = FilesError;
 
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
+        if let Some(bytes) = lock(&self.ahead).remove(hash) {
+            return Ok(bytes);
+        }
         self.chunks.get(hash)?.ok_or(FilesError::MissingChunk(*hash))
     }
 }
@@ -121,11 +145,13 @@ impl Depot for Local {
     }
 
     fn check(&self, hashes: &[ChunkHash]) -> Result<(), FilesError> {
-        for hash in hashes {
-            match self.chunks.get(hash) {
-                // The chunk is missing from now on.
-                Ok(_) | Err(ChunkError::Damaged { .. }) => {}
-                Err(error) => return Err(error.into()),
+        for hashes in hashes.chunks(CHECKS_AT_A_TIME) {
+            for read in self.chunks.get_each(hashes) {
+                match read {
+                    // The chunk is missing from now on.
+                    Ok(_) | Err(ChunkError::Damaged { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         Ok(())
@@ -188,6 +214,22 @@ impl Depot for Local {
         let used = Used::of(self, &self.records.all_roots()?)?;
         let swept = self.chunks.sweep(|hash| used.has(hash), |_| {})?;
         Ok(Collected { chunks: swept.chunks, bytes: swept.bytes })
+    }
+
+    /// Chunks in a bucket are read together, once the next one is not here.
+    fn expect_chunks(&self, hashes: &[ChunkHash]) {
+        let is_far = |hash: &&ChunkHash| self.chunks.is_in_bucket(hash).unwrap_or(false);
+        let mut far: Vec<ChunkHash> = hashes.iter().filter(is_far).copied().collect();
+        if far.first().is_none_or(|next| lock(&self.ahead).contains_key(next)) {
+            return;
+        }
+        let mut kept = std::mem::take(&mut *lock(&self.ahead));
+        kept.retain(|hash, _| far.contains(hash));
+        far.retain(|hash| !kept.contains_key(hash));
+        // An error is met again by the read of its chunk.
+        let read = far.iter().zip(self.chunks.get_each(&far)).filter_map(|(hash, read)| Some((*hash, read.ok()??)));
+        kept.extend(read);
+        *lock(&self.ahead) = kept;
     }
 
     fn indexes(&self) -> Option<PathBuf> {

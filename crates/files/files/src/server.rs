@@ -17,7 +17,7 @@ use spread::messages::FILE_SERVER;
 use spread::server_work::SiteState;
 use spread::{FileServer, ServerConfig};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::limits::SESSIONS_MAX;
 
@@ -29,6 +29,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub struct FileService {
     host: Arc<Host>,
     role: machine::RoleId,
+    disk: Weak<ServerDisk>,
 }
 
 impl FileService {
@@ -42,8 +43,15 @@ impl FileService {
         let last = sites.iter().filter_map(SiteState::last_life).max().unwrap_or_default();
         let config = ServerConfig { lease, ..ServerConfig::new(life_now().max(last + 1)) };
         let mut machines = Machines::new();
+        let weak = Arc::downgrade(&disk);
         let (role, _) = machines.add_with_disk(FileServer::new(config, sites), disk);
-        Ok(Self { host: Host::start(machines, runtime), role })
+        Ok(Self { host: Host::start(machines, runtime), role, disk: weak })
+    }
+
+    /// Asks why the bucket of the chunks cannot be used, if its last request has failed.
+    pub fn bucket_trouble(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+        let disk = self.disk.clone();
+        move || disk.upgrade()?.bucket_trouble()
     }
 
     /// The machine, for a listener at whose address sessions of others are taken, too: so many of its own at a time.

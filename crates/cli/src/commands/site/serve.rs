@@ -56,7 +56,8 @@ fn serve_own(args: &SiteServeArgs, output: &mut Output) -> Result {
         return Err(usage("--cache is for a site of a store's server: name it with --server"));
     }
     let (config, operators) = (config(args, output.is_json())?, Operators::listen(&args.operators)?);
-    let sites = if args.from.is_some() { args.target.sites_or_create(never)? } else { args.target.sites(never)? };
+    let sites =
+        if args.from.is_some() { args.target.sites_or_create(None, never)? } else { args.target.sites(never)? };
     let publisher = Publisher { sites: Arc::new(sites), args: args.clone(), running: Mutex::new(()) };
     let published = publisher.publish()?;
     let server = SiteServer::start(publisher.sites.clone(), args.site.clone(), config)?;

@@ -3,6 +3,9 @@
 //!
 //! Chunks that were put one behind the other become durable together. The folder of the chunks is made when the first
 //! one comes: a store without sites has none.
+//!
+//! Work that may have to wait for a bucket has threads of its own, and no other work waits for them. So chunks that are put
+//! have no order among the other work: the machine relies on a chunk once it knows that it is durable.
 
 use super::records::Spaces;
 use crate::error::FilesError;
@@ -24,6 +27,10 @@ use tree::{ChunkHash, Parts, ReadError, Sides};
 /// Threads that read chunks.
 const READERS: usize = 4;
 
+/// Threads that read chunks from a bucket, and that put batches into it.
+const BUCKET_READERS: usize = 32;
+const BUCKET_WRITERS: usize = 8;
+
 /// The bytes of chunks that become durable together, about.
 const BATCH_BYTES: usize = 32 * 1024 * 1024;
 
@@ -42,7 +49,12 @@ struct Shared {
     tell: OnceLock<Tell>,
     line: Line<Work>,
     reads: Line<Reading>,
+    bucket_puts: Line<Put>,
+    bucket_reads: Line<ChunkHash>,
 }
+
+/// Chunks of a request that become durable together.
+type Put = (WorkId, Vec<(ChunkHash, Bytes)>);
 
 impl ServerDisk {
     /// Begins to work on the chunks in a store's directory and the records in `db`.
@@ -58,11 +70,23 @@ impl ServerDisk {
             tell: OnceLock::new(),
             line: Line::new(),
             reads: Line::new(),
+            bucket_puts: Line::new(),
+            bucket_reads: Line::new(),
         });
         let disk = Arc::new(Self { shared, threads: Threads::default() });
         disk.spawn("files-write", Shared::write)?;
         (0..READERS).try_for_each(|_| disk.spawn("files-read", Shared::read))?;
+        // A store has a bucket from its start on, or has none.
+        if disk.shared.chunks.get().is_some_and(Chunks::has_bucket) {
+            (0..BUCKET_WRITERS).try_for_each(|_| disk.spawn("bucket-write", Shared::write_to_bucket))?;
+            (0..BUCKET_READERS).try_for_each(|_| disk.spawn("bucket-read", Shared::read_from_bucket))?;
+        }
         Ok(disk)
+    }
+
+    /// Why the bucket of the chunks cannot be used, if its last request has failed.
+    pub(super) fn bucket_trouble(&self) -> Option<String> {
+        self.shared.chunks.get()?.bucket_trouble()
     }
 
     fn spawn(&self, name: &str, run: fn(&Shared)) -> Result<(), FilesError> {
@@ -104,8 +128,14 @@ impl Disk for ServerDisk {
 
 impl Drop for ServerDisk {
     fn drop(&mut self) {
-        self.shared.line.end();
-        self.shared.reads.end();
+        let Shared { chunks, line, reads, bucket_puts, bucket_reads, .. } = &*self.shared;
+        line.end();
+        reads.end();
+        bucket_puts.end();
+        bucket_reads.end();
+        if let Some(chunks) = chunks.get() {
+            chunks.end_bucket();
+        }
         self.threads.join();
     }
 }
@@ -121,7 +151,7 @@ impl Shared {
     fn write(&self) {
         while let Some(next) = self.line.take(next) {
             match next {
-                Next::Puts(puts) => self.put(puts),
+                Next::Puts(puts) => self.put_or_pass_on(puts),
                 Next::Work(work) => self.work(work),
             }
         }
@@ -132,12 +162,8 @@ impl Shared {
         while let Some(Some(reading)) = self.reads.take(VecDeque::pop_front) {
             match reading {
                 Reading::Chunk(hash) => {
-                    // A damaged chunk counts as missing. Publishing it again repairs it.
-                    let read = contained(|| match self.chunks.get() {
-                        Some(chunks) => Ok(chunks.get(&hash)?),
-                        None => Ok(None),
-                    });
-                    self.tell(Done::Read(hash, read.ok().flatten()));
+                    let is_far = self.chunks.get().is_some_and(|chunks| chunks.is_in_bucket(&hash).unwrap_or(false));
+                    if is_far { self.bucket_reads.push(hash) } else { self.read_chunk(hash) }
                 }
                 Reading::Edits(id, base, root) => {
                     let edits = contained(|| match self.chunks.get() {
@@ -152,6 +178,41 @@ impl Shared {
         }
     }
 
+    fn read_chunk(&self, hash: ChunkHash) {
+        let read = contained(|| match self.chunks.get() {
+            Some(chunks) => Ok(chunks.get(&hash)?),
+            None => Ok(None),
+        });
+        self.tell(match read {
+            Err(FilesError::Chunks(error)) if error.is_of_bucket() => Done::Unread(hash, error.to_string()),
+            // A damaged chunk counts as missing. Publishing it again repairs it.
+            read => Done::Read(hash, read.ok().flatten()),
+        });
+    }
+
+    /// A thread that reads chunks from the bucket.
+    fn read_from_bucket(&self) {
+        while let Some(Some(hash)) = self.bucket_reads.take(VecDeque::pop_front) {
+            self.read_chunk(hash);
+        }
+    }
+
+    /// A thread that puts chunks into the bucket.
+    fn write_to_bucket(&self) {
+        while let Some(puts) = self.bucket_puts.take(|line| batch(line, |put| Ok(put))) {
+            self.put(puts);
+        }
+    }
+
+    /// Puts chunks, or passes those on that may have to wait for a bucket.
+    fn put_or_pass_on(&self, puts: Vec<Put>) {
+        let chunks = self.chunks.get();
+        let waits = |(_, put): &Put| chunks.is_some_and(|chunks| chunks.waits_for_bucket(put));
+        let (far, near): (Vec<_>, Vec<_>) = puts.into_iter().partition(waits);
+        far.into_iter().for_each(|put| self.bucket_puts.push(put));
+        self.put(near);
+    }
+
     /// The chunks, which are made if there are none.
     fn chunks(&self) -> Result<&Chunks, FilesError> {
         if let Some(chunks) = self.chunks.get() {
@@ -162,18 +223,19 @@ impl Shared {
         Ok(self.chunks.get_or_init(|| chunks))
     }
 
-    /// Makes chunks durable together; where that fails, each request's by themselves.
-    fn put(&self, puts: Vec<(WorkId, Vec<(ChunkHash, Bytes)>)>) {
+    /// Makes chunks durable together; where that fails, each request's by themselves, unless a bucket has failed: that
+    /// would make each of them wait.
+    fn put(&self, puts: Vec<Put>) {
         let put = |chunks: &[(ChunkHash, Bytes)]| contained(|| Ok(self.chunks()?.put(chunks)?));
         let all: Vec<_> = puts.iter().flat_map(|(_, chunks)| chunks.iter().cloned()).collect();
-        if put(&all).is_ok() {
-            for (id, _) in puts {
-                self.tell(Done::Put(id, Ok(())));
-            }
-            return;
-        }
+        let done = match put(&all) {
+            Err(FilesError::Chunks(error)) if error.is_of_bucket() => Some(Err(NotDone::Failed(error.to_string()))),
+            Err(_) => None,
+            Ok(()) => Some(Ok(())),
+        };
         for (id, chunks) in puts {
-            self.tell(Done::Put(id, put(&chunks).map_err(not_done)));
+            let done = done.clone().unwrap_or_else(|| put(&chunks).map_err(not_done));
+            self.tell(Done::Put(id, done));
         }
     }
 
@@ -186,7 +248,7 @@ impl Shared {
                 });
                 self.tell(Done::Missing(id, missing));
             }
-            Work::Put(id, chunks) => self.put(vec![(id, chunks)]),
+            Work::Put(id, chunks) => self.put_or_pass_on(vec![(id, chunks)]),
             Work::Check(id, Check { base, root }) => {
                 let checked = doing(|| self.check(base, root));
                 self.tell(Done::Checked(id, checked));
@@ -268,29 +330,41 @@ enum Reading {
 /// The next work of the line.
 enum Next {
     /// Chunks that become durable together.
-    Puts(Vec<(WorkId, Vec<(ChunkHash, Bytes)>)>),
+    Puts(Vec<Put>),
     Work(Work),
 }
 
 /// Takes the next work of a line that has some.
 fn next(line: &mut VecDeque<Work>) -> Next {
+    if !matches!(line.front(), Some(Work::Put(..)))
+        && let Some(work) = line.pop_front()
+    {
+        return Next::Work(work);
+    }
+    Next::Puts(batch(line, |work| match work {
+        Work::Put(id, chunks) => Ok((id, chunks)),
+        work => Err(work),
+    }))
+}
+
+/// Takes chunks that become durable together from the front of a line.
+fn batch<W>(line: &mut VecDeque<W>, put: impl Fn(W) -> Result<Put, W>) -> Vec<Put> {
     let (mut puts, mut bytes) = (Vec::new(), 0);
     while bytes < BATCH_BYTES
         && let Some(work) = line.pop_front()
     {
-        match work {
-            Work::Put(id, chunks) => {
+        match put(work) {
+            Ok((id, chunks)) => {
                 bytes += chunks.iter().map(|(_, chunk)| chunk.len()).sum::<usize>();
                 puts.push((id, chunks));
             }
-            work if puts.is_empty() => return Next::Work(work),
-            work => {
+            Err(work) => {
                 line.push_front(work);
                 break;
             }
         }
     }
-    Next::Puts(puts)
+    puts
 }
 
 fn not_done(error: FilesError) -> NotDone {
