@@ -40,7 +40,7 @@ impl Stored<'_> {
         })?;
         match self.0.remove_leftovers() {
             // Its leftovers stay until the next collection, and take nothing but room.
-            Err(error) if !error.is_of_bucket() => return Err(error.into()),
+            Err(error) if !error.is_of_bucket() => Err(error.into()),
             _ => Ok(unused),
         }
     }

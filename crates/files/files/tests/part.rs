@@ -244,7 +244,7 @@ fn content_that_is_damaged_here_is_fetched_again() {
 struct Mount {
     at: PathBuf,
     cache: PathBuf,
-    mount: Mutex<Option<SiteMount>>,
+    running: Mutex<Option<SiteMount>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -283,7 +283,7 @@ impl Mount {
         let place = MountPlace::new(&at, Some(&cache)).unwrap();
         let (space, memory) = ("main".to_owned(), 0);
         let config = MountConfig { space, at: place, allows_others: false, memory, refuses_stale: false, writes };
-        Some(Self { mount: Mutex::new(Some(SiteMount::follow(member, &config).unwrap())), at, cache, is_over })
+        Some(Self { running: Mutex::new(Some(SiteMount::follow(member, &config).unwrap())), at, cache, is_over })
     }
 
     /// More requests wait than the mount has threads, and fail after `meanwhile`, in which none of them ends: others do
@@ -371,7 +371,7 @@ fn a_mount_ends_while_readers_wait() {
     let began = Instant::now();
     let read = |at: usize| fs::File::open(mount.at.join(format!("small-{at}"))).and_then(|mut it| it.read(&mut [0]));
     let requests = (0..SMALL).map(|at| move || read(at).unwrap_err()).collect();
-    mount.wait(requests, || drop(mount.mount.lock().unwrap().take()));
+    mount.wait(requests, || drop(mount.running.lock().unwrap().take()));
     until("another one can follow the site", || keep_nothing(store.address, &mount.cache).is_ok());
     assert!(began.elapsed() < Duration::from_secs(9), "they have waited for content");
 }

@@ -638,6 +638,7 @@ impl Machine for Member {
                 fetch.again();
             }
             self.descend();
+            self.content.ask_for_unread();
             self.ask_for_chunks();
         }
         self.end_ahead();

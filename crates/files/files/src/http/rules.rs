@@ -35,19 +35,13 @@ const CONTENTS_KEPT: usize = 16;
 /// The suffixes of variants of the files, which are not served either.
 const VARIANTS: [&[u8]; 4] = [b"", b".br", b".zst", b".gz"];
 
-type ByContent<T> = Cache<ChunkHash, Known<T>, UnitWeighter, RandomState>;
+type ByContent<T> = Cache<ChunkHash, Arc<Known<T>>, UnitWeighter, RandomState>;
 
 /// Rules of which nothing is read any longer. Their content stays on the disk: after a restart without the store, no
 /// visitor could be served without it.
 struct Known<T> {
     rules: Arc<T>,
-    _content: Option<Arc<Reading>>,
-}
-
-impl<T> Clone for Known<T> {
-    fn clone(&self) -> Self {
-        Self { rules: self.rules.clone(), _content: self._content.clone() }
-    }
+    _content: Option<Reading>,
 }
 
 /// The rules of a revision.
@@ -108,7 +102,7 @@ impl KnownRules {
         let Kind::File { size, content, .. } = &entry.kind else { return Ok(None) };
         let hash = content_hash(content);
         if let Some(known) = known.get(&hash) {
-            return Ok(Some(known.rules));
+            return Ok(Some(known.rules.clone()));
         }
         if !reader.waits {
             return Err(NotRead::OnDisk);
@@ -126,10 +120,10 @@ impl KnownRules {
                 Content::Pieces(pieces) if !too_large => pieces.first().map(|piece| piece.hash),
                 _ => None,
             };
-            let _content = chunk.and_then(|chunk| reader.origin.keep(chunk)).map(Arc::new);
-            Ok(Known { rules: Arc::new(rules), _content })
+            let kept = chunk.and_then(|chunk| reader.origin.keep(chunk));
+            Ok(Arc::new(Known { rules: Arc::new(rules), _content: kept }))
         };
-        known.get_or_insert_with(&hash, read).map(|known| Some(known.rules))
+        known.get_or_insert_with(&hash, read).map(|known| Some(known.rules.clone()))
     }
 
     /// The number of lines that were skipped.

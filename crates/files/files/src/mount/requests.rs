@@ -62,14 +62,14 @@ impl Request {
                 }
                 Err(why) => (Self::Open(inode, reply), why),
             },
-            Self::OpenWritten(inode, reply) => match mounted.see_pieces(inode) {
-                Err(why @ NoAnswer::Elsewhere(_)) => (Self::OpenWritten(inode, reply), why),
+            Self::OpenWritten(inode, reply) => {
                 // Other errors are those of the open.
-                _ => {
+                let Err(why @ NoAnswer::Elsewhere(_)) = mounted.see_pieces(inode) else {
                     mounted.open_written(inode, reply);
                     return None;
-                }
-            },
+                };
+                (Self::OpenWritten(inode, reply), why)
+            }
             Self::OpenDirectory(inode, reply) => match mounted.open_directory(inode, wait) {
                 Ok(handle) => {
                     reply.opened(FileHandle(handle), FopenFlags::empty());

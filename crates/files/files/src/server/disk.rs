@@ -49,7 +49,8 @@ struct Shared {
     tell: OnceLock<Tell>,
     line: Line<Work>,
     reads: Line<Reading>,
-    bucket_puts: Line<Put>,
+    /// Puts alone.
+    bucket_puts: Line<Work>,
     bucket_reads: Line<ChunkHash>,
 }
 
@@ -199,7 +200,7 @@ impl Shared {
 
     /// A thread that puts chunks into the bucket.
     fn write_to_bucket(&self) {
-        while let Some(puts) = self.bucket_puts.take(|line| batch(line, |put| Ok(put))) {
+        while let Some(Next::Puts(puts)) = self.bucket_puts.take(next) {
             self.put(puts);
         }
     }
@@ -209,7 +210,9 @@ impl Shared {
         let chunks = self.chunks.get();
         let waits = |(_, put): &Put| chunks.is_some_and(|chunks| chunks.waits_for_bucket(put));
         let (far, near): (Vec<_>, Vec<_>) = puts.into_iter().partition(waits);
-        far.into_iter().for_each(|put| self.bucket_puts.push(put));
+        for (id, chunks) in far {
+            self.bucket_puts.push(Work::Put(id, chunks));
+        }
         self.put(near);
     }
 
@@ -336,35 +339,23 @@ enum Next {
 
 /// Takes the next work of a line that has some.
 fn next(line: &mut VecDeque<Work>) -> Next {
-    if !matches!(line.front(), Some(Work::Put(..)))
-        && let Some(work) = line.pop_front()
-    {
-        return Next::Work(work);
-    }
-    Next::Puts(batch(line, |work| match work {
-        Work::Put(id, chunks) => Ok((id, chunks)),
-        work => Err(work),
-    }))
-}
-
-/// Takes chunks that become durable together from the front of a line.
-fn batch<W>(line: &mut VecDeque<W>, put: impl Fn(W) -> Result<Put, W>) -> Vec<Put> {
     let (mut puts, mut bytes) = (Vec::new(), 0);
     while bytes < BATCH_BYTES
         && let Some(work) = line.pop_front()
     {
-        match put(work) {
-            Ok((id, chunks)) => {
+        match work {
+            Work::Put(id, chunks) => {
                 bytes += chunks.iter().map(|(_, chunk)| chunk.len()).sum::<usize>();
                 puts.push((id, chunks));
             }
-            Err(work) => {
+            work if puts.is_empty() => return Next::Work(work),
+            work => {
                 line.push_front(work);
                 break;
             }
         }
     }
-    puts
+    Next::Puts(puts)
 }
 
 fn not_done(error: FilesError) -> NotDone {

@@ -114,6 +114,7 @@ impl Member {
             return;
         }
         self.ahead.remove(&hash);
+        self.content_unread(hash, why);
         let why = format!("the store cannot read chunk {hash} at the moment: {why}");
         let is_lacked = self.fetch.as_ref().is_some_and(|fetch| fetch.lacks(&hash));
         if is_lacked && self.asks_again() {

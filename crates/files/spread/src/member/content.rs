@@ -19,6 +19,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 use machine::{Output, Waiter};
 use tree::{ChunkHash, Parts};
 use types::Map;
@@ -45,6 +46,8 @@ pub(super) struct Content {
     last_reader: u64,
     /// Content to ask for.
     queue: VecDeque<ChunkHash>,
+    /// Content that the server could not read, to be asked for again in a while.
+    unread: Vec<ChunkHash>,
     /// Whether readers have the next turn to ask.
     is_turn: bool,
     /// Whether the record names no content, so that it can be removed.
@@ -112,6 +115,7 @@ impl Content {
             readers_count: 0,
             last_reader: FIRST_READER,
             queue: VecDeque::new(),
+            unread: Vec::new(),
             is_turn: true,
             is_recorded,
             is_removing: false,
@@ -188,6 +192,13 @@ impl Content {
             self.queue.push_front(hash);
         }
         is_read
+    }
+
+    /// Queues what the server could not read once more, if readers still wait.
+    pub(super) fn ask_for_unread(&mut self) {
+        for hash in mem::take(&mut self.unread) {
+            self.ask_again(hash);
+        }
     }
 
     /// The readers of a chunk learn what became of it.
@@ -321,6 +332,14 @@ impl Member {
             if self.is_for_readers(&hash) {
                 self.trouble = Some(format!("the store does not send chunk {hash}: it is missing or damaged there"));
             }
+        }
+    }
+
+    /// The server cannot read a chunk at the moment that readers wait for: it is asked for again.
+    pub(super) fn content_unread(&mut self, hash: ChunkHash, why: &str) {
+        if self.content.is_read(&hash) {
+            self.content.unread.push(hash);
+            self.retry_later(format!("the store cannot read chunk {hash} at the moment: {why}"));
         }
     }
 
