@@ -6,13 +6,14 @@
 //!   get --> table --> small: the value                --> verify --> bytes, or `Damaged`
 //!                 +-> large: the file, or the object  -->
 //! ```
-//! A chunk of at most [`SMALL_BYTES_MAX`] bytes is a value in one redb table, a larger one is a file. A store that keeps
-//! its large chunks in a bucket ([`Chunks::keep_in_bucket`]) has those of content there, and the nodes of trees on its
-//! disk: what decides about a publish never waits for a bucket.
+//! A chunk of at most [`SMALL_BYTES_MAX`] bytes is a value in one redb table, a larger one is a file. A store that
+//! keeps its large chunks in a bucket ([`Chunks::keep_in_bucket`]) has those of content there, and the nodes of trees
+//! on its disk: what decides about a publish never waits for a bucket.
 //!
 //! 1. **The table decides which chunks there are.** A large chunk enters it after its file and the file's name are
 //!    durable, or its object is, in the same transaction as the small chunks of its batch. So [`Chunks::missing`] never
-//!    calls a chunk present that a power failure could take, and a file or object that is not in the table is a leftover.
+//!    calls a chunk present that a power failure could take, and a file or object that is not in the table is a
+//!    leftover.
 //! 2. **Each chunk is compared with its name** when it is put and whenever it is read.
 //! 3. **Damage is repaired by another `put`.** A chunk that [`Chunks::get`] or [`Chunks::verify`] found damaged is
 //!    missing from then on: `missing` lists it, and `put` replaces it. This is remembered in memory only; after a

@@ -1,7 +1,6 @@
 //! The settings of a site that its owner can change.
 
 use crate::messages::{Consistency, WhenStale};
-use crate::server_work::Settings;
 use core::time::Duration;
 
 /// Revisions that a site keeps if nothing else was said.
@@ -27,11 +26,5 @@ impl SiteSettings {
         let (keep, consistency) = (self.keep.unwrap_or(KEEP), self.consistency.unwrap_or_default());
         let when_stale = self.when_stale.unwrap_or_default();
         Self { keep: Some(keep), lease: self.lease, consistency: Some(consistency), when_stale: Some(when_stale) }
-    }
-}
-
-impl From<Settings> for SiteSettings {
-    fn from(Settings { keep, lease, consistency, when_stale, .. }: Settings) -> Self {
-        Self { keep: Some(keep), lease, consistency: Some(consistency), when_stale: Some(when_stale) }
     }
 }

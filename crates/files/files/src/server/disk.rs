@@ -4,8 +4,8 @@
 //! Chunks that were put one behind the other become durable together. The folder of the chunks is made when the first
 //! one comes: a store without sites has none.
 //!
-//! Work that may have to wait for a bucket has threads of its own, and no other work waits for them. So chunks that are put
-//! have no order among the other work: the machine relies on a chunk once it knows that it is durable.
+//! Work that may have to wait for a bucket has threads of its own, and no other work waits for them. So chunks that are
+//! put have no order among the other work: the machine relies on a chunk once it knows that it is durable.
 
 use super::records::Spaces;
 use crate::error::FilesError;

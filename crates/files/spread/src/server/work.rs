@@ -155,6 +155,12 @@ impl Settings {
     }
 }
 
+impl From<Settings> for SiteSettings {
+    fn from(Settings { keep, lease, consistency, when_stale, .. }: Settings) -> Self {
+        Self { keep: Some(keep), lease, consistency: Some(consistency), when_stale: Some(when_stale) }
+    }
+}
+
 /// The outcome of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
