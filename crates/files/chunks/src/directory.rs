@@ -48,9 +48,20 @@ pub(crate) struct Home {
 pub(crate) fn claim(files: &dyn Files) -> Result<(Lock, Option<Marker>), ChunkError> {
     // Looked at first, as the lock would be made in a directory of another program.
     check(files)?;
-    let lock = files.lock(LOCK, Locking::Signed).doing("lock", Call::Open, || files.path(LOCK))?;
-    let lock = lock.ok_or_else(|| ChunkError::InUse { dir: files.path(""), pid: lock_holder(&files.path(LOCK)) })?;
+    let lock = lock(files, Locking::Signed)?;
     Ok((lock, check(files)?))
+}
+
+/// Locks a directory that others may read, too, and returns its marker.
+pub(crate) fn claim_to_read(files: &dyn Files) -> Result<(Lock, Marker), ChunkError> {
+    let missing = || ChunkError::corrupt(files.path(MARKER), "the marker of a directory of chunks is missing");
+    let marker = check(files)?.ok_or_else(missing)?;
+    Ok((lock(files, Locking::Shared)?, marker))
+}
+
+fn lock(files: &dyn Files, locking: Locking) -> Result<Lock, ChunkError> {
+    let lock = files.lock(LOCK, locking).doing("lock", Call::Open, || files.path(LOCK))?;
+    lock.ok_or_else(|| ChunkError::InUse { dir: files.path(""), pid: lock_holder(&files.path(LOCK)) })
 }
 
 /// Writes the marker, durably.

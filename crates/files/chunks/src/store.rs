@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{ChunkHash, is_node};
-use vfs::{Call, Directory, Files, Lock, make_directory, reserve};
+use vfs::{Call, Directory, Files, Lock, Overlay, make_directory, reserve};
 
 /// The chunks in a directory. Its methods may be called from any number of threads.
 #[derive(Debug)]
@@ -54,6 +54,22 @@ impl Chunks {
             Ok(Arc::new(Directory::new(&folder)))
         };
         Self::open_in(Arc::new(Directory::new(dir)), &folder, &|home| Bucket::connect(&home.url, home.owner, dir))
+    }
+
+    /// Opens the store in a directory to read it. Nothing there is changed: what redb repairs when it opens the table is
+    /// repaired in memory.
+    ///
+    /// # Errors
+    /// `not-a-chunk-store`, `in-use`, `newer-format`, `damaged`, `no-object-storage`, or the directory cannot be read.
+    pub fn open_to_read(dir: &Path) -> Result<Self, ChunkError> {
+        let only_read = |dir: &Path| -> Arc<dyn Files> { Arc::new(Overlay(Arc::new(Directory::new(dir)))) };
+        let files = only_read(dir);
+        let (lock, Marker { bucket: home }) = directory::claim_to_read(&*files)?;
+        let table = Table::open(files.clone())?;
+        let bucket = home.as_ref().map(|home| Bucket::connect(&home.url, home.owner, dir)).transpose()?;
+        let folders = Folders::open_to_read(|name| only_read(&dir.join(name)));
+        let (writing, damaged) = Default::default();
+        Ok(Self { files, table, folders, home, bucket, writing, damaged, _lock: lock })
     }
 
     /// Opens the store in a directory whose folders are opened by `folder`, and its bucket by `bucket`.

@@ -58,6 +58,26 @@ pub enum FilesError {
     Locked(String, String),
     /// Two trees have too many changes to be merged.
     TooManyChanges,
+    /// The newest revision of a copy is not one of those that would be copied before it.
+    Diverged {
+        /// The site, as the copy names it.
+        site: String,
+        /// The newest revision of the copy.
+        head: u64,
+        /// The newest revision of its source.
+        newest: u64,
+    },
+    /// A revision that is copied needs a chunk that cannot be read.
+    NotWhole {
+        /// The site.
+        site: String,
+        /// The revision.
+        revision: u64,
+        /// The first path that needs the chunk.
+        path: String,
+        /// The reason why it cannot be read.
+        why: String,
+    },
     /// The revision is the head, or the only one.
     IsHead(String, u64),
     /// A pattern of `--exclude` that cannot be read.
@@ -144,6 +164,8 @@ impl FilesError {
             Self::Locked(..) => "locked",
             Self::LockOver(_) => "lock-over",
             Self::TooManyChanges => "too-many-changes",
+            Self::Diverged { .. } => "diverged",
+            Self::NotWhole { .. } => "not-whole",
             Self::IsHead(..) => "is-head",
             Self::Pattern(_) => "pattern",
             Self::Unreadable(..) => "unreadable",
@@ -225,6 +247,17 @@ impl fmt::Display for FilesError {
             Self::TooManyChanges => f.write_str(
                 "there are more changes than a merge compares: get the newest revision, make the changes there, and \
                  publish from it",
+            ),
+            Self::Diverged { site, head, newest } => write!(
+                f,
+                "'{site}' has revision {head} there, which is not an older copy of the source, whose newest is {newest}: \
+                 name another directory or another name with --to, or remove the site there with `thorp site rm`. \
+                 Nothing was copied"
+            ),
+            Self::NotWhole { site, revision, path, why } => write!(
+                f,
+                "{site}@{revision} cannot be copied, as {path} needs a chunk that cannot be read: {why}. Revisions that \
+                 were copied before are whole"
             ),
             Self::IsHead(site, number) => write!(f, "revision {number} is the newest of '{site}' already"),
             Self::Pattern(why) => write!(f, "a pattern to exclude cannot be read: {why}"),

@@ -24,6 +24,7 @@
 //! | `content` | the content of a file in chunks |
 //! | `index` | the files of a directory that was published, so that unchanged ones need not be read |
 //! | `upload` | chunks on their way into the store |
+//! | `doctor` | the sites of a closed store: looked over, and salvaged |
 //! | `view` | a revision: lists and content |
 //! | `export` | a revision as a directory |
 //! | `origin` | where revisions come from that are served or mounted: the own store, or a member's directory |
@@ -35,6 +36,7 @@
 
 mod content;
 mod depot;
+mod doctor;
 mod error;
 mod exclude;
 mod export;
@@ -65,6 +67,7 @@ mod xattrs;
 
 pub use chunks::BucketUrl;
 pub use depot::{Collected, Follower};
+pub use doctor::{SalvagedSites, SiteFinding, SitesReport, check_sites, has_chunks, salvage_sites};
 pub use error::FilesError;
 pub use export::{Exported, export};
 pub use http::{SiteConfig, SiteServer, SiteStopper, SkippedRule, Tally};
@@ -80,7 +83,7 @@ pub use remote::Server;
 pub use scan::{Progress, Scanned};
 pub use server::FileService;
 pub use serving::{CertificateFiles, LoadedCertificates};
-pub use sites::{Damage, Difference, Publish, Published, Rollback, Sites};
+pub use sites::{Copied, Damage, Difference, Publish, Published, Rollback, SiteCopy, Sites};
 pub use spread::messages::{Consistency, Token, WhenStale};
 pub use spread::server_work::Settings;
 pub use spread::{LockState, SiteSettings};

@@ -48,14 +48,23 @@ pub(crate) struct Local {
 impl Local {
     /// Opens the chunks in the directory of a store, whose records are open.
     pub(crate) fn open(records: Records, dir: &Path) -> Result<Self, FilesError> {
-        Ok(Self {
+        Ok(Self::of(records, dir, open_chunks(dir)?))
+    }
+
+    /// Opens the chunks in the directory of a store to read them. Nothing there is changed.
+    pub(crate) fn open_to_read(records: Records, dir: &Path) -> Result<Self, FilesError> {
+        Ok(Self::of(records, dir, Chunks::open_to_read(&dir.join(CHUNKS))?))
+    }
+
+    fn of(records: Records, dir: &Path, chunks: Chunks) -> Self {
+        Self {
             dir: dir.to_owned(),
             records,
-            chunks: open_chunks(dir)?,
+            chunks,
             publishing: RwLock::default(),
             locks: Arc::default(),
             ahead: Mutex::default(),
-        })
+        }
     }
 }
 

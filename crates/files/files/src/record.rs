@@ -193,9 +193,17 @@ impl SiteRecord {
         Ok(())
     }
 
-    /// Drops the revisions that are older than those that are kept.
+    /// Drops the revisions that are older than those that are kept. A copy can have gaps in its numbers.
     pub(crate) fn drop_older(&self, tx: &mut Tx) -> Result<()> {
-        let least = self.head.saturating_sub(u64::from(self.keep.max(1)) - 1);
+        let (keep, mut least) = (self.keep.max(1), self.head);
+        if least <= u64::from(keep) {
+            return Ok(());
+        }
+        let mut newest_first = self.revisions.iter().backwards();
+        for _ in 0..keep {
+            let Some((number, _)) = newest_first.next(tx)? else { return Ok(()) };
+            least = number;
+        }
         self.revisions.remove_range(tx, ..least)?;
         Ok(())
     }

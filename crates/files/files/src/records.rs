@@ -128,6 +128,51 @@ impl Records {
         switched.map_err(|head| FilesError::Overtaken { site: site.to_string(), base, head })
     }
 
+    /// Makes a revision of another store the head, as it is there, if the head is still `base`.
+    pub(crate) fn adopt(
+        &self,
+        site: &SiteName,
+        base: Option<&Revision>,
+        revision: &Revision,
+    ) -> Result<(), FilesError> {
+        let base = base.map_or(0, |base| base.number);
+        let adopted = self.with(site, |tx, mut record| {
+            if record.head != base {
+                return Ok(Err(record.head));
+            }
+            record.switch(tx, revision)?;
+            record.drop_older(tx)?;
+            let sites: SiteMap = tx.map(ROOT)?;
+            sites.insert(tx, site.as_str(), &record)?;
+            Ok(Ok(()))
+        })?;
+        adopted.map_err(|head| FilesError::Overtaken { site: site.to_string(), base, head })
+    }
+
+    /// Keeps these revisions of a site and no others. The newest of them becomes the head.
+    pub(crate) fn retain(&self, site: &SiteName, numbers: &[u64]) -> Result<(), FilesError> {
+        self.with(site, |tx, mut record| {
+            for revision in revisions(tx, record.revisions)? {
+                if !numbers.contains(&revision.number) {
+                    record.revisions.remove(tx, &revision.number)?;
+                }
+            }
+            record.head = numbers.iter().max().copied().unwrap_or(0);
+            let sites: SiteMap = tx.map(ROOT)?;
+            sites.insert(tx, site.as_str(), &record)?;
+            Ok(())
+        })
+    }
+
+    /// Sets the key that signs the cookies of visitors.
+    pub(crate) fn set_visitor_key(&self, site: &SiteName, visitor_key: [u8; 32]) -> Result<(), FilesError> {
+        self.with(site, |tx, record| {
+            let sites: SiteMap = tx.map(ROOT)?;
+            sites.insert(tx, site.as_str(), &SiteRecord { visitor_key, ..record })?;
+            Ok(())
+        })
+    }
+
     /// Creates a site without a revision.
     pub(crate) fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
         let key = draw_key()?;

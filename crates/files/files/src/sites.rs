@@ -5,10 +5,14 @@
 //! |---|---|
 //! | how a directory becomes a revision, and a dry run | `publish.rs` |
 //! | how the chunks of a site are checked | `verify.rs` |
+//! | how revisions are copied to another store | `copy.rs`, and their chunks, `copy/transfer.rs` |
 
+mod copy;
 mod publish;
 mod verify;
 
+pub use copy::{Copied, SiteCopy};
+pub(crate) use copy::{Transfer, is_lost};
 pub use publish::{Difference, Publish, Published};
 pub use verify::Damage;
 
@@ -57,7 +61,7 @@ impl Sites {
     /// A folder that is in use, that cannot be made, or that has no chunks in it.
     pub fn open(db: Db, dir: &Path) -> Result<Self, FilesError> {
         let records = Records::new(db, life_now());
-        Ok(Self { records: records.clone(), depot: Box::new(Local::open(records, dir)?), changes: AtomicU64::new(0) })
+        Ok(Self::over(records.clone(), Box::new(Local::open(records, dir)?)))
     }
 
     /// The sites of a space of a store that is served: `db` is connected to it. Without one, the space is not there,
@@ -67,11 +71,12 @@ impl Sites {
     /// A server that cannot be reached, or that is not of Thorp.
     pub fn connect(db: Option<Db>, server: Server) -> Result<Self, FilesError> {
         let records = Records::at_server(db);
-        Ok(Self {
-            records: records.clone(),
-            depot: Box::new(Remote::connect(server, records)?),
-            changes: AtomicU64::new(0),
-        })
+        Ok(Self::over(records.clone(), Box::new(Remote::connect(server, records)?)))
+    }
+
+    /// The sites whose records and chunks are in these places.
+    pub(crate) fn over(records: Records, depot: Box<dyn Depot>) -> Self {
+        Self { records, depot, changes: AtomicU64::new(0) }
     }
 
     /// Creates a site without a revision.
