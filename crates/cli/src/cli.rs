@@ -18,8 +18,8 @@ use std::path::PathBuf;
 #[cfg(feature = "fuse")]
 pub(crate) use files::{MOUNT_HELP, MountArgs};
 pub(crate) use files::{
-    PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs, SiteRollbackArgs,
-    SiteServeArgs, SiteSetArgs,
+    PublishArgs, SiteArgs, SiteCommand, SiteCopyArgs, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs,
+    SiteRollbackArgs, SiteServeArgs, SiteSetArgs,
 };
 pub(crate) use operators::OperatorArgs;
 pub(crate) use store::{

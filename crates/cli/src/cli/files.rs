@@ -1,6 +1,6 @@
 //! The commands of published files.
 
-use super::{OperatorArgs, Target, listen_address, size};
+use super::{OperatorArgs, StoreTarget, Target, listen_address, size, space};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand};
 use files::{BucketUrl, Consistency, SiteName, WhenStale};
@@ -108,6 +108,10 @@ pub(crate) enum SiteCommand {
     Cat(SitePathArgs),
     /// Writes a site, or a file or directory of it, to a place that is new or empty.
     Get(SiteGetArgs),
+    /// Copies the revisions of a site to another store: as a backup, and back. Those behind the newest one there are
+    /// copied, the oldest first, and only the chunks that are missing there.
+    #[command(after_help = COPY_HELP)]
+    Copy(SiteCopyArgs),
     /// Serves a site over HTTP, until SIGTERM or Ctrl-C. No page mixes two revisions, and no visitor goes back. From a
     /// store's server it follows the site and has whole revisions in --cache; from a store's directory it publishes
     /// --from first, and again at each SIGHUP.
@@ -242,6 +246,63 @@ pub(crate) struct SiteGetArgs {
     pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+/// Parses `NAME[@REVISION]`.
+fn site_revision(text: &str) -> Result<SitePath, String> {
+    let at = site_path(text)?;
+    if text.contains('/') { Err(format!("'{text}': a site is copied as a whole, without a path")) } else { Ok(at) }
+}
+
+const COPY_HELP: &str = "\
+A copy in a directory keeps the numbers and times of its source, like a copy of the store's directory; servers that
+followed a lost store follow one that is served from it. At a server, copied revisions follow the newest one there
+under the server's own numbers, and each is the newest for a moment. An interrupted copy has whole revisions only:
+the same command continues it.
+
+Examples:
+  thorp site copy --all --server store:7411 --to-dir /backup/shop     a backup, every night; publishes go on
+  thorp site collect --dir /backup/shop                               its chunks that no kept revision needs
+  thorp site copy --all --dir /backup/shop --to-dir /srv/store        a restore; then `thorp serve --dir /srv/store`
+  thorp site copy shop@17 --dir /backup/shop --to-server store:7411   one revision, as the newest of a store that runs";
+
+/// `thorp site copy`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("destination").args(["to_server", "to_dir"]).required(true))]
+pub(crate) struct SiteCopyArgs {
+    /// The site, and perhaps the only revision to copy. The default is every revision that is kept.
+    #[arg(value_name = "NAME[@REVISION]", value_parser = site_revision, required_unless_present = "all")]
+    pub(crate) at: Option<SitePath>,
+    /// Copies every site of the space, under its own name. If one fails, the others are copied all the same.
+    #[arg(long, conflicts_with_all = ["at", "to"])]
+    pub(crate) all: bool,
+    /// The address of the store to copy to.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) to_server: Option<String>,
+    /// The directory of the store to copy to: made if there is none, but not the directories above it. No other process
+    /// may have it open.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to_dir: Option<PathBuf>,
+    /// The space to copy to, made if there is none. The default is that of the source.
+    #[arg(long, value_name = "NAME", value_parser = space)]
+    pub(crate) to_space: Option<String>,
+    /// The name of the copy. The default is that of the site.
+    #[arg(long, value_name = "SITE", value_parser = SiteName::parse)]
+    pub(crate) to: Option<SiteName>,
+    /// Reads the chunks of the copy, also those of revisions that are there, and writes damaged ones again. All chunks
+    /// are read from the source for this.
+    #[arg(long)]
+    pub(crate) repair: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+impl SiteCopyArgs {
+    /// The store to copy to.
+    pub(crate) fn destination(&self) -> Target {
+        let store = StoreTarget { server: self.to_server.clone(), dir: self.to_dir.clone() };
+        Target { store, space: self.to_space.clone().or_else(|| self.target.space.clone()) }
+    }
 }
 
 /// `thorp site serve`.

@@ -1,5 +1,6 @@
 //! `publish` and `site`: directories as revisions of a site, at a store's server or in its directory.
 
+mod copy;
 mod follow;
 #[cfg(feature = "fuse")]
 pub(super) mod mount;
@@ -89,6 +90,7 @@ pub(super) fn run(command: &SiteCommand, output: &mut Output) -> Result {
         SiteCommand::Ls(args) => ls(args, output),
         SiteCommand::Cat(args) => cat(args, output),
         SiteCommand::Get(args) => get(args, output),
+        SiteCommand::Copy(args) => copy::run(args, output),
         SiteCommand::Serve(args) => serve::serve(args, output),
         SiteCommand::Status(args) => status(args, output),
         SiteCommand::Verify(args) => verify(args, output),
@@ -320,7 +322,7 @@ fn verify(args: &SiteArgs, output: &mut Output) -> Result {
     }
 }
 
-fn of_damage(damage: &Damage) -> Value {
+pub(super) fn of_damage(damage: &Damage) -> Value {
     let Damage { revision, path, part, error } = damage;
     let part = match part {
         Part::Directory => "directory",

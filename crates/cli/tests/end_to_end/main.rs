@@ -1,5 +1,6 @@
 //! The program as a user meets it: the built binary, real directories, real connections.
 
+mod backups;
 mod benchmarks;
 mod bucket_chunks;
 mod caches;

@@ -56,8 +56,8 @@ impl Chunks {
         Self::open_in(Arc::new(Directory::new(dir)), &folder, &|home| Bucket::connect(&home.url, home.owner, dir))
     }
 
-    /// Opens the store in a directory to read it. Nothing there is changed: what redb repairs when it opens the table is
-    /// repaired in memory.
+    /// Opens the store in a directory to read it. Nothing there is changed: what redb repairs when it opens the table
+    /// is repaired in memory.
     ///
     /// # Errors
     /// `not-a-chunk-store`, `in-use`, `newer-format`, `damaged`, `no-object-storage`, or the directory cannot be read.

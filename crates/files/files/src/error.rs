@@ -250,14 +250,14 @@ impl fmt::Display for FilesError {
             ),
             Self::Diverged { site, head, newest } => write!(
                 f,
-                "'{site}' has revision {head} there, which is not an older copy of the source, whose newest is {newest}: \
-                 name another directory or another name with --to, or remove the site there with `thorp site rm`. \
-                 Nothing was copied"
+                "'{site}' has revision {head} there, which is not an older copy of the source, whose newest is \
+                 {newest}: name another directory or another name with --to, or remove the site there with `thorp \
+                 site rm`. Nothing was copied"
             ),
             Self::NotWhole { site, revision, path, why } => write!(
                 f,
-                "{site}@{revision} cannot be copied, as {path} needs a chunk that cannot be read: {why}. Revisions that \
-                 were copied before are whole"
+                "{site}@{revision} cannot be copied, as {path} needs a chunk that cannot be read: {why}. Revisions \
+                 that were copied before are whole"
             ),
             Self::IsHead(site, number) => write!(f, "revision {number} is the newest of '{site}' already"),
             Self::Pattern(why) => write!(f, "a pattern to exclude cannot be read: {why}"),

@@ -76,7 +76,7 @@ fn a_copy_in_a_directory_is_what_its_source_is() {
     let place = SiteFolder::new();
     let (store, backup) = (open(&place.store()), open(&place.path().join("backup")));
     let consistency = Some(Consistency::Callback);
-    store.create(&shop(), SiteSettings { keep: Some(5), consistency }).unwrap();
+    store.create(&shop(), SiteSettings { keep: Some(5), consistency, ..SiteSettings::default() }).unwrap();
     place.write("a/large", large(1));
     for text in ["one", "two", "three"] {
         publish(&place, &store, text);
@@ -89,7 +89,8 @@ fn a_copy_in_a_directory_is_what_its_source_is() {
         store.log(&shop()).unwrap(),
         "numbers, times, notes, and what 4 brings back"
     );
-    assert_eq!(backup.settings(&shop()).unwrap(), (5, Consistency::Callback));
+    let settings = backup.settings(&shop()).unwrap();
+    assert_eq!((settings.keep, settings.consistency), (5, Consistency::Callback));
     assert!(is_whole(&backup));
 
     // Nothing is copied twice, and no directory that both have is looked into.
@@ -100,7 +101,7 @@ fn a_copy_in_a_directory_is_what_its_source_is() {
     assert_eq!((more.revisions, more.head, more.chunks), (1, Some(5), 1), "the topmost directory");
 
     // The source has dropped the newest one of the copy, and others that the copy never had.
-    store.set(&shop(), SiteSettings { keep: Some(2), consistency: None }).unwrap();
+    store.set(&shop(), SiteSettings { keep: Some(2), ..SiteSettings::default() }).unwrap();
     for text in ["six", "seven", "eight", "nine"] {
         publish(&place, &store, text);
     }

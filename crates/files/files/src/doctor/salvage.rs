@@ -1,7 +1,7 @@
 //! Copies the revisions that are whole of a damaged store into one that was salvaged without their chunks.
 //!
-//! A revision is in the new store when all of its chunks are. Other revisions are dropped from the record of their site,
-//! and each file that keeps a revision from being whole is named.
+//! A revision is in the new store when all of its chunks are. Other revisions are dropped from the record of their
+//! site, and each file that keeps a revision from being whole is named.
 
 use super::{SiteFinding, Space, note_chunks, spaces};
 use crate::depot::Depot;
@@ -55,6 +55,14 @@ pub fn salvage_sites(db: &Db, from: &FilePath, to: &FilePath) -> Result<Salvaged
     Ok(salvaged)
 }
 
+/// A site in the damaged store and in the new one.
+struct Pair<'a> {
+    space: &'a str,
+    site: &'a SiteName,
+    source: &'a Local,
+    target: &'a Local,
+}
+
 impl SalvagedSites {
     fn space(&mut self, space: &Space, source: Option<&Local>, target: &Local) -> Result<(), FilesError> {
         for site in &space.sites {
@@ -71,7 +79,10 @@ impl SalvagedSites {
             let (mut whole, mut older) = (Vec::new(), None);
             for revision in &log {
                 let is_whole = match source {
-                    Some(source) => self.revision(space, &name, revision, source, target, older)?,
+                    Some(source) => {
+                        let pair = Pair { space: &space.name, site: &name, source, target };
+                        self.revision(&pair, revision, older)?
+                    }
                     None => false,
                 };
                 if is_whole {
@@ -90,22 +101,15 @@ impl SalvagedSites {
     }
 
     /// Copies the chunks of a revision. Returns whether all of them are there.
-    fn revision(
-        &mut self,
-        space: &Space,
-        site: &SiteName,
-        revision: &Revision,
-        source: &Local,
-        target: &Local,
-        older: Option<ChunkHash>,
-    ) -> Result<bool, FilesError> {
+    fn revision(&mut self, pair: &Pair<'_>, revision: &Revision, older: Option<ChunkHash>) -> Result<bool, FilesError> {
+        let &Pair { space, site, source, target } = pair;
         let transfer = Transfer { from: source, to: target, site, repairs: false };
         let error = match transfer.revision(site, revision, older, &mut |_| Ok(())) {
             Ok(()) => return Ok(true),
             Err(error @ (FilesError::NotWhole { .. } | FilesError::Chunks(_))) => error,
             Err(error) => return Err(error),
         };
-        let found = |damage| SiteFinding::Chunk { space: space.name.clone(), site: site.to_string(), damage };
+        let found = |damage| SiteFinding::Chunk { space: space.to_owned(), site: site.to_string(), damage };
         let mut lost = Vec::new();
         let named = lost_files(source, target, revision, &mut |damage| lost.push(found(damage)));
         let is_named = named.is_ok() && !lost.is_empty();
