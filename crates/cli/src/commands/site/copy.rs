@@ -24,13 +24,13 @@ pub(super) fn run(args: &SiteCopyArgs, output: &mut Output) -> Result {
     let from = args.target.sites(given_up())?;
     let Some(at) = &args.at else {
         let sites = from.list()?;
-        let to = args.destination().sites_or_create(given_up())?;
+        let to = args.destination().sites_or_create(None, given_up())?;
         let stores = Stores { from, to, interrupt };
         return stores.copy_all(sites.into_iter().map(|site| site.name), args.repair, output);
     };
     // A name that is wrong makes no store.
     from.head(&at.site)?;
-    let to = args.destination().sites_or_create(given_up())?;
+    let to = args.destination().sites_or_create(None, given_up())?;
     let name = args.to.clone().unwrap_or_else(|| at.site.clone());
     let settings = SiteCopy { name, revision: at.revision, repair: args.repair };
     Stores { from, to, interrupt }.copy(&at.site, &settings, output)
