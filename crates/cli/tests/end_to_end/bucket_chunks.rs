@@ -140,6 +140,13 @@ fn a_store_keeps_its_large_chunks_in_a_bucket() {
     assert_eq!(farm.buckets.chunks("third").len(), 40);
     let cat = ["site", "cat", "shop/large/7.bin", "--dir", &dir];
     assert!(beside(&cat).stdout == farm.file("large/7.bin"));
+    let doctor = ["doctor", "--dir", &dir];
+    let report = ran(beside(&doctor)).ok();
+    assert!(report.contains("whole") && report.contains("1 sites with 1 revisions"), "{report}");
+    // A bucket that cannot be reached is no damage.
+    let nowhere = "127.0.0.1:9".parse().unwrap();
+    let error = ran(BucketServer::let_use(command().args(doctor), nowhere).output().unwrap()).error();
+    assert!(error.contains("cannot read from s3://") && !error.contains("damaged"), "{error}");
     let refused = farm.run(&["publish", &farm.place.file("www"), "shop", "--chunks", &url]).usage();
     assert!(refused.contains("--chunks is for a store's directory"), "{refused}");
     let error = farm.try_start("fourth", &["--chunks", "gs://pages/shop"]).unwrap_err();

@@ -104,7 +104,7 @@ pub fn has_chunks(dir: &Path) -> bool {
 /// Checks every chunk of every revision of the store in `dir`, which `db` has open to be read. Nothing is changed.
 ///
 /// # Errors
-/// A store of chunks that is in use or of a newer format. Damage is a finding and not an error.
+/// A store of chunks that is in use or of a newer format, and a bucket that fails. Damage is a finding, not an error.
 pub fn check_sites(db: &Db, dir: &Path) -> Result<SitesReport, FilesError> {
     let mut report = SitesReport::default();
     let spaces = spaces(db, &mut report.findings);
@@ -176,7 +176,14 @@ fn count(dir: &Path, report: &mut SitesReport) -> Result<(), FilesError> {
 
 /// Notes an error of the store of chunks as a finding, once. It is an error if there may be no damage.
 fn note_chunks(error: FilesError, findings: &mut Vec<SiteFinding>) -> Result<(), FilesError> {
-    if let FilesError::Chunks(ChunkError::InUse { .. } | ChunkError::NewerFormat { .. }) = error {
+    // A bucket that fails says nothing of what is in it.
+    if let FilesError::Chunks(
+        ChunkError::InUse { .. }
+        | ChunkError::NewerFormat { .. }
+        | ChunkError::Bucket { .. }
+        | ChunkError::NoObjectStorage { .. },
+    ) = error
+    {
         return Err(error);
     }
     let text = error.to_string();

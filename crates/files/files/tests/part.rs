@@ -133,6 +133,7 @@ fn connect(address: SocketAddr, db: Db, is_over: Arc<AtomicBool>) -> Sites {
 struct Store {
     place: SiteFolder,
     sites: Sites,
+    #[cfg_attr(not(feature = "fuse"), expect(dead_code, reason = "only mounts need it"))]
     db: Db,
     address: SocketAddr,
     _serves: (FileService, Beside, Runtime),
