@@ -4,11 +4,10 @@
 use crate::followed_sites::{Farm, LEASE};
 use crate::program::{Ran, command, spawn, start, thorp};
 use crate::sites::{Ending, ask};
-use fixtures::{Process, Signal, SiteFolder, lasting_address, until};
+use fixtures::{Process, Signal, SiteFolder, chunk_files, chunk_of, flip, lasting_address, until};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -45,24 +44,6 @@ fn noise(bytes: usize, seed: u64) -> Vec<u8> {
         (state >> 56) as u8
     };
     std::iter::repeat_with(next).take(bytes).collect()
-}
-
-/// The files of large chunks.
-fn chunk_files(store: &Path) -> Vec<PathBuf> {
-    let Ok(folders) = fs::read_dir(store.join("chunks")) else { return Vec::new() };
-    let folders = folders.map(|it| it.unwrap().path()).filter(|it| it.is_dir());
-    folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|it| it.unwrap().path()).collect()
-}
-
-fn chunk_of(store: &Path, content: &[u8]) -> PathBuf {
-    chunk_files(store).into_iter().find(|path| fs::read(path).unwrap() == content).unwrap()
-}
-
-fn flip(path: &Path) {
-    let mut bytes = fs::read(path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(path, bytes).unwrap();
 }
 
 #[test]
@@ -346,7 +327,7 @@ fn servers_of_a_lost_store_follow_the_restored_one() {
         let _over = Ending(&is_over);
         farm.start_store();
         until_shows(&member, "two");
-        // A group's cache is of the objects of the store that was lost, so its redirector ends and is started again.
+        // The group caches objects of the lost store, so its redirector ends and is started again.
         assert!(!with_group.wait().unwrap());
         with_group = farm.group(&listen);
         until_shows(&grouped, "two");

@@ -143,7 +143,7 @@ fn a_store_keeps_its_large_chunks_in_a_bucket() {
     let doctor = ["doctor", "--dir", &dir];
     let report = ran(beside(&doctor)).ok();
     assert!(report.contains("whole") && report.contains("1 sites with 1 revisions"), "{report}");
-    // A bucket that cannot be reached is no damage.
+    // An unreachable bucket does not count as damage.
     let nowhere = "127.0.0.1:9".parse().unwrap();
     let error = ran(BucketServer::let_use(command().args(doctor), nowhere).output().unwrap()).error();
     assert!(error.contains("cannot read from s3://") && !error.contains("damaged"), "{error}");

@@ -3,12 +3,12 @@
 
 use crate::program::{Ran, command, ran, start, thorp};
 use crate::sites::{Ending, ask};
-use fixtures::{Process, Signal, SiteFolder, lasting_address, until};
+use fixtures::{Process, Signal, SiteFolder, chunk_files, flip, lasting_address, until};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -71,12 +71,6 @@ impl Farm {
 
 fn body(address: SocketAddr, path: &str) -> String {
     ask(address, &format!("GET /{path}"), PAGE).1
-}
-
-/// A chunk of a member's directory that is a file.
-pub(crate) fn large_chunk(dir: &Path) -> PathBuf {
-    let folders = fs::read_dir(dir.join("chunks")).unwrap().map(|it| it.unwrap().path()).filter(|it| it.is_dir());
-    folders.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path()
 }
 
 #[test]
@@ -306,10 +300,7 @@ fn a_damaged_chunk_of_a_server_heals() {
     // Without memory, every request reads the disk.
     let server = farm.member("a", farm.address, &["--memory", "0"]);
     assert_eq!(body(server.address(), "large").len(), 200_000);
-    let chunk = large_chunk(Path::new(&farm.place.file("a")));
-    let mut bytes = fs::read(&chunk).unwrap();
-    bytes[100_000] ^= 1;
-    fs::write(&chunk, bytes).unwrap();
+    flip(&chunk_files(Path::new(&farm.place.file("a")))[0]);
     let (head, text) = ask(server.address(), "GET /large", PAGE);
     assert!(head.starts_with("HTTP/1.1 500 ") && text.starts_with("failed: "), "{head}");
     until("it is whole again", || ask(server.address(), "GET /large", PAGE).1 == "\u{1}".repeat(200_000));
@@ -464,10 +455,7 @@ fn a_damaged_chunk_of_a_store_is_repaired_through_its_server() {
     // The index knows a file that is old enough.
     std::thread::sleep(Duration::from_secs(4));
     farm.publish(&[]).ok();
-    let chunk = large_chunk(Path::new(&farm.place.file("store")));
-    let mut bytes = fs::read(&chunk).unwrap();
-    bytes[100_000] ^= 1;
-    fs::write(&chunk, bytes).unwrap();
+    flip(&chunk_files(Path::new(&farm.place.file("store")))[0]);
     let damaged = farm.run(&["site", "verify", "shop"]);
     assert!(damaged.stderr.contains("damaged or missing: `thorp publish --repair` of the directory"), "{damaged:?}");
     // The index knows the file, which is not read again.

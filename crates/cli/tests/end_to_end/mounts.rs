@@ -1,10 +1,10 @@
 //! A site that is mounted: what was published is there, an open file keeps what it had, and the next open sees the
 //! newest revision, whatever is killed.
 
-use crate::followed_sites::{Farm, LEASE, large_chunk};
+use crate::followed_sites::{Farm, LEASE};
 use crate::program::{start, thorp};
 use fixtures::mounts::has_fuse;
-use fixtures::{Process, Signal, SiteFolder, lasting_address, until};
+use fixtures::{Process, Signal, SiteFolder, chunk_files, flip, lasting_address, until};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -476,11 +476,9 @@ fn a_damaged_chunk_of_a_mount_heals() {
     farm.place.write("large", &content);
     farm.publish(&[]).ok();
     let mount = Mount::new(&farm, farm.address, "mnt", &["--memory", "0"]);
-    let chunk = large_chunk(Path::new(&farm.place.file("mnt-cache")));
-    let whole = fs::read(&chunk).unwrap();
-    let mut bytes = whole.clone();
-    bytes[100_000] ^= 1;
-    fs::write(&chunk, bytes).unwrap();
+    let chunk = &chunk_files(Path::new(&farm.place.file("mnt-cache")))[0];
+    let whole = fs::read(chunk).unwrap();
+    flip(chunk);
     // The kernel reads a page again that it could not read ahead, and the chunk may have come by then.
     until("it can be read", || match fs::read(mount.path("large")) {
         Ok(bytes) => {
@@ -492,7 +490,7 @@ fn a_damaged_chunk_of_a_mount_heals() {
             false
         }
     });
-    assert!(fs::read(&chunk).unwrap() == whole, "it is whole again");
+    assert!(fs::read(chunk).unwrap() == whole, "it is whole again");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Published files: directories become revisions of a site, whatever is killed, and visitors never see two at a time.
 
 use crate::program::{Ran, command, ran, start, thorp};
-use fixtures::{Process, SiteFolder, until};
+use fixtures::{Process, SiteFolder, chunk_files, flip, until};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -101,12 +101,7 @@ fn wrong_words_are_refused_with_the_remedy() {
     // A bit that flips on the disk is found, and never given out.
     place.write("large", vec![1; 200_000]);
     publish(&place, &[]).ok();
-    let chunks = place.path().join("store/chunks");
-    let large = fs::read_dir(&chunks).unwrap().map(|it| it.unwrap().path()).filter(|path| path.is_dir());
-    let large = large.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path();
-    let mut bytes = fs::read(&large).unwrap();
-    bytes[100_000] ^= 1;
-    fs::write(&large, bytes).unwrap();
+    flip(&chunk_files(&place.store())[0]);
     let damaged = run(&place, &["site", "verify", "shop"]);
     assert!(damaged.code == Some(1) && damaged.stderr.contains("1 chunks of 'shop' are damaged or missing"));
     assert!(damaged.stdout.starts_with("shop@2: large: "), "{}", damaged.stdout);

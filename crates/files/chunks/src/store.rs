@@ -309,7 +309,7 @@ impl Chunks {
     /// redb keeps it for others. All other calls wait for as long as a copy of the small chunks that are left takes.
     ///
     /// # Errors
-    /// A file cannot be written. A full disk is none: the room is given back another time.
+    /// A file cannot be written. On a full disk, the room is given back another time.
     pub fn compact(&self) -> Result<(), ChunkError> {
         match self.table.compact() {
             Err(ChunkError::NoRoom { .. }) => Ok(()),

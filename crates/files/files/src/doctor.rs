@@ -177,13 +177,14 @@ fn count(dir: &Path, report: &mut SitesReport) -> Result<(), FilesError> {
 /// Notes an error of the store of chunks as a finding, once. It is an error if there may be no damage.
 fn note_chunks(error: FilesError, findings: &mut Vec<SiteFinding>) -> Result<(), FilesError> {
     // A bucket that fails says nothing of what is in it.
-    if let FilesError::Chunks(
-        ChunkError::InUse { .. }
-        | ChunkError::NewerFormat { .. }
-        | ChunkError::Bucket { .. }
-        | ChunkError::NoObjectStorage { .. },
-    ) = error
-    {
+    let is_no_damage = |error: &ChunkError| {
+        error.is_of_bucket()
+            || matches!(
+                error,
+                ChunkError::InUse { .. } | ChunkError::NewerFormat { .. } | ChunkError::NoObjectStorage { .. }
+            )
+    };
+    if matches!(&error, FilesError::Chunks(error) if is_no_damage(error)) {
         return Err(error);
     }
     let text = error.to_string();

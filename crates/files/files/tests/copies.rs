@@ -4,7 +4,7 @@ use files::{
     Consistency, Copied, FilesError, Publish, Revision, Rollback, SiteCopy, SiteFinding, SiteName, SiteSettings, Sites,
     check_sites, salvage_sites,
 };
-use fixtures::SiteFolder;
+use fixtures::{SiteFolder, chunk_of, flip};
 use objects::Db;
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,24 +51,6 @@ fn is_whole(sites: &Sites) -> bool {
     let mut damaged = 0;
     sites.verify(&shop(), &mut |_| damaged += 1).unwrap();
     damaged == 0
-}
-
-/// The files of large chunks of a store, in order.
-fn large_chunks(dir: &Path) -> Vec<PathBuf> {
-    let folders = fs::read_dir(dir.join("chunks")).unwrap().map(|it| it.unwrap().path()).filter(|it| it.is_dir());
-    folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|it| it.unwrap().path()).collect()
-}
-
-/// The file of the chunk with this content.
-fn chunk_of(dir: &Path, content: &[u8]) -> PathBuf {
-    large_chunks(dir).into_iter().find(|path| fs::read(path).unwrap() == content).unwrap()
-}
-
-fn flip(path: &Path) {
-    let mut bytes = fs::read(path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(path, bytes).unwrap();
 }
 
 #[test]

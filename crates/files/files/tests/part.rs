@@ -42,7 +42,7 @@ fn content(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| next()).take(bytes).collect()
 }
 
-/// The files of an edition of the site, in which the first file is the only one that differs.
+/// The files of one version of the site. Versions differ in the first file alone.
 fn files(edition: u64) -> Vec<(String, Vec<u8>)> {
     let seed = |at: usize| if at == 0 { 1000 + edition } else { at as u64 };
     let small = (0..SMALL).map(|at| (format!("small-{at}"), content(seed(at), 100_000)));
@@ -234,7 +234,7 @@ fn content_that_is_damaged_here_is_fetched_again() {
     assert_eq!(kept(&dir), fetched, "each chunk was replaced");
     let Store { place: _place, sites, _serves: serves, .. } = store;
     drop((member, server, sites, serves));
-    // All of it is whole, so nobody needs the store.
+    // All content is here, so no reader needs the store.
     let (member, server) = follow(SocketAddr::from(([127, 0, 0, 1], 9)), dir, Some(u64::MAX));
     assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(1));
     read_all(server.address(), 1);

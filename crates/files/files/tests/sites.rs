@@ -1,7 +1,7 @@
 //! Directories published, read, rolled back, exported and collected, on a real disk.
 
 use files::{Change, Damage, FilesError, Part, Publish, Published, Rollback, SiteName, SiteSettings, Sites, export};
-use fixtures::{SiteFolder, until};
+use fixtures::{SiteFolder, chunk_files, flip, until};
 use objects::Db;
 use rustix::fs::{CWD, RenameFlags, XattrFlags, lgetxattr, llistxattr, renameat_with, setxattr};
 use rustix::io::Errno;
@@ -423,10 +423,7 @@ fn files_that_have_not_changed_are_not_read() {
 
     let index = fs::read_dir(place.path().join("store/indexes")).unwrap().map(|entry| entry.unwrap().path());
     for index in index {
-        let mut bytes = fs::read(&index).unwrap();
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        fs::write(&index, bytes).unwrap();
+        flip(&index);
     }
     assert_eq!(publish(&place, &sites).files_read, 19, "a damaged index is none");
 }
@@ -506,9 +503,7 @@ fn damaged_directories_are_repaired_by_a_publish() {
     }
     publish(&place, &open(&place));
     // The chunk of the directory is a file of its own.
-    let chunks = place.path().join("store/chunks");
-    let folders = fs::read_dir(chunks).unwrap().map(|it| it.unwrap().path()).filter(|path| path.is_dir());
-    let chunk = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).next().unwrap().unwrap().path();
+    let chunk = chunk_files(&place.store()).remove(0);
     let whole = fs::read(&chunk).unwrap();
     let mut damaged = whole.clone();
     damaged[1000] ^= 1;

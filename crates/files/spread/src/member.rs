@@ -8,14 +8,14 @@
 //!    **NeverBack**). A fetch is finished before that of a newer revision begins (**FinishOne**).
 //! 2. A visitor's page has one revision (**SessionKeepsView**). It is kept here while the page may ask for more, or a
 //!    file of it is open (**HoldUnion**). A visitor who has seen a newer one at another member is not served an older
-//!    one (**NeverBack**). A member that keeps a part of the content has all that it can serve held above, too. A
-//!    revision that is not held may be stale, as it says (**SayWhenOver**): its content may be gone.
+//!    one (**NeverBack**). Above a member that keeps a part of the content, every revision is held that it can
+//!    serve. It says that another one may be stale (**SayWhenOver**): the content may be gone.
 //! 3. A revision was the newest within the lease that was running when the member learned of a newer one, or that runs
 //!    now. After it the member says that there may be a newer one (**SayWhenOver**).
 //! 4. Reads never wait for the network: all of a served revision is here, unless the member keeps a part of the content
-//!    (`content`). At a site with callback or sequential
-//!    consistency, they wait for the newest revision, which is fetched for them; a sequential site has no pages.
-//!    An unread revision is forgotten when its chunks are damaged and cannot be fetched.
+//!    (`content`). At a site with callback or sequential consistency, they wait for the newest revision, which is
+//!    fetched for them; a sequential site has no pages. An unread revision is forgotten when its chunks are damaged and
+//!    cannot be fetched.
 //! 5. Chunks of an upload are fetched before its switch while nothing else is. They stay until a revision relies on
 //!    them, or their time is over.
 //! 6. A server that is silent, or cannot let it join, is left for the next one of its addresses. It goes back to an
@@ -130,9 +130,9 @@ pub enum Opened {
 /// The state of content that a reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchedContent {
-    /// It is being fetched.
+    /// The fetch is under way.
     Later,
-    /// It is on the disk, and stays until the reader lets go of it.
+    /// The disk has it, and keeps it until the reader lets go.
     Here,
     /// The server does not have it.
     Gone,
@@ -204,7 +204,7 @@ impl Member {
         let keeps_all = config.content_bytes.is_none();
         let is_part = state.as_ref().is_some_and(|state| state.parts == Parts::Directories);
         let content = Content::new(config.content_bytes, state.is_none() || is_part);
-        // Where all content is to be kept, a record of directories has no revision that can be served.
+        // A member that keeps all content can serve no revision of which its record has only directories.
         let (kept, seen) = match state {
             Some(state) if is_part && keeps_all => (Vec::new(), state.revisions.last().map(|last| last.number)),
             Some(state) => (state.revisions, None),

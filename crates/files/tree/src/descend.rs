@@ -22,7 +22,7 @@ const BATCH_CHUNKS: usize = 4096;
 /// The chunks of a tree that are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// All of them.
+    /// Directories and content.
     Whole,
     /// The nodes of its directories, and no content of files.
     Directories,

@@ -46,7 +46,7 @@ pub(crate) struct Here(Vec<Reading>);
 pub(crate) struct Lack {
     /// The content.
     pub(crate) hash: ChunkHash,
-    /// How often it was fetched for the request, and was not here then.
+    /// How often a fetch for the request has left it absent.
     times: usize,
     /// Until when the request waits, if it has waited before.
     until: Option<Time>,

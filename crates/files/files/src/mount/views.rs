@@ -59,7 +59,7 @@ pub(super) enum NoAnswer {
     Error(Errno),
     /// The newest revision is being fetched, for which the caller waits since then.
     Later(Time),
-    /// Content that is not here is to be fetched.
+    /// Content that is not here, and must be fetched.
     Elsewhere(ChunkHash),
 }
 

@@ -105,7 +105,7 @@ impl Recent {
 }
 
 impl Content {
-    /// Content of at most so many bytes. `is_recorded` if the record is of a member that kept a part, or there is none.
+    /// Content of at most so many bytes. `is_recorded` if there is no record, or one without content.
     pub(super) fn new(bytes_max: Option<u64>, is_recorded: bool) -> Self {
         Self {
             bytes_max,
@@ -185,7 +185,7 @@ impl Content {
         }
     }
 
-    /// A chunk is to be asked for again, if a reader still waits. Returns whether it is content.
+    /// Queues a chunk once more, if a reader still waits. Returns whether it is content.
     pub(super) fn ask_again(&mut self, hash: ChunkHash) -> bool {
         let is_read = self.is_read(&hash);
         if is_read {
@@ -201,7 +201,7 @@ impl Content {
         }
     }
 
-    /// The readers of a chunk learn what became of it.
+    /// Tells the readers of a chunk its state.
     fn tell(&mut self, hash: &ChunkHash, state: FetchedContent, outputs: &mut VecDeque<Output>) {
         if let Some(readers) = self.readers.get_mut(hash) {
             readers.state = state;
@@ -237,7 +237,7 @@ impl Member {
         self.content.parts()
     }
 
-    /// Asks for content that is not here, for a reader, who is woken under this number when it is, or cannot be had.
+    /// Asks for content that is not here, for a reader, who is woken under this number when it is, or cannot be.
     /// `is_missing` if the disk does not have what was said to be here. None if too many readers wait.
     ///
     /// The reader calls [`Member::let_go`] when it has read the content, or waits no longer.
@@ -347,7 +347,7 @@ impl Member {
     pub(super) fn give_up_content(&mut self) -> bool {
         let content = &mut self.content;
         let can_remove = content.here.used.values().any(|hash| !content.readers.contains_key(hash));
-        // The content that is being removed makes room for all that was on its way.
+        // The content that is being removed makes room for the content on its way.
         if can_remove && !content.is_removing && content.here.bytes <= content.bytes_goal {
             content.bytes_goal = content.here.bytes / 2;
         }
@@ -374,7 +374,7 @@ impl Member {
     pub(super) fn content_removed(&mut self, removed: Result<(), String>) {
         self.content.is_removing = false;
         if let Err(why) = removed {
-            // A collection under way goes on: its outcome may not be taken for that of the next one.
+            // A collection under way continues: its outcome must not be taken for that of the next one.
             self.trouble = Some(why);
             self.collect_at.get_or_insert(self.now + RETRY_AFTER);
         }

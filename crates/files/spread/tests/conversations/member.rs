@@ -189,7 +189,7 @@ impl Player for MemberScript {
                 let hash = self.names.hash(name);
                 self.member.damaged(hash);
             }
-            // A reader wants content, is told what became of it, and lets go of it.
+            // A reader wants content, looks for it, and lets go of it.
             ["want", name, ref missing @ ..] => {
                 let hash = self.names.hash(name);
                 let said = match self.member.want(hash, !missing.is_empty()) {

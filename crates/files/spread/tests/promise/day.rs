@@ -63,7 +63,7 @@ pub(crate) struct Seen {
     pub(crate) locks_over: usize,
     pub(crate) under_locks: usize,
     pub(crate) refused_locks: usize,
-    /// Content that was read at members that keep a part, that which they fetched for it, and that which was gone.
+    /// Reads of content at members that keep a part, fetches for them, and content that was gone.
     pub(crate) reads: usize,
     pub(crate) fetched: usize,
     pub(crate) missing: usize,

@@ -39,7 +39,7 @@ impl Day {
         self.world.content(MEMBERS[at], ONE, |disk: &mut MemberDisk| disk.chunks.0.contains_key(&hash))
     }
 
-    /// A member serves a revision: its content can be read there, or from above. Somebody reads some of it.
+    /// A member serves a revision: its content can be read there, or from above. A reader reads some of it.
     pub(crate) fn read_some(&mut self, at: usize, revision: Revision, is_said: bool) -> Result<(), String> {
         let clock = self.world.clock(MEMBERS[at]);
         let member = self.world.look::<Member>(MEMBERS[at]).expect("it has served a visitor");
@@ -72,7 +72,7 @@ impl Day {
         }
     }
 
-    /// Looks what became of the content that readers wait for.
+    /// Looks at the content that readers wait for.
     pub(crate) fn look_at_reads(&mut self) -> Result<(), String> {
         for read in std::mem::take(&mut self.reads) {
             let Read { at, run, revision, hash, reader, is_said, began } = read;

@@ -120,7 +120,7 @@ impl Mounted {
     }
 
     /// Makes a change that copies what the site has of a file, on a thread of its own: the content may have to be
-    /// fetched, and then no other request waits for that.
+    /// fetched, while other requests are answered.
     pub(in crate::mount) fn copying(self: &Arc<Self>, change: impl FnOnce(&Self) + Send + 'static) {
         let mounted = self.clone();
         // Without a thread, the reply is dropped, and the change fails with EIO.

@@ -226,7 +226,7 @@ impl Draft {
     }
 
     /// Copies the content of the base into a file of its own, of which so many bytes will be needed, and returns the
-    /// state. Nobody waits for it who looks at the state.
+    /// state. Readers of the state do not wait for it.
     pub(in crate::mount) fn copy_base(
         &self,
         scratch: &Scratch,
