@@ -7,17 +7,31 @@ use files::{BucketUrl, Consistency, SiteName, WhenStale};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// The arguments of `thorp publish` that do not go with a mount's changes.
+const NOT_OF_MOUNTS: [&str; 12] =
+    ["from", "site", "exclude", "base", "merge", "repair", "allow_empty", "now", "chunks", "server", "dir", "space"];
+
 /// `thorp publish`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct PublishArgs {
     /// The directory to publish: regular files, directories and symbolic links, with modes, owners, times, hard links
     /// and extended attributes of users. Devices, sockets and FIFOs are refused.
-    #[arg(value_name = "DIR")]
-    pub(crate) from: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "path")]
+    pub(crate) from: Option<PathBuf>,
     /// The site: 1 to 64 letters, digits, '-', '_' and '.'. Created with its first revision.
-    #[arg(value_parser = SiteName::parse)]
-    pub(crate) site: SiteName,
+    #[arg(value_parser = SiteName::parse, required_unless_present = "path")]
+    pub(crate) site: Option<SiteName>,
+    /// Publishes the private changes of a mount (`thorp mount --write --private`) instead of a directory: those at this
+    /// path of it and below, as one revision. With `--dry-run`, lists them.
+    #[arg(long, value_name = "PATH", conflicts_with_all = NOT_OF_MOUNTS)]
+    pub(crate) path: Option<PathBuf>,
+    /// Replaces what the site has changed, too, since these private changes were made.
+    #[arg(long, requires = "path")]
+    pub(crate) overwrite: bool,
+    /// Drops the private changes, and publishes nothing. Then the mount shows what the site has.
+    #[arg(long, requires = "path", conflicts_with_all = ["overwrite", "note", "wait", "dry_run"])]
+    pub(crate) discard: bool,
     /// Leaves out what matches: `*.tmp` at every level, `/cache` or `a/b` from the top, `**` for any folders. May be
     /// repeated.
     #[arg(long, value_name = "PATTERN")]
@@ -381,6 +395,10 @@ pub(crate) struct MountArgs {
     /// closed, each as its own revision. Concurrent changes by others are merged.
     #[arg(long)]
     pub(crate) write: bool,
+    /// Keeps these changes private: programs on this host see them at once, and `thorp publish --path` publishes them
+    /// together, as one revision. Until then they are in the --cache directory, even while the site is not mounted.
+    #[arg(long, requires = "write", requires = "cache", conflicts_with = "cache_bytes")]
+    pub(crate) private: bool,
     /// The address of the store for these changes, if --server is a group's redirector, which takes none.
     #[arg(long, value_name = "ADDR", requires = "write", conflicts_with = "dir")]
     pub(crate) publish_to: Option<String>,

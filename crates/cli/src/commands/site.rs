@@ -4,12 +4,15 @@ mod copy;
 mod follow;
 #[cfg(feature = "fuse")]
 pub(super) mod mount;
+#[cfg(feature = "fuse")]
+mod private;
 mod serve;
 
 use crate::cli::{
     PublishArgs, SiteArgs, SiteCommand, SiteDiffArgs, SiteGetArgs, SitePath, SitePathArgs, SiteRollbackArgs,
     SiteSetArgs, Target,
 };
+use crate::error::usage;
 use crate::output::{self, Output, visible};
 use crate::stopper::Interrupt;
 use crate::{Error, Result};
@@ -25,8 +28,15 @@ use std::time::Duration;
 
 /// `thorp publish`.
 pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
-    if !args.from.is_dir() {
-        return Err(format!("{} is not a directory: name the directory to publish", args.from.display()).into());
+    #[cfg(feature = "fuse")]
+    if let Some(path) = &args.path {
+        return private::publish(path, args, output);
+    }
+    let Some((from, site)) = args.from.as_ref().zip(args.site.as_ref()) else {
+        return Err(usage("name the directory to publish, and the site"));
+    };
+    if !from.is_dir() {
+        return Err(format!("{} is not a directory: name the directory to publish", from.display()).into());
     }
     let interrupt = Interrupt::watch()?;
     let waits = interrupt.clone();
@@ -42,16 +52,16 @@ pub(super) fn publish(args: &PublishArgs, output: &mut Output) -> Result {
     if args.dry_run {
         let mut differences = Vec::new();
         let report = &mut |path: &files::Path, difference| differences.push((path.to_string(), difference));
-        let compared = sites.compare(&args.site, &args.from, &settings, &mut on, report);
+        let compared = sites.compare(site, from, &settings, &mut on, report);
         bar.finish_and_clear();
         for (path, difference) in &differences {
             print_difference(path, *difference, output)?;
         }
         return compared.map(drop).map_err(Error::from);
     }
-    let published = sites.publish(&args.site, &args.from, &settings, &mut on)?;
+    let published = sites.publish(site, from, &settings, &mut on)?;
     bar.finish_and_clear();
-    print_published(&args.site, &published, output)
+    print_published(site, &published, output)
 }
 
 fn print_published(site: &SiteName, published: &Published, output: &mut Output) -> Result {

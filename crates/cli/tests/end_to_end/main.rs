@@ -35,6 +35,7 @@ mod pages;
 mod panics;
 mod pipes;
 mod places;
+mod private_mounts;
 mod program;
 mod raw;
 mod read_only;

@@ -19,11 +19,16 @@ use std::thread;
 
 /// A farm with a site, and a mount of it that can be written.
 fn written(name: &str) -> (Farm, Mount) {
+    written_with(name, &[])
+}
+
+/// A farm with a site, and a mount of it that can be written, with more arguments.
+pub(crate) fn written_with(name: &str, more: &[&str]) -> (Farm, Mount) {
     let farm = Farm::new();
     farm.place.write("a", "one");
     farm.place.write("dir/b", "two");
     farm.publish(&[]).ok();
-    let mount = Mount::new(&farm, farm.address, name, &["--write", "--allow-other"]);
+    let mount = Mount::new(&farm, farm.address, name, &[&["--write", "--allow-other"], more].concat());
     (farm, mount)
 }
 
@@ -239,8 +244,13 @@ entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\
 
 #[test]
 fn a_mount_passes_the_tests_of_posix() {
+    passes_the_tests_of_posix(&[]);
+}
+
+/// Runs them on a mount with these arguments.
+pub(crate) fn passes_the_tests_of_posix(more: &[&str]) {
     let Some(tests) = tool("bin/pjdfstest").filter(|_| has_fuse()) else { return };
-    let (_farm, mount) = written("one");
+    let (_farm, mount) = written_with("one", more);
     let folder = Folder::new();
     let config = folder.write("pjdfstest.toml", PJDFSTEST);
     fs::create_dir(mount.path("tests")).unwrap();
@@ -261,8 +271,13 @@ fn a_mount_passes_the_tests_of_posix() {
 
 #[test]
 fn a_file_of_a_mount_is_exercised() {
+    exercises_files(&[], |_, _| ());
+}
+
+/// Exercises files of a mount with these arguments, and compares them with what others see behind `publish`.
+pub(crate) fn exercises_files(more: &[&str], publish: impl FnOnce(&Farm, &Mount)) {
     let Some(exerciser) = tool("bin/fsx").filter(|_| has_fuse()) else { return };
-    let (farm, mount) = written("one");
+    let (farm, mount) = written_with("one", more);
     let folder = Folder::new();
     // Each close is a publish.
     let config = FSX.replace("close_open = 1.0", "close_open = 5.0");
@@ -271,6 +286,7 @@ fn a_file_of_a_mount_is_exercised() {
         fsx(&exerciser, &folder, &config, file.to_str().unwrap(), seed, Some(1500))
     };
     [1, 2].map(start).into_iter().for_each(is_right);
+    publish(&farm, &mount);
     // It is in the store as it is here.
     let other = Mount::new(&farm, farm.address, "other", &[]);
     compare(&mount.at, &other.at);
@@ -278,10 +294,15 @@ fn a_file_of_a_mount_is_exercised() {
 
 #[test]
 fn an_archive_is_unpacked_and_changed_by_the_usual_programs() {
+    unpacks_an_archive(&[], |_, _| ());
+}
+
+/// Has the usual programs work on a mount with these arguments, and compares it with what others see behind `publish`.
+pub(crate) fn unpacks_an_archive(more: &[&str], publish: impl FnOnce(&Farm, &Mount)) {
     if !has_fuse() {
         return;
     }
-    let (farm, mount) = written("one");
+    let (farm, mount) = written_with("one", more);
     let source = farm.place.path().join("source");
     let script = r#"
         set -e
@@ -302,6 +323,7 @@ fn an_archive_is_unpacked_and_changed_by_the_usual_programs() {
     assert!(fs::read_to_string(mount.path("moved/numbers")).unwrap().contains("\nfive\n"));
     assert_eq!(fs::metadata(mount.path("zeros")).unwrap().len(), 20 * 65536);
     compare(&source.join("sub"), &mount.path("sub"));
+    publish(&farm, &mount);
     let other = Mount::new(&farm, farm.address, "other", &["--write"]);
     compare(&mount.at, &other.at);
 }

@@ -45,6 +45,17 @@ pub enum FilesError {
         /// The first paths that both have changed.
         paths: String,
     },
+    /// The site has changed what is changed in a private mount, too.
+    PrivateConflict {
+        /// The site.
+        site: String,
+        /// The site's revision that the mount has taken up.
+        head: u64,
+        /// The first paths in conflict.
+        paths: String,
+    },
+    /// A directory has private changes of a mount, and is about to be used without them.
+    PrivateChanges(PathBuf, usize),
     /// The revision that a publish was made from is not kept, so it cannot be merged.
     NotKept {
         /// The site.
@@ -159,7 +170,8 @@ impl FilesError {
             Self::NoPath(_) => "no-path",
             Self::WrongKind(..) => "wrong-kind",
             Self::Overtaken { .. } => "overtaken",
-            Self::Conflict { .. } => "conflict",
+            Self::Conflict { .. } | Self::PrivateConflict { .. } => "conflict",
+            Self::PrivateChanges(..) => "private-changes",
             Self::NotKept { .. } => "not-kept",
             Self::Locked(..) => "locked",
             Self::LockOver(_) => "lock-over",
@@ -230,6 +242,18 @@ impl fmt::Display for FilesError {
                 "revision {head} of '{site}' has changed paths that this publish changes too, since revision {base}: \
                  {paths}. Nothing was published; get revision {head}, change these there, and publish with --base \
                  {head}"
+            ),
+            Self::PrivateConflict { site, head, paths } => write!(
+                f,
+                "revision {head} of '{site}' has changed paths that are changed privately, too: {paths}. Nothing was \
+                 published. The site's files are in .thorp/at/{head} of the mount: replace them with --overwrite, or \
+                 drop the private changes with --discard"
+            ),
+            Self::PrivateChanges(dir, changes) => write!(
+                f,
+                "{} has {changes} private changes that were not published: mount with --private, and publish or \
+                 discard them with `thorp publish --path`",
+                dir.display()
             ),
             Self::NotKept { site, base } => write!(
                 f,

@@ -28,6 +28,7 @@
 //! | `writes` | files that programs on this host are writing, and the queue of their changes |
 //! | `writer` | the thread that makes these changes |
 //! | `own` | these changes, as requests of the kernel see them |
+//! | `private` | changes that stay here until they are published together |
 //! | `place` | the directory that is mounted on |
 
 mod attributes;
@@ -36,6 +37,7 @@ mod kernel;
 mod nodes;
 mod own;
 mod place;
+mod private;
 mod requests;
 mod special;
 mod switches;
@@ -56,6 +58,8 @@ use kernel::Kernel;
 use ops::Observed;
 use place::Mount;
 pub use place::MountPlace;
+use private::Branch;
+pub use private::{PrivateRequest, PrivateState};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -65,7 +69,7 @@ use views::Mounted;
 use waiting::Waiting;
 use writer::Writing;
 pub use writes::MountWrites;
-use writes::Writes;
+use writes::{Target, Writes};
 
 /// Threads that answer the kernel: reads of the disk wait on them.
 const THREADS: usize = 8;
@@ -143,7 +147,20 @@ impl SiteMount {
         let at = config.at.path().to_owned();
         let failed = |error: io::Error| FilesError::Mount(at.clone(), error);
         let source = format!("{}{}/{}", place::SOURCE, config.space, origin.site());
-        let (writes, changes) = config.writes.clone().map(Writes::open).transpose()?.unzip();
+        let (mut origin, mut writes) = (origin, None);
+        if let Some(config_of) = &config.writes {
+            let (sites, dir) = (config_of.sites.clone(), &config_of.dir);
+            let target = if config_of.is_private {
+                let branch = Arc::new(Branch::open(dir, origin, &config.space, &config_of.reports)?);
+                origin = branch.clone();
+                Target::Private(branch, sites)
+            } else {
+                private::refuse(dir, &format!("{}/{}", config.space, origin.site()))?;
+                Target::Store(sites)
+            };
+            writes = Some(Writes::open(config_of.clone(), target)?);
+        }
+        let (writes, changes) = writes.unzip();
         let top = config.at.attributes().clone();
         let mounted = Arc::new(Mounted::new(origin, config.memory, config.refuses_stale, top, writes));
         let writing = changes.map(|changes| Writing::start(&mounted, changes)).transpose()?;

@@ -15,6 +15,8 @@ use std::fmt;
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+#[cfg(feature = "fuse")]
+use tree::Path;
 use tree::{ChunkHash, ReadError, Source};
 
 /// The reason why something was not read.
@@ -133,6 +135,30 @@ pub(crate) trait Sessions: Origin {
 
     /// Ends what [`Sessions::begin`] began.
     fn end(&self, number: Number);
+
+    /// The number of the site's revision that a private one is made from.
+    fn of_site(&self, number: Number) -> Number {
+        number
+    }
+
+    /// The private changes, where there can be some.
+    fn private(&self) -> Option<Private> {
+        None
+    }
+
+    /// Removes what is no longer needed here, from time to time.
+    fn tidy(&self) -> Result<(), FilesError> {
+        Ok(())
+    }
+}
+
+/// The private changes of a mount.
+#[cfg(feature = "fuse")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Private {
+    pub(crate) changes: usize,
+    /// The first paths that the site has changed, too.
+    pub(crate) conflicts: Vec<Path>,
 }
 
 /// A site of the store that this process has open.

@@ -13,6 +13,8 @@ mod verify;
 
 pub use copy::{Copied, SiteCopy};
 pub(crate) use copy::{Transfer, is_lost};
+#[cfg(feature = "fuse")]
+pub(crate) use publish::EditedTree;
 pub use publish::{Difference, Publish, Published};
 pub use verify::Damage;
 

@@ -278,6 +278,7 @@ impl Mount {
         let writes = is_written.then(|| MountWrites {
             sites: Arc::new(connect(store.address, store.db.clone(), Arc::clone(&is_over))),
             dir: cache.join("writes"),
+            is_private: false,
             is_over: Arc::clone(&is_over),
             reports: std::sync::mpsc::channel().0,
         });

@@ -64,6 +64,6 @@ pub use mark::mark;
 pub use merge::{Growth, Merge, MergeError, Sides, merge};
 pub use name::{BadName, Name, Path, PathError};
 pub use node::{Node, is_node, write_directory, write_pieces};
-pub use read::{Tree, find, nodes_below, pieces};
+pub use read::{Tree, find, named, nodes_below, pieces};
 pub use source::{Malformed, ReadError, Sink, Source};
 pub use walk::{Needed, Part, Visitor, walk};

@@ -187,7 +187,7 @@ pub fn pieces<S: Source>(source: &S, size: u64, content: &Content) -> Result<Vec
 }
 
 /// The chunks that an entry names itself, in order: its node, its pieces, or its lists.
-pub(crate) fn named(entry: &Entry) -> Vec<ChunkHash> {
+pub fn named(entry: &Entry) -> Vec<ChunkHash> {
     match &entry.kind {
         Kind::Directory(hash) => Vec::from([*hash]),
         Kind::File { content: Content::Pieces(pieces), .. } => pieces.iter().map(|piece| piece.hash).collect(),

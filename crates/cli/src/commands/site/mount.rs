@@ -50,7 +50,8 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
                 store.store.server = args.publish_to.clone().or(store.store.server);
                 let sites = Arc::new(store.sites(move || given_up.load(SeqCst))?);
                 let reports = reports(output.is_json())?;
-                config.writes = Some(MountWrites { sites, dir: dir.join(WRITES), is_over, reports });
+                let (dir, is_private) = (dir.join(WRITES), args.private);
+                config.writes = Some(MountWrites { sites, dir, is_private, is_over, reports });
             }
             let revision = member.wait_ready(FIRST_WITHIN);
             (SiteMount::follow(member, &config)?, revision)
@@ -62,7 +63,7 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
             let sites = Arc::new(args.target.sites(never)?);
             if let Some(dir) = sites.directory().filter(|_| args.write) {
                 let (dir, is_over, reports) = (dir.join(WRITES), Arc::default(), reports(output.is_json())?);
-                config.writes = Some(MountWrites { sites: sites.clone(), dir, is_over, reports });
+                config.writes = Some(MountWrites { sites: sites.clone(), dir, is_private: false, is_over, reports });
             }
             let revision = sites.head(&args.site)?.map(|head| head.number);
             (SiteMount::start(sites, args.site.clone(), &config)?, revision)

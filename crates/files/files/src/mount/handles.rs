@@ -1,6 +1,7 @@
 //! Open files and directories.
 
 use super::nodes::Top;
+use super::private::OpenRequest;
 use crate::line::lock;
 use bytes::Bytes;
 use fuser::FileType;
@@ -25,6 +26,8 @@ struct Table {
 pub(super) enum Handle {
     File(Arc<OpenFile>),
     Directory(Arc<OpenDirectory>),
+    /// `.thorp/publish`.
+    Request(Arc<OpenRequest>),
 }
 
 /// An open file.
@@ -133,11 +136,22 @@ impl Handles {
         }
     }
 
+    pub(super) fn request(&self, number: u64) -> Option<Arc<OpenRequest>> {
+        match lock(&self.0).open.get(&number) {
+            Some(Handle::Request(request)) => Some(request.clone()),
+            _ => None,
+        }
+    }
+
     /// Closes something, and returns the revision that was kept for it.
     pub(super) fn remove(&self, number: u64) -> Option<Number> {
         match lock(&self.0).open.remove(&number)? {
             Handle::File(file) => file.close(),
             Handle::Directory(directory) => directory.session,
+            Handle::Request(request) => {
+                request.close();
+                None
+            }
         }
     }
 
@@ -145,7 +159,7 @@ impl Handles {
     pub(super) fn files(&self) -> Vec<Arc<OpenFile>> {
         let file = |handle: &Handle| match handle {
             Handle::File(file) => Some(file.clone()),
-            Handle::Directory(_) => None,
+            Handle::Directory(_) | Handle::Request(_) => None,
         };
         lock(&self.0).open.values().filter_map(file).collect()
     }

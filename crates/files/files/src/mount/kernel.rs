@@ -2,7 +2,7 @@
 
 use super::attributes;
 use super::handles::{Listed, OpenContent, OpenDirectory, OpenFile};
-use super::nodes::{Place, ROOT};
+use super::nodes::{PUBLISH, Place, ROOT};
 use super::requests::{GENERATION, Request, attributes_for};
 use super::special;
 use super::views::{Mounted, NoAnswer, Wait};
@@ -204,6 +204,13 @@ impl Kernel {
         }
     }
 
+    fn sync_changes(&self, reply: ReplyEmpty) {
+        match self.mounted.writes.as_ref().map(|writes| writes.target.sync()) {
+            Some(Err(error)) => reply.error(self.mounted.unsynced(&error)),
+            Some(Ok(())) | None => reply.ok(),
+        }
+    }
+
     fn set_xattr(&self, inode: INodeNo, name: &OsStr, value: Option<Bytes>, flags: i32, reply: ReplyEmpty) {
         match self.writes() {
             Ok(writes) => writes.ask(Change::Xattr { inode: inode.0, name: name.to_owned(), value, flags, reply }),
@@ -264,7 +271,7 @@ impl Filesystem for Kernel {
     }
 
     fn open(&self, _: &Asked, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        if flags.acc_mode() != OpenAccMode::O_RDONLY {
+        if flags.acc_mode() != OpenAccMode::O_RDONLY && inode.0 != PUBLISH {
             return self.waiting.answer(&self.mounted, Request::OpenWritten(inode.0, reply));
         }
         if let Some(writes) = self.mounted.writes.as_ref().filter(|_| self.mounted.draft(inode.0).is_some()) {
@@ -284,6 +291,9 @@ impl Filesystem for Kernel {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if let Some(request) = self.mounted.handles.request(handle.0) {
+            return reply.data(&request.read(offset, bytes));
+        }
         let Some(file) = self.mounted.handles.file(handle.0) else { return reply.error(Errno::EBADF) };
         self.mounted.reads.fetch_add(1, Relaxed);
         self.waiting.answer(&self.mounted, Request::Read(file, offset, bytes, reply));
@@ -372,6 +382,12 @@ impl Filesystem for Kernel {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        if let Some(request) = self.mounted.handles.request(handle.0) {
+            return match self.writes().and_then(|writes| writes.begin(&request, bytes)) {
+                Ok(()) => reply.written(bytes.len() as u32),
+                Err(error) => reply.error(error),
+            };
+        }
         let answer = move |mounted: &Mounted, bytes: &[u8]| match mounted.write(handle.0, offset, bytes) {
             Ok(()) => reply.written(bytes.len() as u32),
             Err(error) => reply.error(error),
@@ -388,15 +404,15 @@ impl Filesystem for Kernel {
     }
 
     fn fsync(&self, _: &Asked, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        match self.mounted.draft(inode.0).map(|draft| draft.sync()) {
-            Some(Err(error)) => reply.error(error.into()),
-            Some(Ok(())) | None => reply.ok(),
+        if let Some(Err(error)) = self.mounted.draft(inode.0).map(|draft| draft.sync()) {
+            return reply.error(error.into());
         }
+        self.sync_changes(reply);
     }
 
-    /// A change of a name is durable when it is answered.
+    /// A change of a name that is published is durable when it is answered.
     fn fsyncdir(&self, _: &Asked, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+        self.sync_changes(reply);
     }
 
     fn fallocate(

@@ -19,6 +19,7 @@ pub(super) const THORP: u64 = 2;
 pub(super) const AT: u64 = 3;
 pub(super) const STATUS: u64 = 4;
 pub(super) const NEWEST: u64 = 5;
+pub(super) const PUBLISH: u64 = 6;
 
 /// The numbers below this one are none of hashes.
 const FIRST: u64 = 256;

@@ -3,7 +3,9 @@
 use super::nodes::Place;
 use super::views::Mounted;
 use super::writes::{Draft, link_of};
+use crate::error::FilesError;
 use crate::line::lock;
+use fuser::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -50,6 +52,12 @@ impl Mounted {
             let _ = writes.reports.send(report.clone());
         }
         self.say(report);
+    }
+
+    /// The error for a program whose changes could not be made durable.
+    pub(super) fn unsynced(&self, error: &FilesError) -> Errno {
+        self.report(format!("private changes are not durable: {error}"));
+        Errno::EIO
     }
 
     /// Holds changes of this mount back.

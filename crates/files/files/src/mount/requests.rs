@@ -2,7 +2,8 @@
 
 use super::attributes;
 use super::handles::{Handle, Listed, OpenContent, OpenDirectory, OpenFile};
-use super::nodes::{NEWEST, ROOT, STATUS, Top};
+use super::nodes::{NEWEST, PUBLISH, ROOT, STATUS, Top};
+use super::private::OpenRequest;
 use super::special;
 use super::views::{Mounted, NoAnswer, Wait};
 use crate::error::FilesError;
@@ -115,7 +116,7 @@ impl Request {
 /// How long the kernel may know attributes without a question.
 pub(super) fn attributes_for(attr: &FileAttr) -> Duration {
     match attr.ino.0 {
-        STATUS | NEWEST => Duration::ZERO,
+        STATUS | NEWEST | PUBLISH => Duration::ZERO,
         _ if attr.kind == FileType::Directory => OF_DIRECTORIES_FOR,
         _ => OF_FILES_FOR,
     }
@@ -166,6 +167,9 @@ impl Mounted {
             let status = self.status()?;
             let file = OpenFile::new(inode, status.len() as u64, OpenContent::Bytes(status), None, false);
             return Ok((self.handles.add(Handle::File(Arc::new(file))), FopenFlags::FOPEN_DIRECT_IO));
+        }
+        if inode == PUBLISH {
+            return Ok((self.handles.add(Handle::Request(OpenRequest::new())), FopenFlags::FOPEN_DIRECT_IO));
         }
         let (file, _, entry) = self.open_file(inode, wait)?;
         let handle = self.handles.add(Handle::File(Arc::new(file)));

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   .thorp/status     the site, its revision, and for how long there may have been a newer one, as JSON
+//!   .thorp/publish    the file by which commands ask to publish private changes, if there can be some
 //!   .thorp/newest     a link to the newest revision: at/17
 //!   .thorp/at/17/     revision 17, while it is kept here; an open file or directory of it keeps it
 //! ```
@@ -9,11 +10,12 @@
 
 use super::attributes;
 use super::handles::Listed;
-use super::nodes::{AT, NEWEST, ROOT, STATUS, THORP};
+use super::nodes::{AT, NEWEST, PUBLISH, ROOT, STATUS, THORP};
 use super::views::{Mounted, NoAnswer, Wait};
 use crate::line::lock;
 use bytes::Bytes;
 use fuser::{FileAttr, FileType};
+use serde_json::json;
 use spread::{Opened, Revision, Visit};
 use std::collections::BTreeMap;
 use tree::Name;
@@ -22,12 +24,16 @@ use tree::Name;
 const NAME: &str = ".thorp";
 
 /// The directories and files that are there always: the number, the directory, the name and the kind.
-const ALWAYS: [(u64, u64, &str, FileType); 4] = [
+const ALWAYS: [(u64, u64, &str, FileType); 5] = [
     (THORP, ROOT, NAME, FileType::Directory),
     (AT, THORP, "at", FileType::Directory),
     (STATUS, THORP, "status", FileType::RegularFile),
     (NEWEST, THORP, "newest", FileType::Symlink),
+    (PUBLISH, THORP, "publish", FileType::RegularFile),
 ];
+
+/// The permissions of the file for requests: for the owner of the mount alone.
+const PUBLISH_MODE: u16 = 0o600;
 
 /// Whether an inode is one of these, but no revision.
 pub(super) fn is_special(inode: u64) -> bool {
@@ -46,7 +52,7 @@ impl Mounted {
             return Ok(attributes::of_directory(inode, &self.top()));
         }
         let is_it = |it: &&(u64, u64, &str, FileType)| it.1 == directory && it.2.as_bytes() == name;
-        let (inode, ..) = ALWAYS.iter().find(is_it).ok_or(NoAnswer::NOT_FOUND)?;
+        let (inode, ..) = ALWAYS.iter().filter(|it| self.shows(it.0)).find(is_it).ok_or(NoAnswer::NOT_FOUND)?;
         self.special_attributes(*inode)
     }
 
@@ -58,6 +64,9 @@ impl Mounted {
             FileType::Symlink => {
                 attributes::of_special(inode, kind, self.newest_link(Wait::default())?.len() as u64, &self.top())
             }
+            FileType::RegularFile if inode == PUBLISH => {
+                FileAttr { perm: PUBLISH_MODE, ..attributes::of_special(inode, kind, 0, &self.top()) }
+            }
             // Read without a look at its size, as it changes at any time.
             kind => attributes::of_special(inode, kind, 0, &self.top()),
         })
@@ -65,7 +74,7 @@ impl Mounted {
 
     /// The target of `newest`.
     pub(super) fn newest_link(&self, wait: Wait) -> Result<String, NoAnswer> {
-        Ok(format!("at/{}", self.newest(wait)?.revision.number.count))
+        Ok(format!("at/{}", self.origin.of_site(self.newest(wait)?.revision.number).count))
     }
 
     /// The content of `status`.
@@ -73,12 +82,20 @@ impl Mounted {
         let visit = Visit { navigates: true, is_last: true, ..Visit::default() };
         let opened = self.origin.open(visit, true).map_err(|not_read| self.failed(not_read))?;
         let (revision, stale) = match opened {
-            Opened::View { revision, stale, .. } => (revision.number.count.to_string(), stale),
-            _ => ("null".to_owned(), None),
+            Opened::View { revision, stale, .. } => (Some(self.origin.of_site(revision.number).count), stale),
+            _ => (None, None),
         };
-        let stale = stale.map_or_else(|| "null".to_owned(), |stale| stale.as_secs().to_string());
-        let site = self.origin.site();
-        Ok(format!("{{\"site\":\"{site}\",\"revision\":{revision},\"stale_seconds\":{stale}}}\n").into())
+        let mut status = json!({
+            "site": self.origin.site().as_str(),
+            "revision": revision,
+            "stale_seconds": stale.map(|stale| stale.as_secs()),
+        });
+        if let Some(private) = self.origin.private() {
+            let conflicts: Vec<String> = private.conflicts.iter().map(ToString::to_string).collect();
+            status["private_changes"] = json!(private.changes);
+            status["conflicts"] = json!(conflicts);
+        }
+        Ok(format!("{status}\n").into())
     }
 
     /// The entries of a directory that is none of a revision's.
@@ -93,8 +110,13 @@ impl Mounted {
             let by_count: BTreeMap<u64, Revision> = kept.into_iter().map(|it| (it.number.count, it)).collect();
             return Ok(by_count.into_values().map(listed).collect());
         }
-        let in_it = ALWAYS.into_iter().filter(|(_, above, ..)| *above == directory);
+        let in_it = ALWAYS.into_iter().filter(|(inode, above, ..)| *above == directory && self.shows(*inode));
         Ok(in_it.map(|(inode, _, name, kind)| Listed::Special(name.into(), inode, kind)).collect())
+    }
+
+    /// Whether there is one of these.
+    fn shows(&self, inode: u64) -> bool {
+        inode != PUBLISH || self.origin.private().is_some()
     }
 
     /// The directory above one that is none of a revision's.

@@ -58,6 +58,9 @@ impl Told {
         if let Some((older, newer, changed)) = switch {
             self.tell(older, newer, changed);
         }
+        if let Err(error) = self.mounted.origin.tidy() {
+            self.mounted.trouble("unused content could not be removed", &error);
+        }
     }
 
     fn tell(&self, older: Revision, newer: Revision, changed: Result<Changed, FilesError>) {

@@ -311,7 +311,7 @@ impl Mounted {
         let chunks = self.origin.chunks();
         let own = MOUNT.one([
             ("site", Cell::Text(self.origin.site().to_string())),
-            ("revision", Cell::Count(self.last().map_or(0, |revision| revision.number.count))),
+            ("revision", Cell::Count(self.last().map_or(0, |it| self.origin.of_site(it.number).count))),
             ("open", Cell::Count(self.handles.len() as u64)),
             ("inodes", Cell::Count(lock(&self.nodes).len() as u64)),
             ("opens", Cell::Count(self.opens.load(Relaxed))),

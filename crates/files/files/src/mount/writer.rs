@@ -28,6 +28,7 @@ use super::writes::{Change, KEPT_FOR, Permit, Writes};
 use crate::error::FilesError;
 use crate::line::lock;
 use bytes::Bytes;
+use chunks::ChunkError;
 use fuser::{Errno, FileAttr, FileHandle, FopenFlags};
 use spread::{Number, Revision};
 use std::io;
@@ -225,7 +226,8 @@ impl Writer {
     pub(super) fn refused(&self, error: &FilesError) -> Errno {
         self.mounted.report(format!("a change could not be published: {error}"));
         match error {
-            FilesError::ServerFull(_) => Errno::ENOSPC,
+            FilesError::ServerFull(_) | FilesError::Chunks(ChunkError::NoRoom { .. }) => Errno::ENOSPC,
+            FilesError::Unwritable(_, why) if why.kind() == io::ErrorKind::StorageFull => Errno::ENOSPC,
             FilesError::TooLarge(..) => Errno::EFBIG,
             FilesError::NoPath(_) => Errno::ENOENT,
             _ => Errno::EIO,

@@ -10,6 +10,7 @@
 //! | `draft` | a file that is being written |
 //! | `holders` | other descriptors of a file that is being closed |
 //! | `scratch` | the directory for its content |
+//! | `target` | where changes go: to the store, or to the private tree |
 //! | `links` | the names of files that have several |
 
 mod change;
@@ -17,16 +18,20 @@ mod draft;
 mod holders;
 mod links;
 mod scratch;
+mod target;
 
 pub(super) use change::{Asked, Change, Made, Owner, Permit};
 pub(super) use draft::{Draft, Snapshot};
 pub(super) use holders::has_writer;
 pub(super) use links::link_of;
+pub(super) use target::Target;
 
 use crate::error::FilesError;
 use crate::line::lock;
 use crate::locks::Lock;
+use crate::mount::private::OpenRequest;
 use crate::sites::Sites;
+use fuser::Errno;
 use links::HardLinks;
 use scratch::Scratch;
 use spread::messages::Token;
@@ -47,8 +52,10 @@ pub(super) const KEPT_FOR: Duration = Duration::from_millis(500);
 pub struct MountWrites {
     /// Where changes are published.
     pub sites: Arc<Sites>,
-    /// The directory for files that are being written.
+    /// The directory for files that are being written, and for private changes.
     pub dir: PathBuf,
+    /// Whether changes stay in it until they are published together.
+    pub is_private: bool,
     /// Set when the mount ends: `sites` waits for no server any longer.
     pub is_over: Arc<AtomicBool>,
     /// Receives what people should know: the files that could not be published, and where they are.
@@ -58,7 +65,7 @@ pub struct MountWrites {
 /// The changes of a mount.
 #[derive(Debug)]
 pub(super) struct Writes {
-    pub(super) sites: Arc<Sites>,
+    pub(super) target: Target,
     pub(super) scratch: Scratch,
     pub(super) drafts: Mutex<Drafts>,
     pub(super) links: Mutex<HardLinks>,
@@ -81,8 +88,8 @@ pub(super) struct Drafts {
 
 impl Writes {
     /// Opens the directory, and returns the changes with the queue for the thread that makes them.
-    pub(super) fn open(config: MountWrites) -> Result<(Self, Receiver<Change>), FilesError> {
-        let MountWrites { sites, dir, is_over, reports } = config;
+    pub(super) fn open(config: MountWrites, target: Target) -> Result<(Self, Receiver<Change>), FilesError> {
+        let MountWrites { dir, is_over, reports, .. } = config;
         let (queue, changes) = channel();
         let (scratch, left) = Scratch::open(&dir)?;
         for file in left {
@@ -91,7 +98,15 @@ impl Writes {
             let _ = reports.send(format!("{} {note}", file.display()));
         }
         let (drafts, links, kept, changing) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
-        Ok((Self { sites, scratch, drafts, links, kept, queue, changing, is_over, reports }, changes))
+        Ok((Self { target, scratch, drafts, links, kept, queue, changing, is_over, reports }, changes))
+    }
+
+    /// Begins what a command has asked for at `.thorp/publish`.
+    pub(super) fn begin(&self, open: &Arc<OpenRequest>, request: &[u8]) -> Result<(), Errno> {
+        match &self.target {
+            Target::Private(branch, sites) => open.begin(request, branch.clone(), sites.clone()),
+            Target::Store(_) => Err(Errno::EPERM),
+        }
     }
 
     /// Asks for a change. It is answered later.

@@ -85,6 +85,21 @@ impl From<&Change> for Difference {
     }
 }
 
+/// A tree that was made from a revision by edits.
+#[cfg(feature = "fuse")]
+#[derive(Debug)]
+pub(crate) struct EditedTree<'a> {
+    pub(crate) root: ChunkHash,
+    /// The nodes that the revision does not have.
+    pub(crate) nodes: &'a [(ChunkHash, Bytes)],
+    pub(crate) growth: Growth,
+    pub(crate) note: String,
+    /// Whether to wait until no server shows an older revision without saying so.
+    pub(crate) waits: bool,
+    /// The locks under which paths are changed.
+    pub(crate) locks: Vec<Token>,
+}
+
 /// The conflicts that a comparison reports.
 const CONFLICTS_MAX: usize = 1000;
 
@@ -163,18 +178,15 @@ impl Sites {
         Ok(published(revision, is_new, merged_with))
     }
 
-    /// Publishes a tree that was made from a revision by edits, with its new nodes. The store merges it with later
-    /// publishes by others.
+    /// Publishes a tree that was made from a revision by edits. The store merges it with later publishes by others.
     #[cfg(feature = "fuse")]
     pub(crate) fn publish_edited(
         &self,
         site: &SiteName,
         base: spread::Revision,
-        root: ChunkHash,
-        nodes: &[(ChunkHash, Bytes)],
-        growth: Growth,
-        locks: Vec<Token>,
+        edited: EditedTree<'_>,
     ) -> Result<spread::Revision, FilesError> {
+        let EditedTree { root, nodes, growth, note, waits, locks } = edited;
         let _publishing = self.depot.begin();
         let (life, base) = (base.number, self.kept(site, base.number.count)?);
         if base.full_number() != life {
@@ -182,7 +194,7 @@ impl Sites {
         }
         self.depot.put(site, nodes)?;
         let (files, bytes) = base.grown(growth);
-        let (note, of, waits, merges, ends_locks) = (String::new(), None, false, true, false);
+        let (of, merges, ends_locks) = (None, true, false);
         let new = NewTree { root, of, files, bytes, note, waits, merges, locks, ends_locks };
         let revision = self.switch(site, Some(&base), new)?.revision;
         Ok(spread::Revision { number: revision.full_number(), root: revision.root() })

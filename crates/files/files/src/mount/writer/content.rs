@@ -9,7 +9,6 @@ use crate::mount::nodes::{ROOT, Top, now};
 use crate::mount::special;
 use crate::mount::views::{Mounted, NoAnswer, Wait};
 use crate::mount::writes::{Asked, Change, Draft, Owner, Permit, Snapshot, Writes, has_writer};
-use crate::upload::Upload;
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyOpen, TimeOrNow};
 use std::ffi::{OsStr, OsString};
@@ -69,8 +68,8 @@ impl Mounted {
         let mounted = self.clone();
         let take = move || {
             let Some(writes) = &mounted.writes else { return go_on(Err(Errno::EROFS)) };
-            go_on(match writes.sites.lock(mounted.origin.site(), &path, LOCK_WITHIN) {
-                Ok(lock) => Ok(Permit::Locked(lock)),
+            go_on(match writes.target.lock(mounted.origin.site(), &path, LOCK_WITHIN) {
+                Ok(lock) => Ok(lock.map_or(Permit::Unlocked, Permit::Locked)),
                 Err(FilesError::Locked(..)) => Err(Errno::EBUSY),
                 // With so many files open, this one is compared only when it is published.
                 Err(FilesError::ServerFull(_)) => Ok(Permit::Unlocked),
@@ -108,10 +107,9 @@ impl Mounted {
 
     /// Puts a draft's content as it is now into the store.
     fn upload(&self, writes: &Writes, draft: &Draft) -> Result<Snapshot, FilesError> {
-        let mut upload = Upload::new(writes.sites.depot(), self.origin.site(), false);
-        let snapshot = draft.snapshot(&mut upload)?;
-        upload.end()?;
-        Ok(snapshot)
+        let mut content = writes.target.content(self.origin.site());
+        let snapshot = draft.snapshot(&mut content)?;
+        Ok(snapshot.kept_by(content.end()?))
     }
 
     /// Whether a change of an open file's content copies what the site has of it.

@@ -193,7 +193,7 @@ impl<'a> Edition<'a> {
             return Ok(self.base);
         }
         let (site, locks) = (self.mounted.origin.site(), self.writes.locks_of(&edits));
-        let published = self.writes.sites.publish_edited(site, self.base, root, &nodes.0, self.growth, locks.clone());
+        let published = self.writes.target.publish(site, self.base, root, &nodes.0, self.growth, locks.clone());
         if let Err(FilesError::LockOver(_)) = &published {
             self.writes.locks_are_over(&locks);
         }

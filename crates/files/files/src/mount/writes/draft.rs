@@ -9,6 +9,7 @@ use crate::error::FilesError;
 use crate::line::lock;
 use crate::locks::Lock;
 use crate::mount::nodes::now;
+use crate::mount::private::Stashed;
 use bytes::Bytes;
 use fuser::Errno;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -18,7 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tree::{Attributes, Content, Entry, Kind, Path, Sink};
 
 /// The bytes that are copied at a time.
@@ -56,6 +57,15 @@ struct State {
 pub(in crate::mount) struct Snapshot {
     pub(in crate::mount) entry: Entry,
     changes: u64,
+    /// Keeps the chunks of a private file until its change is made.
+    #[expect(dead_code, reason = "held")]
+    kept_by: Option<Arc<Stashed>>,
+}
+
+impl Snapshot {
+    pub(in crate::mount) fn kept_by(self, kept_by: Option<Arc<Stashed>>) -> Self {
+        Self { kept_by, ..self }
+    }
 }
 
 /// Reads content that the base has: fewer bytes only at its end.
@@ -290,7 +300,7 @@ impl Draft {
             (None, _) => (0, Content::Inline(Bytes::new())),
         };
         let entry = Entry { kind: Kind::File { size, content, link }, attributes: state.attributes.clone() };
-        Ok(Snapshot { entry, changes: state.changes })
+        Ok(Snapshot { entry, changes: state.changes, kept_by: None })
     }
 
     /// A snapshot was published as this entry.
