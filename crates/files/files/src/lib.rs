@@ -75,7 +75,7 @@ pub use local::keep_chunks_in_bucket;
 pub use locks::Lock;
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]
-pub use mount::{MountConfig, MountPlace, MountWrites, SiteMount, Unmounter};
+pub use mount::{MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, SiteMount, Unmounter};
 pub use record::{Revision, SiteName};
 pub use records::Summary;
 pub use relay::SiteRelay;

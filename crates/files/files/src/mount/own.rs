@@ -5,6 +5,7 @@ use super::views::Mounted;
 use super::writes::{Draft, link_of};
 use crate::line::lock;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use tree::{Entry, Name, Path};
@@ -45,11 +46,20 @@ impl Mounted {
 
     /// Reports something to people and operators.
     pub(super) fn report(&self, report: String) {
-        if let Some(writes) = &self.writes {
+        let of_writes = self.writes.as_ref().map(|writes| &writes.reports);
+        let of_passthrough = self.passthrough.as_ref().map(|passthrough| &passthrough.reports);
+        if let Some(reports) = of_writes.or(of_passthrough) {
             // The receiver may be gone: reports are optional.
-            let _ = writes.reports.send(report.clone());
+            let _ = reports.send(report.clone());
         }
         self.say(report);
+    }
+
+    /// Begins passthrough, if it was asked for. Without it, files are read as usual.
+    pub(super) fn begin_passthrough(&self, kernel: impl AsFd) {
+        if let Some(Err(why)) = self.passthrough.as_ref().map(|passthrough| passthrough.begin(kernel)) {
+            self.report(format!("files are read without passthrough: {why}"));
+        }
     }
 
     /// Holds changes of this mount back.
