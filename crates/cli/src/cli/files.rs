@@ -399,6 +399,11 @@ pub(crate) struct MountArgs {
     /// together, as one revision. Until then they are in the --cache directory, even while the site is not mounted.
     #[arg(long, requires = "write", requires = "cache", conflicts_with = "cache_bytes")]
     pub(crate) private: bool,
+    /// Has the kernel read files by itself, from copies of this many bytes at most, beside the chunks: a file is copied
+    /// after its first open, and read like a local file from the next open on. Needs root and Linux 6.9; without them,
+    /// files are read as usual. The kernel rejects it for files that are written, and it needs whole files.
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["write", "cache_bytes"], value_parser = size)]
+    pub(crate) passthrough: Option<usize>,
     /// The address of the store for these changes, if --server is a group's redirector, which takes none.
     #[arg(long, value_name = "ADDR", requires = "write", conflicts_with = "dir")]
     pub(crate) publish_to: Option<String>,

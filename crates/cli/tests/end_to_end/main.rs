@@ -33,6 +33,7 @@ mod mounts;
 mod operators;
 mod pages;
 mod panics;
+mod passthrough;
 mod pipes;
 mod places;
 mod private_mounts;

@@ -48,6 +48,16 @@ impl Mount {
         serde_json::from_str(&self.text(".thorp/status")).unwrap()
     }
 
+    /// Its figures, by the listener for operators.
+    pub(crate) fn figures(&self) -> Value {
+        self.process.as_ref().unwrap().status().unwrap()["mount"][0].take()
+    }
+
+    /// The health of the process, by its listener for operators.
+    pub(crate) fn health(&self) -> String {
+        fixtures::http::get(self.process.as_ref().unwrap().address_of("admin"), "/health").unwrap().1
+    }
+
     /// Kills the process: the kernel gets no answers any longer.
     pub(crate) fn kill(&mut self) {
         self.process.as_mut().unwrap().kill().unwrap();
@@ -102,7 +112,7 @@ pub(crate) fn compare(one: &Path, other: &Path) {
 }
 
 /// Bytes that no two chunks have in common.
-fn noise(bytes: usize, mut seed: u64) -> Vec<u8> {
+pub(crate) fn noise(bytes: usize, mut seed: u64) -> Vec<u8> {
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 56) as u8

@@ -48,7 +48,7 @@ fn tables() -> Vec<Described<'static>> {
         proxy::tables::TABLES,
         verify::tables::TABLES,
         files::tables::TABLES,
-        &[files::tables::FILE_SERVER.described(), files::tables::RELAY.described()],
+        &[files::tables::FILE_SERVER.described(), files::tables::RELAY.described(), files::tables::MOUNT.described()],
         attach::control::tables::TABLES,
         &[VOLUME_HOMES.described()],
     ]

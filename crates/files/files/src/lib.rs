@@ -75,7 +75,10 @@ pub use local::keep_chunks_in_bucket;
 pub use locks::Lock;
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]
-pub use mount::{MountConfig, MountPlace, MountWrites, PrivateRequest, PrivateState, SiteMount, Unmounter};
+pub use mount::{
+    MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, PrivateRequest, PrivateState, SiteMount,
+    Unmounter,
+};
 pub use record::{Revision, SiteName};
 pub use records::Summary;
 pub use relay::SiteRelay;

@@ -29,13 +29,19 @@
 //! | `writer` | the thread that makes these changes |
 //! | `own` | these changes, as requests of the kernel see them |
 //! | `private` | changes that stay here until they are published together |
+//! | `passthrough` | files that the kernel reads by itself |
+//! | `assembled` | these files, each in one piece |
+//! | `assembler` | the thread that assembles them |
 //! | `place` | the directory that is mounted on |
 
+mod assembled;
+mod assembler;
 mod attributes;
 mod handles;
 mod kernel;
 mod nodes;
 mod own;
+mod passthrough;
 mod place;
 mod private;
 mod requests;
@@ -53,9 +59,12 @@ use crate::origin::{OwnSite, Sessions};
 use crate::record::SiteName;
 use crate::sites::Sites;
 use crate::tables::MOUNT_TABLES;
+use assembler::Assembling;
 use fuser::{Config, MountOption, Session, SessionACL};
 use kernel::Kernel;
 use ops::Observed;
+pub use passthrough::MountPassthrough;
+use passthrough::Passthrough;
 use place::Mount;
 pub use place::MountPlace;
 use private::Branch;
@@ -87,8 +96,20 @@ pub struct MountConfig {
     pub memory: usize,
     /// Whether a revision that may not be the newest is not opened.
     pub refuses_stale: bool,
-    /// Where changes by programs on this host are published, if they may make some.
-    pub writes: Option<MountWrites>,
+    /// The rights of programs on this host.
+    pub access: MountAccess,
+}
+
+/// The rights of programs that use a mount.
+#[derive(Clone, Debug)]
+pub enum MountAccess {
+    /// To read.
+    Read,
+    /// To read, and the kernel reads files without this process. It rejects every other way to open such a file, so
+    /// none can be written.
+    Passthrough(MountPassthrough),
+    /// To read and change.
+    Write(MountWrites),
 }
 
 /// A site that is mounted. It is unmounted when this is dropped.
@@ -101,6 +122,7 @@ pub struct SiteMount {
     ended: mpsc::Receiver<End>,
     is_over: bool,
     _writing: Option<Writing>,
+    _assembling: Option<Assembling>,
     _threads: Threads,
 }
 
@@ -147,26 +169,32 @@ impl SiteMount {
         let at = config.at.path().to_owned();
         let failed = |error: io::Error| FilesError::Mount(at.clone(), error);
         let source = format!("{}{}/{}", place::SOURCE, config.space, origin.site());
-        let (mut origin, mut writes) = (origin, None);
-        if let Some(config_of) = &config.writes {
-            let (sites, dir) = (config_of.sites.clone(), &config_of.dir);
-            let target = if config_of.is_private {
-                let branch = Arc::new(Branch::open(dir, origin, &config.space, &config_of.reports)?);
-                origin = branch.clone();
-                Target::Private(branch, sites)
-            } else {
-                private::refuse(dir, &format!("{}/{}", config.space, origin.site()))?;
-                Target::Store(sites)
-            };
-            writes = Some(Writes::open(config_of.clone(), target)?);
+        let (mut origin, mut writes, mut passthrough) = (origin, None, None);
+        match config.access.clone() {
+            MountAccess::Read => {}
+            MountAccess::Passthrough(settings) => passthrough = Some(Passthrough::open(settings)?),
+            MountAccess::Write(settings) => {
+                let (sites, dir) = (settings.sites.clone(), &settings.dir);
+                let target = if settings.is_private {
+                    let branch = Arc::new(Branch::open(dir, origin, &config.space, &settings.reports)?);
+                    origin = branch.clone();
+                    Target::Private(branch, sites)
+                } else {
+                    private::refuse(dir, &format!("{}/{}", config.space, origin.site()))?;
+                    Target::Store(sites)
+                };
+                writes = Some(Writes::open(settings, target)?);
+            }
         }
         let (writes, changes) = writes.unzip();
         let top = config.at.attributes().clone();
-        let mounted = Arc::new(Mounted::new(origin, config.memory, config.refuses_stale, top, writes));
+        let mounted = Arc::new(Mounted::new(origin, config.memory, config.refuses_stale, top, writes, passthrough));
         let writing = changes.map(|changes| Writing::start(&mounted, changes)).transpose()?;
         let (waiting, mut threads) = (Waiting::new().map_err(failed)?, Threads::new());
         let kernel = Kernel { mounted: mounted.clone(), waiting: waiting.clone() };
         let session = Session::new(kernel, &at, &options(source, config)).map_err(failed)?;
+        mounted.begin_passthrough(&session);
+        let assembling = Assembling::start(&mounted).map_err(FilesError::Thread)?;
         switches::start(&mounted, session.notifier(), &mut threads).map_err(failed)?;
         waiting.start(&mounted, &mut threads).map_err(failed)?;
         let (end, ended) = mpsc::channel();
@@ -174,7 +202,17 @@ impl SiteMount {
         let run = move || drop(sender.send(End::Unmounted(session.run())));
         thread::Builder::new().name("mount".to_owned()).spawn(run).map_err(failed)?;
         let mount = Mount::find(&at);
-        Ok(Self { mounted, waiting, mount, end, ended, is_over: false, _writing: writing, _threads: threads })
+        Ok(Self {
+            mounted,
+            waiting,
+            mount,
+            end,
+            ended,
+            is_over: false,
+            _writing: writing,
+            _assembling: assembling,
+            _threads: threads,
+        })
     }
 
     /// The directory that it is mounted on.
@@ -234,7 +272,8 @@ fn options(source: String, config: &MountConfig) -> Config {
         MountOption::NoSuid,
         MountOption::NoAtime,
     ];
-    options.mount_options.push(if config.writes.is_some() { MountOption::RW } else { MountOption::RO });
+    let is_written = matches!(config.access, MountAccess::Write(_));
+    options.mount_options.push(if is_written { MountOption::RW } else { MountOption::RO });
     options.acl = if config.allows_others { SessionACL::All } else { SessionACL::Owner };
     (options.n_threads, options.clone_fd) = (Some(THREADS), true);
     options

@@ -20,7 +20,7 @@ pub const SITE: Metrics<8> = Metrics {
 };
 
 /// A site that is mounted.
-pub const MOUNT: Metrics<8> = Metrics {
+pub const MOUNT: Metrics<11> = Metrics {
     name: "mount",
     what: "a site that is mounted (docs/files.md)",
     columns: [
@@ -32,6 +32,9 @@ pub const MOUNT: Metrics<8> = Metrics {
         Column::new("reads", "total", "reads that the kernel could not do from its own memory"),
         Column::new("chunks", "now", "chunks in the store"),
         Column::new("chunk_bytes", "bytes", "the bytes of these chunks"),
+        Column::new("passthrough_opens", "total", "files that were opened with passthrough"),
+        Column::new("assembled", "now", "files that are assembled for passthrough"),
+        Column::new("assembled_bytes", "bytes", "the bytes of these files"),
     ],
 };
 

@@ -2,7 +2,7 @@
 
 use files::{FileService, Followed, MemberService, Publish, Server, SiteConfig, SiteName, SiteServer, Sites};
 #[cfg(feature = "fuse")]
-use files::{FilesError, MountConfig, MountPlace, MountWrites, SiteMount};
+use files::{FilesError, MountAccess, MountConfig, MountPlace, MountWrites, SiteMount};
 use fixtures::{SiteFolder, until};
 use net::{Beside, ListenConfig, Runtime};
 use objects::Db;
@@ -275,16 +275,17 @@ impl Mount {
         fs::create_dir(&at).unwrap();
         let (member, is_over) = (Arc::new(keep_nothing(store.address, &cache).unwrap()), Arc::default());
         assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(1));
-        let writes = is_written.then(|| MountWrites {
+        let writes = || MountWrites {
             sites: Arc::new(connect(store.address, store.db.clone(), Arc::clone(&is_over))),
             dir: cache.join("writes"),
             is_private: false,
             is_over: Arc::clone(&is_over),
             reports: std::sync::mpsc::channel().0,
-        });
+        };
+        let access = if is_written { MountAccess::Write(writes()) } else { MountAccess::Read };
         let place = MountPlace::new(&at, Some(&cache)).unwrap();
         let (space, memory) = ("main".to_owned(), 0);
-        let config = MountConfig { space, at: place, allows_others: false, memory, refuses_stale: false, writes };
+        let config = MountConfig { space, at: place, allows_others: false, memory, refuses_stale: false, access };
         Some(Self { running: Mutex::new(Some(SiteMount::follow(member, &config).unwrap())), at, cache, is_over })
     }
 

@@ -9,8 +9,9 @@ use crate::error::usage;
 use crate::operators::{Operators, and_operators};
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
-use files::{Followed, MemberService, MountConfig, MountPlace, MountWrites, SiteMount};
+use files::{Followed, MemberService, MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, SiteMount};
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -20,6 +21,9 @@ use std::thread;
 /// The folder of files that are being written, beside the site's or the store's.
 const WRITES: &str = "writes";
 
+/// The folder of files that were assembled for passthrough, beside the site's or the store's.
+const ASSEMBLED: &str = "assembled";
+
 /// `thorp mount`.
 pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Result {
     let mut config = MountConfig {
@@ -28,7 +32,7 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
         allows_others: args.allow_other,
         memory: args.memory,
         refuses_stale: args.refuse_stale,
-        writes: None,
+        access: MountAccess::Read,
     };
     let operators = Operators::listen(&args.operators)?;
     let (mount, revision) = match args.target.addresses()? {
@@ -43,6 +47,7 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
             let followed = Followed { addresses, space, site, dir: dir.clone(), idle_after, content_bytes };
             let member = Arc::new(MemberService::start(followed)?);
             report(&member, output.is_json())?;
+            config.access = passthrough(args, &dir, output)?;
             if args.write {
                 let is_over = Arc::new(AtomicBool::new(false));
                 let given_up = is_over.clone();
@@ -51,7 +56,7 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
                 let sites = Arc::new(store.sites(move || given_up.load(SeqCst))?);
                 let reports = reports(output.is_json())?;
                 let (dir, is_private) = (dir.join(WRITES), args.private);
-                config.writes = Some(MountWrites { sites, dir, is_private, is_over, reports });
+                config.access = MountAccess::Write(MountWrites { sites, dir, is_private, is_over, reports });
             }
             let revision = member.wait_ready(FIRST_WITHIN);
             (SiteMount::follow(member, &config)?, revision)
@@ -61,9 +66,13 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
         }
         None => {
             let sites = Arc::new(args.target.sites(never)?);
+            if let Some(dir) = sites.directory() {
+                config.access = passthrough(args, dir, output)?;
+            }
             if let Some(dir) = sites.directory().filter(|_| args.write) {
                 let (dir, is_over, reports) = (dir.join(WRITES), Arc::default(), reports(output.is_json())?);
-                config.writes = Some(MountWrites { sites: sites.clone(), dir, is_private: false, is_over, reports });
+                let writes = MountWrites { sites: sites.clone(), dir, is_private: false, is_over, reports };
+                config.access = MountAccess::Write(writes);
             }
             let revision = sites.head(&args.site)?.map(|head| head.number);
             (SiteMount::start(sites, args.site.clone(), &config)?, revision)
@@ -72,7 +81,18 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
     run(args, mount, operators, revision, output)
 }
 
-/// Reports files that were not published on standard error.
+/// The passthrough of a mount with this directory, if it was asked for. Without it, what an earlier mount has assembled
+/// is removed.
+fn passthrough(args: &MountArgs, dir: &Path, output: &Output) -> Result<MountAccess> {
+    let dir = dir.join(ASSEMBLED);
+    let Some(bytes) = args.passthrough else {
+        MountPassthrough::remove(&dir)?;
+        return Ok(MountAccess::Read);
+    };
+    Ok(MountAccess::Passthrough(MountPassthrough { dir, bytes: bytes as u64, reports: reports(output.is_json())? }))
+}
+
+/// Reports on standard error files that were not published, and why there is no passthrough.
 fn reports(is_json: bool) -> Result<Sender<String>> {
     let (sender, reports) = channel::<String>();
     let run = move || {

@@ -1,5 +1,11 @@
 //! Open files and directories.
+//!
+//! The kernel reads an inode in one way at a time: all of its handles are cached, or all have the same backing. It
+//! counts a handle from the answer to the open until it sends the release. Here a handle counts from before the answer
+//! until that release, so an inode without handles here has none there. The kernel releases each handle that was
+//! answered, even if the program which opened it was killed in between.
 
+use super::assembled::Backing;
 use super::nodes::Top;
 use super::private::OpenRequest;
 use crate::line::lock;
@@ -7,6 +13,7 @@ use bytes::Bytes;
 use fuser::FileType;
 use spread::{Number, Revision};
 use std::collections::HashMap;
+use std::collections::hash_map;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use tree::{Entry, Name, Piece};
@@ -19,6 +26,15 @@ pub(super) struct Handles(Mutex<Table>);
 struct Table {
     last: u64,
     open: HashMap<u64, Handle>,
+    files: HashMap<u64, OpenInode>,
+}
+
+/// The handles of an inode that is a file.
+#[derive(Debug, Default)]
+struct OpenInode {
+    handles: u64,
+    /// The file that the kernel reads for them, if it is not to ask.
+    backing: Option<Arc<Backing>>,
 }
 
 /// An open file or directory.
@@ -115,11 +131,19 @@ impl OpenFile {
 impl Handles {
     /// Opens something, and returns its number.
     pub(super) fn add(&self, handle: Handle) -> u64 {
-        let mut table = lock(&self.0);
-        table.last += 1;
-        let number = table.last;
-        table.open.insert(number, handle);
-        number
+        lock(&self.0).add(handle, None).0
+    }
+
+    /// Opens a file, and returns its number and the backing of its inode. `backing` is for an inode without handles.
+    pub(super) fn add_file(&self, file: Arc<OpenFile>, backing: Option<Backing>) -> (u64, Option<Arc<Backing>>) {
+        let backing = backing.map(Arc::new);
+        // A backing that was not taken is dropped here, without the lock.
+        lock(&self.0).add(Handle::File(file), backing.as_ref())
+    }
+
+    /// Whether the kernel reads the open handles of an inode by itself.
+    pub(super) fn has_backing(&self, inode: u64) -> bool {
+        lock(&self.0).files.get(&inode).is_some_and(|file| file.backing.is_some())
     }
 
     pub(super) fn file(&self, number: u64) -> Option<Arc<OpenFile>> {
@@ -145,7 +169,9 @@ impl Handles {
 
     /// Closes something, and returns the revision that was kept for it.
     pub(super) fn remove(&self, number: u64) -> Option<Number> {
-        match lock(&self.0).open.remove(&number)? {
+        // The last handle of an inode drops its backing, without the lock.
+        let (handle, _backing) = lock(&self.0).remove(number)?;
+        match handle {
             Handle::File(file) => file.close(),
             Handle::Directory(directory) => directory.session,
             Handle::Request(request) => {
@@ -166,11 +192,36 @@ impl Handles {
 
     /// Whether a file is open.
     pub(super) fn has(&self, inode: u64) -> bool {
-        let is_it = |handle: &Handle| matches!(handle, Handle::File(file) if file.inode == inode);
-        lock(&self.0).open.values().any(is_it)
+        lock(&self.0).files.contains_key(&inode)
     }
 
     pub(super) fn len(&self) -> usize {
         lock(&self.0).open.len()
+    }
+}
+
+impl Table {
+    fn add(&mut self, handle: Handle, backing: Option<&Arc<Backing>>) -> (u64, Option<Arc<Backing>>) {
+        self.last += 1;
+        let taken = match &handle {
+            Handle::File(file) => {
+                let new = || OpenInode { handles: 0, backing: backing.cloned() };
+                let open = self.files.entry(file.inode).or_insert_with(new);
+                open.handles += 1;
+                open.backing.clone()
+            }
+            Handle::Directory(_) | Handle::Request(_) => None,
+        };
+        self.open.insert(self.last, handle);
+        (self.last, taken)
+    }
+
+    fn remove(&mut self, number: u64) -> Option<(Handle, Option<Arc<Backing>>)> {
+        let handle = self.open.remove(&number)?;
+        let Handle::File(file) = &handle else { return Some((handle, None)) };
+        let hash_map::Entry::Occupied(mut open) = self.files.entry(file.inode) else { return Some((handle, None)) };
+        open.get_mut().handles -= 1;
+        let backing = if open.get().handles == 0 { open.remove().backing } else { None };
+        Some((handle, backing))
     }
 }

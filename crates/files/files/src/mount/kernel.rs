@@ -225,6 +225,9 @@ impl Filesystem for Kernel {
             // An older kernel does without it.
             let _ = config.add_capabilities(capability);
         }
+        if let Some(passthrough) = &self.mounted.passthrough {
+            passthrough.ask(config);
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use crate::error::FilesError;
 use crate::line::lock;
 use fuser::Errno;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use tree::{Entry, Name, Path};
@@ -47,9 +48,11 @@ impl Mounted {
 
     /// Reports something to people and operators.
     pub(super) fn report(&self, report: String) {
-        if let Some(writes) = &self.writes {
+        let of_writes = self.writes.as_ref().map(|writes| &writes.reports);
+        let of_passthrough = self.passthrough.as_ref().map(|passthrough| &passthrough.reports);
+        if let Some(reports) = of_writes.or(of_passthrough) {
             // The receiver may be gone: reports are optional.
-            let _ = writes.reports.send(report.clone());
+            let _ = reports.send(report.clone());
         }
         self.say(report);
     }
@@ -58,6 +61,13 @@ impl Mounted {
     pub(super) fn unsynced(&self, error: &FilesError) -> Errno {
         self.report(format!("private changes are not durable: {error}"));
         Errno::EIO
+    }
+
+    /// Begins passthrough, if it was asked for. Without it, files are read as usual.
+    pub(super) fn begin_passthrough(&self, kernel: impl AsFd) {
+        if let Some(Err(why)) = self.passthrough.as_ref().map(|passthrough| passthrough.begin(kernel)) {
+            self.report(format!("files are read without passthrough: {why}"));
+        }
     }
 
     /// Holds changes of this mount back.

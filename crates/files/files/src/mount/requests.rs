@@ -1,5 +1,6 @@
 //! The kernel's requests that may have to wait: for the newest revision, or for content that is not here.
 
+use super::assembled::{Backing, ContentName};
 use super::attributes;
 use super::handles::{Handle, Listed, OpenContent, OpenDirectory, OpenFile};
 use super::nodes::{NEWEST, PUBLISH, ROOT, STATUS, Top};
@@ -56,9 +57,9 @@ impl Request {
                 }
                 Err(why) => (Self::Lookup(directory, name, reply), why),
             },
-            Self::Open(inode, reply) => match mounted.open(inode, wait) {
-                Ok((handle, flags)) => {
-                    reply.opened(FileHandle(handle), flags);
+            Self::Open(inode, reply) => match mounted.open(inode, wait, &reply) {
+                Ok(opened) => {
+                    opened.answer(reply);
                     return None;
                 }
                 Err(why) => (Self::Open(inode, reply), why),
@@ -122,6 +123,24 @@ pub(super) fn attributes_for(attr: &FileAttr) -> Duration {
     }
 }
 
+/// A file that was opened.
+struct Opened {
+    handle: u64,
+    flags: FopenFlags,
+    /// The file that the kernel reads for it.
+    backing: Option<Arc<Backing>>,
+}
+
+impl Opened {
+    fn answer(self, reply: ReplyOpen) {
+        let handle = FileHandle(self.handle);
+        match self.backing {
+            Some(backing) => reply.opened_passthrough(handle, self.flags, &backing.id),
+            None => reply.opened(handle, self.flags),
+        }
+    }
+}
+
 impl Mounted {
     /// A name in a directory: for how long the kernel may know it, and its attributes, or those of no inode.
     fn lookup(&self, directory: u64, name: &OsStr, wait: Wait) -> Result<(Duration, FileAttr), NoAnswer> {
@@ -161,25 +180,44 @@ impl Mounted {
     }
 
     /// Opens a file (rule SessionKeepsView).
-    fn open(&self, inode: u64, wait: Wait) -> Result<(u64, FopenFlags), NoAnswer> {
+    fn open(&self, inode: u64, wait: Wait, reply: &ReplyOpen) -> Result<Opened, NoAnswer> {
         self.opens.fetch_add(1, Relaxed);
         if inode == STATUS {
             let status = self.status()?;
             let file = OpenFile::new(inode, status.len() as u64, OpenContent::Bytes(status), None, false);
-            return Ok((self.handles.add(Handle::File(Arc::new(file))), FopenFlags::FOPEN_DIRECT_IO));
+            let handle = self.handles.add(Handle::File(Arc::new(file)));
+            return Ok(Opened { handle, flags: FopenFlags::FOPEN_DIRECT_IO, backing: None });
         }
         if inode == PUBLISH {
-            return Ok((self.handles.add(Handle::Request(OpenRequest::new())), FopenFlags::FOPEN_DIRECT_IO));
+            let handle = self.handles.add(Handle::Request(OpenRequest::new()));
+            return Ok(Opened { handle, flags: FopenFlags::FOPEN_DIRECT_IO, backing: None });
         }
         let (file, _, entry) = self.open_file(inode, wait)?;
-        let handle = self.handles.add(Handle::File(Arc::new(file)));
+        let file = Arc::new(file);
+        let backing = self.new_backing(&file, &entry, reply);
+        let (handle, backing) = self.handles.add_file(file, backing);
         if self.writes.is_some() && self.last_entry(inode).ok().as_ref() != Some(&entry) {
             // It was written and published in between.
             self.close(handle);
             return Err(NoAnswer::STALE);
         }
-        // The kernel's copy of an inode's content is never wrong, and there is nothing to write at a close.
-        Ok((handle, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH))
+        // There is nothing to write at a close.
+        let mut flags = FopenFlags::FOPEN_NOFLUSH;
+        if backing.is_some() {
+            if let Some(passthrough) = &self.passthrough {
+                passthrough.opened();
+            }
+        } else {
+            // The kernel's copy of an inode's content is never wrong.
+            flags |= FopenFlags::FOPEN_KEEP_CACHE;
+        }
+        Ok(Opened { handle, flags, backing })
+    }
+
+    /// A backing for an inode that has none.
+    fn new_backing(&self, file: &Arc<OpenFile>, entry: &Entry, reply: &ReplyOpen) -> Option<Backing> {
+        let passthrough = self.passthrough.as_ref().filter(|_| !self.handles.has_backing(file.inode))?;
+        passthrough.backing(ContentName::of(&entry.kind)?, file, reply)
     }
 
     /// Begins a session with a file.

@@ -2,6 +2,7 @@
 
 use super::handles::Handles;
 use super::nodes::{DirectoryPath, Nodes, Place, Top, now};
+use super::passthrough::Passthrough;
 use super::writes::Writes;
 use crate::error::FilesError;
 use crate::line::lock;
@@ -50,6 +51,8 @@ pub(super) struct Mounted {
     top: Mutex<Attributes>,
     /// The changes by programs on this host, if they may make some.
     pub(super) writes: Option<Writes>,
+    /// The files that the kernel reads by itself, if it may.
+    pub(super) passthrough: Option<Passthrough>,
 }
 
 /// The reason why the kernel gets no answer.
@@ -117,6 +120,7 @@ impl Mounted {
         refuses_stale: bool,
         top: Attributes,
         writes: Option<Writes>,
+        passthrough: Option<Passthrough>,
     ) -> Self {
         Self {
             origin,
@@ -132,6 +136,7 @@ impl Mounted {
             last_error: Mutex::default(),
             top: Mutex::new(top),
             writes,
+            passthrough,
         }
     }
 
@@ -309,6 +314,9 @@ impl Mounted {
 
     pub(super) fn tables(&self) -> Vec<Table> {
         let chunks = self.origin.chunks();
+        let passthrough = self.passthrough.as_ref();
+        let through = passthrough.map_or(0, |passthrough| passthrough.opens.load(Relaxed));
+        let (assembled, assembled_bytes) = passthrough.map_or((0, 0), |passthrough| passthrough.assembled.size());
         let own = MOUNT.one([
             ("site", Cell::Text(self.origin.site().to_string())),
             ("revision", Cell::Count(self.last().map_or(0, |it| self.origin.of_site(it.number).count))),
@@ -318,6 +326,9 @@ impl Mounted {
             ("reads", Cell::Count(self.reads.load(Relaxed))),
             ("chunks", Cell::Count(chunks.chunks)),
             ("chunk_bytes", Cell::Count(chunks.bytes)),
+            ("passthrough_opens", Cell::Count(through)),
+            ("assembled", Cell::Count(assembled)),
+            ("assembled_bytes", Cell::Count(assembled_bytes)),
         ]);
         [own].into_iter().chain(self.origin.tables()).collect()
     }

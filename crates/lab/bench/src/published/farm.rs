@@ -69,9 +69,10 @@ impl Farm {
     }
 
     /// Mounts the site on a directory.
-    pub(crate) fn mount(&self, at: &Path) -> Result<Process> {
+    pub(crate) fn mount(&self, at: &Path, more: &[&str]) -> Result<Process> {
         let (server, dir) = (self.address().to_string(), self.path("mounted"));
-        self.program.start("a mount", &["mount", SITE, text(at)?, "--server", &server, "--cache", text(&dir)?])
+        let words = ["mount", SITE, text(at)?, "--server", &server, "--cache", text(&dir)?, "--admin", "127.0.0.1:0"];
+        self.program.start("a mount", &[&words, more].concat())
     }
 }
 

@@ -1,5 +1,5 @@
 //! Reads of a mounted site, over those of the same files on a local disk: small ones from an open file while the site
-//! is published, and all of a large file.
+//! is published, and all of a large file. Each as a mount reads by itself, and with passthrough.
 
 use super::directory::Directory;
 use super::farm::{Farm, publish};
@@ -7,7 +7,8 @@ use super::{SiteSizes, line};
 use crate::sample::median;
 use crate::{Line, Place, Result, Sample};
 use fixtures::Process;
-use fixtures::mounts::has_fuse;
+use fixtures::mounts::{has_fuse, has_passthrough};
+use fixtures::{PATIENCE, try_until};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::Read;
@@ -33,9 +34,11 @@ const LARGE_BYTES: usize = 256 << 20;
 const ROUNDS: u64 = 5;
 const STEP_BYTES: usize = 128 << 10;
 
-/// The bounds: of the p99 of small reads over that of local ones, and of a cached large file's rate over the local one.
+/// The bounds: of the p99 of small reads over that of local ones, and of a cached large file's rate over the local one,
+/// by the kernel's cache of the mount and with passthrough.
 const P99_OVER_LOCAL_MAX: f64 = 1.2;
-const RATE_OVER_LOCAL_MIN: f64 = 0.3;
+const CACHE_OVER_LOCAL_MIN: f64 = 0.3;
+const PASSTHROUGH_OVER_LOCAL_MIN: f64 = 0.7;
 
 pub(super) fn measure(
     place: &Place,
@@ -46,21 +49,77 @@ pub(super) fn measure(
     if !has_fuse() {
         return found(line("mount").word("skipped", "no file systems can be mounted"));
     }
-    found(during_publishes(place, sizes, progress)?)?;
-    found(in_sequence(place, sizes, progress)?)
+    let all = if has_passthrough() { &[By::Cache, By::Passthrough][..] } else { &[By::Cache] };
+    for by in all {
+        found(during_publishes(place, sizes, *by, progress)?)?;
+    }
+    for by in all {
+        found(in_sequence(place, sizes, *by, progress)?)?;
+    }
+    Ok(())
+}
+
+/// How the kernel reads files of a mount that were read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// From its cache of the mount.
+    Cache,
+    /// From files that were assembled.
+    Passthrough,
+}
+
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Passthrough => "passthrough",
+        }
+    }
+
+    fn rate_over_local_min(self) -> f64 {
+        match self {
+            Self::Cache => CACHE_OVER_LOCAL_MIN,
+            Self::Passthrough => PASSTHROUGH_OVER_LOCAL_MIN,
+        }
+    }
 }
 
 /// A site that is mounted, for as long as this lives.
 struct Mounted {
     at: PathBuf,
     process: Option<Process>,
+    by: By,
 }
 
 impl Mounted {
-    fn new(farm: &Farm) -> Result<Self> {
+    fn new(farm: &Farm, by: By) -> Result<Self> {
         let at = farm.path("mnt");
         std::fs::create_dir_all(&at)?;
-        Ok(Self { process: Some(farm.mount(&at)?), at })
+        let more = match by {
+            By::Cache => &[][..],
+            By::Passthrough => &["--passthrough", "1G"],
+        };
+        Ok(Self { process: Some(farm.mount(&at, more)?), at, by })
+    }
+
+    /// Opens a file, which was read before, in the way that is measured.
+    fn open(&self, name: &str, bytes: usize) -> Result<File> {
+        let path = self.at.join(name);
+        read_all(&File::open(&path)?, bytes)?;
+        if self.by == By::Passthrough {
+            let assembled = || (self.figure("assembled").ok()? > 0).then_some(());
+            try_until("the file is assembled", PATIENCE, assembled)?;
+        }
+        let before = self.figure("passthrough_opens")?;
+        let file = File::open(path)?;
+        let is_passed = self.figure("passthrough_opens")? > before;
+        if is_passed == (self.by == By::Passthrough) { Ok(file) } else { Err("it was opened in another way".into()) }
+    }
+
+    /// A figure of the mount.
+    fn figure(&self, name: &str) -> Result<u64> {
+        let process = self.process.as_ref().ok_or("the mount has ended")?;
+        process.status()?["mount"][0][name].as_u64().ok_or_else(|| format!("the mount has no figure {name}").into())
     }
 }
 
@@ -72,17 +131,16 @@ impl Drop for Mounted {
 }
 
 /// Reads of 4 KiB from an open file and from a local one, in turns, while the site is published.
-fn during_publishes(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) -> Result<Line> {
+fn during_publishes(place: &Place, sizes: SiteSizes, by: By, progress: &dyn Fn(&str)) -> Result<Line> {
     let farm = Farm::start(place, "mount-open", &[])?;
     let bytes = if sizes.is_trial() { OPEN_BYTES / 16 } else { OPEN_BYTES };
     let directory = Directory::flat(farm.path("www"), 2, bytes)?;
     let sites = farm.sites()?;
     publish(&sites, directory.path())?;
-    let mounted = Mounted::new(&farm)?;
-    progress("reads of an open file during publishes");
-    let files = [mounted.at.as_path(), directory.path()].map(|root| File::open(root.join(directory.name(0))));
-    let [ours, local] = files.map(|file| file.map_err(crate::Error::from));
-    let files = [ours?, local?];
+    let mounted = Mounted::new(&farm, by)?;
+    progress(&format!("reads of an open file during publishes, by {}", by.name()));
+    let name = directory.name(0);
+    let files = [mounted.open(&name, bytes)?, File::open(directory.path().join(&name))?];
     for file in &files {
         read_all(file, bytes)?;
     }
@@ -121,6 +179,7 @@ fn during_publishes(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) ->
     let over_local = ours.micros(0.99) / local.micros(0.99);
     Ok(line("mount")
         .word("reads", "open file")
+        .word("by", by.name())
         .count("publishes", published)
         .count("read_bytes", READ_BYTES as u64)
         .figure("us_p50", ours.micros(0.5))
@@ -132,36 +191,41 @@ fn during_publishes(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) ->
         .met(over_local <= P99_OVER_LOCAL_MAX, &local.thirds()))
 }
 
-/// All of a large file: when the kernel has nothing of it, and again when it has all; the second over a local file
-/// that it has.
-fn in_sequence(place: &Place, sizes: SiteSizes, progress: &dyn Fn(&str)) -> Result<Line> {
+/// All of a large file: when the kernel has nothing of it, except with passthrough, and again when it has all; the
+/// second over a local file that it has.
+fn in_sequence(place: &Place, sizes: SiteSizes, by: By, progress: &dyn Fn(&str)) -> Result<Line> {
     let farm = Farm::start(place, "mount-large", &[])?;
     let bytes = if sizes.is_trial() { LARGE_BYTES / 64 } else { LARGE_BYTES };
     progress("publish a large file");
     let directory = Directory::flat(farm.path("www"), 1, bytes)?;
     publish(&farm.sites()?, directory.path())?;
-    let mounted = Mounted::new(&farm)?;
+    let mounted = Mounted::new(&farm, by)?;
     let [ours, local] = [mounted.at.as_path(), directory.path()].map(|root| root.join(directory.name(0)));
     read_whole(&local, bytes, false)?;
     let (mut first, mut cached, mut beside) = (Vec::new(), Vec::new(), Vec::new());
     let rounds = sizes.rounds(ROUNDS);
+    // One handle keeps the inode in the way that is measured.
+    let open = (by == By::Passthrough).then(|| mounted.open(&directory.name(0), bytes)).transpose()?;
     for round in 0..rounds {
-        progress(&format!("read a large file: round {} of {rounds}", round + 1));
-        first.push(read_whole(&ours, bytes, true)?);
+        progress(&format!("read a large file by {}: round {} of {rounds}", by.name(), round + 1));
+        if by == By::Cache {
+            first.push(read_whole(&ours, bytes, true)?);
+        }
         beside.push(read_whole(&local, bytes, false)?);
         cached.push(read_whole(&ours, bytes, false)?);
     }
-    let over_local = |rates: &[f64]| median(rates.iter().zip(&beside).map(|(ours, local)| ours / local).collect());
-    let cached_over = over_local(&cached);
-    Ok(line("mount")
-        .word("reads", "in sequence")
-        .count("file_bytes", bytes as u64)
-        .figure("first_mb_per_s", median(first))
+    drop(open);
+    let over_local = median(cached.iter().zip(&beside).map(|(ours, local)| ours / local).collect());
+    let mut line = line("mount").word("reads", "in sequence").word("by", by.name()).count("file_bytes", bytes as u64);
+    if by == By::Cache {
+        line = line.figure("first_mb_per_s", median(first));
+    }
+    Ok(line
         .figure("cached_mb_per_s", median(cached))
         .figure("local_mb_per_s", median(beside.clone()))
-        .figure("cached_over_local", cached_over)
-        .figure("cached_over_local_min", RATE_OVER_LOCAL_MIN)
-        .met(cached_over >= RATE_OVER_LOCAL_MIN, &beside))
+        .figure("cached_over_local", over_local)
+        .figure("cached_over_local_min", by.rate_over_local_min())
+        .met(over_local >= by.rate_over_local_min(), &beside))
 }
 
 /// Reads a file, whose pages the kernel forgets first if it is to be `cold`. Returns the rate, in MB/s.
