@@ -335,15 +335,21 @@ pub(crate) struct SiteServeArgs {
     /// The most bytes of content in the directory. The server fetches the directories of each revision, and a file's
     /// content for its first visitor, who waits for it; content that was used longest ago makes room. Default: all of
     /// each revision is kept, and no visitor waits.
-    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = size)]
+    #[arg(long, value_name = "SIZE", requires = "cache", conflicts_with = "dir", value_parser = size)]
     pub(crate) cache_bytes: Option<usize>,
     /// Refuses to serve a revision that may not be the newest, as while the store cannot be reached: 503. Without it
     /// such answers have the field `Thorp-Stale`, for how many seconds.
-    #[arg(long, requires = "cache")]
+    #[arg(long, requires = "cache", conflicts_with = "dir")]
     pub(crate) refuse_stale: bool,
     /// After so many unread revisions, the server is sent no more of them, and fetches the newest for the next visitor,
     /// who waits for it. Once visitors come as often as revisions, it is sent each again. Default: it is sent each.
-    #[arg(long, value_name = "REVISIONS", requires = "cache", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "REVISIONS",
+        requires = "cache",
+        conflicts_with = "dir",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub(crate) idle_after: Option<u32>,
     /// Memory for directories and files that were read lately; others are read from the disk and verified again.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
@@ -389,7 +395,7 @@ pub(crate) struct MountArgs {
     /// The most bytes of content in the directory. The mount fetches the directories of each revision, and a file's
     /// content for its first reader, who waits for it; content that was used longest ago makes room. Default: all of
     /// each revision is kept, and no reader waits.
-    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = size)]
+    #[arg(long, value_name = "SIZE", requires = "cache", conflicts_with = "dir", value_parser = size)]
     pub(crate) cache_bytes: Option<usize>,
     /// Lets programs change the site. A change of a name or of attributes is published at once, and a file when it is
     /// closed, each as its own revision. Concurrent changes by others are merged.
@@ -397,7 +403,7 @@ pub(crate) struct MountArgs {
     pub(crate) write: bool,
     /// Keeps these changes private: programs on this host see them at once, and `thorp publish --path` publishes them
     /// together, as one revision. Until then they are in the --cache directory, even while the site is not mounted.
-    #[arg(long, requires = "write", requires = "cache", conflicts_with = "cache_bytes")]
+    #[arg(long, requires_all = ["write", "cache"], conflicts_with_all = ["dir", "cache_bytes"])]
     pub(crate) private: bool,
     /// Has the kernel read files by itself, from copies of this many bytes at most, beside the chunks: a file is copied
     /// after its first open, and read like a local file from the next open on. Needs root and Linux 6.9; without them,
@@ -413,12 +419,18 @@ pub(crate) struct MountArgs {
     pub(crate) allow_other: bool,
     /// Opens no file of a revision that may not be the newest, as while the store cannot be reached: ESTALE. Without it
     /// `.thorp/status` says for how long.
-    #[arg(long, requires = "cache")]
+    #[arg(long, requires = "cache", conflicts_with = "dir")]
     pub(crate) refuse_stale: bool,
     /// After so many unread revisions, the mount is sent no more of them, and fetches the newest for the next open,
     /// which waits for it. Once files are opened as often as there are revisions, it is sent each again. Default: it is
     /// sent each.
-    #[arg(long, value_name = "REVISIONS", requires = "cache", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "REVISIONS",
+        requires = "cache",
+        conflicts_with = "dir",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub(crate) idle_after: Option<u32>,
     /// Memory for directories and files that were read lately, beside the kernel's own.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]

@@ -129,6 +129,34 @@ fn the_site_goes_on_below_private_changes_and_conflicts_wait_for_a_decision() {
 }
 
 #[test]
+fn changes_that_would_hide_those_of_others_are_in_conflict() {
+    if !has_fuse() {
+        return;
+    }
+    let (farm, one) = private();
+    let other = Mount::new(&farm, farm.address, "other", &["--write"]);
+    // A file in place of a directory in which the site has another file by now.
+    fs::remove_dir_all(one.path("dir")).unwrap();
+    fs::write(one.path("dir"), "a file").unwrap();
+    let kept = File::open(other.path("dir")).unwrap();
+    let modified = kept.metadata().unwrap().modified().unwrap();
+    fs::write(other.path("dir/theirs"), "theirs").unwrap();
+    kept.set_modified(modified).unwrap();
+    // Another name for a file of which the site has changed a name by now.
+    fs::hard_link(other.path("a"), other.path("a2")).unwrap();
+    until("both names are here", || one.path("a2").exists());
+    fs::hard_link(one.path("a2"), one.path("mine")).unwrap();
+    fs::write(other.path("a"), "changed").unwrap();
+    until("the conflicts are known", || one.status()["conflicts"] == serde_json::json!(["dir", "mine"]));
+    assert!(thorp(["publish", "--path", one.at.to_str().unwrap()]).error().contains("dir, mine"));
+    publish(&one.at, &["--discard"]);
+    compare(&one.at, &other.at);
+    let dir = farm.place.file("store");
+    let words = ["mount", "shop", one.at.to_str().unwrap(), "--dir", &dir, "--write", "--private"];
+    assert!(thorp(words).stderr.contains("cannot be used with"));
+}
+
+#[test]
 fn a_kill_loses_no_private_change() {
     if !has_fuse() {
         return;

@@ -54,6 +54,8 @@ pub enum FilesError {
         /// The first paths in conflict.
         paths: String,
     },
+    /// A publish of private changes is under way.
+    Publishing,
     /// A directory has private changes of a mount, and is about to be used without them.
     PrivateChanges(PathBuf, usize),
     /// The revision that a publish was made from is not kept, so it cannot be merged.
@@ -171,6 +173,7 @@ impl FilesError {
             Self::WrongKind(..) => "wrong-kind",
             Self::Overtaken { .. } => "overtaken",
             Self::Conflict { .. } | Self::PrivateConflict { .. } => "conflict",
+            Self::Publishing => "publishing",
             Self::PrivateChanges(..) => "private-changes",
             Self::NotKept { .. } => "not-kept",
             Self::Locked(..) => "locked",
@@ -249,6 +252,9 @@ impl fmt::Display for FilesError {
                  published. The site's files are in .thorp/at/{head} of the mount: replace them with --overwrite, or \
                  drop the private changes with --discard"
             ),
+            Self::Publishing => {
+                f.write_str("private changes are being published: discard what is left when that has ended")
+            }
             Self::PrivateChanges(dir, changes) => write!(
                 f,
                 "{} has {changes} private changes that were not published: mount with --private, and publish or \

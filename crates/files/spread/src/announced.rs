@@ -5,11 +5,22 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use tree::ChunkHash;
+use bytes::Bytes;
+use tree::{ChunkHash, is_node};
 use types::limits::HASHES_PER_MESSAGE_MAX;
 
 /// The chunks in the list, the names of which take about one MiB.
 const CHUNKS_MAX: usize = 16 * HASHES_PER_MESSAGE_MAX;
+
+/// Returns the chunks of a publisher's message that are announced: its content, if it has more than `over` bytes of it.
+/// Subscribers make the nodes of directories from the edits of an offer, and where one file of a large directory has
+/// changed, its node is far larger than the edit.
+pub(crate) fn announced_of(chunks: &[(ChunkHash, Bytes)], over: usize) -> Vec<(ChunkHash, u32)> {
+    let content = chunks.iter().filter(|(_, bytes)| !is_node(bytes));
+    let content: Vec<(ChunkHash, u32)> = content.map(|(hash, bytes)| (*hash, bytes.len() as u32)).collect();
+    let is_large = content.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>() > over;
+    if is_large { content } else { Vec::new() }
+}
 
 /// The list.
 #[derive(Debug, Default)]
@@ -74,9 +85,30 @@ impl Announced {
 mod tests {
     use super::*;
     use core::ops::Range;
+    use tree::{Sink, write_directory};
 
     fn chunks(numbers: Range<usize>) -> Vec<(ChunkHash, u32)> {
         numbers.map(|number| (ChunkHash::of(&number.to_le_bytes()), number as u32)).collect()
+    }
+
+    #[test]
+    fn content_is_announced_and_no_nodes() {
+        struct Nodes(Vec<(ChunkHash, Bytes)>);
+        impl Sink for Nodes {
+            type Error = ();
+
+            fn add(&mut self, hash: ChunkHash, bytes: Bytes) -> Result<(), ()> {
+                self.0.push((hash, bytes));
+                Ok(())
+            }
+        }
+        let mut nodes = Nodes(Vec::new());
+        write_directory(&[], &mut nodes).unwrap();
+        let content = |text: &'static str| (ChunkHash::of(text.as_bytes()), Bytes::from(text));
+        let chunks: Vec<_> = [content("one"), content("three")].into_iter().chain(nodes.0).collect();
+        let named: Vec<_> = chunks[..2].iter().map(|(hash, bytes)| (*hash, bytes.len() as u32)).collect();
+        assert_eq!((chunks.len(), announced_of(&chunks, 7)), (3, named));
+        assert_eq!(announced_of(&chunks, 8), Vec::new());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::cli::PublishArgs;
 use crate::error::Error;
 use crate::output::{self, Output};
 use crate::stopper::Interrupt;
-use files::{Difference, FilesError, PrivateRequest, PrivateState};
+use files::{Difference, PrivateRequest, PrivateState};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -50,7 +50,8 @@ pub(super) fn publish(path: &Path, args: &PublishArgs, output: &mut Output) -> R
             PrivateState::Failed { error, .. } => return Err(error.into()),
         }
         if interrupt.has_come() {
-            return Err(FilesError::Interrupted.into());
+            let left = "list what is still private with --dry-run";
+            return Err(format!("interrupted, perhaps after the store had the changes: {left}").into());
         }
         thread::sleep(LOOK_EVERY);
     };

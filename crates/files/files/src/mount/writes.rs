@@ -23,7 +23,7 @@ mod target;
 pub(super) use change::{Asked, Change, Made, Owner, Permit};
 pub(super) use draft::{Draft, Snapshot};
 pub(super) use holders::has_writer;
-pub(super) use links::link_of;
+pub(super) use links::{HardLinks, link_of};
 pub(super) use target::Target;
 
 use crate::error::FilesError;
@@ -32,7 +32,6 @@ use crate::locks::Lock;
 use crate::mount::private::OpenRequest;
 use crate::sites::Sites;
 use fuser::Errno;
-use links::HardLinks;
 use scratch::Scratch;
 use spread::messages::Token;
 use std::collections::HashMap;

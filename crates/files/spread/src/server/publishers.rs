@@ -5,6 +5,7 @@ use super::work::{
     Check, Checked, Merged, MergedTree, NewRevision, NewSize, NotDone, Settings, SiteChange, SiteState, Work,
 };
 use super::{FileServer, Purpose};
+use crate::announced::announced_of;
 use crate::holders::Seat;
 use crate::messages::{
     Change, ChangeKind, Changed, Consistency, Have, Identity, Lapsed, Published, Put, Refusal, Refused, Revoke, Size,
@@ -40,8 +41,7 @@ impl FileServer {
 
     pub(super) fn put(&mut self, now: Time, port: Port, Put { ticket, space, site: name, chunks }: Put) {
         self.condemned.spare(chunks.iter().map(|(hash, _)| hash));
-        let is_large = chunks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > self.config.announces_over;
-        let announced = chunks.iter().filter(|_| is_large).map(|(hash, bytes)| (*hash, bytes.len() as u32)).collect();
+        let announced = announced_of(&chunks, self.config.announces_over);
         let id = self.work_for(Purpose::Put(port, ticket, SiteKey { space, name }, announced));
         self.work(Work::Put(id, chunks));
         self.bound_requests(now, port);

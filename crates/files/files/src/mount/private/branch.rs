@@ -16,11 +16,12 @@ use crate::depot::Depot;
 use crate::error::FilesError;
 use crate::line::lock;
 use crate::member::fetching::{Fetching, Lack, Reading};
+use crate::mount::writes::HardLinks;
 use crate::origin::{LocalChunks, NotRead, Origin, Private, Sessions};
 use crate::record::SiteName;
 use crate::upload::Made;
 use bytes::Bytes;
-use chunks::Chunks;
+use chunks::{ChunkError, Chunks};
 use machine::Table;
 use spread::messages::VisitorKey;
 use spread::{Number, Opened, Revision, Visit, trees};
@@ -64,6 +65,8 @@ pub(in crate::mount) struct Branch {
     state: Mutex<State>,
     /// Cloned by those who have written content whose change is not made yet.
     stashed: Arc<Stashed>,
+    /// The names of the site's files that have several.
+    links: Mutex<HardLinks>,
     /// Told of each private revision.
     changed: Notify,
     /// Held by the one publish that is under way.
@@ -127,8 +130,8 @@ impl Branch {
         let chunks = Chunks::open(&folder.join(CHUNKS))?;
         let (changes, read) = (Changes::new(kept.changes), BTreeMap::new());
         let state = State { changes, journal, made: None, count: 0, read, trouble: None, has_garbage: true };
-        let (nodes, stashed, changed, publishing) = Default::default();
-        let branch = Self { site, chunks, nodes, state: Mutex::new(state), stashed, changed, publishing };
+        let (nodes, stashed, links, changed, publishing) = Default::default();
+        let branch = Self { site, chunks, nodes, state: Mutex::new(state), stashed, links, changed, publishing };
         if let Some(head) = kept.head.filter(|head| branch.site.visit(head.number) == Some(head.root)) {
             // The content that private entries need of it is kept when a newer one is taken up.
             branch.follow(head)?;
@@ -168,7 +171,8 @@ impl Branch {
     /// Makes the changes to a revision of the site.
     fn make(&self, state: &mut State, to: Revision) -> Result<Revision, FilesError> {
         let (older, view) = (state.made.map(|(of, _)| of.root), state.made.map(|(_, tree)| tree.root));
-        let (mut changes, mut updates) = state.changes.at(&self, older, to.root, view)?;
+        let mut names = |link| lock(&self.links).names(&self, to.root, link);
+        let (mut changes, mut updates) = state.changes.at(&self, older, to.root, view, &mut names)?;
         let copied = self.copy_content(&changes)?;
         changes.update(&copied);
         updates.extend(copied);
@@ -193,6 +197,7 @@ impl Branch {
     }
 
     /// Copies the content of private entries that is the site's, and that the site no longer has where it came from.
+    /// Content that is damaged or missing stays so, and its readers get an error.
     fn copy_content(&self, changes: &Changes) -> Result<Updates, FilesError> {
         let is_conflict = |path: &Path| changes.conflicts().contains(path);
         let bases =
@@ -204,14 +209,21 @@ impl Branch {
         };
         let mut copied = Updates::new();
         for (path, change) in changes.iter().filter(|(_, change)| lacks(change)) {
-            let mut stash = self.new_stash();
-            for hash in self.content_of(change.own.as_ref())? {
-                stash.add(hash, self.content(&hash)?)?;
+            match self.copy(change) {
+                Ok(()) => copied.push((path.clone(), Some(Change { is_local: true, ..change.clone() }))),
+                Err(FilesError::MissingChunk(_) | FilesError::Chunks(ChunkError::Damaged { .. })) => {}
+                Err(error) => return Err(error),
             }
-            stash.end()?;
-            copied.push((path.clone(), Some(Change { is_local: true, ..change.clone() })));
         }
         Ok(copied)
+    }
+
+    fn copy(&self, change: &Change) -> Result<(), FilesError> {
+        let mut stash = self.new_stash();
+        for hash in self.content_of(change.own.as_ref())? {
+            stash.add(hash, self.content(&hash)?)?;
+        }
+        stash.end().map(drop)
     }
 
     /// All chunks of a file's content.
@@ -263,6 +275,8 @@ impl Branch {
             state.journal.sync()?;
         }
         state.changes.update(&updates);
+        let State { changes, journal, .. } = &mut *state;
+        journal.shorten(changes.iter());
         let tree = self.next(&mut state, root);
         state.made = Some((of, tree));
         drop(state);
@@ -332,7 +346,11 @@ impl Branch {
     }
 
     /// Drops the private changes at a path and below it, and returns how many there were.
+    ///
+    /// # Errors
+    /// [`FilesError::Publishing`]: a publish is under way, which may have sent them.
     pub(super) fn discard(&self, at: &Path) -> Result<usize, FilesError> {
+        let _none = self.publishing.try_lock().map_err(|_| FilesError::Publishing)?;
         let mut state = lock(&self.state);
         let part = state.changes.part(at, true);
         let Some((of, _)) = state.made.filter(|_| !part.is_empty()) else { return Ok(0) };

@@ -43,6 +43,9 @@ pub(super) struct Changes {
 /// Changes by path, as the journal keeps them; none for one that is no longer there.
 pub(super) type Updates = Vec<(Path, Option<Change>)>;
 
+/// The names that the site's newest revision has for a file, by the number of its hard links.
+pub(super) type Names<'a> = &'a mut dyn FnMut(u64) -> Result<BTreeSet<Path>, FilesError>;
+
 /// A tree with changes made to it.
 pub(super) struct Applied {
     pub(super) root: ChunkHash,
@@ -206,6 +209,8 @@ impl Changes {
         Ok(Applied { root, kept })
     }
 
+    /// `names` returns the site's names of a file that has several.
+    ///
     /// Returns the changes as they are at a newer revision of the site, and the updates for the journal. `view` is the
     /// private tree until now, if it can still be read. Without an `older` revision, every path is compared.
     pub(super) fn at<S>(
@@ -214,6 +219,7 @@ impl Changes {
         older: Option<ChunkHash>,
         newer: ChunkHash,
         view: Option<ChunkHash>,
+        names: Names<'_>,
     ) -> Result<(Self, Updates), FilesError>
     where
         S: Source<Error = FilesError>,
@@ -226,10 +232,16 @@ impl Changes {
         let (mut updates, mut conflicts, mut missing) = (Updates::new(), self.conflicts.clone(), BTreeSet::new());
         let mut looked_at = Path::ROOT;
         for (path, change) in &self.all {
-            if change.sent.is_some() || differs(path)? {
+            let replaces = change.own.is_some() && !is_made(change) && is_directory(change.base.as_ref());
+            let is_linked = links_of(change).next().is_some();
+            if change.sent.is_some() || replaces || is_linked || differs(path)? {
                 let mut settled = change.clone();
                 conflicts.remove(path);
                 match settle(&mut settled, entry(&tree, path)?) {
+                    // A file in place of a directory would hide entries that the site has got there.
+                    Settled::Stays if replaces && !self.removes_all(&tree, path)? => {
+                        conflicts.insert(path.clone());
+                    }
                     Settled::Gone => {
                         updates.push((path.clone(), None));
                         continue;
@@ -262,7 +274,48 @@ impl Changes {
         }
         let mut all = Self { all: self.all.clone(), conflicts };
         all.update(&updates);
+        all.compare_links(&tree, names)?;
         Ok((all, updates))
+    }
+
+    /// Whether everything below a path of the site is removed here.
+    fn removes_all<S>(&self, tree: &Tree<S>, path: &Path) -> Result<bool, FilesError>
+    where
+        S: Source<Error = FilesError>,
+    {
+        let mut rest: Vec<(Path, ChunkHash)> =
+            tree.directory(path)?.map(|node| (path.clone(), node)).into_iter().collect();
+        while let Some((path, node)) = rest.pop() {
+            for (name, entry) in tree.entries(node)? {
+                let path = path.join(&name);
+                if self.all.get(&path).is_none_or(|change| change.own.is_some()) {
+                    return Ok(false);
+                }
+                rest.extend(entry.directory().map(|node| (path, node)));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds files with several names of which the site has changed one, or added one: all of them are in conflict, as
+    /// the names would no longer be those of one file.
+    fn compare_links<S>(&mut self, tree: &Tree<S>, names: Names<'_>) -> Result<(), FilesError>
+    where
+        S: Source<Error = FilesError>,
+    {
+        let own = |change: &Change| change.own.as_ref().and_then(|own| Some((link_of(own)?, own.clone())));
+        let linked: BTreeMap<u64, Entry> = self.all.values().filter_map(own).collect();
+        for (link, own) in linked {
+            for name in names(link)?.iter().filter(|name| !self.all.contains_key(name)).collect::<Vec<_>>() {
+                if entry(tree, name)?.as_ref() != Some(&own) {
+                    let is_of_it = |change: &Change| links_of(change).any(|of| of == link);
+                    let paths = self.all.iter().filter(|(_, change)| is_of_it(change)).map(|(path, _)| path.clone());
+                    self.conflicts.extend(paths);
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// How much larger a part of the changes makes the site, whose tree is this one.
@@ -503,7 +556,7 @@ mod tests {
         fn changes_follow_the_site(
             days in vec((vec((0..PATHS.len(), 0..6_u8), 0..5), vec((0..PATHS.len(), 0..6_u8), 0..5)), 1..5),
         ) {
-            let chunks = Chunks::default();
+            let (chunks, mut none) = (Chunks::default(), |_| Ok(BTreeSet::new()));
             let (mut site, mut changes) = (Map::new(), Changes::default());
             let mut head = root(&chunks, &site);
             let mut view = head;
@@ -523,8 +576,8 @@ mod tests {
                     change(&mut site, at, value);
                 }
                 let newer = root(&chunks, &site);
-                let (followed, _) = changes.at(&chunks, Some(head), newer, Some(view)).unwrap();
-                let (compared, _) = changes.at(&chunks, None, newer, Some(view)).unwrap();
+                let (followed, _) = changes.at(&chunks, Some(head), newer, Some(view), &mut none).unwrap();
+                let (compared, _) = changes.at(&chunks, None, newer, Some(view), &mut none).unwrap();
                 prop_assert_eq!(&followed, &compared);
                 let before = changes.clone();
                 changes = followed;
@@ -533,7 +586,12 @@ mod tests {
                 for (path, change) in changes.iter() {
                     let is_conflict = changes.conflicts().contains(path);
                     let now = site.get(path);
-                    prop_assert_eq!(is_conflict, now != change.base.as_ref(), "{}", path);
+                    let replaces = !is_made(change) && change.own.is_some() && is_directory(change.base.as_ref());
+                    let hides = |(at, _): (&Path, &Entry)| {
+                        at != path && at.names().starts_with(path.names()) && !changes.all.contains_key(at)
+                    };
+                    let is_hidden = replaces && site.iter().any(hides);
+                    prop_assert_eq!(is_conflict, now != change.base.as_ref() || is_hidden, "{}", path);
                     prop_assert!(now != change.own.as_ref());
                     prop_assert_eq!(seen.get(path), change.own.as_ref(), "{}", path);
                 }
@@ -549,7 +607,7 @@ mod tests {
                 let part = changes.part(&Path::ROOT, false);
                 if changes.conflicts_of(&part).next().is_none() {
                     let published = changes.apply(&chunks, head, Some(&part), &mut &chunks).unwrap().root;
-                    let (left, _) = changes.at(&chunks, Some(head), published, Some(view)).unwrap();
+                    let (left, _) = changes.at(&chunks, Some(head), published, Some(view), &mut none).unwrap();
                     prop_assert!(left.is_empty());
                     prop_assert_eq!(map(&chunks, published), seen);
                 }
@@ -582,6 +640,27 @@ mod tests {
         assert_eq!((change.base.clone(), change.sent.clone()), (Some(file(2)), None));
         assert_eq!(settle(&mut change, Some(file(1))), Settled::Conflict);
         assert_eq!(settle(&mut change, Some(file(3))), Settled::Gone);
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_the_site_has_changed_is_in_conflict() {
+        let chunks = Chunks::default();
+        let linked = |value| match file(value) {
+            Entry { kind: Kind::File { size, content, .. }, attributes } => {
+                Entry { kind: Kind::File { size, content, link: 7 }, attributes }
+            }
+            other => other,
+        };
+        let site = |value| Map::from([(path("a"), linked(value)), (path("b"), linked(value))]);
+        let (older, same, newer) = (root(&chunks, &site(1)), root(&chunks, &site(1)), root(&chunks, &site(2)));
+        let added = Change { base: None, own: Some(linked(1)), sent: None, is_local: true };
+        let changes = Changes::new(BTreeMap::from([(path("d"), added)]));
+        let mut names = |link| Ok(if link == 7 { ["a", "b"].map(path).into() } else { BTreeSet::new() });
+        let mut conflicts = |newer| {
+            let (changes, _) = changes.at(&chunks, Some(older), newer, Some(older), &mut names).unwrap();
+            changes.conflicts.iter().map(Path::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!((conflicts(same), conflicts(newer)), (vec![], vec!["d".to_owned()]));
     }
 
     #[test]

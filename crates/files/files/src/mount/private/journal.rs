@@ -11,7 +11,7 @@
 //! ```
 //! All numbers are little-endian, entries are as in a node. The kernel has what is appended, so a kill loses nothing;
 //! [`Journal::sync`] is for a loss of power. A file that ends within a frame, or with a frame that is not whole, lost
-//! its end to one: it counts up to there. It is written again at each start, so that it does not grow for ever.
+//! its end to one: it counts up to there. It is written again at each start, and when most of it is over.
 
 use super::changes::{Change, Sent, Updates};
 use crate::error::FilesError;
@@ -45,12 +45,20 @@ const IS_LOCAL: u8 = 32;
 /// The updates of a frame, when all are written again.
 const UPDATES_MAX: usize = 1000;
 
+/// The bytes from which on a journal is written again while it is open, and how many times those needed they must be.
+const SHORTEN_AFTER: u64 = 64 * 1024 * 1024;
+const OVER_TIMES: u64 = 4;
+
 /// The journal.
 #[derive(Debug)]
 pub(super) struct Journal {
-    path: PathBuf,
+    dir: PathBuf,
+    /// The key of the site.
+    site: String,
     file: File,
     bytes: u64,
+    /// The bytes that were needed when it was last written as a whole.
+    live_bytes: u64,
     /// The site's revision that it has last.
     head: Option<Revision>,
 }
@@ -73,6 +81,10 @@ impl Journal {
             Ok(bytes) => decode(bytes.into(), site).map_err(|why| match why {
                 Unfit::Other(of) => FilesError::OtherSite(dir.to_owned(), of),
                 Unfit::NoJournal => FilesError::Unreadable(path, io::ErrorKind::InvalidData.into()),
+                Unfit::Damaged => {
+                    let why = "it is damaged: restore it, or move it away to begin without private changes";
+                    FilesError::Unreadable(path, io::Error::new(io::ErrorKind::InvalidData, why))
+                }
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kept::default()),
             Err(error) => Err(FilesError::Unreadable(path, error)),
@@ -82,27 +94,22 @@ impl Journal {
     /// Opens the journal in a directory, and writes it again without what is over.
     pub(super) fn open(dir: &FilePath, site: &str) -> Result<(Self, Kept), FilesError> {
         let kept = Self::read(dir, site)?;
-        let (path, temporary) = (dir.join(FILE), dir.join(TEMPORARY));
-        let unwritable = |error: io::Error| FilesError::Unwritable(path.clone(), error);
-        let mut bytes = Vec::new();
-        bytes.put_slice(MAGIC);
-        bytes.put_u16_le(site.len() as u16);
-        bytes.put_slice(site.as_bytes());
-        kept.head.iter().for_each(|head| put_frame(&mut bytes, &of_head(head)));
-        let mut updates: Updates = Vec::new();
-        for (path, change) in &kept.changes {
-            updates.push((path.clone(), Some(change.clone())));
-            if updates.len() == UPDATES_MAX {
-                put_frame(&mut bytes, &of_updates(&updates));
-                updates.clear();
-            }
+        let mut changes = kept.changes.iter();
+        let (file, bytes) = write_all(dir, site, kept.head.as_ref(), &mut changes)?;
+        let (dir, site) = (dir.to_owned(), site.to_owned());
+        Ok((Self { dir, site, file, bytes, live_bytes: bytes, head: kept.head }, kept))
+    }
+
+    /// Writes the journal again, with these changes, if most of it is over. If that fails, the journal stays as it is,
+    /// and is written again when it is a few times as long.
+    pub(super) fn shorten<'a>(&mut self, mut changes: impl Iterator<Item = (&'a Path, &'a Change)>) {
+        if self.bytes < SHORTEN_AFTER.max(OVER_TIMES * self.live_bytes) {
+            return;
         }
-        put_frame(&mut bytes, &of_updates(&updates));
-        let mut file = File::create(&temporary).map_err(unwritable)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(unwritable)?;
-        fs::rename(&temporary, &path).and_then(|()| File::open(dir)?.sync_all()).map_err(unwritable)?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(unwritable)?;
-        Ok((Self { path, file, bytes: bytes.len() as u64, head: kept.head }, kept))
+        if let Ok((file, bytes)) = write_all(&self.dir, &self.site, self.head.as_ref(), &mut changes) {
+            (self.file, self.bytes) = (file, bytes);
+        }
+        self.live_bytes = self.bytes;
     }
 
     /// Appends updates that are made together, and the site's revision that the changes are made to with them.
@@ -115,7 +122,7 @@ impl Journal {
         self.file.write_all(&frames).map_err(|error| {
             // A part of it would end the journal for the next start.
             let _ = self.file.set_len(self.bytes);
-            FilesError::Unwritable(self.path.clone(), error)
+            FilesError::Unwritable(self.dir.join(FILE), error)
         })?;
         (self.bytes, self.head) = (self.bytes + frames.len() as u64, Some(*head));
         Ok(())
@@ -123,7 +130,7 @@ impl Journal {
 
     /// Makes everything that was appended durable.
     pub(super) fn sync(&self) -> Result<(), FilesError> {
-        self.file.sync_data().map_err(|error| FilesError::Unwritable(self.path.clone(), error))
+        self.file.sync_data().map_err(|error| FilesError::Unwritable(self.dir.join(FILE), error))
     }
 }
 
@@ -133,6 +140,46 @@ enum Unfit {
     NoJournal,
     /// The file is the journal of another site.
     Other(String),
+    /// There are whole frames behind one that is not: no loss of power leaves that.
+    Damaged,
+}
+
+/// Replaces the journal in a directory by one with these changes. Returns the file, and its length.
+fn write_all(
+    dir: &FilePath,
+    site: &str,
+    head: Option<&Revision>,
+    changes: &mut dyn Iterator<Item = (&Path, &Change)>,
+) -> Result<(File, u64), FilesError> {
+    let (path, temporary) = (dir.join(FILE), dir.join(TEMPORARY));
+    let mut bytes = Vec::new();
+    bytes.put_slice(MAGIC);
+    bytes.put_u16_le(site.len() as u16);
+    bytes.put_slice(site.as_bytes());
+    if let Some(head) = head {
+        put_frame(&mut bytes, &of_head(head));
+    }
+    let mut updates = Updates::new();
+    for (path, change) in changes {
+        updates.push((path.clone(), Some(change.clone())));
+        if updates.len() == UPDATES_MAX {
+            put_frame(&mut bytes, &of_updates(&updates));
+            updates.clear();
+        }
+    }
+    put_frame(&mut bytes, &of_updates(&updates));
+    let write = || -> io::Result<File> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, &path)?;
+        File::open(dir)?.sync_all()?;
+        OpenOptions::new().append(true).open(&path)
+    };
+    match write() {
+        Ok(file) => Ok((file, bytes.len() as u64)),
+        Err(error) => Err(FilesError::Unwritable(path, error)),
+    }
 }
 
 fn put_frame(out: &mut Vec<u8>, body: &[u8]) {
@@ -199,9 +246,10 @@ fn decode(mut bytes: Bytes, site: &str) -> Result<Kept, Unfit> {
     let mut kept = Kept::default();
     while !bytes.is_empty() {
         kept.lost = bytes.len();
+        let from_here = bytes.clone();
         let read = frame(&mut bytes).and_then(|body| take_up(&mut kept, body));
         if read.is_none() {
-            return Ok(kept);
+            return if has_frame(&from_here.slice(1..)) { Err(Unfit::Damaged) } else { Ok(kept) };
         }
     }
     kept.lost = 0;
@@ -213,6 +261,14 @@ fn frame(bytes: &mut Bytes) -> Option<Bytes> {
     let length = bytes.try_get_u32_le().ok()?;
     let expected = take(bytes, CHECK_BYTES)?;
     take(bytes, length as usize).filter(|body| check(body) == expected[..])
+}
+
+/// Whether there is a whole frame somewhere.
+fn has_frame(bytes: &Bytes) -> bool {
+    (0..bytes.len()).any(|at| {
+        let body = frame(&mut bytes.slice(at..));
+        body.is_some_and(|body| take_up(&mut Kept::default(), body).is_some())
+    })
 }
 
 /// Takes up what a body says. A body is taken as a whole, or not at all.
@@ -331,6 +387,27 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_of_which_most_is_over_is_written_again() {
+        let dir = Folder::new();
+        let (mut journal, _) = Journal::open(dir.path(), "main/shop").unwrap();
+        let left: BTreeMap<Path, Change> =
+            changes().into_iter().filter_map(|(path, change)| Some((path, change?))).collect();
+        journal.append(&head(), &changes()).unwrap();
+        journal.shorten(left.iter());
+        let before = journal.bytes;
+        assert_eq!(before, 400, "there is nothing to gain yet");
+        let over: Updates = (0..100_000).map(|file| (path(&format!("over/{file}")), None)).collect();
+        while journal.bytes < SHORTEN_AFTER {
+            journal.append(&head(), &over).unwrap();
+        }
+        journal.shorten(left.iter());
+        assert!(journal.bytes <= before, "{}", journal.bytes);
+        journal.append(&head(), &vec![(path("a"), None)]).unwrap();
+        let kept = Journal::read(dir.path(), "main/shop").unwrap();
+        assert_eq!((kept.head, kept.changes.len(), kept.lost), (Some(head()), left.len() - 1, 0));
+    }
+
+    #[test]
     fn a_journal_that_ends_within_a_frame_counts_up_to_there() {
         let dir = Folder::new();
         let (mut journal, _) = Journal::open(dir.path(), "main/shop").unwrap();
@@ -345,6 +422,10 @@ mod tests {
             flipped[end] ^= 1;
             assert_eq!(decode(flipped.into(), "main/shop").unwrap().changes.len(), 0, "{end}");
         }
+        // A loss of power leaves no whole frame behind a damaged one.
+        let mut damaged = more;
+        damaged[whole.len() - 1] ^= 1;
+        assert_eq!(decode(damaged.into(), "main/shop"), Err(Unfit::Damaged));
     }
 
     proptest! {

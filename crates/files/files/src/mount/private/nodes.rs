@@ -12,7 +12,7 @@ use tree::{ChunkHash, Sink, nodes_below};
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// How long a node stays in any case: a request may be reading the tree that has it.
-const STAYS_FOR: Duration = Duration::from_secs(30);
+const STAYS_FOR: Duration = Duration::from_secs(5);
 
 /// The nodes.
 #[derive(Debug, Default)]

@@ -46,6 +46,7 @@ impl Branch {
         on: &mut dyn FnMut(u64) -> Result<(), FilesError>,
     ) -> Result<Option<PrivatePublished>, FilesError> {
         let _one = lock(&self.publishing);
+        on(0)?;
         let mut overtaken = None;
         for _ in 0..ATTEMPTS {
             let Some(Staged { base, root, nodes, growth, content, changes }) = self.stage(at, settings.overwrites)?
@@ -53,6 +54,8 @@ impl Branch {
                 return Ok(None);
             };
             self.send(&content, sites.depot(), on)?;
+            // The last chance to end it.
+            on(0)?;
             let (note, waits, locks) = (settings.note.clone(), settings.waits, Vec::new());
             let edited = EditedTree { root, nodes: &nodes, growth, note, waits, locks };
             let error = match sites.publish_edited(self.site(), base, edited) {
