@@ -160,8 +160,8 @@ const OF_CONVERSATIONS: [Way; 5] =
 const OF_SEQUENTIAL: [Way; 5] =
     [Way::SwitchShared, Way::ForgetShares, Way::ReleaseEarly, Way::ServeReleased, Way::ShareReleased];
 
-/// Ways to break a rule of merges.
-const OF_MERGES: [Way; 1] = [Way::MergeAnyway];
+/// Ways that days with merges notice: they have more publishes that are taken.
+const OF_MERGES: [Way; 2] = [Way::MergeAnyway, Way::StartOver];
 
 /// Ways to break a rule of locks.
 const OF_LOCKS: [Way; 3] = [Way::OldToken, Way::SiteOverP, Way::GrantEarly];
@@ -173,7 +173,7 @@ const OF_PARTS: [Way; 2] = [Way::CacheLetsGo, Way::UnheldAsHeld];
 const OF_LEASES: [Way; 1] = [Way::CutLease];
 
 /// Seeds that notice ways which few others do: they are tried first.
-const RARE: [u64; 4] = [114, 429, 1150, 1375];
+const RARE: [u64; 8] = [114, 382, 429, 667, 1150, 1375, 1468, 2108];
 
 #[test]
 fn each_way_to_break_a_rule_is_noticed() {
