@@ -76,8 +76,8 @@ pub use locks::Lock;
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]
 pub use mount::{
-    MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, PrivateRequest, PrivateState, SiteMount,
-    Unmounter,
+    ConnectSites, MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, PrivateRequest, PrivateState,
+    Publishes, SiteMount, Unmounter,
 };
 pub use record::{Revision, SiteName};
 pub use records::Summary;
