@@ -77,7 +77,7 @@ use threads::Threads;
 use views::Mounted;
 use waiting::Waiting;
 use writer::Writing;
-pub use writes::{ConnectSites, MountWrites, Publishes};
+pub use writes::{MountWrites, Publishes};
 use writes::{Target, Writes};
 
 /// Threads that answer the kernel: reads of the disk wait on them.

@@ -30,7 +30,7 @@ use crate::error::FilesError;
 use crate::line::lock;
 use crate::locks::Lock;
 use crate::mount::private::OpenRequest;
-use crate::sites::Sites;
+use crate::sites::{ConnectSites, Sites};
 use fuser::Errno;
 use scratch::Scratch;
 use spread::messages::Token;
@@ -46,9 +46,6 @@ use tree::{Edit, Name, Path};
 
 /// How long a lock is kept for an open that comes back.
 pub(super) const KEPT_FOR: Duration = Duration::from_millis(500);
-
-/// Connects to a store.
-pub type ConnectSites = Arc<dyn Fn() -> Result<Sites, FilesError> + Send + Sync>;
 
 /// When changes of a mount are published.
 #[derive(Clone)]

@@ -10,9 +10,9 @@ use super::branch::Branch;
 use super::publish::PrivatePublish;
 use crate::error::FilesError;
 use crate::line::lock;
-use crate::mount::writes::ConnectSites;
+
 use crate::origin::Origin;
-use crate::sites::Difference;
+use crate::sites::{ConnectSites, Difference};
 use bytes::Bytes;
 use fuser::Errno;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,10 @@
 //! Where the changes of a mount go: to the store, one by one, or to the private tree.
 
-use super::ConnectSites;
 use crate::error::FilesError;
 use crate::locks::Lock;
 use crate::mount::private::{Branch, Stash, Stashed};
 use crate::record::SiteName;
-use crate::sites::{EditedTree, Sites};
+use crate::sites::{ConnectSites, EditedTree, Sites};
 use crate::upload::Upload;
 use bytes::Bytes;
 use spread::Revision;
