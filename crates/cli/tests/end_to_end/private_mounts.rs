@@ -161,7 +161,7 @@ fn a_kill_loses_no_private_change() {
     if !has_fuse() {
         return;
     }
-    let (farm, mut one) = private();
+    let (mut farm, mut one) = private();
     let other = Mount::new(&farm, farm.address, "other", &["--write"]);
     for file in 0..50 {
         fs::create_dir_all(one.path(&format!("made/{file}"))).unwrap();
@@ -196,7 +196,11 @@ fn a_kill_loses_no_private_change() {
     drop(one);
     let refused = farm.run(&["mount", "shop", &at, "--cache", &cache, "--write"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("--private"), "{refused:?}");
+    // They are here without the store, too, which is needed for a publish.
+    farm.store.as_mut().unwrap().kill().unwrap();
     let one = Mount::new(&farm, farm.address, "one", &["--write", "--private"]);
+    assert_eq!(one.text("made/b"), "without the store");
+    farm.start_store();
     publish(&one.at, &[]);
     until("all is seen", || other.path("made/b").exists());
     compare(&one.at, &other.at);

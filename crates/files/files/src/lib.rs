@@ -76,8 +76,8 @@ pub use locks::Lock;
 pub use member::{Followed, MemberService};
 #[cfg(feature = "fuse")]
 pub use mount::{
-    MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, PrivateRequest, PrivateState, SiteMount,
-    Unmounter,
+    MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, PrivateRequest, PrivateState, Publishes,
+    SiteMount, Unmounter,
 };
 pub use record::{Revision, SiteName};
 pub use records::Summary;
@@ -86,7 +86,7 @@ pub use remote::Server;
 pub use scan::{Progress, Scanned};
 pub use server::FileService;
 pub use serving::{CertificateFiles, LoadedCertificates};
-pub use sites::{Copied, Damage, Difference, Publish, Published, Rollback, SiteCopy, Sites};
+pub use sites::{ConnectSites, Copied, Damage, Difference, Publish, Published, Rollback, SiteCopy, Sites};
 pub use spread::messages::{Consistency, Token, WhenStale};
 pub use spread::server_work::Settings;
 pub use spread::{LockState, SiteSettings};

@@ -77,7 +77,7 @@ use threads::Threads;
 use views::Mounted;
 use waiting::Waiting;
 use writer::Writing;
-pub use writes::MountWrites;
+pub use writes::{MountWrites, Publishes};
 use writes::{Target, Writes};
 
 /// Threads that answer the kernel: reads of the disk wait on them.
@@ -174,14 +174,17 @@ impl SiteMount {
             MountAccess::Read => {}
             MountAccess::Passthrough(settings) => passthrough = Some(Passthrough::open(settings)?),
             MountAccess::Write(settings) => {
-                let (sites, dir) = (settings.sites.clone(), &settings.dir);
-                let target = if settings.is_private {
-                    let branch = Arc::new(Branch::open(dir, origin, &config.space, &settings.reports)?);
-                    origin = branch.clone();
-                    Target::Private(branch, sites)
-                } else {
-                    private::refuse(dir, &format!("{}/{}", config.space, origin.site()))?;
-                    Target::Store(sites)
+                let dir = &settings.dir;
+                let target = match settings.publishes.clone() {
+                    Publishes::Together(connect) => {
+                        let branch = Arc::new(Branch::open(dir, origin, &config.space, &settings.reports)?);
+                        origin = branch.clone();
+                        Target::Private(branch, connect)
+                    }
+                    Publishes::Each(sites) => {
+                        private::refuse(dir, &format!("{}/{}", config.space, origin.site()))?;
+                        Target::Store(sites)
+                    }
                 };
                 writes = Some(Writes::open(settings, target)?);
             }

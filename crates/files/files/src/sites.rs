@@ -30,6 +30,7 @@ use objects::Db;
 use spread::SiteSettings;
 use spread::server_work::Settings;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
@@ -54,6 +55,9 @@ pub struct Sites {
     /// How many changes of records were made.
     changes: AtomicU64,
 }
+
+/// Connects to a store, when that is needed.
+pub type ConnectSites = Arc<dyn Fn() -> Result<Sites, FilesError> + Send + Sync>;
 
 impl Sites {
     /// The sites of a space of the store in `dir`, which `db` has open. The folder of its chunks is made if there is

@@ -2,7 +2,7 @@
 
 use files::{FileService, Followed, MemberService, Publish, Server, SiteConfig, SiteName, SiteServer, Sites};
 #[cfg(feature = "fuse")]
-use files::{FilesError, MountAccess, MountConfig, MountPlace, MountWrites, SiteMount};
+use files::{FilesError, MountAccess, MountConfig, MountPlace, MountWrites, Publishes, SiteMount};
 use fixtures::{SiteFolder, until};
 use net::{Beside, ListenConfig, Runtime};
 use objects::Db;
@@ -276,9 +276,8 @@ impl Mount {
         let (member, is_over) = (Arc::new(keep_nothing(store.address, &cache).unwrap()), Arc::default());
         assert_eq!(member.wait_ready(Duration::from_secs(30)), Some(1));
         let writes = || MountWrites {
-            sites: Arc::new(connect(store.address, store.db.clone(), Arc::clone(&is_over))),
+            publishes: Publishes::Each(Arc::new(connect(store.address, store.db.clone(), Arc::clone(&is_over)))),
             dir: cache.join("writes"),
-            is_private: false,
             is_over: Arc::clone(&is_over),
             reports: std::sync::mpsc::channel().0,
         };

@@ -5,11 +5,14 @@ use super::follow::{FIRST_WITHIN, log, name, report};
 use super::never;
 use crate::Result;
 use crate::cli::MountArgs;
-use crate::error::usage;
+use crate::error::{Error, usage};
 use crate::operators::{Operators, and_operators};
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
-use files::{Followed, MemberService, MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites, SiteMount};
+use files::{
+    FilesError, Followed, MemberService, MountAccess, MountConfig, MountPassthrough, MountPlace, MountWrites,
+    Publishes, SiteMount,
+};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,13 +53,8 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
             config.access = passthrough(args, &dir, output)?;
             if args.write {
                 let is_over = Arc::new(AtomicBool::new(false));
-                let given_up = is_over.clone();
-                let mut store = args.target.clone();
-                store.store.server = args.publish_to.clone().or(store.store.server);
-                let sites = Arc::new(store.sites(move || given_up.load(SeqCst))?);
-                let reports = reports(output.is_json())?;
-                let (dir, is_private) = (dir.join(WRITES), args.private);
-                config.access = MountAccess::Write(MountWrites { sites, dir, is_private, is_over, reports });
+                let (publishes, reports) = (publishes(args, &is_over)?, reports(output.is_json())?);
+                config.access = MountAccess::Write(MountWrites { publishes, dir: dir.join(WRITES), is_over, reports });
             }
             let revision = member.wait_ready(FIRST_WITHIN);
             (SiteMount::follow(member, &config)?, revision)
@@ -71,14 +69,30 @@ pub(in crate::commands) fn mount(args: &MountArgs, output: &mut Output) -> Resul
             }
             if let Some(dir) = sites.directory().filter(|_| args.write) {
                 let (dir, is_over, reports) = (dir.join(WRITES), Arc::default(), reports(output.is_json())?);
-                let writes = MountWrites { sites: sites.clone(), dir, is_private: false, is_over, reports };
-                config.access = MountAccess::Write(writes);
+                let publishes = Publishes::Each(sites.clone());
+                config.access = MountAccess::Write(MountWrites { publishes, dir, is_over, reports });
             }
             let revision = sites.head(&args.site)?.map(|head| head.number);
             (SiteMount::start(sites, args.site.clone(), &config)?, revision)
         }
     };
     run(args, mount, operators, revision, output)
+}
+
+/// How changes are published at the store's server, until the mount is over.
+fn publishes(args: &MountArgs, is_over: &Arc<AtomicBool>) -> Result<Publishes> {
+    let (mut store, is_over) = (args.target.clone(), is_over.clone());
+    store.store.server = args.publish_to.clone().or(store.store.server);
+    let addresses = store.addresses()?.unwrap_or_default();
+    let connect = move || {
+        let is_over = is_over.clone();
+        store.sites(move || is_over.load(SeqCst))
+    };
+    if !args.private {
+        return Ok(Publishes::Each(Arc::new(connect()?)));
+    }
+    let failed = move |error: Error| FilesError::Server(addresses.clone(), error.to_string());
+    Ok(Publishes::Together(Arc::new(move || connect().map_err(&failed))))
 }
 
 /// The passthrough of a mount with this directory, if it was asked for. Without it, what an earlier mount has assembled

@@ -30,11 +30,12 @@ use crate::error::FilesError;
 use crate::line::lock;
 use crate::locks::Lock;
 use crate::mount::private::OpenRequest;
-use crate::sites::Sites;
+use crate::sites::{ConnectSites, Sites};
 use fuser::Errno;
 use scratch::Scratch;
 use spread::messages::Token;
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -46,15 +47,22 @@ use tree::{Edit, Name, Path};
 /// How long a lock is kept for an open that comes back.
 pub(super) const KEPT_FOR: Duration = Duration::from_millis(500);
 
+/// When changes of a mount are published.
+#[derive(Clone)]
+pub enum Publishes {
+    /// At once, each by itself.
+    Each(Arc<Sites>),
+    /// Together, when that is asked for. The store is needed only then.
+    Together(ConnectSites),
+}
+
 /// The settings of a mount that can be written.
 #[derive(Clone, Debug)]
 pub struct MountWrites {
-    /// Where changes are published.
-    pub sites: Arc<Sites>,
+    /// When and where changes are published.
+    pub publishes: Publishes,
     /// The directory for files that are being written, and for private changes.
     pub dir: PathBuf,
-    /// Whether changes stay in it until they are published together.
-    pub is_private: bool,
     /// Set when the mount ends: `sites` waits for no server any longer.
     pub is_over: Arc<AtomicBool>,
     /// Receives what people should know: the files that could not be published, and where they are.
@@ -103,7 +111,7 @@ impl Writes {
     /// Begins what a command has asked for at `.thorp/publish`.
     pub(super) fn begin(&self, open: &Arc<OpenRequest>, request: &[u8]) -> Result<(), Errno> {
         match &self.target {
-            Target::Private(branch, sites) => open.begin(request, branch.clone(), sites.clone()),
+            Target::Private(branch, connect) => open.begin(request, branch.clone(), connect.clone()),
             Target::Store(_) => Err(Errno::EPERM),
         }
     }
@@ -169,6 +177,15 @@ impl Writes {
     /// The disk of what is being written: the size of its blocks, all of them, and those that are free.
     pub(super) fn room(&self) -> io::Result<(u32, u64, u64)> {
         self.scratch.room()
+    }
+}
+
+impl fmt::Debug for Publishes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Each(_) => "Each",
+            Self::Together(_) => "Together",
+        })
     }
 }
 

@@ -264,8 +264,8 @@ impl Branch {
         let mut updates = state.changes.updates(&self, of.root, tree.root, root)?;
         let mut has_content = false;
         for change in updates.iter_mut().filter_map(|(_, change)| change.as_mut()) {
-            if let Some(own) = change.own.as_ref().filter(|own| own.directory().is_none()) {
-                change.is_local = self.chunks.missing(&named(own))?.is_empty();
+            if change.own.as_ref().is_some_and(|own| own.directory().is_none()) {
+                change.is_local = self.chunks.missing(&self.content_of(change.own.as_ref())?)?.is_empty();
                 has_content = true;
             }
         }

@@ -91,11 +91,17 @@ impl Journal {
         }
     }
 
-    /// Opens the journal in a directory, and writes it again without what is over.
+    /// Opens the journal in a directory, and writes it again without what is over. On a full disk, it stays as it is.
     pub(super) fn open(dir: &FilePath, site: &str) -> Result<(Self, Kept), FilesError> {
         let kept = Self::read(dir, site)?;
         let mut changes = kept.changes.iter();
-        let (file, bytes) = write_all(dir, site, kept.head.as_ref(), &mut changes)?;
+        let is_whole = kept.lost == 0 && dir.join(FILE).is_file();
+        let (file, bytes) = match write_all(dir, site, kept.head.as_ref(), &mut changes) {
+            Err(FilesError::Unwritable(_, why)) if is_whole && why.kind() == io::ErrorKind::StorageFull => {
+                open_to_append(&dir.join(FILE))?
+            }
+            written => written?,
+        };
         let (dir, site) = (dir.to_owned(), site.to_owned());
         Ok((Self { dir, site, file, bytes, live_bytes: bytes, head: kept.head }, kept))
     }
@@ -168,18 +174,22 @@ fn write_all(
         }
     }
     put_frame(&mut bytes, &of_updates(&updates));
-    let write = || -> io::Result<File> {
+    let write = || -> io::Result<()> {
         let mut file = File::create(&temporary)?;
         file.write_all(&bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, &path)?;
-        File::open(dir)?.sync_all()?;
-        OpenOptions::new().append(true).open(&path)
+        File::open(dir)?.sync_all()
     };
-    match write() {
-        Ok(file) => Ok((file, bytes.len() as u64)),
-        Err(error) => Err(FilesError::Unwritable(path, error)),
-    }
+    write().map_err(|error| FilesError::Unwritable(path.clone(), error))?;
+    open_to_append(&path)
+}
+
+fn open_to_append(path: &FilePath) -> Result<(File, u64), FilesError> {
+    let unwritable = |error| FilesError::Unwritable(path.to_owned(), error);
+    let file = OpenOptions::new().append(true).open(path).map_err(unwritable)?;
+    let bytes = file.metadata().map_err(unwritable)?.len();
+    Ok((file, bytes))
 }
 
 fn put_frame(out: &mut Vec<u8>, body: &[u8]) {

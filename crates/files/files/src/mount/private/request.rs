@@ -10,8 +10,9 @@ use super::branch::Branch;
 use super::publish::PrivatePublish;
 use crate::error::FilesError;
 use crate::line::lock;
+
 use crate::origin::Origin;
-use crate::sites::{Difference, Sites};
+use crate::sites::{ConnectSites, Difference};
 use bytes::Bytes;
 use fuser::Errno;
 use serde::{Deserialize, Serialize};
@@ -88,7 +89,7 @@ impl OpenRequest {
         self: &Arc<Self>,
         request: &[u8],
         branch: Arc<Branch>,
-        sites: Arc<Sites>,
+        connect: ConnectSites,
     ) -> Result<(), Errno> {
         let end = request.iter().position(|byte| *byte == b'\n').ok_or(Errno::EINVAL)?;
         let (line, path) = (&request[..end], &request[end + 1..]);
@@ -103,7 +104,7 @@ impl OpenRequest {
         }
         let open = self.clone();
         let run = move || {
-            let state = open.run(request, &path, &branch, &sites).unwrap_or_else(|error| PrivateState::Failed {
+            let state = open.run(request, &path, &branch, &connect).unwrap_or_else(|error| PrivateState::Failed {
                 name: error.name().to_owned(),
                 error: error.to_string(),
             });
@@ -118,13 +119,13 @@ impl OpenRequest {
         request: PrivateRequest,
         at: &Path,
         branch: &Branch,
-        sites: &Sites,
+        connect: &ConnectSites,
     ) -> Result<PrivateState, FilesError> {
         let (revision, changes, listed) = match request {
             PrivateRequest::Publish { note, wait, overwrite } => {
                 let settings = PrivatePublish { overwrites: overwrite, note, waits: wait };
                 let mut sent = 0;
-                let published = branch.publish(sites, at, &settings, &mut |bytes| {
+                let published = branch.publish(&connect()?, at, &settings, &mut |bytes| {
                     sent += bytes;
                     *lock(&self.state) = Some(PrivateState::Running { bytes: sent });
                     if self.is_closed.load(SeqCst) { Err(FilesError::Interrupted) } else { Ok(()) }

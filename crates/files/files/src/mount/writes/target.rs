@@ -4,27 +4,36 @@ use crate::error::FilesError;
 use crate::locks::Lock;
 use crate::mount::private::{Branch, Stash, Stashed};
 use crate::record::SiteName;
-use crate::sites::{EditedTree, Sites};
+use crate::sites::{ConnectSites, EditedTree, Sites};
 use crate::upload::Upload;
 use bytes::Bytes;
 use spread::Revision;
 use spread::messages::Token;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tree::{ChunkHash, Growth, Path, Sink};
 
 /// The place of changes.
-#[derive(Clone, Debug)]
 pub(in crate::mount) enum Target {
     Store(Arc<Sites>),
-    /// The store is where they are published one day.
-    Private(Arc<Branch>, Arc<Sites>),
+    /// They are published in the store one day.
+    Private(Arc<Branch>, ConnectSites),
 }
 
 /// Content on its way there.
 pub(in crate::mount) enum Content<'a> {
     Store(Upload<'a>),
     Private(Stash<'a>),
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(sites) => f.debug_tuple("Store").field(sites).finish(),
+            Self::Private(branch, _) => f.debug_tuple("Private").field(branch).finish(),
+        }
+    }
 }
 
 impl Target {
