@@ -7,6 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::task::JoinError;
+#[cfg(feature = "fuse")]
+use tree::ApplyError;
 use tree::{ChunkHash, MergeError, PathError, ReadError};
 use types::said;
 
@@ -410,6 +412,17 @@ impl std::error::Error for FilesError {
             Self::Chunks(error) => Some(error),
             Self::Store(error) => Some(error),
             _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "fuse")]
+impl From<ApplyError<Self, Self>> for FilesError {
+    fn from(why: ApplyError<Self, Self>) -> Self {
+        match why {
+            ApplyError::Read(error) => error.into(),
+            ApplyError::Sink(error) => error,
+            ApplyError::NotDirectory(path) => Self::NoPath(path.to_string()),
         }
     }
 }

@@ -330,7 +330,7 @@ impl<S: Source, K: Sink> Walk<'_, S, K> {
 
 impl Growth {
     /// Adds a change of an entry, without what is below it.
-    fn add(&mut self, before: Option<&Entry>, after: Option<&Entry>) {
+    pub fn add(&mut self, before: Option<&Entry>, after: Option<&Entry>) {
         let size = |entry: Option<&Entry>| match entry.map(|entry| &entry.kind) {
             Some(Kind::File { size, .. }) => (1, i64::try_from(*size).unwrap_or(i64::MAX)),
             Some(Kind::Symlink(_)) => (1, 0),

@@ -9,9 +9,7 @@ use crate::error::FilesError;
 use crate::mount::writes::link_of;
 use std::cmp::max;
 use std::collections::{BTreeMap, BTreeSet};
-use tree::{
-    ApplyError, Attributes, ChunkHash, Comparison, Edit, Entry, Growth, Kind, Path, Sink, Source, Tree, apply, diff,
-};
+use tree::{Attributes, ChunkHash, Comparison, Edit, Entry, Growth, Kind, Path, Sink, Source, Tree, apply, diff};
 
 /// The attributes of a directory that the site has removed above a private entry, and of which no tree is left.
 const DIRECTORY_MODE: u16 = 0o755;
@@ -131,7 +129,7 @@ impl Changes {
     pub(super) fn part(&self, at: &Path, removed: bool) -> Part {
         let mut part: BTreeSet<Path> =
             self.all.keys().filter(|path| path.names().starts_with(at.names())).cloned().collect();
-        let links: BTreeSet<u64> = part.iter().filter_map(|path| self.all.get(path)).flat_map(links).collect();
+        let links: BTreeSet<u64> = part.iter().filter_map(|path| self.all.get(path)).flat_map(links_of).collect();
         if !links.is_empty() {
             let is_linked = |change: &Change| links_of(change).any(|link| links.contains(&link));
             part.extend(self.all.iter().filter(|(_, change)| is_linked(change)).map(|(path, _)| path.clone()));
@@ -186,7 +184,7 @@ impl Changes {
                 None => edits.push(Edit::Remove(path.clone())),
             }
         }
-        let mut root = apply(source, root, &edits, sink).map_err(not_applied)?;
+        let mut root = apply(source, root, &edits, sink)?;
         // From below, as the removal of one directory may empty the one above.
         let mut kept = Vec::new();
         let (tree, mut removed) = (Tree::new(source, root), BTreeSet::<&Path>::new());
@@ -204,15 +202,14 @@ impl Changes {
         let topmost = removed.iter().filter(|path| !above(path).any(|above| removed.contains(&above)));
         let edits: Vec<Edit> = topmost.map(|path| Edit::Remove((*path).clone())).collect();
         if !edits.is_empty() {
-            root = apply(source, root, &edits, sink).map_err(not_applied)?;
+            root = apply(source, root, &edits, sink)?;
         }
         Ok(Applied { root, kept })
     }
 
-    /// `names` returns the site's names of a file that has several.
-    ///
     /// Returns the changes as they are at a newer revision of the site, and the updates for the journal. `view` is the
     /// private tree until now, if it can still be read. Without an `older` revision, every path is compared.
+    /// `names` returns the site's names of a file that has several.
     pub(super) fn at<S>(
         &self,
         source: &S,
@@ -326,11 +323,7 @@ impl Changes {
         let (mut growth, tree) = (Growth::default(), Tree::new(source, root));
         for (path, change) in self.of(part) {
             let before = if self.conflicts.contains(path) { entry(&tree, path)? } else { change.base.clone() };
-            for (entry, sign) in [(before.as_ref(), -1), (change.own.as_ref(), 1)] {
-                let (files, bytes) = size(entry);
-                growth.files += sign * files;
-                growth.bytes += sign * bytes;
-            }
+            growth.add(before.as_ref(), change.own.as_ref());
         }
         Ok(growth)
     }
@@ -392,16 +385,8 @@ fn is_only_later(change: &Change) -> bool {
     of_both.is_some_and(|(base, own)| own != base && own.is_same_but_for_time(base))
 }
 
-fn not_applied(why: ApplyError<FilesError, FilesError>) -> FilesError {
-    match why {
-        ApplyError::Read(error) => error.into(),
-        ApplyError::Sink(error) => error,
-        ApplyError::NotDirectory(path) => FilesError::NoPath(path.to_string()),
-    }
-}
-
 /// The entry at a path of a tree, without the node of a directory; none if one of the names above it is that of a file.
-pub(super) fn entry<S>(tree: &Tree<S>, path: &Path) -> Result<Option<Entry>, FilesError>
+fn entry<S>(tree: &Tree<S>, path: &Path) -> Result<Option<Entry>, FilesError>
 where
     S: Source<Error = FilesError>,
 {
@@ -409,7 +394,7 @@ where
 }
 
 /// An entry without the node of a directory, which is that of what is in it.
-pub(super) fn plain(mut entry: Entry) -> Entry {
+fn plain(mut entry: Entry) -> Entry {
     if let Kind::Directory(node) = &mut entry.kind {
         *node = no_node();
     }
@@ -442,18 +427,6 @@ fn above(path: &Path) -> impl Iterator<Item = Path> {
 
 fn links_of(change: &Change) -> impl Iterator<Item = u64> {
     [&change.base, &change.own].into_iter().flatten().filter_map(link_of)
-}
-
-fn links(change: &Change) -> Vec<u64> {
-    links_of(change).collect()
-}
-
-fn size(entry: Option<&Entry>) -> (i64, i64) {
-    match entry.map(|entry| &entry.kind) {
-        Some(Kind::File { size, .. }) => (1, size.cast_signed()),
-        Some(Kind::Symlink(_)) => (1, 0),
-        Some(Kind::Directory(_)) | None => (0, 0),
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use tree::limits::DEPTH_MAX;
-use tree::{ApplyError, Attributes, BadName, ChunkHash, Edit, Entry, Growth, Kind, Name, Path, Time, apply};
+use tree::{Attributes, BadName, ChunkHash, Edit, Entry, Growth, Name, Path, Time, apply};
 
 /// The newest revision with edits.
 pub(super) struct Edition<'a> {
@@ -130,8 +130,7 @@ impl<'a> Edition<'a> {
 
     /// Makes the entry at a path another one.
     pub(super) fn set(&mut self, path: &Path, before: Option<&Entry>, after: Entry) {
-        self.grow(before, -1);
-        self.grow(Some(&after), 1);
+        self.growth.add(before, Some(&after));
         self.edits.insert(path.clone(), Edit::Set(path.clone(), after));
     }
 
@@ -142,7 +141,7 @@ impl<'a> Edition<'a> {
 
     /// Removes a file, a link or an empty directory, or a directory that is set elsewhere.
     pub(super) fn remove(&mut self, path: &Path, before: &Entry) {
-        self.grow(Some(before), -1);
+        self.growth.add(Some(before), None);
         self.edits.insert(path.clone(), Edit::Remove(path.clone()));
     }
 
@@ -169,26 +168,11 @@ impl<'a> Edition<'a> {
         Ok(())
     }
 
-    fn grow(&mut self, entry: Option<&Entry>, sign: i64) {
-        let (files, bytes) = match entry.map(|entry| &entry.kind) {
-            Some(Kind::File { size, .. }) => (1, size.cast_signed()),
-            Some(Kind::Symlink(_)) => (1, 0),
-            Some(Kind::Directory(_)) | None => (0, 0),
-        };
-        self.growth.files += sign * files;
-        self.growth.bytes += sign * bytes;
-    }
-
     /// Publishes the edits, merged with concurrent publishes by others. Returns the revision that has them.
     pub(super) fn publish(self) -> Result<Revision, FilesError> {
         let edits: Vec<Edit> = self.edits.into_values().collect();
         let mut nodes = Made::default();
-        let root =
-            apply(&self.mounted.origin.source(), self.base.root, &edits, &mut nodes).map_err(|why| match why {
-                ApplyError::Read(error) => FilesError::from(error),
-                ApplyError::Sink(never) => never,
-                ApplyError::NotDirectory(path) => FilesError::NoPath(path.to_string()),
-            })?;
+        let root = apply(&self.mounted.origin.source(), self.base.root, &edits, &mut nodes)?;
         if root == self.base.root {
             return Ok(self.base);
         }

@@ -17,7 +17,7 @@ use tree::{ChunkHash, Growth, Path, Sink};
 /// The place of changes.
 pub(in crate::mount) enum Target {
     Store(Arc<Sites>),
-    /// They are published in the store one day.
+    /// The store is connected to when they are published.
     Private(Arc<Branch>, ConnectSites),
 }
 
