@@ -23,8 +23,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 use tree::ChunkHash;
 
-/// How long a request to the bucket may take here.
-const WITHIN: Duration = Duration::from_millis(300);
+/// How long a request to the bucket may take here: many times a write to a slow disk.
+const WITHIN: Duration = Duration::from_secs(2);
 
 /// A bucket that does as it is told.
 #[derive(Clone, Debug, Default)]
@@ -283,11 +283,11 @@ fn a_bucket_that_hangs_delays_nobody_else() {
     let begun = Instant::now();
     thread::scope(|scope| {
         let far = scope.spawn(|| refused("bucket", store.put(&[large(1)])));
-        for seed in 0..20 {
+        for seed in 0..5 {
             store.put(&[chunk(500, 100 + seed)]).unwrap();
         }
         assert!(!far.is_finished(), "the others took {:?}", begun.elapsed());
-        assert!(far.join().unwrap().contains("no answer within 0.3 s"));
+        assert!(far.join().unwrap().contains("no answer within 2 s"));
     });
     assert!(begun.elapsed() < WITHIN * 10, "{:?}", begun.elapsed());
 }
