@@ -298,8 +298,11 @@ pub const LOCKS_PER_SITE_MAX: usize = 4096;
 /// The path of a lock, in bytes: as long as one that Linux opens.
 pub const LOCK_PATH_BYTES_MAX: usize = 4096;
 
-/// The edits of an offer with the chunks that they need, in bytes.
-pub const EDITS_BYTES_MAX: usize = 192 * 1024;
+/// The content of a publish that comes with an offer, in bytes; of more, subscribers are told as it is uploaded.
+pub const OFFER_CONTENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The edits of an offer and that content with its lengths, in bytes.
+pub const EDITS_BYTES_MAX: usize = OFFER_CONTENT_BYTES_MAX + 256 * 1024;
 
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;

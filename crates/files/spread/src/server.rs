@@ -53,11 +53,8 @@ use core::time::Duration;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Table};
 use tree::ChunkHash;
 use types::lease::longer;
+use types::limits::OFFER_CONTENT_BYTES_MAX;
 use types::{Broken, GoodbyeReason, Time};
-
-/// The usual size of the messages whose chunks are announced. Smaller publishes arrive with the offer or a moment after
-/// it, and the names of small chunks would add to the bytes on the line.
-const ANNOUNCES_OVER: usize = 1 << 20;
 
 /// The settings of a file server.
 #[derive(Clone, Debug)]
@@ -79,7 +76,7 @@ impl ServerConfig {
     /// The usual settings.
     pub fn new(life: u64) -> Self {
         let (lease, collect_after) = (Duration::from_secs(10), Duration::from_secs(600));
-        Self { lease, life, collect_after, announces_over: ANNOUNCES_OVER, broken: Broken::NONE }
+        Self { lease, life, collect_after, announces_over: OFFER_CONTENT_BYTES_MAX, broken: Broken::NONE }
     }
 }
 

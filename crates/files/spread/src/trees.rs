@@ -17,7 +17,7 @@ use tree::{
     ApplyError, ChunkHash, Comparison, Descent, Edits, Merge, MergeError, Parts, Path, ReadError, Sides, Sink, Source,
     Step, descend,
 };
-use types::limits::EDITS_BYTES_MAX;
+use types::limits::{EDITS_BYTES_MAX, OFFER_CONTENT_BYTES_MAX};
 
 /// Missing chunks that a check names at most.
 const LACKS_MAX: usize = 1000;
@@ -72,6 +72,9 @@ const CONFLICTS_MAX: usize = 10;
 
 /// The bytes of a list of conflicts: a message has room for it.
 const CONFLICTS_BYTES_MAX: usize = 900;
+
+/// The most bytes of edits in an offer. What is left are the lengths of the edits and of each content.
+const EDITS_PART_BYTES_MAX: usize = EDITS_BYTES_MAX - OFFER_CONTENT_BYTES_MAX - 4 * (1 + EDITS_MAX);
 
 /// Chunks by their names.
 pub type Nodes = BTreeMap<ChunkHash, Bytes>;
@@ -147,23 +150,26 @@ pub fn changed<S: Source>(source: &S, Compare { base, root, mut paths }: Compare
     paths
 }
 
-/// The edits that lead from one tree to another with the chunks that they need, for an offer; nothing if they are too
-/// large for one.
+/// The edits that lead from one tree to another, for an offer; nothing if they are too large for one. The content that
+/// they need comes with them, unless it is more than an offer has: then it was announced, and members have most of it.
 ///
 /// # Errors
 /// Errors of the source, and nodes that cannot be read.
 pub fn edits_between<S: Source>(source: &S, base: ChunkHash, root: ChunkHash) -> Result<Bytes, ReadError<S::Error>> {
-    let Some(edits) = Edits::between(source, base, root, EDITS_MAX, EDITS_BYTES_MAX / 2)? else {
+    let Some(edits) = Edits::between(source, base, root, EDITS_MAX, EDITS_PART_BYTES_MAX)? else {
         return Ok(Bytes::new());
     };
     let encoded = edits.encode();
     let mut bytes = Vec::with_capacity(4 + encoded.len());
     bytes.put_u32_le(encoded.len() as u32);
     bytes.put_slice(&encoded);
+    let (without_content, mut content_bytes) = (bytes.len(), 0);
     for hash in edits.content() {
         // The receiver fetches what is not here.
         let Some(chunk) = source.chunk_at_hand(&hash).map_err(ReadError::Source)? else { continue };
-        if bytes.len() + 4 + chunk.len() > EDITS_BYTES_MAX {
+        content_bytes += chunk.len();
+        if content_bytes > OFFER_CONTENT_BYTES_MAX {
+            bytes.truncate(without_content);
             break;
         }
         bytes.put_u32_le(chunk.len() as u32);

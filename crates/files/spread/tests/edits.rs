@@ -11,7 +11,7 @@ use tree::limits::{EDITS_MAX, PIECES_MAX};
 use tree::{
     ApplyError, Attributes, ChunkHash, Content, Descent, Entry, Kind, Name, Parts, Piece, write_directory, write_pieces,
 };
-use types::limits::EDITS_BYTES_MAX;
+use types::limits::{EDITS_BYTES_MAX, OFFER_CONTENT_BYTES_MAX};
 
 /// A directory of files; the content of each is a chunk.
 fn directory(files: &[(String, Vec<u8>)], chunks: &mut Chunks) -> ChunkHash {
@@ -134,10 +134,11 @@ fn large_edits_are_left_out() {
         (edits.len(), is_made, made.0.len())
     };
     assert_eq!(between(EDITS_MAX + 1, 600), (0, false, 0), "too many");
-    // As much content as fits goes along, and no more.
-    let (bytes, is_made, made) = between(10, 40_000);
-    assert!(is_made && made == 5, "{made} chunks are made");
-    assert!(bytes <= EDITS_BYTES_MAX, "{bytes} bytes");
+    for (files, made) in [(10, 11), (11, 1)] {
+        let (bytes, is_made, found) = between(files, OFFER_CONTENT_BYTES_MAX / 10 - 8);
+        assert_eq!((is_made, found), (true, made), "all content goes along, or none");
+        assert!(bytes <= EDITS_BYTES_MAX, "{bytes} bytes");
+    }
 }
 
 proptest! {
