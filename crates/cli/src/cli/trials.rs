@@ -435,8 +435,11 @@ pub(crate) enum DemoScene {
 #[command(after_help = DEMO_FILES_HELP)]
 pub(crate) struct DemoFilesArgs {
     /// How often the site is published after its first version. A publish takes about 1.5 s, with the pause behind it.
-    #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(4..=10_000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=10_000))]
     pub(crate) publishes: u32,
+    /// How many processes are killed or stopped, one after another; without it one of each kind is killed.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..10_000))]
+    pub(crate) faults: Option<u32>,
     /// Leaves rsync out.
     #[arg(long)]
     pub(crate) alone: bool,
@@ -449,18 +452,23 @@ pub(crate) struct DemoFilesArgs {
 const DEMO_FILES_HELP: &str = "\
 The site has 2,000 files: 100 pages with links, and 19 parts of each page. A page names the version of each of its
 parts. Each publish changes all pages and one part of each. Visitors open pages (Sec-Fetch-Mode: navigate) and fetch
-their parts (no-cors) from two servers by turns. At a quarter, half and three quarters of the publishes a process is
-killed with kill -9 and started again 1.5 s later: a server, the redirector of the other group, the store.
+their parts (no-cors) from two servers by turns. Where file systems can be mounted, as root with FUSE, programs read
+pages and their parts in the mounts, below .thorp/newest. Between the publishes, a process is killed with kill -9 and
+started again 1.5 s later: a server, the redirector of the other group, the store, a mount. With more --faults, one of
+each is then stopped with kill -STOP for 1.5 s, then others are killed, and so on.
 
 Checks:
   mixed pages    no page comes with a part of another version, whichever servers answer
   gone back      no visitor gets a page that is older than the last one
-  at the end     every server has every file of the newest version, and `thorp site verify` finds every chunk whole
+  old, unsaid    no page is older than the last publish that had returned a lease (1 s) before, without saying so
+  at the end     every server and mount has every file of the newest version, and `thorp site verify` finds every chunk
+                 whole
 
 Also counted:
-  old            pages that said with Thorp-Stale that they may not be the newest: behind a killed redirector or store
+  old            pages that said that they may not be the newest, behind a broken redirector or store: with Thorp-Stale,
+                 or in .thorp/status
   refused        answers of servers that were behind the visitor (503); the visitor then asks another one
-  everywhere     from the return of a publish until the last server serves it; with a kill, this includes the 1.5 s
+  everywhere     from the return of a publish until the last server and mount has it; with a fault, this includes the 1.5 s
   bytes          over each line, in both directions, beside the bytes of the files that were changed
   rsync          pages with a part of another version in a directory that `rsync -a --delete` copies, on this machine
 
@@ -543,7 +551,7 @@ pub(crate) struct ShopArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8000", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
     /// Prints the map from rows to dependencies, for `thorp watch --map`, and ends.
-    #[arg(long, conflicts_with_all = ["database", "setup"])]
+    #[arg(long, conflicts_with_all = ["database", "setup", "items", "users", "categories", "regions", "seed"])]
     pub(crate) map: bool,
     /// Makes the shop's tables in an empty database, fills them, and ends.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The demo of published files, with few publishes. Each of its processes is killed once even so.
+//! The demo of published files, with few publishes. A process of each kind is killed even so, and one is stopped.
 
 use crate::program::{Folder, command, ran, spawn, thorp};
 use fixtures::Signal;
@@ -9,12 +9,12 @@ use serde_json::Value;
 fn no_page_is_mixed_and_every_server_has_the_newest_version() {
     let folder = Folder::new();
     let mut demo = command();
-    demo.args(["demo", "files", "--json", "--publishes", "4"]).env("TMPDIR", folder.path());
+    demo.args(["demo", "files", "--json", "--publishes", "6", "--faults", "5"]).env("TMPDIR", folder.path());
     let account: Value = serde_json::from_str(ran(demo.output().unwrap()).ok().trim()).unwrap();
-    for count in ["mixed_pages", "gone_back", "answers_wrong"] {
+    for count in ["mixed_pages", "gone_back", "pages_old_and_unsaid", "answers_wrong"] {
         assert_eq!(account[count], 0, "{account}");
     }
-    assert_eq!((&account["publishes"], &account["revision"]), (&4.into(), &5.into()), "{account}");
+    assert_eq!((&account["publishes"], &account["revision"]), (&6.into(), &7.into()), "{account}");
     assert_eq!(account["every_server_has_it_whole"], true, "{account}");
     // Processes were killed, and their servers were without a store for longer than a lease.
     for count in ["pages", "requests_unanswered", "pages_that_said_they_may_be_old", "chunks_verified"] {
@@ -35,10 +35,10 @@ fn no_page_is_mixed_and_every_server_has_the_newest_version() {
 /// Ctrl-C leaves nothing: no process, no folder.
 #[test]
 fn a_demo_of_files_that_is_interrupted_leaves_nothing() {
-    let child = spawn(&["demo", "files", "--publishes", "4", "--alone"]);
+    let child = spawn(&["demo", "files", "--publishes", "5", "--alone"]);
     let name = format!("thorp-demo-{}-", child.id());
     // A server is away, and the others have a version to fetch.
-    std::iter::from_fn(|| child.line().ok()).find(|line| line.contains("is killed with kill -9")).expect("a kill");
+    std::iter::from_fn(|| child.line().ok()).find(|line| line.contains("kill -9: server")).expect("a kill");
     let ended = child.end_by(Signal::INT).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("interrupted: everything that ran is gone"), "{ended:?}");
@@ -53,8 +53,9 @@ fn a_demo_of_files_that_is_interrupted_leaves_nothing() {
 #[test]
 fn the_help_of_the_demo_says_what_it_checks() {
     let help = thorp(["demo", "files", "--help"]).ok();
-    for word in ["--publishes", "mixed pages", "gone back", "at the end", "kill -9"] {
+    for word in ["--publishes", "mixed pages", "gone back", "old, unsaid", "at the end", "kill -9", "kill -STOP"] {
         assert!(help.contains(word), "{word}: {help}");
     }
-    assert_eq!(thorp(["demo", "files", "--publishes", "3"]).code, Some(2));
+    assert_eq!(thorp(["demo", "files", "--publishes", "4"]).code, Some(2));
+    assert!(thorp(["demo", "files", "--publishes", "5", "--faults", "5"]).usage().contains("less than --publishes"));
 }

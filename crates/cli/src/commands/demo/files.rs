@@ -1,19 +1,22 @@
 //! `thorp demo files`: what published files are for. A store, and behind each of two slow lines a group with two
-//! servers of a site. The site is published again and again while visitors go from server to server; a server, a
-//! redirector and the store are killed in between. Beside it, rsync copies the same versions into a directory that a
-//! reader reads.
+//! servers of a site and a mount of it. The site is published again and again while visitors go from server to server
+//! and programs read the mounts; processes are killed or stopped in between. Beside it, rsync copies the same versions
+//! into a directory that a reader reads.
 //!
 //! ```text
-//!   thorp publish --> store ~~~ 40 ms, both ways ~~~ redirector --- server, server <--- visitors
+//!   thorp publish --> store ~~~ 40 ms, both ways ~~~ redirector --- server, server, mount <--- visitors
 //!                       |
-//!                       +~~~~~~ 40 ms, both ways ~~~ redirector --- server, server <--- visitors
+//!                       +~~~~~~ 40 ms, both ways ~~~ redirector --- server, server, mount <--- visitors
 //! ```
 //! All of these are processes, except for the visitors and the lines, which are threads of this one.
 
 mod account;
+mod acknowledged;
 mod client;
 mod content;
 mod farm;
+mod fault;
+mod mounts;
 mod readers;
 mod rsync;
 mod visitor;
@@ -21,13 +24,16 @@ mod visitor;
 use super::{DELAY, pause, tell};
 use crate::Result;
 use crate::cli::DemoFilesArgs;
+use crate::error::usage;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use crate::stopper::{Interrupt, LOOK_EVERY};
 use account::{Account, End};
 use content::{Content, FILES, PAGES, PARTS_CHANGED};
-use farm::{Farm, Fault};
-use fixtures::end_processes;
+use farm::Farm;
+use fault::{Fault, Target, Way};
+use fixtures::{Signal, end_processes};
+use mounts::MountReader;
 use readers::{Readers, Step};
 use rsync::Rsync;
 use std::path::Path;
@@ -40,11 +46,15 @@ const VISITORS: usize = 4;
 /// The pause between two publishes, in which visitors read on.
 const BETWEEN: Duration = Duration::from_millis(600);
 
-/// How long a killed process is away: longer than the lease of the servers, so that they have to say that they may be
-/// behind.
+/// How long a process is away: longer than the lease, so that those behind it have to say that they may be old.
 const AWAY: Duration = Duration::from_millis(1500);
 
 pub(super) fn run(args: &DemoFilesArgs, output: &mut Output) -> Result {
+    if args.faults.is_some_and(|faults| faults >= args.publishes) {
+        return Err(usage(
+            "each fault has a publish of its own, and the last publish has none: --faults must be less than --publishes",
+        ));
+    }
     // A second Ctrl-C would leave the folder: the first is enough.
     let interrupt = Interrupt::watch_patiently()?;
     end_processes_on(interrupt.clone());
@@ -71,7 +81,7 @@ fn end_processes_on(interrupt: Interrupt) {
 }
 
 fn play(args: &DemoFilesArgs, dir: &Path, interrupt: &Interrupt, output: &mut Output) -> Result<Account> {
-    let spinner = output::spinner("starting a store, two groups and four servers");
+    let spinner = output::spinner("starting a store, two groups, four servers and two mounts");
     let mut content = Content::create(&dir.join("www"))?;
     let mut farm = Farm::start(dir, content.dir())?;
     farm.await_version(content.version(), interrupt)?;
@@ -81,13 +91,17 @@ fn play(args: &DemoFilesArgs, dir: &Path, interrupt: &Interrupt, output: &mut Ou
     tell(output, beside(args, rsync.as_ref()))?;
 
     let mut account = Account::new(farm.line_bytes());
-    let visitors = Readers::start((0..VISITORS).map(|it| -> Step { Visitor::new(it, farm.addresses()).into_step() }))?;
+    let visitors = (0..VISITORS).map(|it| Visitor::new(it, farm.addresses(), farm.acknowledged()).into_step());
+    let programs = farm.mounted().enumerate().map(|(it, at)| MountReader::new(it, at, farm.acknowledged()).into_step());
+    let readers = Readers::start(visitors.chain(programs).collect::<Vec<Step>>())?;
+    let faults = args.faults.unwrap_or(farm.targets().kinds());
     for publish in 1..=args.publishes {
         account.changed_bytes += content.change()?;
-        if let Some(fault) = Fault::at(publish, args.publishes) {
-            kill(fault, &mut farm, content.version(), &mut account, interrupt, output)?;
+        let fault = farm.targets().fault(publish, args.publishes, faults);
+        if let Some(fault) = fault {
+            account.broken.push(break_one(fault, &mut farm, content.version(), interrupt, output)?);
         } else {
-            let published = farm.publish()?;
+            let published = farm.publish(content.version())?;
             farm.await_version(content.version(), interrupt)?;
             account.quiet.push(published.elapsed());
         }
@@ -99,8 +113,8 @@ fn play(args: &DemoFilesArgs, dir: &Path, interrupt: &Interrupt, output: &mut Ou
             return Err("interrupted".into());
         }
     }
-    account.publishes = args.publishes;
-    account.visitors = visitors.end()?;
+    (account.publishes, account.faults) = (args.publishes, faults);
+    account.visitors = readers.end()?;
     account.line_bytes_until(farm.line_bytes());
     account.rsync = rsync.map(Rsync::end).transpose()?;
     let spinner = output::spinner("comparing every file at every server");
@@ -111,11 +125,16 @@ fn play(args: &DemoFilesArgs, dir: &Path, interrupt: &Interrupt, output: &mut Ou
 
 fn describe(farm: &Farm) -> String {
     let trip = 2 * DELAY.as_millis();
+    let mounts = match farm.mount_ids() {
+        ids if ids.is_empty() => "No file system can be mounted here, so there are no mounts.".to_owned(),
+        ids => format!("Each also has a mount of it (processes {ids}), which a program reads."),
+    };
     format!(
         "A store (process {}), and two groups that are {trip} ms from it, there and back. Each has a redirector\n\
          (processes {}) and two servers (processes {}) of a site of {FILES} files,\n\
-         {PAGES} of them pages. {VISITORS} visitors follow links from server to server. Each page names the versions\n\
-         of its parts, and every answer is checked. Each publish changes all pages and {PARTS_CHANGED} parts.",
+         {PAGES} of them pages. {mounts}\n\
+         {VISITORS} visitors follow links from server to server. Each page names the versions of its parts, and every\n\
+         answer is checked. Each publish changes all pages and {PARTS_CHANGED} parts.",
         farm.store_id(),
         farm.redirector_ids(),
         farm.server_ids(),
@@ -132,36 +151,37 @@ fn beside(args: &DemoFilesArgs, rsync: Option<&Rsync>) -> &'static str {
     }
 }
 
-/// Kills a process, publishes a version, and starts the process again.
-fn kill(
-    fault: Fault,
+/// Kills or stops a process, publishes a version, and has the process go on. Returns the time from the return of the
+/// publish until every server and mount had the version.
+fn break_one(
+    Fault { target, way }: Fault,
     farm: &mut Farm,
     version: u64,
-    account: &mut Account,
     interrupt: &Interrupt,
     output: &mut Output,
-) -> Result {
-    let (name, id) = (fault.name(), farm.process(fault).id());
-    farm.process(fault).kill()?;
-    let killed = Instant::now();
-    let meanwhile = match fault {
-        Fault::Store => "visitors read on".to_owned(),
-        Fault::Server | Fault::Redirector => format!("version {version} is published without it"),
-    };
-    tell(output, format_args!("{name} (process {id}) is killed with kill -9, and {meanwhile}."))?;
+) -> Result<Duration> {
+    let id = farm.process(target).id();
+    match way {
+        Way::Kill => farm.process(target).kill()?,
+        Way::Stop => farm.process(target).signal(Signal::STOP)?,
+    }
+    let broken = Instant::now();
     // Without the store there is no publish.
-    let early = if fault == Fault::Store { None } else { Some(farm.publish()?) };
-    pause(AWAY.saturating_sub(killed.elapsed()), interrupt);
-    farm.process(fault).start_again()?;
+    let is_early = target != Target::Store;
+    let meanwhile =
+        if is_early { format!("version {version} is published without it") } else { "visitors read on".to_owned() };
+    tell(output, format_args!("{}: {target} (process {id}), and {meanwhile}.", way.command()))?;
+    let early = if is_early { Some(farm.publish(version)?) } else { None };
+    pause(AWAY.saturating_sub(broken.elapsed()), interrupt);
+    match way {
+        Way::Kill => farm.process(target).start_again()?,
+        Way::Stop => farm.process(target).signal(Signal::CONT)?,
+    }
     let again = Instant::now();
-    let published = early.map_or_else(|| farm.publish(), Ok)?;
+    let published = early.map_or_else(|| farm.publish(version), Ok)?;
     farm.await_version(version, interrupt)?;
-    account.killed.push(published.elapsed());
-    let (away, after) = ((again - killed).as_secs_f64(), again.elapsed().as_millis());
-    tell(
-        output,
-        format_args!(
-            "  It was there again after {away:.1} s, and {after} ms later every server had version {version}."
-        ),
-    )
+    let (away, after) = ((again - broken).as_secs_f64(), again.elapsed().as_millis());
+    let place = "every server and mount";
+    tell(output, format_args!("  It was back after {away:.1} s, and {after} ms later {place} had version {version}."))?;
+    Ok(published.elapsed())
 }

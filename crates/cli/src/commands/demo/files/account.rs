@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 /// All of it.
 pub(super) struct Account {
     pub(super) publishes: u32,
+    /// Processes that were killed or stopped meanwhile.
+    pub(super) faults: u32,
     pub(super) visitors: Tally,
     /// If rsync is installed, and was not left out.
     pub(super) rsync: Option<Tally>,
     /// From the return of a publish until every server served it, while everything ran.
     pub(super) quiet: Sample,
-    /// Like `quiet`, where a process was killed.
-    pub(super) killed: Sample,
+    /// Like `quiet`, where a process was killed or stopped.
+    pub(super) broken: Sample,
     /// The bytes of the files that were changed.
     pub(super) changed_bytes: u64,
     /// The bytes over each line, behind the first version.
@@ -38,10 +40,11 @@ impl Account {
     pub(super) fn new(line_bytes: Vec<u64>) -> Self {
         Self {
             publishes: 0,
+            faults: 0,
             visitors: Tally::default(),
             rsync: None,
             quiet: Sample::default(),
-            killed: Sample::default(),
+            broken: Sample::default(),
             changed_bytes: 0,
             line_bytes,
             end: None,
@@ -57,14 +60,17 @@ impl Account {
         if !output.is_json() {
             output.raw("")?;
         }
-        let Tally { pages, mixed, gone_back, stale, refused, wrong, unanswered, incomplete, .. } = &self.visitors;
+        let Tally { pages, mixed, gone_back, stale, concealed, refused, wrong, unanswered, incomplete, .. } =
+            &self.visitors;
         let per_byte = |bytes: &u64| rounded(*bytes as f64 / self.changed_bytes.max(1) as f64);
         let mut rows = vec![
             ("publishes", json!(self.publishes)),
+            ("faults", json!(self.faults)),
             ("pages", json!(pages)),
             ("mixed_pages", json!(mixed)),
             ("gone_back", json!(gone_back)),
             ("pages_that_said_they_may_be_old", json!(stale)),
+            ("pages_old_and_unsaid", json!(concealed)),
             ("answers_refused", json!(refused)),
             ("answers_wrong", json!(wrong)),
             ("requests_unanswered", json!(unanswered)),
@@ -74,8 +80,8 @@ impl Account {
             ("rsync_gone_back", json!(self.rsync.as_ref().map(|it| it.gone_back))),
             ("everywhere_after_ms_p50", json!(rounded(self.quiet.millis(0.5)))),
             ("everywhere_after_ms_max", json!(rounded(self.quiet.millis(1.0)))),
-            ("everywhere_after_a_kill_ms_p50", json!(rounded(self.killed.millis(0.5)))),
-            ("everywhere_after_a_kill_ms_max", json!(rounded(self.killed.millis(1.0)))),
+            ("everywhere_after_a_fault_ms_p50", json!(rounded(self.broken.millis(0.5)))),
+            ("everywhere_after_a_fault_ms_max", json!(rounded(self.broken.millis(1.0)))),
             ("changed_bytes", json!(self.changed_bytes)),
             ("bytes_over_each_line", json!(self.line_bytes)),
             ("bytes_over_each_line_per_changed", self.line_bytes.iter().map(per_byte).collect()),
@@ -98,10 +104,11 @@ impl Account {
     /// # Errors
     /// The first thing that was not.
     pub(super) fn judge(&self) -> Result {
-        let Tally { pages, mixed, gone_back, wrong, finding, .. } = &self.visitors;
+        let Tally { pages, mixed, gone_back, concealed, wrong, finding, .. } = &self.visitors;
         let broken = match (&self.end, finding) {
             (_, Some(finding)) => Some(format!(
-                "{mixed} of {pages} pages were mixed, {gone_back} steps back, {wrong} wrong answers: {finding}"
+                "{mixed} of {pages} pages were mixed, {gone_back} steps back, {concealed} old and unsaid, \
+                 {wrong} wrong answers: {finding}"
             )),
             (None, None) => Some("the demo has not come to its end".to_owned()),
             (Some(End { damage: Some(damage), .. }), None) => Some(damage.clone()),
@@ -145,6 +152,7 @@ mod tests {
         for (reason, why) in [
             ("1 of 10 pages were mixed", why(|it| it.visitors.mix("page 1".into()))),
             ("1 steps back", why(|it| it.visitors.go_back("page 1".into()))),
+            ("1 old and unsaid", why(|it| it.visitors.conceal("page 1".into()))),
             ("1 wrong answers", why(|it| it.visitors.err("500".into()))),
             ("server 2 has another", why(|it| end(it, |it| it.damage = Some("server 2 has another".into())))),
             ("3 chunks", why(|it| end(it, |it| it.verified = Err("3 chunks".into())))),

@@ -1,13 +1,19 @@
-//! The processes: a store, and behind each line the redirector of a group and two servers that follow the site.
+//! The processes: a store, and behind each line the redirector of a group, two servers that follow the site, and a mount
+//! of it where that is possible.
 
 use super::super::DELAY;
+use super::acknowledged::Acknowledged;
 use super::client::{Client, Mode};
 use super::content::{Content, Page};
+use super::fault::{Target, Targets};
+use super::mounts::Mount;
 use crate::Result;
 use crate::stopper::Interrupt;
 use fixtures::installed::succeed;
+use fixtures::mounts::has_fuse;
 use fixtures::{Emulator, PATIENCE, Process, Program, lasting_address};
 use serde_json::Value;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -18,40 +24,15 @@ const SITE: &str = "demo";
 const GROUPS: usize = 2;
 const SERVERS_PER_GROUP: usize = 2;
 
-/// The lease of the servers: without their store for longer, they say that they may be behind.
-const LEASE: Duration = Duration::from_secs(1);
+/// The lease of servers and mounts: without their store for longer, they say that they may be behind.
+pub(super) const LEASE: Duration = Duration::from_secs(1);
 
 /// How often servers are asked for their version.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
-/// A process to be killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    Server,
-    Redirector,
-    Store,
-}
-
-impl Fault {
-    const ALL: [Self; 3] = [Self::Server, Self::Redirector, Self::Store];
-
-    /// The fault during a publish, if it has one: each comes once, with publishes before, between and behind them.
-    pub(super) fn at(publish: u32, publishes: u32) -> Option<Self> {
-        let quarter = |number: usize| publishes * (number as u32 + 1) / 4;
-        (0..).zip(Self::ALL).find(|(number, _)| publish == quarter(*number)).map(|(_, fault)| fault)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Server => "A server",
-            Self::Redirector => "A redirector",
-            Self::Store => "The store",
-        }
-    }
-}
-
-/// All processes. They end in the order of the fields: servers first, and the store last.
+/// All processes. They end in the order of the fields: mounts and servers first, and the store last.
 pub(super) struct Farm {
+    mounts: Vec<Mount>,
     servers: Vec<Process>,
     redirectors: Vec<Process>,
     lines: Vec<Emulator>,
@@ -59,6 +40,7 @@ pub(super) struct Farm {
     program: Program,
     dir: PathBuf,
     www: PathBuf,
+    acknowledged: Acknowledged,
 }
 
 impl Farm {
@@ -70,10 +52,20 @@ impl Farm {
         let (program, lease) = (Program::this()?, LEASE.as_millis().to_string());
         let listen = || Ok::<_, fixtures::Error>(lasting_address()?.to_string());
         let store = program.serve(&dir.join("store"), &["--listen", &listen()?, "--site-lease-ms", &lease])?;
-        let (servers, redirectors, lines) = (Vec::new(), Vec::new(), Vec::new());
+        let (mounts, servers, redirectors, lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (dir, www) = (dir.to_owned(), www.to_owned());
-        let mut farm = Self { servers, redirectors, lines, store, program, dir, www };
-        farm.publish()?;
+        let mut farm = Self {
+            mounts,
+            servers,
+            redirectors,
+            lines,
+            store,
+            program,
+            dir,
+            www,
+            acknowledged: Acknowledged::default(),
+        };
+        farm.publish(1)?;
         for group in 0..GROUPS {
             let line = Emulator::start(farm.store.address(), DELAY, None)?;
             let name = format!("group-{}", group + 1);
@@ -83,6 +75,12 @@ impl Farm {
                 let (from, cache) = (redirector.address().to_string(), cache.to_string_lossy().into_owned());
                 let words = ["site", "serve", SITE, "--server", &from, "--cache", &cache, "--listen", &listen()?];
                 farm.servers.push(farm.program.start("a server of the site", &words)?);
+            }
+            if has_fuse() {
+                let (at, cache) =
+                    (farm.dir.join(format!("mount-{}", group + 1)), farm.dir.join(format!("mounted-{}", group + 1)));
+                let words = ["--server", &redirector.address().to_string(), "--cache", &cache.to_string_lossy()];
+                farm.mounts.push(Mount::start(&farm.program, SITE, &at, &words)?);
             }
             farm.redirectors.push(redirector);
             farm.lines.push(line);
@@ -99,32 +97,39 @@ impl Farm {
         succeed(&mut command).map_err(|why| format!("thorp {}: {why}", words.join(" ")).into())
     }
 
-    /// Publishes the directory, and returns when that was done.
+    /// Publishes the directory in this version, and returns when that was done.
     ///
     /// # Errors
     /// Its own words for why it was not published.
-    pub(super) fn publish(&self) -> Result<Instant> {
+    pub(super) fn publish(&self, version: u64) -> Result<Instant> {
         self.run(&["publish", &self.www.to_string_lossy(), SITE])?;
-        Ok(Instant::now())
+        Ok(self.acknowledged.add(version))
     }
 
-    /// Waits until every server serves this version.
+    /// The publishes so far, for readers.
+    pub(super) fn acknowledged(&self) -> Acknowledged {
+        self.acknowledged.clone()
+    }
+
+    /// Waits until every server and mount has this version.
     ///
     /// # Errors
-    /// A server does not serve it within a minute, or the wait was interrupted.
+    /// One does not have it within a minute, or the wait was interrupted.
     pub(super) fn await_version(&self, version: u64, interrupt: &Interrupt) -> Result {
         let begun = Instant::now();
-        let mut behind: Vec<_> = (1..).zip(self.addresses().into_iter().map(Client::new)).collect();
+        let servers =
+            (0..).zip(self.addresses()).map(|(number, at)| (Target::Server(number), Place::Served(Client::new(at))));
+        let mounts = (0..).zip(&self.mounts).map(|(number, mount)| (Target::Mount(number), Place::Mounted(mount.at())));
+        let mut behind: Vec<_> = servers.chain(mounts).collect();
         loop {
-            behind.retain_mut(|(_, server)| version_at(server).is_none_or(|served| served < version));
-            let Some((number, _)) = behind.first() else { return Ok(()) };
+            behind.retain_mut(|(_, place)| place.version().is_none_or(|there| there < version));
+            let Some((target, _)) = behind.first() else { return Ok(()) };
             if interrupt.has_come() {
                 return Err("interrupted".into());
             }
             if begun.elapsed() > PATIENCE {
                 let seconds = PATIENCE.as_secs();
-                let text =
-                    format!("server {number} does not serve version {version} within {seconds} s of its publish");
+                let text = format!("{target} does not have version {version} within {seconds} s of its publish");
                 return Err(format!("{text}: this is a bug in Thorp").into());
             }
             thread::sleep(ASK_EVERY);
@@ -141,8 +146,13 @@ impl Farm {
         first["revision"].as_u64().ok_or_else(|| format!("expected a revision, got: {status}").into())
     }
 
-    /// Compares every file at every server with the newest version. Returns the first difference.
+    /// Compares every file at every server and mount with the newest version. Returns the first difference.
     pub(super) fn damage(&self, content: &Content) -> Option<String> {
+        let mounted = |(number, mount): (usize, &Mount)| {
+            let differs =
+                |(path, text): &(String, String)| fs::read_to_string(mount.at().join(path)).ok().as_ref() != Some(text);
+            content.files().find(differs).map(|(path, _)| format!("mount {} has another /{path}", number + 1))
+        };
         let compare = |number: usize, address: SocketAddr| {
             let mut server = Client::new(address);
             content.files().find_map(|(path, text)| match server.get(&path, Mode::Navigate, "") {
@@ -155,7 +165,8 @@ impl Farm {
             let servers = self.addresses().into_iter().enumerate();
             let compared: Vec<_> = servers.map(|(number, at)| scope.spawn(move || compare(number, at))).collect();
             let panicked = |_| Some("a comparison has panicked".to_owned());
-            compared.into_iter().find_map(|compared| compared.join().unwrap_or_else(panicked))
+            let served = compared.into_iter().find_map(|compared| compared.join().unwrap_or_else(panicked));
+            served.or_else(|| self.mounts.iter().enumerate().find_map(mounted))
         })
     }
 
@@ -178,13 +189,23 @@ impl Farm {
         self.servers.iter().map(Process::address).collect()
     }
 
-    /// The process that a fault kills.
-    pub(super) fn process(&mut self, fault: Fault) -> &mut Process {
-        match fault {
-            Fault::Server => &mut self.servers[0],
-            // The other group's.
-            Fault::Redirector => &mut self.redirectors[1],
-            Fault::Store => &mut self.store,
+    /// Where the site is mounted.
+    pub(super) fn mounted(&self) -> impl Iterator<Item = &Path> {
+        self.mounts.iter().map(Mount::at)
+    }
+
+    /// The processes that can be broken.
+    pub(super) fn targets(&self) -> Targets {
+        let [servers, redirectors, mounts] = [self.servers.len(), self.redirectors.len(), self.mounts.len()];
+        Targets { servers, redirectors, mounts }
+    }
+
+    pub(super) fn process(&mut self, target: Target) -> &mut Process {
+        match target {
+            Target::Server(number) => &mut self.servers[number],
+            Target::Redirector(number) => &mut self.redirectors[number],
+            Target::Store => &mut self.store,
+            Target::Mount(number) => &mut self.mounts[number].process,
         }
     }
 
@@ -193,34 +214,36 @@ impl Farm {
     }
 
     pub(super) fn redirector_ids(&self) -> String {
-        ids(&self.redirectors)
+        ids(self.redirectors.iter())
     }
 
     pub(super) fn server_ids(&self) -> String {
-        ids(&self.servers)
+        ids(self.servers.iter())
+    }
+
+    /// The ids of the mounts' processes, if there are any.
+    pub(super) fn mount_ids(&self) -> String {
+        ids(self.mounts.iter().map(|mount| &mount.process))
     }
 }
 
-/// The version that a server shows to a new visitor, if it answers.
-fn version_at(server: &mut Client) -> Option<u64> {
-    let answer = server.get(&Page::path(0), Mode::Navigate, "").ok()?;
-    Page::read(&answer.body).map(|page| page.version)
+/// Where the site can be read.
+enum Place<'a> {
+    Served(Client),
+    Mounted(&'a Path),
 }
 
-fn ids(processes: &[Process]) -> String {
-    processes.iter().map(|it| it.id().to_string()).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_fault_comes_once_however_few_publishes_there_are() {
-        for publishes in 4..50 {
-            let faults: Vec<_> = (1..=publishes).filter_map(|publish| Fault::at(publish, publishes)).collect();
-            assert_eq!(faults, Fault::ALL, "{publishes}");
-            assert_eq!(Fault::at(publishes, publishes), None);
-        }
+impl Place<'_> {
+    /// The version that a new visitor is shown, if there is an answer.
+    fn version(&mut self) -> Option<u64> {
+        let text = match self {
+            Self::Served(server) => server.get(&Page::path(0), Mode::Navigate, "").ok()?.body,
+            Self::Mounted(at) => fs::read_to_string(at.join(Page::path(0))).ok()?,
+        };
+        Page::read(&text).map(|page| page.version)
     }
+}
+
+fn ids<'a>(processes: impl Iterator<Item = &'a Process>) -> String {
+    processes.map(|it| it.id().to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -23,6 +23,8 @@ pub(super) struct Tally {
     pub(super) gone_back: u64,
     /// Answers with pages that said that they may not be the newest.
     pub(super) stale: u64,
+    /// Pages that were older than a lease allows, and did not say so.
+    pub(super) concealed: u64,
     /// Answers that refused, because the server is behind the visitor, say.
     pub(super) refused: u64,
     /// Answers that no server should give.
@@ -48,6 +50,12 @@ impl Tally {
         self.finding.get_or_insert(finding);
     }
 
+    /// Counts a page that is old and does not say so.
+    pub(super) fn conceal(&mut self, finding: String) {
+        self.concealed += 1;
+        self.finding.get_or_insert(finding);
+    }
+
     /// Counts an answer that no server should give.
     pub(super) fn err(&mut self, finding: String) {
         self.wrong += 1;
@@ -59,6 +67,7 @@ impl Tally {
         self.mixed += other.mixed;
         self.gone_back += other.gone_back;
         self.stale += other.stale;
+        self.concealed += other.concealed;
         self.refused += other.refused;
         self.wrong += other.wrong;
         self.unanswered += other.unanswered;

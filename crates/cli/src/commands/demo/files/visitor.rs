@@ -1,10 +1,12 @@
 //! A visitor: a browser that follows links, keeps its cookie, and gets another server each time, as behind a load
 //! balancer that knows of no sessions.
 
+use super::acknowledged::Acknowledged;
 use super::client::{Answer, Client, Mode};
 use super::content::{PAGES, Page};
 use super::readers::{Step, Tally};
 use std::net::SocketAddr;
+use std::time::Instant;
 
 /// The refusals that a server may answer with: it is behind the visitor, or has no longer what the visitor reads.
 const REFUSALS: [u16; 2] = [503, 410];
@@ -12,6 +14,7 @@ const REFUSALS: [u16; 2] = [503, 410];
 pub(super) struct Visitor {
     number: usize,
     servers: Vec<Client>,
+    acknowledged: Acknowledged,
     cookie: String,
     /// The page that it opens next.
     page: u64,
@@ -22,10 +25,11 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    pub(super) fn new(number: usize, servers: Vec<SocketAddr>) -> Self {
+    pub(super) fn new(number: usize, servers: Vec<SocketAddr>, acknowledged: Acknowledged) -> Self {
         Self {
             number,
             servers: servers.into_iter().map(Client::new).collect(),
+            acknowledged,
             cookie: String::new(),
             page: number as u64 % PAGES,
             newest: 0,
@@ -45,8 +49,10 @@ impl Visitor {
         let count = self.servers.len();
         let here = self.turn % count;
         let there = (here + 1 + self.turn / count % (count - 1)) % count;
+        let asked = Instant::now();
         let Some(answer) = self.ask(here, &Page::path(self.page), Mode::Navigate, tally) else { return };
-        tally.stale += u64::from(answer.field("thorp-stale").is_some());
+        let is_stale = answer.field("thorp-stale").is_some();
+        tally.stale += u64::from(is_stale);
         if let Some(cookie) = answer.field("set-cookie").and_then(|cookie| cookie.split(';').next()) {
             cookie.clone_into(&mut self.cookie);
         }
@@ -58,6 +64,12 @@ impl Visitor {
         if page.version < self.newest {
             let (visitor, number, newest) = (self.number, page.number, self.newest);
             tally.go_back(format!("visitor {visitor} got page {number} of version {} after {newest}", page.version));
+        }
+        let oldest = self.acknowledged.oldest_fresh(asked);
+        if page.version < oldest && !is_stale {
+            let Page { number, version } = page;
+            tally
+                .conceal(format!("server {} gave page {number} of version {version} a lease after {oldest}", here + 1));
         }
         self.newest = self.newest.max(page.version);
         let mut mixed = None;
