@@ -281,7 +281,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use clap::{Arg, ArgGroup, Command, CommandFactory, Id};
 
     #[test]
     fn sizes() {
@@ -304,5 +304,52 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// clap does not ask for an argument that conflicts with a given one: of an option that requires it, nothing would
+    /// be said and nothing done.
+    #[test]
+    fn an_option_conflicts_with_all_that_excludes_its_requirement() {
+        let mut program = Cli::command();
+        program.build();
+        let (mut found, mut ignored, mut commands) = (0, Vec::new(), vec![program]);
+        while let Some(command) = commands.pop() {
+            for option in command.get_arguments() {
+                let refused = excluded(&command, option.get_id().as_str());
+                for required in required(option) {
+                    found += 1;
+                    let others = excluded(&command, &required).into_iter();
+                    let accepted = others.filter(|other| other != option.get_id() && !refused.contains(other));
+                    ignored
+                        .extend(accepted.map(|it| format!("{} --{} beside {it}", command.get_name(), option.get_id())));
+                }
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+        assert!(found > 30 && ignored.is_empty(), "{ignored:#?} of {found} options that require another one");
+    }
+
+    /// The arguments that one requires, which clap only has in its text for debuggers.
+    fn required(option: &Arg) -> Vec<String> {
+        let text = format!("{option:?}");
+        let (_, list) = text.split_once(", requires: [").unwrap();
+        let (list, _) = list.split_once("], r_ifs: ").unwrap();
+        list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    /// The arguments that cannot stand beside one: a group can stand beside all that some member can.
+    fn excluded(command: &Command, name: &str) -> Vec<Id> {
+        if let Some(group) = command.get_groups().find(|group| group.get_id() == name) {
+            let mut of_members = group.get_args().map(|member| excluded(command, member.as_str()));
+            let first = of_members.next().unwrap_or_default();
+            return of_members.fold(first, |all, member| all.into_iter().filter(|id| member.contains(id)).collect());
+        }
+        let argument = command.get_arguments().find(|argument| argument.get_id() == name).unwrap();
+        let said = command.get_arg_conflicts_with(argument).into_iter().map(Arg::get_id).cloned();
+        let says_so = |other: &&Arg| command.get_arg_conflicts_with(other).iter().any(|with| with.get_id() == name);
+        let groups = command.get_groups().filter(|group| !ArgGroup::clone(group).is_multiple());
+        let siblings = groups.filter(|group| group.get_args().any(|id| id == name)).flat_map(|group| group.get_args());
+        let siblings = siblings.filter(|id| *id != name).cloned();
+        said.chain(command.get_arguments().filter(says_so).map(Arg::get_id).cloned()).chain(siblings).collect()
     }
 }

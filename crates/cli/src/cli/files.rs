@@ -11,6 +11,9 @@ use std::path::PathBuf;
 const NOT_OF_MOUNTS: [&str; 12] =
     ["from", "site", "exclude", "base", "merge", "repair", "allow_empty", "now", "chunks", "server", "dir", "space"];
 
+/// The options of a server that follows a store, and publishes nothing.
+const FOLLOWERS: [&str; 4] = ["cache", "cache_bytes", "refuse_stale", "idle_after"];
+
 /// `thorp publish`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -27,10 +30,15 @@ pub(crate) struct PublishArgs {
     #[arg(long, value_name = "PATH", conflicts_with_all = NOT_OF_MOUNTS)]
     pub(crate) path: Option<PathBuf>,
     /// Replaces what the site has changed, too, since these private changes were made.
-    #[arg(long, requires = "path")]
+    #[arg(long, requires = "path", conflicts_with_all = NOT_OF_MOUNTS)]
     pub(crate) overwrite: bool,
     /// Drops the private changes, and publishes nothing. Then the mount shows what the site has.
-    #[arg(long, requires = "path", conflicts_with_all = ["overwrite", "note", "wait", "dry_run"])]
+    #[arg(
+        long,
+        requires = "path",
+        conflicts_with_all = NOT_OF_MOUNTS,
+        conflicts_with_all = ["overwrite", "note", "wait", "dry_run"]
+    )]
     pub(crate) discard: bool,
     /// Leaves out what matches: `*.tmp` at every level, `/cache` or `a/b` from the top, `**` for any folders. May be
     /// repeated.
@@ -335,11 +343,11 @@ pub(crate) struct SiteServeArgs {
     /// The most bytes of content in the directory. The server fetches the directories of each revision, and a file's
     /// content for its first visitor, who waits for it; content that was used longest ago makes room. Default: all of
     /// each revision is kept, and no visitor waits.
-    #[arg(long, value_name = "SIZE", requires = "cache", conflicts_with = "dir", value_parser = size)]
+    #[arg(long, value_name = "SIZE", requires = "cache", conflicts_with_all = ["from", "dir"], value_parser = size)]
     pub(crate) cache_bytes: Option<usize>,
     /// Refuses to serve a revision that may not be the newest, as while the store cannot be reached: 503. Without it
     /// such answers have the field `Thorp-Stale`, for how many seconds.
-    #[arg(long, requires = "cache", conflicts_with = "dir")]
+    #[arg(long, requires = "cache", conflicts_with_all = ["from", "dir"])]
     pub(crate) refuse_stale: bool,
     /// After so many unread revisions, the server is sent no more of them, and fetches the newest for the next visitor,
     /// who waits for it. Once visitors come as often as revisions, it is sent each again. Default: it is sent each.
@@ -347,7 +355,7 @@ pub(crate) struct SiteServeArgs {
         long,
         value_name = "REVISIONS",
         requires = "cache",
-        conflicts_with = "dir",
+        conflicts_with_all = ["from", "dir"],
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub(crate) idle_after: Option<u32>,
@@ -359,7 +367,7 @@ pub(crate) struct SiteServeArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) from: Option<PathBuf>,
     /// Leaves out of --from what matches, as `thorp publish` does. May be repeated.
-    #[arg(long, value_name = "PATTERN", requires = "from")]
+    #[arg(long, value_name = "PATTERN", requires = "from", conflicts_with_all = FOLLOWERS)]
     pub(crate) exclude: Vec<String>,
     /// PEM: the certificate, and behind it those that lead to its authority. Clients then speak HTTPS. May be repeated,
     /// each with a --tls-key: a client gets the first that is for the name it asks for.
@@ -403,7 +411,7 @@ pub(crate) struct MountArgs {
     pub(crate) write: bool,
     /// Keeps these changes private: programs on this host see them at once, and `thorp publish --path` publishes them
     /// together, as one revision. Until then they are in the --cache directory, even while the site is not mounted.
-    #[arg(long, requires_all = ["write", "cache"], conflicts_with_all = ["dir", "cache_bytes"])]
+    #[arg(long, requires_all = ["write", "cache"], conflicts_with_all = ["dir", "cache_bytes", "passthrough"])]
     pub(crate) private: bool,
     /// Has the kernel read files by itself, from copies of this many bytes at most, beside the chunks: a file is copied
     /// after its first open, and read like a local file from the next open on. Needs root and Linux 6.9; without them,
@@ -411,7 +419,7 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["write", "cache_bytes"], value_parser = size)]
     pub(crate) passthrough: Option<usize>,
     /// The address of the store for these changes, if --server is a group's redirector, which takes none.
-    #[arg(long, value_name = "ADDR", requires = "write", conflicts_with = "dir")]
+    #[arg(long, value_name = "ADDR", requires = "write", conflicts_with_all = ["dir", "passthrough"])]
     pub(crate) publish_to: Option<String>,
     /// Lets other users read the files, too, by their permissions. Users other than root need `user_allow_other` in
     /// /etc/fuse.conf for this.

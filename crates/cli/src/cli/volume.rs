@@ -207,7 +207,7 @@ pub(crate) struct VolumeRemoveArgs {
     #[arg(long, value_name = "NUMBER", value_parser = home_number)]
     pub(crate) home: Option<u64>,
     /// Also if it was written to just now.
-    #[arg(long, requires = "home")]
+    #[arg(long, requires = "home", conflicts_with = "volume")]
     pub(crate) force: bool,
     /// The address of the store; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
@@ -229,22 +229,36 @@ pub(crate) struct VolumeAttachArgs {
     #[arg(long, value_name = "ADDR", conflicts_with = "beside")]
     pub(crate) store: Option<String>,
     /// The failure domain of this host: no holder in it gets copies. The name of this host, unless another one is said.
-    #[arg(long, value_name = "NAME", requires = "store")]
+    #[arg(long, value_name = "NAME", requires = "store", conflicts_with = "beside")]
     pub(crate) domain: Option<String>,
     /// Holders beyond those that copies are needed of: with one, writes continue without a pause when a holder is lost.
-    #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=4))]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "store",
+        conflicts_with = "beside",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(0..=4)
+    )]
     pub(crate) spare: u8,
     /// A write that waits for its copies (`--ack write`, FUA) waits for one more for each so many times that one of its
     /// blocks was written since it was written back, as far as there are holders for it (`--spare`). Never with 0.
-    #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 0)]
+    #[arg(long, value_name = "COUNT", requires = "store", conflicts_with = "beside", default_value_t = 0)]
     pub(crate) more_copies_after: u8,
     /// A holder that acknowledges nothing for this long is considered lost, and requests no longer wait for it. A
     /// holder with known response times gets less: eight times its mean and four deviations, and at least half a
     /// second.
-    #[arg(long, value_name = "MS", requires = "store", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(500..=60_000))]
+    #[arg(
+        long,
+        value_name = "MS",
+        requires = "store",
+        conflicts_with = "beside",
+        default_value_t = 5000,
+        value_parser = clap::value_parser!(u64).range(500..=60_000)
+    )]
     pub(crate) copy_timeout_ms: u64,
     /// Behavior while too few holders are available.
-    #[arg(long, value_enum, requires = "store", default_value_t = VolumeDegraded::WriteThrough)]
+    #[arg(long, value_enum, requires = "store", conflicts_with = "beside", default_value_t = VolumeDegraded::WriteThrough)]
     pub(crate) degraded: VolumeDegraded,
     /// The directory of the cache, on a fast disk. It is made if it is not there, and serves this volume only.
     #[arg(long, value_name = "DIR")]
@@ -286,7 +300,7 @@ pub(crate) struct VolumeAttachArgs {
     pub(crate) force: bool,
     /// Goes on with what the log of this cache has, where holders do not answer that may have what it has lost: its
     /// disk may have lost its end, or an older copy of it was restored. `status` says so afterwards.
-    #[arg(long, requires = "store")]
+    #[arg(long, requires = "store", conflicts_with = "beside")]
     pub(crate) accept_own_log: bool,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long)]

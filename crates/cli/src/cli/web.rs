@@ -41,7 +41,7 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Vec<PathBuf>,
     /// Something in front of the proxy ends TLS: clients speak HTTPS.
-    #[arg(long, conflicts_with = "tls_cert")]
+    #[arg(long, conflicts_with_all = ["tls_cert", "tls_key"])]
     pub(crate) behind_tls: bool,
     /// PEM: the authorities that alone are trusted for the application's certificate, in place of the system's.
     #[arg(long, value_name = "FILE")]
@@ -106,7 +106,13 @@ pub(crate) struct ProxyArgs {
     pub(crate) hub: Option<String>,
     /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from the
     /// cache. May be given several times. A watcher whose name is not among them is refused.
-    #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
+    #[arg(
+        long = "source",
+        value_name = "NAME",
+        requires = "hub_listen",
+        conflicts_with_all = ["hub", "homes"],
+        value_parser = source_name
+    )]
     pub(crate) sources: Vec<coherence::SourceName>,
     /// A home that is a process of its own (`thorp home`), which proxies share: its socket on this machine, as a path
     /// with a slash, or HOST:PORT on another one, such as an application's. May be given several times, for homes that
@@ -115,11 +121,16 @@ pub(crate) struct ProxyArgs {
     pub(crate) homes: Vec<proxy::HomeAddress>,
     /// Reads the table of a home on another machine by libfabric, without the home's processor, with the provider of
     /// this name as the home says it (`thorp home --fabric`), such as `verbs;ofi_rxm`.
-    #[arg(long, value_name = "PROVIDER", requires = "homes")]
+    #[arg(
+        long,
+        value_name = "PROVIDER",
+        requires = "homes",
+        conflicts_with_all = ["hub", "hub_listen", "sources", "insecure"]
+    )]
     pub(crate) fabric: Option<String>,
     /// Listens for other proxies on other addresses than loopback, although their connections are neither encrypted nor
     /// authenticated yet.
-    #[arg(long, requires = "hub_listen")]
+    #[arg(long, requires = "hub_listen", conflicts_with_all = ["hub", "homes"])]
     pub(crate) insecure: bool,
     /// Stops the proxy when standard input ends: with the program that started it.
     #[arg(long)]
@@ -265,7 +276,13 @@ pub(crate) struct HomeArgs {
     pub(crate) hub_listen: Option<SocketAddr>,
     /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from
     /// caches. May be given several times. A watcher whose name is not among them is refused.
-    #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
+    #[arg(
+        long = "source",
+        value_name = "NAME",
+        requires = "hub_listen",
+        conflicts_with = "hub",
+        value_parser = source_name
+    )]
     pub(crate) sources: Vec<coherence::SourceName>,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long, requires = "listens")]
@@ -304,11 +321,17 @@ pub(crate) struct VerifyArgs {
     pub(crate) hub_listen: Option<SocketAddr>,
     /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from
     /// caches. May be given several times. A watcher whose name is not among them is refused.
-    #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
+    #[arg(
+        long = "source",
+        value_name = "NAME",
+        requires = "hub_listen",
+        conflicts_with_all = ["hub", "home"],
+        value_parser = source_name
+    )]
     pub(crate) sources: Vec<coherence::SourceName>,
     /// Listens on other addresses than loopback for those, although connections are neither encrypted nor authenticated
     /// yet.
-    #[arg(long, requires = "hub_listen")]
+    #[arg(long, requires = "hub_listen", conflicts_with_all = ["hub", "home"])]
     pub(crate) insecure: bool,
     /// How many keys can be known at a time: some 500 bytes of memory each if something is stored under them, and the
     /// key.
@@ -437,7 +460,13 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["listen", "insecure"])]
     pub(crate) hub: Option<String>,
     /// The name by which the hub elsewhere knows the database: that of the slot, if it is not given.
-    #[arg(long, value_name = "NAME", value_parser = source_name, requires = "hub")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = source_name,
+        requires = "hub",
+        conflicts_with_all = ["listen", "insecure"]
+    )]
     pub(crate) source: Option<coherence::SourceName>,
     /// Prepares the database, as a superuser, says what it has made, and ends. From then on commits wait for a watcher.
     #[arg(long)]
