@@ -63,6 +63,9 @@ pub(super) fn publish(path: &Path, args: &PublishArgs, output: &mut Output) -> R
     let text = match revision {
         Some(revision) => format!("{site}@{revision}: {changes} private changes published"),
         None if args.discard => format!("{site}: {changes} private changes dropped"),
+        None if fs::symlink_metadata(path).is_err() => {
+            format!("{site}: there is nothing at {}, and nothing was removed there", path.display())
+        }
         None => format!("{site}: nothing has changed at {}", path.display()),
     };
     output.line(&json, text)
