@@ -97,7 +97,7 @@ impl Programs {
 #[test]
 fn every_program_answers_its_operators_alike() {
     let mut programs = Programs::start();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")).unwrap();
+    let page = std::fs::read_to_string("../../docs/metrics.md").unwrap();
     assert_eq!(programs.all().count(), 9);
     for Program { name: program, process, metric } in programs.all() {
         eventually(&format!("{program} is healthy"), || health(process).0 == 200);

@@ -11,7 +11,7 @@ use workloads::Random;
 use workloads::design;
 
 fn model() -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/schependomlaan-frames.ifczip");
+    let beside = "../../../../shared/data/schependomlaan-frames.ifczip";
     let path = std::env::var_os("THORP_TEST_MODEL").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     path.exists().then_some(path)
 }

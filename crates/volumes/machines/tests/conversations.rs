@@ -18,7 +18,6 @@ mod conversation;
 use conversation::{CacheScript, HolderScript, HomeScript, KnownHomeScript, LifeScript, OwnerScript, TakeOverScript};
 use machines::Rule;
 use std::fs;
-use std::path::Path;
 use types::Broken;
 
 #[test]
@@ -54,8 +53,7 @@ fn lives_begin_as_is_written() {
 #[test]
 fn caches_are_known_as_is_written() {
     play::play_all("volume-cache", || CacheScript::new(Broken::NONE));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../testdata/conversations/volume-cache.txt");
-    let expected = fs::read_to_string(path).unwrap();
+    let expected = fs::read_to_string("../../../testdata/conversations/volume-cache.txt").unwrap();
     for rule in [Rule::NumberAttachments, Rule::WholeLog] {
         assert_ne!(play::play(&expected, CacheScript::new(Broken::rule(rule))), expected, "{rule:?}");
     }
@@ -105,8 +103,7 @@ const NOTICED_BY: [(Rule, &str); 36] = [
 fn each_rule_is_noticed_when_it_is_gone() {
     for rule in Rule::ALL {
         let (_, name) = NOTICED_BY.iter().find(|(it, _)| *it == rule).expect("each rule has its conversation");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../testdata/conversations/{name}.txt"));
-        let expected = fs::read_to_string(path).unwrap();
+        let expected = fs::read_to_string(format!("../../../testdata/conversations/{name}.txt")).unwrap();
         let broken = Broken::rule(rule);
         let played = if name.starts_with("volume-owner") {
             play::play(&expected, OwnerScript::new(broken))

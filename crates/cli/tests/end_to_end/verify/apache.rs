@@ -24,7 +24,7 @@ fn php() -> Option<String> {
 /// An Apache by the example's configuration, with places of this test's.
 fn apache(folder: &Folder, helper: SocketAddr) -> (Process, SocketAddr) {
     let address = free_address();
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/php");
+    let examples = Path::new("../../examples/php");
     let mut site = std::fs::read_to_string(examples.join("apache.conf")).unwrap();
     for (in_example, here) in [
         ("/srv/shop", folder.file("site")),

@@ -121,8 +121,7 @@ fn control(path: &str) -> &'static str {
 /// An nginx by the example's configuration, with places of this test's.
 fn nginx(folder: &Folder, helper: &str, application: SocketAddr) -> (Process, SocketAddr) {
     let address = free_address();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/nginx/thorp.conf");
-    let mut site = std::fs::read_to_string(example).unwrap();
+    let mut site = std::fs::read_to_string("../../examples/nginx/thorp.conf").unwrap();
     for (in_example, here) in [
         ("/var/cache/nginx/thorp", folder.file("cache")),
         ("unix:/run/thorp/verify", helper.to_owned()),

@@ -61,7 +61,7 @@ fn an_epoch() {
 /// `THORP_WRITE_TESTDATA` to write it again, which is right only as long as no release has written that format.
 #[test]
 fn a_directory_of_format_1() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format-1");
+    let golden = Path::new("testdata/format-1");
     let mut promises = Promises::default();
     if std::env::var_os("THORP_WRITE_TESTDATA").is_some() {
         let files = Arc::new(Directory::new(&golden));
