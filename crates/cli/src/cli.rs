@@ -337,7 +337,7 @@ mod tests {
         list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
-    /// The arguments that cannot stand beside one: a group can stand beside all that some member can.
+    /// The arguments that exclude one. They exclude a group if they exclude each of its members.
     fn excluded(command: &Command, name: &str) -> Vec<Id> {
         if let Some(group) = command.get_groups().find(|group| group.get_id() == name) {
             let mut of_members = group.get_args().map(|member| excluded(command, member.as_str()));

@@ -468,7 +468,7 @@ Also counted:
   old            pages that said that they may not be the newest, behind a broken redirector or store: with Thorp-Stale,
                  or in .thorp/status
   refused        answers of servers that were behind the visitor (503); the visitor then asks another one
-  everywhere     from the return of a publish until the last server and mount has it; with a fault, this includes the 1.5 s
+  everywhere     from the return of a publish until every server and mount has it; a fault adds the 1.5 s
   bytes          over each line, in both directions, beside the bytes of the files that were changed
   rsync          pages with a part of another version in a directory that `rsync -a --delete` copies, on this machine
 

@@ -258,7 +258,13 @@ pub(crate) struct VolumeAttachArgs {
     )]
     pub(crate) copy_timeout_ms: u64,
     /// Behavior while too few holders are available.
-    #[arg(long, value_enum, requires = "store", conflicts_with = "beside", default_value_t = VolumeDegraded::WriteThrough)]
+    #[arg(
+        long,
+        value_enum,
+        requires = "store",
+        conflicts_with = "beside",
+        default_value_t = VolumeDegraded::WriteThrough
+    )]
     pub(crate) degraded: VolumeDegraded,
     /// The directory of the cache, on a fast disk. It is made if it is not there, and serves this volume only.
     #[arg(long, value_name = "DIR")]

@@ -73,7 +73,7 @@ const CONFLICTS_MAX: usize = 10;
 /// The bytes of a list of conflicts: a message has room for it.
 const CONFLICTS_BYTES_MAX: usize = 900;
 
-/// The most bytes of edits in an offer. What is left are the lengths of the edits and of each content.
+/// The most bytes of edits in an offer. It leaves room for the lengths of the edits and of each content.
 const EDITS_PART_BYTES_MAX: usize = EDITS_BYTES_MAX - OFFER_CONTENT_BYTES_MAX - 4 * (1 + EDITS_MAX);
 
 /// Chunks by their names.

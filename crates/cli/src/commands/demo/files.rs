@@ -52,7 +52,7 @@ const AWAY: Duration = Duration::from_millis(1500);
 pub(super) fn run(args: &DemoFilesArgs, output: &mut Output) -> Result {
     if args.faults.is_some_and(|faults| faults >= args.publishes) {
         return Err(usage(
-            "each fault has a publish of its own, and the last publish has none: --faults must be less than --publishes",
+            "each fault needs a publish of its own and one after it: --faults must be less than --publishes",
         ));
     }
     // A second Ctrl-C would leave the folder: the first is enough.
@@ -151,8 +151,8 @@ fn beside(args: &DemoFilesArgs, rsync: Option<&Rsync>) -> &'static str {
     }
 }
 
-/// Kills or stops a process, publishes a version, and has the process go on. Returns the time from the return of the
-/// publish until every server and mount had the version.
+/// Kills or stops a process, publishes a version, and starts or continues the process. Returns the time from the return
+/// of the publish until every server and mount had the version.
 fn break_one(
     Fault { target, way }: Fault,
     farm: &mut Farm,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// All of it.
 pub(super) struct Account {
     pub(super) publishes: u32,
-    /// Processes that were killed or stopped meanwhile.
+    /// How often a process was killed or stopped.
     pub(super) faults: u32,
     pub(super) visitors: Tally,
     /// If rsync is installed, and was not left out.

@@ -16,8 +16,8 @@ impl Acknowledged {
         returned
     }
 
-    /// The oldest version that a request from this moment may get without a word that it may be old: whoever has not
-    /// heard of a publish for a lease says so (rule LeaseWithin).
+    /// The oldest version that the answer to a request of this moment may have, if it is not marked as possibly old. A
+    /// server marks its answers once its lease is over (rule LeaseWithin).
     pub(super) fn oldest_fresh(&self, asked: Instant) -> u64 {
         let publishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest_first = publishes.iter().rev();

@@ -1,5 +1,5 @@
-//! The processes: a store, and behind each line the redirector of a group, two servers that follow the site, and a mount
-//! of it where that is possible.
+//! The processes: a store, and behind each line the redirector of a group, two servers that follow the site, and, where
+//! file systems can be mounted, a mount of it.
 
 use super::super::DELAY;
 use super::acknowledged::Acknowledged;

@@ -55,7 +55,7 @@ impl Targets {
         let (way, next) = (if turn % 2 == 0 { Way::Kill } else { Way::Stop }, turn as usize / 2);
         let target = match number % self.kinds() {
             0 => Target::Server(next % self.servers),
-            // Of another group than the server.
+            // In another group than the server.
             1 => Target::Redirector((next + 1) % self.redirectors),
             2 => Target::Store,
             _ => Target::Mount(next % self.mounts),

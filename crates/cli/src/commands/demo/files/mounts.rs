@@ -123,3 +123,41 @@ fn refuse(error: &io::Error, tally: &mut Tally) {
         _ => tally.err(format!("a mount answered: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::content::Content;
+    use super::super::farm::LEASE;
+    use super::*;
+    use std::time::Duration;
+
+    /// A folder as a mount shows it, whose site is not replaced any longer.
+    #[test]
+    fn a_page_that_is_old_and_does_not_say_so_is_found() {
+        let folder = fixtures::Folder::new();
+        let (mut content, acknowledged) = (Content::create(folder.path()).unwrap(), Acknowledged::default());
+        fs::create_dir(folder.path().join(".thorp")).unwrap();
+        std::os::unix::fs::symlink("..", folder.path().join(".thorp/newest")).unwrap();
+        let say = |status: &str| fs::write(folder.path().join(".thorp/status"), status).unwrap();
+        let (mut step, mut tally) =
+            (MountReader::new(0, folder.path(), acknowledged.clone()).into_step(), Tally::default());
+        say("{\"stale_seconds\": null}");
+        step(&mut tally);
+        acknowledged.add(2);
+        step(&mut tally);
+        assert_eq!((tally.pages, tally.concealed, &tally.finding), (4, 0, &None));
+        std::thread::sleep(LEASE + Duration::from_millis(1));
+        step(&mut tally);
+        assert_eq!((tally.concealed, tally.stale), (2, 0), "{tally:?}");
+        say("{\"stale_seconds\": 1}");
+        step(&mut tally);
+        assert_eq!((tally.concealed, tally.stale), (2, 1), "{tally:?}");
+        content.change().unwrap();
+        say("{\"stale_seconds\": null}");
+        step(&mut tally);
+        assert_eq!((tally.pages, tally.concealed, tally.mixed, tally.gone_back), (10, 2, 0, 0), "{tally:?}");
+        fs::write(folder.path().join(".thorp/status"), "").unwrap();
+        step(&mut tally);
+        assert_eq!(tally.wrong, 1, "{tally:?}");
+    }
+}
