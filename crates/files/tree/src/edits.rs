@@ -10,10 +10,11 @@ use crate::hash::ChunkHash;
 use crate::limits::{DEPTH_MAX, EDIT_PATHS_BYTES_MAX, EDITS_BYTES_MAX, EDITS_MAX};
 use crate::name::{Name, Path};
 use crate::node::write_directory;
+use crate::older::Older;
 use crate::pairs::{Pair, Pairs};
-use crate::read::{listing, named};
-use crate::source::{Malformed, NewNodes, ReadError, Sink, Source};
-use alloc::collections::BTreeSet;
+use crate::read::named;
+use crate::rewrite::{RewriteError, rewrite};
+use crate::source::{Malformed, ReadError, Sink, Source};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
@@ -244,6 +245,15 @@ impl<E, K> From<ReadError<E>> for ApplyError<E, K> {
     }
 }
 
+impl<E, K> From<RewriteError<E, K>> for ApplyError<E, K> {
+    fn from(error: RewriteError<E, K>) -> Self {
+        match error {
+            RewriteError::Read(error) => Self::Read(error),
+            RewriteError::Sink(error) => Self::Sink(error),
+        }
+    }
+}
+
 impl<E: fmt::Display, K: fmt::Display> fmt::Display for ApplyError<E, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -272,24 +282,18 @@ impl<S: Source, K: Sink> Apply<'_, S, K> {
         edits: &[Edit],
         depth: usize,
     ) -> Result<ChunkHash, ApplyError<S::Error, K::Error>> {
-        let mut nodes = BTreeSet::new();
-        let visit = &mut |hash| {
-            nodes.insert(hash);
-        };
-        let before = older.map_or(Ok(Vec::new()), |hash| listing(self.source, hash, visit))?;
-        let (mut after, mut before) = (Vec::with_capacity(before.len()), before.into_iter().peekable());
+        let mut older = older.map(|hash| Older::open(self.source, hash)).transpose()?;
+        let mut changes = Vec::new();
         for group in edits.chunk_by(|a, b| name(a, depth) == name(b, depth)) {
             let Some(name) = group.first().and_then(|edit| name(edit, depth)) else { continue };
-            while let Some(entry) = before.next_if(|(other, _)| other < name) {
-                after.push(entry);
-            }
-            let entry = before.next_if(|(other, _)| other == name).map(|(_, entry)| entry);
-            if let Some(entry) = self.entry(entry, group, depth)? {
-                after.push((name.clone(), entry));
-            }
+            let before = older.as_mut().map_or(Ok(None), |older| older.find(self.source, name))?.cloned();
+            changes.push((name.clone(), self.entry(before, group, depth)?));
         }
-        after.extend(before);
-        write_directory(&after, &mut NewNodes { nodes: &nodes, sink: self.sink }).map_err(ApplyError::Sink)
+        let Some(older) = older else {
+            let entries = changes.into_iter().filter_map(|(name, entry)| Some((name, entry?)));
+            return write_directory(&entries.collect::<Vec<_>>(), self.sink).map_err(ApplyError::Sink);
+        };
+        Ok(rewrite(self.source, &older, &changes, self.sink)?)
     }
 
     /// Applies the edits of a name and of everything below it to its entry.

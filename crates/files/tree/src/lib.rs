@@ -26,6 +26,7 @@
 //! | `merge` | two trees with the changes of both since a third |
 //! | `links` | hard links in a merge |
 //! | `older` | lookups in the older of two directories |
+//! | `rewrite` | a directory with some entries changed |
 //! | `descend` | the chunks of a newer tree that are missing beside an older one |
 //! | `mark` | the chunks of a tree |
 //! | `walk` | the chunks of a tree with their paths, behind damaged ones too |
@@ -50,6 +51,7 @@ mod node;
 mod older;
 mod pairs;
 mod read;
+mod rewrite;
 mod source;
 mod walk;
 

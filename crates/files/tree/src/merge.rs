@@ -15,10 +15,10 @@ use crate::hash::ChunkHash;
 use crate::limits::{DEPTH_MAX, MERGE_NAMES_MAX, MERGE_NODES_MAX};
 use crate::links::Links;
 use crate::name::{Name, Path};
-use crate::node::write_directory;
+use crate::older::Older;
 use crate::pairs::{Pair, Pairs};
-use crate::read::listing;
-use crate::source::{Counted, Malformed, NewNodes, ReadError, Sink, Source};
+use crate::rewrite::{RewriteError, rewrite};
+use crate::source::{Counted, Malformed, ReadError, Sink, Source};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -69,6 +69,15 @@ pub enum MergeError<E, K> {
 impl<E, K> From<ReadError<E>> for MergeError<E, K> {
     fn from(error: ReadError<E>) -> Self {
         Self::Read(error)
+    }
+}
+
+impl<E, K> From<RewriteError<E, K>> for MergeError<E, K> {
+    fn from(error: RewriteError<E, K>) -> Self {
+        match error {
+            RewriteError::Read(error) => Self::Read(error),
+            RewriteError::Sink(error) => Self::Sink(error),
+        }
     }
 }
 
@@ -290,22 +299,8 @@ impl<S: Source, K: Sink> Walk<'_, S, K> {
         if changes.is_empty() || !self.conflicts.is_empty() {
             return Ok(head);
         }
-        let mut nodes = BTreeSet::new();
-        let visit = &mut |hash| {
-            nodes.insert(hash);
-        };
-        let before = listing(self.source, head, visit)?;
-        let (mut after, mut before) = (Vec::with_capacity(before.len()), before.into_iter().peekable());
-        for (name, entry) in changes {
-            while let Some(entry) = before.next_if(|(other, _)| *other < name) {
-                after.push(entry);
-            }
-            before.next_if(|(other, _)| *other == name);
-            after.extend(entry.map(|entry| (name, entry)));
-        }
-        after.extend(before);
-        let written = write_directory(&after, &mut NewNodes { nodes: &nodes, sink: self.sink });
-        written.map_err(|error| Stop::Error(MergeError::Sink(error)))
+        let older = Older::open(self.source, head)?;
+        rewrite(self.source, &older, &changes, self.sink).map_err(|error| Stop::Error(error.into()))
     }
 
     /// Both sides have changed what is at the path.

@@ -14,6 +14,7 @@ use crate::hash::ChunkHash;
 use crate::limits::{LEAF_BYTES_MAX, LIST_PIECES_MAX, NODE_BYTES, PIECES_MAX};
 use crate::name::Name;
 use crate::source::{Malformed, Sink};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use bytes::{Buf, BufMut, Bytes};
 
@@ -65,12 +66,28 @@ impl Node {
 }
 
 /// An item of a node that is being written.
-struct Item<'a> {
+pub(crate) struct Item<'a> {
     bytes: Vec<u8>,
-    name: &'a Name,
+    name: Cow<'a, Name>,
 }
 
-impl Item<'_> {
+impl<'a> Item<'a> {
+    /// An entry of a leaf.
+    pub(crate) fn entry(name: Cow<'a, Name>, entry: &Entry) -> Self {
+        let mut bytes = Vec::new();
+        encode_entry(&mut bytes, &name, entry);
+        Self { bytes, name }
+    }
+
+    /// A node below an index node, with the first name in it.
+    pub(crate) fn node(first: Cow<'a, Name>, hash: ChunkHash) -> Self {
+        let mut bytes = Vec::with_capacity(1 + first.as_bytes().len() + ChunkHash::BYTES);
+        bytes.put_u8(first.as_bytes().len() as u8);
+        bytes.put_slice(first.as_bytes());
+        bytes.put_slice(hash.as_bytes());
+        Self { bytes, name: first }
+    }
+
     /// Whether a node of this level ends behind the item: the first bytes of its name's hash decide. Each level looks
     /// at bits of its own.
     fn is_end(&self, level: u8) -> bool {
@@ -89,13 +106,19 @@ impl Item<'_> {
 /// Errors of the sink.
 pub fn write_directory<S: Sink>(entries: &[(Name, Entry)], sink: &mut S) -> Result<ChunkHash, S::Error> {
     debug_assert!(entries.is_sorted_by(|(a, _), (b, _)| a < b), "a directory's names are sorted");
-    let items = entries.iter().map(|(name, entry)| {
-        let mut bytes = Vec::new();
-        encode_entry(&mut bytes, name, entry);
-        Item { bytes, name }
-    });
-    let mut items: Vec<Item<'_>> = items.collect();
-    let mut level = 0;
+    let items = entries.iter().map(|(name, entry)| Item::entry(Cow::Borrowed(name), entry));
+    write_nodes(0, items.collect(), sink)
+}
+
+/// Writes the items of a level into nodes, and those above them. Returns the topmost node.
+///
+/// # Errors
+/// Errors of the sink.
+pub(crate) fn write_nodes<S: Sink>(
+    mut level: u8,
+    mut items: Vec<Item<'_>>,
+    sink: &mut S,
+) -> Result<ChunkHash, S::Error> {
     loop {
         let total: usize = items.iter().map(|item| item.bytes.len()).sum();
         if total <= NODE_BYTES || items.len() == 1 {
@@ -104,12 +127,7 @@ pub fn write_directory<S: Sink>(entries: &[(Name, Entry)], sink: &mut S) -> Resu
         let mut above = Vec::new();
         for node in cut(&items, level) {
             let hash = add_node(level, node, sink)?;
-            let first = node[0].name;
-            let mut bytes = Vec::with_capacity(1 + first.as_bytes().len() + ChunkHash::BYTES);
-            bytes.put_u8(first.as_bytes().len() as u8);
-            bytes.put_slice(first.as_bytes());
-            bytes.put_slice(hash.as_bytes());
-            above.push(Item { bytes, name: first });
+            above.push(Item::node(node[0].name.clone(), hash));
         }
         items = above;
         level += 1;
@@ -121,15 +139,54 @@ fn cut<'a, 'b>(items: &'b [Item<'a>], level: u8) -> Vec<&'b [Item<'a>]> {
     let (mut nodes, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, item) in items.iter().enumerate() {
         bytes += item.bytes.len();
-        // Two items at least: names that were chosen to end every node would have no end of levels.
-        let is_end = at > start && (item.is_end(level) || bytes >= LEAF_BYTES_MAX);
-        if is_end && at + 1 < items.len() {
+        if is_cut(level, at + 1 - start, bytes, item) && at + 1 < items.len() {
             nodes.push(&items[start..=at]);
             (start, bytes) = (at + 1, 0);
         }
     }
     nodes.push(&items[start..]);
     nodes
+}
+
+/// Whether a node ends behind an item, with which it has this many items and bytes.
+fn is_cut(level: u8, count: usize, bytes: usize, item: &Item<'_>) -> bool {
+    // Two items at least: names that were chosen to end every node would have no end of levels.
+    count > 1 && (item.is_end(level) || bytes >= LEAF_BYTES_MAX)
+}
+
+/// A leaf that is being written.
+#[derive(Default)]
+pub(crate) struct OpenNode<'a> {
+    items: Vec<Item<'a>>,
+    bytes: usize,
+}
+
+impl<'a> OpenNode<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, item: Item<'a>) {
+        self.bytes += item.bytes.len();
+        self.items.push(item);
+    }
+
+    /// Whether it ends here if others follow.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.items.last().is_some_and(|last| is_cut(0, self.items.len(), self.bytes, last))
+    }
+
+    /// Writes it, and begins the next one. Returns its item in the node above.
+    ///
+    /// # Errors
+    /// Errors of the sink.
+    pub(crate) fn end<S: Sink>(&mut self, sink: &mut S) -> Result<Item<'a>, S::Error> {
+        let hash = add_node(0, &self.items, sink)?;
+        let first = self.items.swap_remove(0).name;
+        self.items.clear();
+        self.bytes = 0;
+        Ok(Item::node(first, hash))
+    }
 }
 
 fn add_node<S: Sink>(level: u8, items: &[Item<'_>], sink: &mut S) -> Result<ChunkHash, S::Error> {
@@ -197,6 +254,14 @@ pub(crate) fn read_node(mut bytes: Bytes) -> Result<Node, Malformed> {
         Node::Index { level, below }
     };
     if bytes.is_empty() { Ok(node) } else { Err(Malformed("bytes behind its end")) }
+}
+
+/// The number of a leaf's entries, and their bytes.
+pub(crate) fn leaf_size(mut bytes: Bytes) -> Result<(usize, usize), Malformed> {
+    match read_head(&mut bytes, DIRECTORY)? {
+        (0, count) => Ok((count, bytes.len())),
+        _ => Err(Malformed("a node of another level")),
+    }
 }
 
 /// Whether a chunk could be a node of a tree. Content can look like one, too.

@@ -53,6 +53,16 @@ impl Older {
         self.root
     }
 
+    /// All nodes of the directory.
+    pub(crate) fn nodes(&self) -> &BTreeSet<ChunkHash> {
+        &self.nodes
+    }
+
+    /// The leaves, each with the first name in it.
+    pub(crate) fn leaves(&self) -> &[(Name, ChunkHash)] {
+        &self.leaves
+    }
+
     /// Whether the directory has a node.
     pub(crate) fn has_node(&self, hash: &ChunkHash) -> bool {
         self.nodes.contains(hash)

@@ -116,18 +116,8 @@ pub fn find<N: Borrow<Node>, E>(
 
 /// The entries of a directory, by name.
 fn entries<S: Source>(source: &S, directory: ChunkHash) -> Result<Vec<(Name, Entry)>, ReadError<S::Error>> {
-    listing(source, directory, &mut |_| ())
-}
-
-/// The entries of a directory, by name. Calls `visit` with each of its nodes.
-pub(crate) fn listing<S: Source>(
-    source: &S,
-    directory: ChunkHash,
-    visit: &mut impl FnMut(ChunkHash),
-) -> Result<Vec<(Name, Entry)>, ReadError<S::Error>> {
     let (mut entries, mut left) = (Vec::<(Name, Entry)>::new(), Vec::from([(directory, None)]));
     while let Some((hash, level)) = left.pop() {
-        visit(hash);
         match node(source, hash, level)? {
             Node::Leaf(more) => {
                 let is_behind = match (entries.last(), more.first()) {
