@@ -453,7 +453,7 @@ const DEMO_FILES_HELP: &str = "\
 The site has 2,000 files: 100 pages with links, and 19 parts of each page. A page names the version of each of its
 parts. Each publish changes all pages and one part of each. Visitors open pages (Sec-Fetch-Mode: navigate) and fetch
 their parts (no-cors) from two servers by turns. Where file systems can be mounted, as root with FUSE, programs read
-pages and their parts in the mounts, below .thorp/newest. Between the publishes, a process is killed with kill -9 and
+pages and their parts in the mounts, below .thorp/newest. During some publishes, a process is killed with kill -9 and
 started again 1.5 s later: a server, the redirector of the other group, the store, a mount. With more --faults, one of
 each is then stopped with kill -STOP for 1.5 s, then others are killed, and so on.
 
@@ -468,7 +468,8 @@ Also counted:
   old            pages that said that they may not be the newest, behind a broken redirector or store: with Thorp-Stale,
                  or in .thorp/status
   refused        answers of servers that were behind the visitor (503); the visitor then asks another one
-  everywhere     from the return of a publish until every server and mount has it; a fault adds the 1.5 s
+  everywhere     from the return of a publish, or with a fault from the return of the process, until every server and
+                 mount has the version
   bytes          over each line, in both directions, beside the bytes of the files that were changed
   rsync          pages with a part of another version in a directory that `rsync -a --delete` copies, on this machine
 

@@ -151,8 +151,8 @@ fn beside(args: &DemoFilesArgs, rsync: Option<&Rsync>) -> &'static str {
     }
 }
 
-/// Kills or stops a process, publishes a version, and starts or continues the process. Returns the time from the return
-/// of the publish until every server and mount had the version.
+/// Kills or stops a process while a version is published, and starts or continues it. Returns the time from then until
+/// every server and mount had the version.
 fn break_one(
     Fault { target, way }: Fault,
     farm: &mut Farm,
@@ -161,27 +161,35 @@ fn break_one(
     output: &mut Output,
 ) -> Result<Duration> {
     let id = farm.process(target).id();
+    // Without the store there is no publish. Beside a stopped mount, no process can be started: it would close the files
+    // that readers have opened there, and wait for the mount.
+    let early = if target == Target::Store { None } else { Some(farm.begin_publish(version)?) };
     match way {
         Way::Kill => farm.process(target).kill()?,
         Way::Stop => farm.process(target).signal(Signal::STOP)?,
     }
     let broken = Instant::now();
-    // Without the store there is no publish.
-    let is_early = target != Target::Store;
-    let meanwhile =
-        if is_early { format!("version {version} is published without it") } else { "visitors read on".to_owned() };
+    let meanwhile = match early {
+        Some(_) => format!("version {version} is published without it"),
+        None => "visitors read on".to_owned(),
+    };
     tell(output, format_args!("{}: {target} (process {id}), and {meanwhile}.", way.command()))?;
-    let early = if is_early { Some(farm.publish(version)?) } else { None };
-    pause(AWAY.saturating_sub(broken.elapsed()), interrupt);
+    pause(AWAY, interrupt);
     match way {
         Way::Kill => farm.process(target).start_again()?,
         Way::Stop => farm.process(target).signal(Signal::CONT)?,
     }
     let again = Instant::now();
-    let published = early.map_or_else(|| farm.publish(version), Ok)?;
+    match early {
+        Some(publishing) => farm.end_publish(publishing)?,
+        None => farm.publish(version)?,
+    };
     farm.await_version(version, interrupt)?;
-    let (away, after) = ((again - broken).as_secs_f64(), again.elapsed().as_millis());
-    let place = "every server and mount";
-    tell(output, format_args!("  It was back after {away:.1} s, and {after} ms later {place} had version {version}."))?;
-    Ok(published.elapsed())
+    let (away, after) = ((again - broken).as_secs_f64(), again.elapsed());
+    let (millis, place) = (after.as_millis(), "every server and mount");
+    tell(
+        output,
+        format_args!("  It was back after {away:.1} s, and {millis} ms later {place} had version {version}."),
+    )?;
+    Ok(after)
 }

@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,12 @@ pub(super) struct Farm {
     dir: PathBuf,
     www: PathBuf,
     acknowledged: Acknowledged,
+}
+
+/// A publish that has begun.
+pub(super) struct Publishing {
+    process: Process,
+    version: u64,
 }
 
 impl Farm {
@@ -90,11 +97,15 @@ impl Farm {
 
     /// Runs `thorp` with the store's address.
     fn run(&self, words: &[&str]) -> Result<String> {
+        succeed(&mut self.command(words)).map_err(|why| format!("thorp {}: {why}", words.join(" ")).into())
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = self.program.command();
         // The index of the directory goes with everything else.
         command.env("XDG_CACHE_HOME", self.dir.join("index"));
         command.args(words).args(["--json", "--server", &self.store.address().to_string()]);
-        succeed(&mut command).map_err(|why| format!("thorp {}: {why}", words.join(" ")).into())
+        command
     }
 
     /// Publishes the directory in this version, and returns when that was done.
@@ -102,8 +113,31 @@ impl Farm {
     /// # Errors
     /// Its own words for why it was not published.
     pub(super) fn publish(&self, version: u64) -> Result<Instant> {
-        self.run(&["publish", &self.www.to_string_lossy(), SITE])?;
-        Ok(self.acknowledged.add(version))
+        let publishing = self.begin_publish(version)?;
+        self.end_publish(publishing)
+    }
+
+    /// Starts to publish the directory in this version.
+    ///
+    /// # Errors
+    /// The system does not start the command.
+    pub(super) fn begin_publish(&self, version: u64) -> Result<Publishing> {
+        let command = self.command(&["publish", &self.www.to_string_lossy(), SITE]);
+        Ok(Publishing { process: Process::spawn(command, "thorp publish")?, version })
+    }
+
+    /// Waits until it is published.
+    ///
+    /// # Errors
+    /// Its own words for why it was not published.
+    pub(super) fn end_publish(&self, Publishing { process, version }: Publishing) -> Result<Instant> {
+        let ended = process.ended()?;
+        let returned = self.acknowledged.add(version);
+        if ended.status.success() {
+            Ok(returned)
+        } else {
+            Err(format!("thorp publish: {}", ended.stderr.trim()).into())
+        }
     }
 
     /// The publishes so far, for readers.

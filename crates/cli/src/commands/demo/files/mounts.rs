@@ -4,9 +4,9 @@ use super::acknowledged::Acknowledged;
 use super::content::{PAGES, Page};
 use super::readers::{Step, Tally};
 use crate::Result;
-use fixtures::installed::run;
 use fixtures::{Process, Program};
 use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io;
@@ -41,7 +41,7 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // In whatever state the process is: one that was killed leaves its mount behind.
         let _ = self.process.kill();
-        let _ = run("umount", ["-l", &*self.at.to_string_lossy()]);
+        let _ = unmount(&self.at, UnmountFlags::DETACH);
     }
 }
 
