@@ -77,10 +77,8 @@ pub enum Rule {
     ShowWhole,
     /// A reply is preceded by the invalidations that it depends on.
     InvalidationsBeforeReply,
-    /// A commit is acknowledged only when it is durable.
+    /// A commit is applied and acknowledged only when it is durable.
     LogBeforeReply,
-    /// A change is in the log before it is written back.
-    LogBeforeHome,
     /// A commit request without an outcome is sent again when its session is resumed.
     SendAgain,
     /// A commit request that was answered before gets the same answer.
@@ -103,8 +101,8 @@ pub enum Rule {
     JoinBeforeFetch,
     /// An aborted transaction's writes leave no trace.
     DropWorkspace,
-    /// Recovery gives counts to the commits in the log that have none.
-    CountOnRecovery,
+    /// The record of a commit carries its count, and recovery takes it from there.
+    CountsInRecord,
     /// Space in the log is freed only when what it held is home.
     FreeAfterHome,
     /// An invalidation for a page under way is applied to the page when it arrives.
@@ -225,7 +223,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 102] = [
+    pub const ALL: [Self; 101] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -259,7 +257,6 @@ impl Rule {
         Self::ShowWhole,
         Self::InvalidationsBeforeReply,
         Self::LogBeforeReply,
-        Self::LogBeforeHome,
         Self::SendAgain,
         Self::OneOutcome,
         Self::StayRefused,
@@ -271,7 +268,7 @@ impl Rule {
         Self::RevalidateOnResume,
         Self::JoinBeforeFetch,
         Self::DropWorkspace,
-        Self::CountOnRecovery,
+        Self::CountsInRecord,
         Self::FreeAfterHome,
         Self::KeepInvalidations,
         Self::HelpWhole,

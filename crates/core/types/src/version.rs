@@ -4,6 +4,16 @@ use core::fmt;
 
 /// An update count of one master. A page's or slot's version is the count of the last update that changed it; zero is
 /// a page that nothing was ever written to. Versions of different masters are never compared.
+///
+/// ```text
+///    63             44 43                                  0
+///   +-----------------+-------------------------------------+
+///   | epoch (20 bits) | number (44 bits)                    |
+///   +-----------------+-------------------------------------+
+/// ```
+/// The epoch is that of the sequencer that gave the count, and zero in a store of one node. Counts are compared as
+/// whole integers, so each count of a later epoch is above all counts of earlier ones. The reasons for these bits are
+/// in `docs/decisions/0047-counts-before-the-log.md`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 

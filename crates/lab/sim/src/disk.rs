@@ -49,6 +49,8 @@ pub(crate) struct StoreDisk {
     flushing: usize,
     installing: Option<(Vec<HomeImage>, Checkpoint)>,
     log_bytes_used: u64,
+    /// The count of the last durable commit.
+    count: Version,
     /// The records that have become durable since the checkers last asked.
     pub(crate) became_durable: Vec<Record>,
     /// Installs find no room.
@@ -58,7 +60,7 @@ pub(crate) struct StoreDisk {
 impl StoreDisk {
     /// The disk of a store that one commit has founded, and that was closed since: everything is written back.
     pub(crate) fn new(profile: Profile, founding: &CommitRecord) -> Self {
-        let version = Version::ZERO.next();
+        let version = founding.count;
         let image = |delta: &Delta| ObjectPage::empty().with(&delta.changes).expect("it founds small pages");
         let home = |delta: &Delta| (delta.page, (version, image(delta).image().clone()));
         // Page 0 exists in any store.
@@ -84,6 +86,7 @@ impl StoreDisk {
             flushing: 0,
             installing: None,
             log_bytes_used: 0,
+            count: stored.checkpoint.applied,
             became_durable: Vec::new(),
             home_full: false,
         }
@@ -108,8 +111,14 @@ impl StoreDisk {
         Ok(())
     }
 
-    /// A home image never replaces a newer one.
+    /// A home image never replaces a newer one, and the home is never ahead of the log.
     fn check_install(&self, images: &[HomeImage], checkpoint: &Checkpoint) -> Check {
+        ensure(checkpoint.applied <= self.count, "disk", || {
+            format!(
+                "a checkpoint of {:?} is installed, and the log is durable through {:?}",
+                checkpoint.applied, self.count
+            )
+        })?;
         let back = images.iter().find(|image| self.home.get(&image.page).is_some_and(|home| home.0 > image.version));
         ensure(back.is_none(), "disk", || format!("the home goes back at {:?}", back.map(|image| image.page)))?;
         let ahead = images.iter().find(|image| image.version > checkpoint.applied);
@@ -133,6 +142,11 @@ impl StoreDisk {
     fn make_durable(&mut self, records: usize) -> Vec<Record> {
         let durable: Vec<Record> = self.pending.drain(..records).collect();
         self.log.extend(durable.iter().cloned());
+        let counts = durable.iter().filter_map(|record| match record {
+            Record::Commit(commit) => Some(commit.count),
+            _ => None,
+        });
+        self.count = counts.fold(self.count, Version::max);
         durable
     }
 

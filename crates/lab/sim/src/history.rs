@@ -74,7 +74,7 @@ impl History {
             let change = SlotChange { slot: 0, value: Some(value::encode(Some(object), stamp, 0)) };
             Delta { page: object.page, changes: vec![change] }
         });
-        let record = CommitRecord { txn, answered: 1, deltas: deltas.collect() };
+        let record = CommitRecord { txn, count: Version::ZERO.next(), answered: 1, deltas: deltas.collect() };
         self.asked(Time::ZERO, id, txn)?;
         self.durable(&record)?;
         self.branches.acknowledged(0, self.ledger().count());
@@ -240,7 +240,7 @@ impl History {
         })?;
         ledger::same_writes(record, &attempt.writes)?;
         check::history::update(self.ledger(), record.txn, attempt)?;
-        self.branches.newest_ledger().commit(record).map(|_| ())
+        self.branches.newest_ledger().commit(record)
     }
 }
 

@@ -32,9 +32,12 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A commit has become durable; gives its count.
-    pub(crate) fn commit(&mut self, record: &CommitRecord) -> Result<Version, Violation> {
+    /// A commit has become durable: its count is the next one.
+    pub(crate) fn commit(&mut self, record: &CommitRecord) -> Check {
         self.count = self.count.next();
+        ensure(record.count == self.count, "counts", || {
+            format!("{:?} is logged with count {:?}, and follows {} others", record.txn, record.count, self.txns.len())
+        })?;
         let twice = self.commits.insert(record.txn, self.count);
         ensure(twice.is_none(), "durability", || format!("{:?} was committed twice", record.txn))?;
         self.txns.push(record.txn);
@@ -47,7 +50,7 @@ impl Ledger {
                 page.slots.entry(change.slot).or_default().push(Change { version: self.count, stamp });
             }
         }
-        Ok(self.count)
+        Ok(())
     }
 
     /// The ledger as it was when its count was `through`.

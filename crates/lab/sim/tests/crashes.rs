@@ -14,7 +14,7 @@ fn nothing_is_lost_wherever_the_store_crashes() {
 
 #[cfg(feature = "mutants")]
 #[test]
-fn a_recovery_that_places_nothing_is_noticed() {
-    let found = enumerate_crashes(1, Broken::rule(types::Rule::CountOnRecovery));
+fn a_recovery_that_counts_by_itself_is_noticed() {
+    let found = enumerate_crashes(1, Broken::rule(types::Rule::CountsInRecord));
     assert!(!found.failures.is_empty(), "{found}");
 }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   thorp store
-//!   format 3
+//!   format 4
 //!   cluster 0123456789abcdef
 //!   incarnation 0000000000000007
 //!   crc32c 89abcdef
 //! ```
-//! Since format 2 the log may say of leases how long they last; since format 3 a new segment is called `log-NNNN.seg`.
-//! A store of an earlier format is opened, and is of format 3 from then on. Incarnation 0 is a store that has been
+//! Since format 2 the log may have the length of leases; since format 3 a new segment is called `log-NNNN.seg`; since
+//! format 4 the record of a commit has its count. A store of an earlier format is opened, and is of format 4 from then
+//! on. Incarnation 0 is a store that has been
 //! created and never opened: its other files may not be complete yet.
 
 use std::io;
@@ -18,7 +19,7 @@ use vfs::{Doing, FileError, Files, read_small, replace_small};
 /// The marker's name.
 pub(crate) const NAME: &str = "thorp-store";
 
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 const BYTES_MAX: u64 = 4096;
 
 /// The fields of the marker.

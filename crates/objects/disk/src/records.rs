@@ -2,19 +2,23 @@
 //!
 //! ```text
 //!   Incarnation  incarnation u64 | lease in ms u32 | spaces u32 | space u32 ...   what a store of format 1 wrote ends
-//!                lives u32 | life u64 | count at which it began u64 ...            with the incarnation
-//!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | delta ...
+//!                lives u32 | life u64 | count at which it began u64 ...            with the incarnation, of 3 with the
+//!                last count u64                                                    lives
+//!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | count u64 | delta ...
 //!     delta    page u64 | changes u32 | bytes of values u32 | change ... | values
 //!     change   slot u16 | 1 put, 0 delete u16 | bytes of the value u32
-//!   Placed   counts u32 | 0 u32 | counted ...
-//!     counted  client u64 | number u64 | version u64
 //!   Grant    space u32 | next u32
+//!
+//!   only in a store that was of format 3 or earlier:
+//!   Uncounted  client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | delta ...
+//!   Counts     counts u32 | 0 u32 | counted ...
+//!     counted    client u64 | number u64 | version u64
 //! ```
 
 use bytes::Bytes;
 use log::Records;
 use messages::Lineage;
-use store::{CommitRecord, Counted, LeasesGiven, Record};
+use store::{CommitRecord, Counted, LeasesGiven, Record, UncountedCommit};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::{Fields, Malformed};
 
@@ -23,9 +27,10 @@ use vfs::{Fields, Malformed};
 #[repr(u8)]
 pub(crate) enum Kind {
     Incarnation = 1,
-    Commit = 2,
+    Uncounted = 2,
     Counts = 3,
     Grant = 4,
+    Commit = 5,
 }
 
 impl Kind {
@@ -34,6 +39,7 @@ impl Kind {
         match record {
             Record::Incarnation { .. } => Self::Incarnation,
             Record::Commit(_) => Self::Commit,
+            Record::Uncounted(_) => Self::Uncounted,
             Record::Counts(_) => Self::Counts,
             Record::Grant { .. } => Self::Grant,
         }
@@ -41,7 +47,8 @@ impl Kind {
 
     /// The kind of this number.
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Incarnation, Self::Commit, Self::Counts, Self::Grant].into_iter().find(|&kind| kind as u8 == byte)
+        const ALL: [Kind; 5] = [Kind::Incarnation, Kind::Uncounted, Kind::Counts, Kind::Grant, Kind::Commit];
+        ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
 }
 
@@ -74,23 +81,25 @@ impl Records for StoreRecords {
 
 fn body_bytes(record: &Record) -> usize {
     match record {
-        Record::Incarnation { leases, lineage, .. } => {
+        Record::Incarnation { leases, lineage, count, .. } => {
             let of_leases = leases.as_ref().map_or(0, |leases| 8 + 4 * leases.spaces.len());
             let lives = lineage.lives().len();
-            8 + of_leases + if lives == 0 { 0 } else { 4 + 16 * lives }
+            8 + of_leases + if lives == 0 { 0 } else { 4 + 16 * lives } + if count.is_some() { 8 } else { 0 }
         }
         Record::Grant { .. } => 8,
         Record::Counts(counts) => 8 + 24 * counts.len(),
-        Record::Commit(commit) => {
-            let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
-            32 + commit.deltas.iter().map(delta).sum::<usize>()
-        }
+        Record::Uncounted(commit) => 32 + deltas_bytes(&commit.deltas),
+        Record::Commit(commit) => 40 + deltas_bytes(&commit.deltas),
     }
+}
+
+fn deltas_bytes(deltas: &[Delta]) -> usize {
+    deltas.iter().map(|delta| 16 + 8 * delta.changes.len() + delta.value_bytes()).sum()
 }
 
 fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
     match record {
-        Record::Incarnation { incarnation, leases, lineage } => {
+        Record::Incarnation { incarnation, leases, lineage, count } => {
             put(&incarnation.0.to_le_bytes());
             if let Some(LeasesGiven { lease_ms, spaces }) = leases {
                 put(&lease_ms.to_le_bytes());
@@ -106,6 +115,9 @@ fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
                     put(&began.0.to_le_bytes());
                 }
             }
+            if let Some(count) = count {
+                put(&count.0.to_le_bytes());
+            }
         }
         Record::Grant { space, next } => {
             put(&space.to_le_bytes());
@@ -119,15 +131,25 @@ fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
                 put(&counted.version.0.to_le_bytes());
             }
         }
-        Record::Commit(commit) => {
-            put_txn(commit.txn, put);
-            put(&commit.answered.to_le_bytes());
-            put_count(commit.deltas.len(), put);
-            put(&[0; 4]);
-            for delta in &commit.deltas {
-                encode_delta(delta, put);
-            }
+        Record::Uncounted(UncountedCommit { txn, answered, deltas }) => {
+            encode_commit(*txn, *answered, None, deltas, put);
         }
+        Record::Commit(CommitRecord { txn, count, answered, deltas }) => {
+            encode_commit(*txn, *answered, Some(*count), deltas, put);
+        }
+    }
+}
+
+fn encode_commit(txn: TxnId, answered: u64, count: Option<Version>, deltas: &[Delta], put: &mut impl FnMut(&[u8])) {
+    put_txn(txn, put);
+    put(&answered.to_le_bytes());
+    put_count(deltas.len(), put);
+    put(&[0; 4]);
+    if let Some(count) = count {
+        put(&count.0.to_le_bytes());
+    }
+    for delta in deltas {
+        encode_delta(delta, put);
     }
 }
 
@@ -161,7 +183,8 @@ fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
             let incarnation = Incarnation(fields.u64()?);
             let leases = fields.more().then(|| decode_leases(&mut fields)).transpose()?;
             let lineage = fields.more().then(|| decode_lineage(&mut fields)).transpose()?.unwrap_or_default();
-            Record::Incarnation { incarnation, leases, lineage }
+            let count = fields.more().then(|| fields.u64().map(Version)).transpose()?;
+            Record::Incarnation { incarnation, leases, lineage, count }
         }
         Kind::Grant => Record::Grant { space: fields.u32()?, next: fields.u32()? },
         Kind::Counts => {
@@ -169,12 +192,16 @@ fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
             fields.zero()?;
             Record::Counts((0..count).map(|_| decode_counted(&mut fields)).collect::<Result<_, _>>()?)
         }
-        Kind::Commit => {
+        Kind::Uncounted | Kind::Commit => {
             let (txn, answered) = (decode_txn(&mut fields)?, fields.u64()?);
-            let count = fields.count(16)?;
+            let deltas = fields.count(16)?;
             fields.zero()?;
-            let deltas = (0..count).map(|_| decode_delta(&mut fields)).collect::<Result<_, _>>()?;
-            Record::Commit(CommitRecord { txn, answered, deltas })
+            let count = (kind == Kind::Commit).then(|| fields.u64().map(Version)).transpose()?;
+            let deltas = (0..deltas).map(|_| decode_delta(&mut fields)).collect::<Result<_, _>>()?;
+            match count {
+                Some(count) => Record::Commit(CommitRecord { txn, count, answered, deltas }),
+                None => Record::Uncounted(UncountedCommit { txn, answered, deltas }),
+            }
         }
     };
     fields.end()?;

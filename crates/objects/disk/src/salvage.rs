@@ -17,11 +17,11 @@ use crate::page_file::{Home, Installed, RedbHome};
 use crate::records::StoreRecords;
 use bytes::Bytes;
 use log::{LogId, Scan};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{Checkpoint, CommitRecord, HomeImage, HomePage, Record, SetAside};
+use store::{Checkpoint, CommitRecord, HomeImage, HomePage, Position, Record, SetAside, Uncounted};
 use types::limits::SLOTS_MAX;
 use types::{Delta, ObjectPage, PageId, SlotChange, SlotNo, Version};
 use vfs::{Directory, Doing, FileError, Files, Locking, Overlay};
@@ -141,35 +141,43 @@ impl Source {
     fn read_log(&mut self, files: Arc<dyn Files>, id: LogId) -> Result<(), DiskError> {
         let scan = Scan::<StoreRecords>::begin(files, id, self.home.durable());
         let Some(mut scan) = self.report.note(scan, LOG)? else { return Ok(()) };
-        let mut uncounted = VecDeque::<CommitRecord>::new();
-        let mut given = self.checkpoint.applied;
-        while let Some((_, record)) = self.report.note(scan.next_record(), LOG)?.flatten() {
+        let mut uncounted = Uncounted::default();
+        while let Some((position, record)) = self.report.note(scan.next_record(), LOG)?.flatten() {
             self.report.records += 1;
             match record {
-                Record::Commit(commit) => uncounted.push_back(commit),
+                Record::Commit(commit) => self.replay(commit),
+                Record::Uncounted(commit) => uncounted.push(Position(position), commit),
                 Record::Counts(counts) => {
                     for counted in counts {
-                        given = given.max(counted.version);
-                        if uncounted.front().is_some_and(|commit| commit.txn == counted.txn) {
-                            self.replay(counted.version, uncounted.pop_front());
+                        self.given(counted.version);
+                        if let Some((_, commit)) = uncounted.counted(counted) {
+                            self.replay(commit);
                         }
                     }
                 }
+                Record::Incarnation { count, .. } => {
+                    while let Some((_, commit)) = count.and_then(|last| uncounted.pop_through(last)) {
+                        self.replay(commit);
+                    }
+                }
                 Record::Grant { space, next } => self.granted_below(space, next),
-                Record::Incarnation { .. } => {}
             }
         }
-        while let Some(commit) = uncounted.pop_front() {
-            given = given.next();
-            self.replay(given, Some(commit));
+        while let Some((_, commit)) = uncounted.pop(self.checkpoint.applied.next()) {
+            self.replay(commit);
         }
-        self.checkpoint.applied = given;
         Ok(())
     }
 
-    fn replay(&mut self, version: Version, commit: Option<CommitRecord>) {
-        for Delta { page, changes } in commit.into_iter().flat_map(|commit| commit.deltas) {
-            self.changes.entry(page).or_default().add(version, changes);
+    /// Counts were given through this one.
+    fn given(&mut self, count: Version) {
+        self.checkpoint.applied = self.checkpoint.applied.max(count);
+    }
+
+    fn replay(&mut self, commit: CommitRecord) {
+        self.given(commit.count);
+        for Delta { page, changes } in commit.deltas {
+            self.changes.entry(page).or_default().add(commit.count, changes);
         }
     }
 

@@ -1,14 +1,15 @@
 //! The coordinator: takes a commit through its phases.
 //!
 //! ```text
-//!   admitted --> prepare ~~> log ~~~~~ durable --> sequence --> reply --> distribute
-//!                  | ^        |           ^
-//!            refused its turn position   commit point
+//!   admitted --> prepare ~~> sequence --> log ~~~~~ durable --> reply --> distribute
+//!                  | ^                     |           ^
+//!            refused its turn           position   commit point
 //! ```
 //! 1. Validated and prepared in one step: from then on its writes are in others' way, so nothing comes between the
 //!    judgement and the log, also when it waits for promises first (`leases`). A commit that meets it waits its turn
 //!    (`turns`).
-//! 2. A count is only given to what is durable, in the order of the log.
+//! 2. A commit gets its count with its position in the log, so both have the same order. It is applied, and its count
+//!    shown to any other machine, when its record is durable (`sequencer` has the argument).
 //! 3. The reply is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To a
 //!    redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too.
 //! 4. One identity is under way at most once. A request that is sent again in the meantime gets the first copy's
@@ -23,9 +24,9 @@ use alloc::vec::Vec;
 use directory::Urgency;
 use messages::{Advance, CommitReply, CommitRequest, Invalidation, Outcome};
 use smallvec::SmallVec;
-use types::{Delta, Map, Refusal, Rule, Time, TxnId, Version};
+use types::{Delta, Map, Refusal, Rule, Time, TxnId};
 
-/// A commit that is logged and has no count yet.
+/// A commit that is logged and not known to be durable.
 #[derive(Debug)]
 struct InFlight {
     position: Position,
@@ -81,22 +82,22 @@ impl Coordinator {
         self.under_way.get_mut(&txn)
     }
 
-    /// The commits without a count, and what they write.
+    /// The commits that are not durable, and what they write.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = (TxnId, &Vec<Delta>)> {
         self.in_flight.iter().map(|commit| (commit.record.txn, &commit.record.deltas))
     }
 
-    /// The position of the first commit without a count.
+    /// The position of the first commit that is not durable.
     pub(crate) fn first_in_flight(&self) -> Option<Position> {
         self.in_flight.front().map(|commit| commit.position)
     }
 
-    /// A bound of what the commits without a count will add to the MOB, in bytes.
+    /// A bound of what the commits that are not durable will add to the MOB, in bytes.
     pub(crate) fn in_flight_bytes(&self) -> usize {
         self.in_flight_bytes
     }
 
-    /// When the last commit got its count.
+    /// When the last commit became durable.
     pub(crate) fn last_commit(&self) -> Time {
         self.last_commit
     }
@@ -106,7 +107,7 @@ impl Coordinator {
         self.in_flight.push_back(commit);
     }
 
-    /// The oldest commit without a count, if it is durable.
+    /// Removes the oldest commit if it is durable.
     fn pop_through(&mut self, through: Position) -> Option<InFlight> {
         self.first_in_flight().filter(|first| *first <= through)?;
         let commit = self.in_flight.pop_front()?;
@@ -144,11 +145,10 @@ impl Store {
         }
     }
 
-    /// Log: its being durable is the commit point.
+    /// Sequence and log: the commit gets its count, and the durability of its record is the commit point.
     pub(crate) fn log(&mut self, now: Time, ticket: Ticket) {
         let CommitRequest { txn, answered, writes, .. } = ticket.request;
-        self.log_counts();
-        let record = CommitRecord { txn, answered, deltas: writes };
+        let record = CommitRecord { txn, count: self.sequencer.count(), answered, deltas: writes };
         let position = self.log.append(Record::Commit(record.clone()), &mut self.out);
         self.coordinator.push(InFlight { position, record, mob_bytes: ticket.mob_bytes });
         if self.config.broken.is(Rule::LogBeforeReply) {
@@ -162,18 +162,12 @@ impl Store {
             self.coordinator.last_commit = now;
             self.turns.make_way();
             let txn = commit.record.txn;
-            let advances = self.sequence(&commit.record);
+            let advances = self.master.advances(commit.record.count, &commit.record.deltas);
             let askers = self.coordinator.end(txn);
             let replied = self.reply_committed(&askers, txn, &advances);
             self.distribute(now, commit, advances, &replied);
             self.answer_askers(&askers, txn);
         }
-    }
-
-    /// Sequence: gives it its count.
-    fn sequence(&mut self, record: &CommitRecord) -> Vec<Advance> {
-        let version = self.sequencer.count(record.txn);
-        self.master.advances(version, &record.deltas)
     }
 
     /// Reply to those who have sent the request: says to whom that stands for the invalidation.
@@ -206,9 +200,8 @@ impl Store {
     /// Distribute: the master applies it, and every holder of the changed pages is told, but for the one that has the
     /// reply; and every watcher.
     fn distribute(&mut self, now: Time, commit: InFlight, advances: Vec<Advance>, replied: &[SessionId]) {
-        let CommitRecord { txn, answered, deltas } = commit.record;
-        let version = advances.first().map_or(Version::ZERO, |advance| advance.version);
-        self.master.apply(commit.position, version, txn, &deltas);
+        let CommitRecord { txn, count, answered, deltas } = commit.record;
+        self.master.apply(commit.position, count, txn, &deltas);
         for (&Advance { page, prev, version }, delta) in advances.iter().zip(&deltas) {
             let slots = delta.slots();
             for &holder in self.master.holders(page) {
@@ -232,14 +225,6 @@ impl Store {
         }
         self.outcomes.remember(txn, answered, advances);
         self.sessions.expect_back(now, txn.client);
-    }
-
-    /// Passes the counts that were given since to the log: they ride on the flush of the next record.
-    pub(crate) fn log_counts(&mut self) {
-        let counts = self.sequencer.take_unlogged();
-        if !counts.is_empty() {
-            self.log.append(Record::Counts(counts), &mut self.out);
-        }
     }
 
     /// Ends a transaction under way.

@@ -16,7 +16,7 @@
 //! | `ahead`, `queue` | pages that no request waits for yet, and which of them leaves next |
 //! | `admission`, `form`, `ticket` | a commit before its first phase: sound and new |
 //! | `room`, `need` | room in the MOB and the log, and the requests that wait for it |
-//! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
+//! | `coordinator` | a commit's phases: prepare, sequence, log, reply, distribute |
 //! | `turns`, `losses`, `overlap` | commits that wait for a prepared one, or for a client that has lost often |
 //! | `validate` | is every slot that was read still the newest |
 //! | `sequencer`, `log` | which count; which position, what of it is durable, what is still needed |
@@ -27,6 +27,7 @@
 //! | `watch` | watchers, which learn of each change before it is visible |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
+//! | `uncounted` | the commits in a log of an earlier format, and their counts |
 //! | `damage` | pages that cannot be read, and what was committed to them |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
@@ -71,6 +72,7 @@ mod status;
 pub mod tables;
 mod ticket;
 mod turns;
+mod uncounted;
 mod validate;
 mod watch;
 pub mod work;
@@ -106,9 +108,10 @@ pub use status::{SessionStatus, SpaceStatus, Status};
 use turns::Turns;
 use types::{Broken, ClientId, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
 pub use types::{Position, SessionId};
+pub use uncounted::Uncounted;
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened,
-    Record, SetAside,
+    Record, SetAside, UncountedCommit,
 };
 use writeback::WriteBack;
 
@@ -305,7 +308,7 @@ impl Store {
         self.recover_record(position, record);
     }
 
-    /// Everything has been recovered: gives counts to commits that have none, and opens for business.
+    /// Everything has been recovered: begins a new life, and opens for business.
     pub fn start(&mut self, now: Time) {
         self.finish_recovery(now);
         self.unclaimed = Some(now + self.config.grace);
@@ -353,7 +356,7 @@ impl Store {
             DiskDone::Durable { through, log_bytes_free } => {
                 self.log.durable(through, log_bytes_free);
                 self.finish_through(now, through);
-                self.install();
+                self.open_write_back();
                 self.free_home();
             }
             DiskDone::Freed { log_bytes_free } => self.log.freed(log_bytes_free),

@@ -66,7 +66,7 @@ impl Lives {
         given
     }
 
-    /// The record without which no lease may be given, and nobody is welcomed.
+    /// The record without which no lease may be given, no client is welcomed, and nothing is written back.
     pub(crate) fn first_record(&self) -> Position {
         self.first
     }
@@ -106,7 +106,8 @@ impl Store {
     fn log_life(&mut self, now: Time) {
         let leases = self.lives.lasting(now, &self.config);
         let lineage = self.lives.lineage.clone();
-        let record = Record::Incarnation { incarnation: self.incarnation, leases: Some(leases), lineage };
+        let count = Some(self.sequencer.last());
+        let record = Record::Incarnation { incarnation: self.incarnation, leases: Some(leases), lineage, count };
         self.lives.next = self.log.append(record, &mut self.out);
     }
 

@@ -8,7 +8,7 @@
 //!                  ^ freed                                   ^ durable      ^ last
 //! ```
 //! 1. Appends have consecutive positions; they become durable in that order.
-//! 2. The last record is never freed: a restart learns from it where to continue counting.
+//! 2. The last record is never freed: a restart learns from it which position comes next.
 //! 3. Room is promised before it is used: a record that was appended and is not durable yet counts as taken.
 //! 4. That there is no room is said only after the disk was asked to make some: a log of which nothing is needed may
 //!    still be smaller than it may become.

@@ -6,9 +6,6 @@ use crate::{SessionId, mob};
 use messages::{CommitRequest, PageReads};
 use types::{SlotNo, Version};
 
-/// The bytes that a commit leaves in the log beside its record: its part of a later `Placed`.
-const PLACED_BYTES: u64 = 128;
-
 /// A commit request that is not logged yet.
 #[derive(Debug)]
 pub(crate) struct Ticket {
@@ -33,7 +30,7 @@ impl Ticket {
             from,
             is_new: true,
             mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
-            log_bytes: commit_bytes_bound(&request.writes) + PLACED_BYTES,
+            log_bytes: commit_bytes_bound(&request.writes),
             reads_left,
             takes_place: false,
             request,

@@ -21,10 +21,15 @@ pub enum Record {
         leases: Option<LeasesGiven>,
         /// Its life and those before it; none in the records of a program that drew none.
         lineage: Lineage,
+        /// The last count that was given before this record. `None` in the records of a program that counted commits
+        /// when they were durable.
+        count: Option<Version>,
     },
-    /// A transaction's deltas. Its being durable is the commit point.
+    /// A transaction's deltas and its count. Its durability is the commit point.
     Commit(CommitRecord),
-    /// The counts that commits got, oldest first.
+    /// A transaction's deltas, in the log of a program that counted commits when they were durable.
+    Uncounted(UncountedCommit),
+    /// The counts that such commits got, oldest first.
     Counts(Vec<Counted>),
     /// All pages of the space below `next` have been granted.
     Grant {
@@ -41,10 +46,11 @@ impl Record {
         let body = match self {
             Self::Incarnation { leases, lineage, .. } => {
                 let spaces = leases.as_ref().map_or(0, |leases| leases.spaces.len());
-                24 + 4 * spaces + 16 * lineage.lives().len()
+                32 + 4 * spaces + 16 * lineage.lives().len()
             }
             Self::Grant { .. } => 16,
             Self::Counts(counts) => 24 * counts.len() + 8,
+            Self::Uncounted(commit) => return commit_bytes_bound(&commit.deltas),
             Self::Commit(commit) => return commit_bytes_bound(&commit.deltas),
         };
         (body + HEADER_BYTES) as u64
@@ -57,7 +63,7 @@ const HEADER_BYTES: usize = 64;
 /// An upper bound of the size of a commit's record, in bytes.
 pub(crate) fn commit_bytes_bound(deltas: &[Delta]) -> u64 {
     let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
-    (HEADER_BYTES + 32 + deltas.iter().map(delta).sum::<usize>()) as u64
+    (HEADER_BYTES + 40 + deltas.iter().map(delta).sum::<usize>()) as u64
 }
 
 /// The leases that may last when a record of them is made, or are given before the next such record.
@@ -74,13 +80,26 @@ pub struct LeasesGiven {
 pub struct CommitRecord {
     /// The transaction.
     pub txn: TxnId,
+    /// Its count: the one after that of the commit before it in the log.
+    pub count: Version,
     /// The client needs no outcome of a transaction with a lower number.
     pub answered: u64,
     /// Its writes, in page order.
     pub deltas: Vec<Delta>,
 }
 
-/// The count that the sequencer gave a commit at this master.
+/// A commit whose record does not have its count: see [`crate::Uncounted`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UncountedCommit {
+    /// The transaction.
+    pub txn: TxnId,
+    /// The client needs no outcome of a transaction with a lower number.
+    pub answered: u64,
+    /// Its writes, in page order.
+    pub deltas: Vec<Delta>,
+}
+
+/// The count that a commit without one in its record got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// The transaction.

@@ -1,13 +1,14 @@
 //! Write-back: installs pages in the home and frees the log.
 //!
 //! ```text
-//!   Idle --wanted--> Reading --all images--> Logging --counts durable--> Installing --installed--> Idle
-//!    ^                                                                       |
-//!    +-------------------------- Waiting <---------- home full --------------+
+//!   Starting --life is durable--> Idle --wanted--> Reading --all images--> Installing --installed--> Idle
+//!                                  ^                                           |
+//!                                  +------------ Waiting <----- home full -----+
 //! ```
 //! 1. One batch at a time, atomic, with a checkpoint of the same moment.
-//! 2. A batch's commits have their counts in the log before it goes: a restart counts on from where the log or the
-//!    checkpoint ends, so the checkpoint must never be ahead of the log.
+//! 2. A batch holds what is applied, and that is durable in the log. It waits for the first record of the life:
+//!    without that, the counts of commits in the log of an earlier format would follow from the checkpoint (see
+//!    `uncounted`), so the checkpoint must not be ahead of them.
 //! 3. Changes to a page that cannot be read are set aside with the checkpoint. They neither delay other pages nor keep
 //!    the log from being freed.
 //! 4. The log is freed only up to the oldest position that is still needed: by a delta that is not written back, or by
@@ -53,9 +54,9 @@ struct Batch {
 
 #[derive(Debug)]
 enum Stage {
+    Starting,
     Idle,
     Reading { pages: Vec<PageId>, images: Map<PageId, ObjectPage>, damaged: Vec<PageId> },
-    Logging { batch: Batch, checkpoint: Checkpoint, last: Position },
     Installing(Batch),
     Waiting { until: Time },
 }
@@ -71,7 +72,7 @@ pub(crate) struct WriteBack {
 
 impl WriteBack {
     pub(crate) fn new() -> Self {
-        Self { stage: Stage::Idle, covered: Position(0), home_full: false }
+        Self { stage: Stage::Starting, covered: Position(0), home_full: false }
     }
 
     /// Whether the disk had no room for the last batch.
@@ -93,13 +94,20 @@ impl WriteBack {
     }
 }
 
-/// The position that a checkpoint taken now covers: everything before the first commit without a count. The last record
-/// stays out, as it is never freed.
+/// The position that a checkpoint taken now covers: everything before the first commit that is not durable. The last
+/// record stays out, as it is never freed.
 fn coverable(coordinator: &Coordinator, log: &Log) -> Position {
     coordinator.first_in_flight().unwrap_or(log.last()).min(log.last())
 }
 
 impl Store {
+    /// Lets write-back begin once the first record of the life is durable.
+    pub(crate) fn open_write_back(&mut self) {
+        if matches!(self.writeback.stage, Stage::Starting) && self.log.is_durable(self.lives.first_record()) {
+            self.writeback.stage = Stage::Idle;
+        }
+    }
+
     /// Begins a batch if it is time to.
     pub(crate) fn write_back(&mut self, now: Time) {
         if let Stage::Waiting { until } = self.writeback.stage
@@ -179,7 +187,7 @@ impl Store {
         }
     }
 
-    /// Once all home images are there: makes the pages as they are now, and logs the counts that they reflect.
+    /// Once all home images are there: makes the pages as they are now, and sends the batch home.
     fn build_batch(&mut self, now: Time) {
         let Stage::Reading { pages, images, damaged } = &self.writeback.stage else { return };
         if images.len() < pages.len() {
@@ -192,27 +200,12 @@ impl Store {
         };
         let pages: Vec<_> = pages.iter().map(as_now).collect();
         let aside: Vec<_> = damaged.iter().map(|&page| self.master.set_aside(page)).collect();
-        self.log_counts();
-        let last = self.log.last();
         self.log_life_again(now);
         let checkpoint = self.checkpoint(self.master.aside_with(&pages, &aside));
         let batch = Batch { pages, aside, covered: coverable(&self.coordinator, &self.log) };
-        self.writeback.stage = Stage::Logging { batch, checkpoint, last };
-        self.install();
-    }
-
-    /// Once the counts are durable: sends the batch home.
-    pub(crate) fn install(&mut self) {
-        match core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
-            Stage::Logging { batch, checkpoint, last }
-                if self.log.is_durable(last) || self.config.broken.is(Rule::LogBeforeHome) =>
-            {
-                let images = batch.pages.iter().map(Installed::to_home).collect();
-                self.out.disk(DiskWork::Install(images, checkpoint));
-                self.writeback.stage = Stage::Installing(batch);
-            }
-            other => self.writeback.stage = other,
-        }
+        let images = batch.pages.iter().map(Installed::to_home).collect();
+        self.out.disk(DiskWork::Install(images, checkpoint));
+        self.writeback.stage = Stage::Installing(batch);
     }
 
     /// The batch is home.

@@ -96,7 +96,7 @@ impl Master {
             *at = version;
             self.recent.note(delta.page, version, delta.changes.iter().map(|change| change.slot));
         }
-        self.ledger.commit(&CommitRecord { txn, answered: 1, deltas })?;
+        self.ledger.commit(&CommitRecord { txn, count: version, answered: 1, deltas })?;
         Ok(advances)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::marker::Marker;
 use crate::records::StoreRecords;
-use crate::tests::node::{Node, Promises, config};
+use crate::tests::node::{Node, Promises, RECORDS_OF_FORMAT_1, config};
 use crate::tests::real::Scratch;
 use bytes::Bytes;
 use log::Records;
@@ -11,8 +11,8 @@ use messages::Lineage;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
-use store::{LeasesGiven, Record};
-use types::{ClusterId, Incarnation, Life, PageId, Version};
+use store::{CommitRecord, Counted, LeasesGiven, Record, UncountedCommit};
+use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::{Aligned, Directory};
 
 fn hex(bytes: &[u8]) -> String {
@@ -25,11 +25,11 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn a_marker() {
     let marker = Marker { cluster: ClusterId(0x0123_4567_89ab_cdef), incarnation: Incarnation(7) };
-    let text = "thorp store\nformat 3\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c f332fe73\n";
+    let text = "thorp store\nformat 4\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c 26f27488\n";
     assert_eq!(marker.encode(), text);
     assert_eq!(Marker::decode(text), Some(marker));
-    for (format, crc) in [(1, "ca4b3372"), (2, "6d78238b")] {
-        let earlier = text.replace("format 3", &format!("format {format}")).replace("f332fe73", crc);
+    for (format, crc) in [(1, "ca4b3372"), (2, "6d78238b"), (3, "f332fe73")] {
+        let earlier = text.replace("format 4", &format!("format {format}")).replace("26f27488", crc);
         assert_eq!(Marker::decode(&earlier), Some(marker));
     }
 }
@@ -40,21 +40,39 @@ fn an_epoch() {
     let leases = LeasesGiven { lease_ms: 2000, spaces: vec![3, 4] };
     let lineage = Lineage::new(vec![(Life(0x0A0B), Version(0)), (Life(0x0C0D), Version(5))]);
     let lives = "020000000b0a00000000000000000000000000000d0c0000000000000500000000000000";
-    for (leases, lineage, golden) in [
-        (None, Lineage::default(), "0201000000000000".to_owned()),
-        (Some(LeasesGiven::default()), Lineage::default(), "02010000000000000000000000000000".to_owned()),
-        (Some(leases.clone()), Lineage::default(), "0201000000000000d0070000020000000300000004000000".to_owned()),
-        (Some(leases), lineage, format!("0201000000000000d0070000020000000300000004000000{lives}")),
+    let spaces = "0201000000000000d0070000020000000300000004000000";
+    for (leases, lineage, count, golden) in [
+        (None, Lineage::default(), None, "0201000000000000".to_owned()),
+        (Some(LeasesGiven::default()), Lineage::default(), None, "02010000000000000000000000000000".to_owned()),
+        (Some(leases.clone()), Lineage::default(), None, spaces.to_owned()),
+        (Some(leases.clone()), lineage.clone(), None, format!("{spaces}{lives}")),
+        (Some(leases), lineage, Some(Version(9)), format!("{spaces}{lives}0900000000000000")),
     ] {
-        let record = Record::Incarnation { incarnation, leases, lineage };
-        let mut bytes = Aligned::default();
-        StoreRecords::encode(&record, &mut |part: &[u8]| bytes.put(part));
-        assert_eq!(hex(bytes.bytes()), golden);
-        assert_eq!(
-            StoreRecords::decode(StoreRecords::kind(&record), Bytes::copy_from_slice(bytes.bytes())),
-            Ok(record)
-        );
+        is_golden(1, Record::Incarnation { incarnation, leases, lineage, count }, &golden);
     }
+}
+
+#[test]
+fn a_commit() {
+    let txn = TxnId { client: ClientId(0x0A), number: 0x0B };
+    let put = SlotChange { slot: 1, value: Some(Bytes::from_static(b"ab")) };
+    let changes = vec![put, SlotChange { slot: 2, value: None }];
+    let deltas = vec![Delta { page: PageId::new(3, 4), changes }];
+    let head = "0a000000000000000b0000000000000007000000000000000100000000000000";
+    let delta = "04000000030000000200000002000000010001000200000002000000000000006162";
+    let commit = CommitRecord { txn, count: Version(0x0C0D), answered: 7, deltas: deltas.clone() };
+    is_golden(5, Record::Commit(commit), &format!("{head}0d0c000000000000{delta}"));
+    is_golden(2, Record::Uncounted(UncountedCommit { txn, answered: 7, deltas }), &format!("{head}{delta}"));
+    let counts = Record::Counts(vec![Counted { txn, version: Version(5) }]);
+    is_golden(3, counts, "01000000000000000a000000000000000b000000000000000500000000000000");
+}
+
+/// The record has this kind and these bytes, and is read from them.
+fn is_golden(kind: u8, record: Record, golden: &str) {
+    let mut bytes = Aligned::default();
+    StoreRecords::encode(&record, &mut |part: &[u8]| bytes.put(part));
+    assert_eq!((StoreRecords::kind(&record), &*hex(bytes.bytes())), (kind, golden));
+    assert_eq!(StoreRecords::decode(kind, Bytes::copy_from_slice(bytes.bytes())), Ok(record));
 }
 
 /// A store that was written when format 1 was made, by rounds of the tests' own work, and killed. Set
@@ -78,8 +96,8 @@ fn a_directory_of_format_1() {
     let home = (0..3).map(|number| PageId::new(1, number));
     let version = |number: u64| if number < 3 { (Version(10), Version(10)) } else { Default::default() };
     let mut promises = Promises {
-        submitted: 10,
-        durable: 10,
+        submitted: RECORDS_OF_FORMAT_1,
+        durable: RECORDS_OF_FORMAT_1,
         freed: 7,
         home: home.map(|page| (page, version(u64::from(page.number)))).collect(),
     };

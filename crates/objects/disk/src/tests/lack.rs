@@ -248,7 +248,8 @@ fn a_process_without_descriptors_goes_on() {
     for number in 1..=RECORDS {
         let change = SlotChange { slot: 0, value: Some(Bytes::from(vec![7; 4000])) };
         let deltas = vec![Delta { page: PageId::new(0, 1), changes: vec![change] }];
-        let record = CommitRecord { txn: TxnId { client: ClientId(1), number }, answered: 1, deltas };
+        let txn = TxnId { client: ClientId(1), number };
+        let record = CommitRecord { txn, count: Version(number), answered: 1, deltas };
         disk.submit(DiskWork::Append(Position(number), Record::Commit(record)));
         disk.flush(&mut |done| drop(durable.send(done)));
     }

@@ -3,6 +3,7 @@
 
 mod crash;
 mod damage;
+mod earlier;
 mod golden;
 mod homes;
 mod lack;

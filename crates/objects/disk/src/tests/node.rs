@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use store::{Checkpoint, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, Position, Record};
+use store::{Checkpoint, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, Position, Record, UncountedCommit};
 use types::{ClientId, Delta, Incarnation, ObjectPage, PageId, SlotChange, TxnId, Version};
 use vfs::Files;
 use vfs::memory::{Dice, Memory};
@@ -30,13 +30,19 @@ pub(crate) fn config() -> Config {
     }
 }
 
+/// The records of the directory of format 1 that the tests open.
+pub(crate) const RECORDS_OF_FORMAT_1: u64 = 10;
+
 /// The record at a position: of every kind, and of every length around a block's; every 16th is longer than a segment.
 pub(crate) fn record(position: u64) -> Record {
     let mut dice = Dice(position);
     let txn = TxnId { client: ClientId(dice.roll(9)), number: position };
     match dice.roll(8) {
         _ if position.is_multiple_of(16) => commit(txn, SEGMENT_BYTES + dice.roll(40_000) as usize, &mut dice),
-        0 => Record::Incarnation { incarnation: Incarnation(position), leases: None, lineage: Lineage::default() },
+        0 => {
+            let (incarnation, lineage) = (Incarnation(position), Lineage::default());
+            Record::Incarnation { incarnation, leases: None, lineage, count: None }
+        }
         1 => Record::Grant { space: 1, next: position as u32 },
         2 => Record::Counts((0..dice.roll(5)).map(|n| Counted { txn, version: Version(n) }).collect()),
         _ => {
@@ -55,7 +61,11 @@ fn commit(txn: TxnId, bytes: usize, dice: &mut Dice) -> Record {
     let changes =
         |dice: &mut Dice| (0..=dice.roll(2) as u16).map(|slot| SlotChange { slot, value: value(dice) }).collect();
     let deltas = (0..pages).map(|n| Delta { page: PageId::new(1, n as u32), changes: changes(dice) }).collect();
-    Record::Commit(CommitRecord { txn, answered: txn.number / 2, deltas })
+    let answered = txn.number / 2;
+    if txn.number <= RECORDS_OF_FORMAT_1 {
+        return Record::Uncounted(UncountedCommit { txn, answered, deltas });
+    }
+    Record::Commit(CommitRecord { txn, count: Version(txn.number), answered, deltas })
 }
 
 /// The image of a page at a version.

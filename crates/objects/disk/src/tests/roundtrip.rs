@@ -7,7 +7,7 @@ use messages::Lineage;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use store::{CommitRecord, Counted, LeasesGiven, Record};
+use store::{CommitRecord, Counted, LeasesGiven, Record, UncountedCommit};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::Aligned;
 
@@ -27,23 +27,31 @@ fn delta() -> impl Strategy<Value = Delta> {
 fn any_record() -> impl Strategy<Value = Record> {
     let counted = (txn(), any::<u64>()).prop_map(|(txn, version)| Counted { txn, version: Version(version) });
     prop_oneof![
-        (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4), vec(any::<(u64, u64)>(), 0..40)))).prop_map(
+        (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4), lives()))).prop_map(
             |(incarnation, given)| {
-                let (leases, lives) = given
-                    .map_or((None, vec![]), |(ms, spaces, lives)| (Some(LeasesGiven { lease_ms: ms, spaces }), lives));
-                let lives = lives.into_iter().map(|(life, began)| (Life(life), Version(began)));
-                let lineage = Lineage::new(lives.collect());
-                Record::Incarnation { incarnation: Incarnation(incarnation), leases, lineage }
+                let (leases, (lineage, count)) = given.map_or_else(Default::default, |(ms, spaces, lives)| {
+                    (Some(LeasesGiven { lease_ms: ms, spaces }), lives)
+                });
+                Record::Incarnation { incarnation: Incarnation(incarnation), leases, lineage, count }
             }
         ),
         any::<(u32, u32)>().prop_map(|(space, next)| Record::Grant { space, next }),
         vec(counted, 0..50).prop_map(Record::Counts),
-        (txn(), any::<u64>(), vec(delta(), 0..20)).prop_map(|(txn, answered, deltas)| Record::Commit(CommitRecord {
-            txn,
-            answered,
-            deltas
-        })),
+        (txn(), any::<u64>(), vec(delta(), 0..20))
+            .prop_map(|(txn, answered, deltas)| Record::Uncounted(UncountedCommit { txn, answered, deltas })),
+        (txn(), any::<(u64, u64)>(), vec(delta(), 0..20)).prop_map(|(txn, (count, answered), deltas)| {
+            Record::Commit(CommitRecord { txn, count: Version(count), answered, deltas })
+        }),
     ]
+}
+
+/// The lives in a record, and the count behind them, which a record without lives does not have.
+fn lives() -> impl Strategy<Value = (Lineage, Option<Version>)> {
+    (vec(any::<(u64, u64)>(), 0..40), option::of(any::<u64>())).prop_map(|(lives, count)| {
+        let count = count.filter(|_| !lives.is_empty()).map(Version);
+        let lives = lives.into_iter().map(|(life, began)| (Life(life), Version(began)));
+        (Lineage::new(lives.collect()), count)
+    })
 }
 
 proptest! {
@@ -72,6 +80,6 @@ proptest! {
     #[test]
     fn any_bytes_are_a_record_or_refused(bytes in vec(any::<u8>(), 0..200), kind in any::<u8>()) {
         let record = StoreRecords::decode(kind, Bytes::from(bytes));
-        prop_assert!(record.is_err() || (1..5).contains(&kind));
+        prop_assert!(record.is_err() || (1..6).contains(&kind));
     }
 }

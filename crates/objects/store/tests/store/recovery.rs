@@ -1,9 +1,9 @@
 //! The state that a crash leaves.
 
-use crate::driver::{Driver, ROOT, count, txn};
-use messages::{AskOutcome, Grant, Outcome, ToClient, ToServer};
+use crate::driver::{Driver, ROOT, count, invalidations, txn};
+use messages::{AskOutcome, CommitRequest, Grant, Outcome, Ping, ToClient, ToServer};
 use std::time::Duration;
-use store::{Config, DiskDone, DiskWork};
+use store::{Config, Counted, DiskDone, DiskWork, Record, UncountedCommit};
 use types::{PageId, Refusal, Version};
 
 #[test]
@@ -21,23 +21,76 @@ fn acknowledged_commits_survive_and_those_not_durable_do_not() {
     assert_eq!(driver.outcome(a), Some(Outcome::Unknown));
 }
 
-/// Count given, crash before it was logged: the same count again, and the same outcome for a copy.
+/// No client has learned of a count whose record is lost, so another commit can get it.
 #[test]
-fn a_count_that_was_given_and_not_logged_is_given_again() {
+fn a_count_that_was_lost_is_given_again() {
     let mut driver = Driver::new();
-    let a = driver.join(1, 1);
+    let (a, b) = (driver.join(1, 1), driver.join(2, 2));
+    driver.fetch(b, ROOT);
     let requests = [txn(1, 1).write(ROOT, 0, 0, b"x"), txn(1, 2).write(ROOT, 1, 0, b"y")];
     for request in &requests {
         driver.say(a, request.message());
     }
-    driver.sync();
+    assert!(driver.do_first(|work| matches!(work, DiskWork::Append(..))));
     let first = driver.outcome(a).unwrap();
     assert_eq!(count(&first), 1);
+    assert!(driver.take(a).is_empty());
+    driver.say(b, Ping { nonce: 1 });
+    let heard = driver.take(b);
+    assert_eq!(invalidations(&heard).iter().map(|change| change.version).collect::<Vec<_>>(), [Version(1)]);
+    driver.crash();
+    let a = driver.join(3, 1);
+    assert_eq!(driver.commit(a, &requests[0]), first);
+    assert_eq!(count(&driver.commit(a, &txn(1, 3).write(ROOT, 2, 1, b"z"))), 2);
+    assert_eq!(count(&driver.commit(a, &txn(1, 2).write(ROOT, 1, 2, b"y"))), 3);
+}
+
+/// A record that comes again after it was written back has the count that it had.
+#[test]
+pub(crate) fn a_commit_has_the_count_of_its_record() {
+    let mut driver = Driver::new();
+    let a = driver.join(1, 1);
+    let request = txn(1, 1).write(ROOT, 0, 0, b"x");
+    let outcome = driver.commit(a, &request);
+    driver.now = driver.now + Duration::from_secs(2);
+    driver.store.handle_timeout(driver.now);
+    assert!(driver.do_first(|work| matches!(work, DiskWork::Install(..))));
     driver.crash();
     let a = driver.join(2, 1);
-    assert_eq!(driver.commit(a, &requests[0]), first);
-    assert_eq!(count(&driver.commit(a, &requests[1])), 2);
-    assert_eq!(count(&driver.commit(a, &txn(1, 3).write(ROOT, 0, 2, b"z"))), 3);
+    assert_eq!(driver.commit(a, &request), outcome);
+    assert_eq!(driver.fetch(a, ROOT).1.version, Version(1));
+    assert_eq!(count(&driver.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"y"))), 2);
+}
+
+/// A log of format 3: the commits that have no count get it at the first start, and keep it wherever that ends.
+#[test]
+fn commits_of_an_earlier_format_are_counted_once() {
+    for operations in 0.. {
+        let mut driver = Driver::new();
+        for number in 1..=4 {
+            let CommitRequest { txn, answered, writes: deltas, .. } =
+                txn(1, number).write(ROOT, number as u16, 0, b"x").0;
+            driver.has_logged(Record::Uncounted(UncountedCommit { txn, answered, deltas }));
+            if number == 2 {
+                driver.has_logged(Record::Counts(vec![Counted { txn: self::txn(1, 1).0.txn, version: Version(1) }]));
+            }
+        }
+        driver.crash_in_recovery();
+        driver.now = driver.now + Duration::from_secs(2);
+        driver.store.handle_timeout(driver.now);
+        let done = (0..operations).take_while(|_| driver.do_first(|_| true)).count();
+        driver.crash();
+        let a = driver.join(1, 1);
+        for number in 1..=4 {
+            driver.say(a, AskOutcome { txn: txn(1, number).0.txn });
+            assert_eq!(count(&driver.outcome(a).unwrap()), number, "after {operations} operations");
+        }
+        assert_eq!(count(&driver.commit(a, &txn(1, 5).write(ROOT, 0, 4, b"y"))), 5, "after {operations} operations");
+        if done < operations {
+            assert!(operations > 3, "the records were written back");
+            break;
+        }
+    }
 }
 
 #[test]

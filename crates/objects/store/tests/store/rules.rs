@@ -1,10 +1,10 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{commits, driver, follow, grants, groups, lease_waits, losses, promised, turns, watch};
+use crate::{commits, driver, follow, grants, groups, lease_waits, losses, promised, recovery, turns, watch};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 18] = [
+const NOTICED_BY: [(Rule, fn()); 19] = [
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::FollowUnheld, follow::a_page_that_a_session_holds_does_not_follow),
@@ -12,6 +12,7 @@ const NOTICED_BY: [(Rule, fn()); 18] = [
     (Rule::LapseWithStore, groups::a_copy_that_was_sent_before_a_restart_has_lapsed),
     (Rule::TellAskers, groups::a_reply_stands_for_the_invalidation_to_whom_has_the_request),
     (Rule::HearBeforeAnswer, groups::a_reply_stands_for_the_invalidation_to_whom_has_the_request),
+    (Rule::CountsInRecord, recovery::a_commit_has_the_count_of_its_record),
     (Rule::LapseAlone, commits::a_request_of_unknown_outcome_has_no_effect_after_that),
     (Rule::SameWrites, groups::another_request_under_the_same_identity_is_no_copy),
     (Rule::AllowDrift, lease_waits::a_lease_is_counted_longer),
