@@ -8,8 +8,8 @@
 //! ```
 //! The count of such a commit is
 //! 1. the one that a `Counts` behind it names;
-//! 2. without one, known from the first incarnation behind it that says how far counts were given: in the log of one
-//!    node they are consecutive, so the commits that wait have the last counts through that one;
+//! 2. without one, counted back from the first incarnation behind it that has a count: in the log of one node counts
+//!    are consecutive, and the last commit before the incarnation has its count;
 //! 3. without that either, the next one: it was not given yet.
 //!
 //! The store gives counts by the third rule once, before anything is written back. From then on the checkpoint may be

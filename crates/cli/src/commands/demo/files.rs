@@ -161,8 +161,8 @@ fn break_one(
     output: &mut Output,
 ) -> Result<Duration> {
     let id = farm.process(target).id();
-    // Without the store there is no publish. Beside a stopped mount, no process can be started: it would close the files
-    // that readers have opened there, and wait for the mount.
+    // Without the store there is no publish. While a mount is stopped, no process can be started: it would close the
+    // files that readers have opened there, and wait for the mount.
     let early = if target == Target::Store { None } else { Some(farm.begin_publish(version)?) };
     match way {
         Way::Kill => farm.process(target).kill()?,

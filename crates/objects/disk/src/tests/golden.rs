@@ -82,14 +82,14 @@ fn a_directory_of_format_1() {
     let golden = Path::new("testdata/format-1");
     let mut promises = Promises::default();
     if std::env::var_os("THORP_WRITE_TESTDATA").is_some() {
-        let files = Arc::new(Directory::new(&golden));
-        std::fs::create_dir_all(&golden).unwrap();
+        let files = Arc::new(Directory::new(golden));
+        std::fs::create_dir_all(golden).unwrap();
         let node = Node::open_files(files, &mut promises, &config()).unwrap();
         node.work(&mut promises, 2).unwrap();
         std::fs::remove_file(golden.join("lock")).unwrap();
     }
     let scratch = Scratch::new("format-1");
-    for entry in std::fs::read_dir(&golden).unwrap() {
+    for entry in std::fs::read_dir(golden).unwrap() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, scratch.0.join(path.file_name().unwrap())).unwrap();
     }
