@@ -123,7 +123,7 @@ pub(crate) trait Depot: Source<Error = FilesError> + fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// The nodes of a tree are about to be read, all of them.
+    /// The nodes of a tree are about to be read, all of them; other threads may read them from now on.
     fn expect_nodes(&self, root: ChunkHash) -> Result<(), FilesError> {
         let _ = root;
         Ok(())

@@ -16,7 +16,7 @@ use spread::{Answer, Client, HELD, LockState, Locking, Number, Request, SiteKey,
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -71,10 +71,14 @@ pub(crate) struct Remote {
     reading: Mutex<Option<(SiteName, u64)>>,
     /// Chunks that were read ahead.
     ahead: Mutex<Ahead>,
+    /// Some more were.
+    came: Condvar,
 }
 
 #[derive(Default)]
 struct Ahead {
+    /// The calls that read all nodes of a tree.
+    reading: u32,
     /// Nodes stay, as a tree is walked more than once.
     nodes: HashMap<ChunkHash, Bytes>,
     /// Content that is on its way, and is read once.
@@ -92,7 +96,16 @@ impl Remote {
         let host = Host::start(machines, &runtime);
         host.connect(role, upstream);
         let client = Handle::new(client, host.driver(role));
-        Ok(Self { server, client, host, role, records, reading: Mutex::default(), ahead: Mutex::default() })
+        Ok(Self {
+            server,
+            client,
+            host,
+            role,
+            records,
+            reading: Mutex::default(),
+            ahead: Mutex::default(),
+            came: Condvar::new(),
+        })
     }
 
     fn key(&self, site: &SiteName) -> SiteKey {
@@ -203,6 +216,23 @@ impl Remote {
     }
 }
 
+/// A thread that reads all nodes of a tree, until this is dropped.
+struct Reading<'a>(&'a Remote);
+
+impl<'a> Reading<'a> {
+    fn begin(remote: &'a Remote) -> Self {
+        remote.ahead().reading += 1;
+        Self(remote)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.ahead().reading -= 1;
+        self.0.came.notify_all();
+    }
+}
+
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("server", &self.server).finish_non_exhaustive()
@@ -214,7 +244,12 @@ impl Source for Remote {
 
     fn chunk(&self, hash: &ChunkHash) -> Result<Bytes, FilesError> {
         let asked = {
-            let mut ahead = self.ahead();
+            // A node that another thread is about to read is not asked for twice.
+            let is_coming = |ahead: &mut Ahead| {
+                let is_here = ahead.nodes.contains_key(hash) || ahead.asked.contains_key(hash);
+                !is_here && ahead.reading > 0
+            };
+            let mut ahead = self.came.wait_while(self.ahead(), is_coming).unwrap_or_else(PoisonError::into_inner);
             if let Some(bytes) = ahead.nodes.get(hash) {
                 return Ok(bytes.clone());
             }
@@ -410,6 +445,7 @@ impl Depot for Remote {
     }
 
     fn expect_nodes(&self, root: ChunkHash) -> Result<(), FilesError> {
+        let _reading = Reading::begin(self);
         let mut level = vec![root];
         while !level.is_empty() {
             let mut below = Vec::new();
@@ -425,6 +461,7 @@ impl Depot for Remote {
                     };
                     below.extend(nodes_below(bytes.clone()).unwrap_or_default());
                     self.ahead().nodes.insert(hash, bytes);
+                    self.came.notify_all();
                 }
             }
             level = below;

@@ -19,6 +19,7 @@ use chunks::ChunkError;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, readlinkat};
 use rustix::io::Errno;
+use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -109,10 +110,16 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         let exclude = self.exclude;
         thread::scope(|scope| {
             let (mut walk, walker) = Walk::begin(scope, dir, exclude)?;
+            let depot = self.older;
+            let nodes = thread::Builder::new().name("older".to_owned());
+            let nodes = nodes.spawn_scoped(scope, move || older.map_or(Ok(()), |older| depot.expect_nodes(older)));
+            let nodes = nodes.map_err(FilesError::Thread)?;
             let scanned = walk.next().and_then(|top| self.directory(&mut walk, &top, &mut At::top(dir), older));
             drop(walk);
-            walker.join().map_err(|panic| FilesError::Panicked(said(&*panic).to_owned()))?;
-            scanned
+            let panicked = |panic: Box<dyn Any + Send>| FilesError::Panicked(said(&*panic).to_owned());
+            walker.join().map_err(panicked)?;
+            let expected = nodes.join().map_err(panicked)?;
+            expected.and(scanned)
         })
     }
 

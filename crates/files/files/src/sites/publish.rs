@@ -126,7 +126,6 @@ impl Sites {
             self.depot.hold(site, base)?;
         }
         let older = base.as_ref().map(Revision::root);
-        older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let place = self.index_place(site, dir);
         let mut scan = self.scan(&exclude, Upload::new(&*self.depot, site, settings.repair), true, on);
         scan.index = place.is_some().then(|| NewIndex::begin(now_s()));
@@ -226,7 +225,6 @@ impl Sites {
         }
         base.as_ref().map_or(Ok(()), |base| self.depot.hold(site, base))?;
         let older = base.as_ref().map(Revision::root);
-        older.map_or(Ok(()), |older| self.depot.expect_nodes(older))?;
         let mut scan = self.scan(&exclude, Nodes::default(), false, on);
         let root = scan.run(dir, older)?;
         let base_number = base.as_ref().map_or(0, |base| base.number);
