@@ -1,8 +1,10 @@
 //! The publishes that were acknowledged, and from them the oldest version that an answer may have.
 
-use super::farm::LEASE;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The lease of servers and mounts: without their store for longer, they mark answers as possibly old.
+pub(super) const LEASE: Duration = Duration::from_secs(1);
 
 /// The publishes so far, for the threads of readers.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +30,6 @@ impl Acknowledged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_version_counts_a_lease_after_its_publish() {

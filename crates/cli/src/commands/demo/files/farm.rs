@@ -2,7 +2,7 @@
 //! file systems can be mounted, a mount of it.
 
 use super::super::DELAY;
-use super::acknowledged::Acknowledged;
+use super::acknowledged::{Acknowledged, LEASE};
 use super::client::{Client, Mode};
 use super::content::{Content, Page};
 use super::fault::{Target, Targets};
@@ -24,9 +24,6 @@ const SITE: &str = "demo";
 
 const GROUPS: usize = 2;
 const SERVERS_PER_GROUP: usize = 2;
-
-/// The lease of servers and mounts: without their store for longer, they say that they may be behind.
-pub(super) const LEASE: Duration = Duration::from_secs(1);
 
 /// How often servers are asked for their version.
 const ASK_EVERY: Duration = Duration::from_millis(1);

@@ -126,8 +126,8 @@ fn refuse(error: &io::Error, tally: &mut Tally) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::acknowledged::LEASE;
     use super::super::content::Content;
-    use super::super::farm::LEASE;
     use super::*;
     use std::time::Duration;
 
