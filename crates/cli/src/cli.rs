@@ -348,7 +348,7 @@ mod tests {
         let said = command.get_arg_conflicts_with(argument).into_iter().map(Arg::get_id).cloned();
         let says_so = |other: &&Arg| command.get_arg_conflicts_with(other).iter().any(|with| with.get_id() == name);
         let groups = command.get_groups().filter(|group| !ArgGroup::clone(group).is_multiple());
-        let siblings = groups.filter(|group| group.get_args().any(|id| id == name)).flat_map(|group| group.get_args());
+        let siblings = groups.filter(|group| group.get_args().any(|id| id == name)).flat_map(ArgGroup::get_args);
         let siblings = siblings.filter(|id| *id != name).cloned();
         said.chain(command.get_arguments().filter(says_so).map(Arg::get_id).cloned()).chain(siblings).collect()
     }

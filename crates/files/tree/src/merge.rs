@@ -17,7 +17,7 @@ use crate::links::Links;
 use crate::name::{Name, Path};
 use crate::older::Older;
 use crate::pairs::{Pair, Pairs};
-use crate::rewrite::{RewriteError, rewrite};
+use crate::rewrite::{Changed, RewriteError, rewrite};
 use crate::source::{Counted, Malformed, ReadError, Sink, Source};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -206,7 +206,7 @@ impl<S: Source, K: Sink> Walk<'_, S, K> {
                 changes.push((name, entry));
             }
         }
-        self.write(head, changes)
+        self.write(head, &changes)
     }
 
     /// Merges the entries of a name that one side or both have changed.
@@ -295,12 +295,12 @@ impl<S: Source, K: Sink> Walk<'_, S, K> {
     }
 
     /// Writes the directory of the head again with changed entries, and returns its new node.
-    fn write(&mut self, head: ChunkHash, changes: Vec<(Name, Option<Entry>)>) -> Walked<ChunkHash, S, K> {
+    fn write(&mut self, head: ChunkHash, changes: &[Changed]) -> Walked<ChunkHash, S, K> {
         if changes.is_empty() || !self.conflicts.is_empty() {
             return Ok(head);
         }
         let older = Older::open(self.source, head)?;
-        rewrite(self.source, &older, &changes, self.sink).map_err(|error| Stop::Error(error.into()))
+        rewrite(self.source, &older, changes, self.sink).map_err(|error| Stop::Error(error.into()))
     }
 
     /// Both sides have changed what is at the path.

@@ -52,7 +52,7 @@ impl Targets {
     /// one of each is killed.
     fn in_turn(self, number: u32) -> Fault {
         let turn = number / self.kinds();
-        let (way, next) = (if turn % 2 == 0 { Way::Kill } else { Way::Stop }, turn as usize / 2);
+        let (way, next) = (if turn.is_multiple_of(2) { Way::Kill } else { Way::Stop }, turn as usize / 2);
         let target = match number % self.kinds() {
             0 => Target::Server(next % self.servers),
             // In another group than the server.
