@@ -8,6 +8,7 @@ use memory::{Memory, directory, file, many, name, write};
 use proptest::prelude::*;
 use random::{add, index, two_folders, write_folder};
 use std::collections::BTreeSet;
+use tree::limits::NODE_BYTES;
 use tree::{
     ApplyError, Attributes, ChunkHash, Content, Edit, Edits, Entry, Kind, Name, Path, Piece, ReadError, Sink, Tree,
     diff, limits, mark,
@@ -185,6 +186,37 @@ fn a_changed_file_is_a_short_list_however_large_its_directory_is() {
 }
 
 /// The nodes that two directories share are skipped, however many nodes one of them has in between.
+#[test]
+fn a_change_of_a_large_directory_reads_and_writes_a_few_nodes() {
+    let (mut memory, count) = (Memory::default(), 20_000);
+    let [older, newer] = [None, Some(count / 2)].map(|changed| write(&many(count, changed), &mut memory));
+    let nodes = memory.chunks.len();
+    let edits = between(&memory, older, newer).unwrap();
+    let mut made = Memory::default();
+    memory.reads.set(0);
+    assert_eq!(edits.apply(&memory, older, &mut made).unwrap(), newer);
+    assert!(nodes > 100 && made.chunks.len() == 2, "{} of {nodes} nodes were written", made.chunks.len());
+    assert!(memory.reads.get() < 15, "{} of {nodes} nodes were read", memory.reads.get());
+}
+
+/// A directory shrinks to one entry that is larger than a node, and grows again.
+#[test]
+fn an_entry_that_is_larger_than_a_node_is_not_cut() {
+    let large = |byte: u8| {
+        let content = Content::Lists(vec![ChunkHash::of(&[byte]); 1 + NODE_BYTES / ChunkHash::BYTES]);
+        Entry { kind: Kind::File { size: 1 << 50, content, link: 0 }, attributes: Attributes::default() }
+    };
+    let mut memory = Memory::default();
+    let entries: Vec<_> = (0..9).map(|at| (name(&format!("file-{at}")), large(at))).collect();
+    let trees = [&entries[..], &entries[8..], &entries[..1], &entries[4..], &[]].map(|some| write(some, &mut memory));
+    for older in trees {
+        for newer in trees {
+            let edits = between(&memory, older, newer).unwrap();
+            assert_eq!(edits.apply(&memory, older, &mut Memory::default()).unwrap(), newer);
+        }
+    }
+}
+
 #[test]
 fn only_nodes_that_differ_are_read() {
     let mut memory = Memory::default();
