@@ -20,6 +20,7 @@
 mod ahead;
 mod burst;
 mod collection;
+mod copies;
 mod directory;
 pub(crate) mod farm;
 mod first;

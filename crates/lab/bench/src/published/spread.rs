@@ -1,8 +1,9 @@
 //! A large update by way of relays: a hundredth of the files changes, and every server of every group has all of it.
 //!
 //! The changed files are scattered, one in each folder, or together in a few folders. A line between each group and the
-//! store counts the bytes.
+//! store counts the bytes. Then rsync makes the same update to as many copies at once.
 
+use super::copies::Copies;
 use super::directory::{Directory, settle};
 use super::farm::{Farm, publish};
 use super::watch::Watch;
@@ -32,6 +33,9 @@ const OVER_CHANGED_MAX: f64 = 1.1;
 const LAST_MS_MAX: f64 = 1000.0;
 const APART_MS_MAX: f64 = 100.0;
 
+/// The bound of the time until all servers have an update, over that of rsync.
+const OVER_RSYNC_MAX: f64 = 1.0 / 3.0;
+
 /// Which files change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
@@ -59,6 +63,15 @@ struct Update {
     /// From the return of the publish to the first switch that was seen, and to the last.
     first: Duration,
     last: Duration,
+    /// The same update by rsync, if that is installed.
+    rsync: Option<Duration>,
+}
+
+impl Update {
+    /// The time until every server has the update, over that of rsync.
+    fn over_rsync(&self) -> Option<f64> {
+        Some((self.publish + self.last).as_secs_f64() / self.rsync?.as_secs_f64())
+    }
 }
 
 /// The store's farm with all of its groups.
@@ -100,7 +113,7 @@ impl Spread {
         let bytes = self.bytes().iter().zip(before).map(|(now, before)| now - before).max();
         let after = |at: Option<&Instant>| at.map_or(Duration::ZERO, |at| at.saturating_duration_since(returned));
         let (first, last) = (after(seen.iter().min()), after(seen.iter().max()));
-        Ok(Update { bytes: bytes.unwrap_or_default(), publish: returned - begun, first, last })
+        Ok(Update { bytes: bytes.unwrap_or_default(), publish: returned - begun, first, last, rsync: None })
     }
 }
 
@@ -118,15 +131,19 @@ pub(super) fn measure(
     let first = publish(&sites, directory.path())?.revision.number;
     let mut spread = Spread::start(&farm, sizes.members, progress)?;
     spread.watch.wait(first)?;
+    progress("copies for rsync");
+    let copies = Copies::make(&directory, &farm.path("copies"), sizes.members)?;
     for (place, name) in [(Where::Scattered, "scattered"), (Where::Together, "together")] {
         let mut updates = Vec::new();
         let rounds = sizes.rounds(ROUNDS);
         for round in 1..=rounds {
             progress(&format!("changes that are {name}: round {round} of {rounds}"));
             for file in place.files(round, directory.files()) {
-                directory.write(file, round + place as u64 * ROUNDS)?;
+                directory.replace(file, round + place as u64 * ROUNDS)?;
             }
-            updates.push(spread.update(&sites, &directory)?);
+            let update = spread.update(&sites, &directory)?;
+            let rsync = copies.as_ref().map(Copies::update).transpose()?;
+            updates.push(Update { rsync, ..update });
         }
         found(line_of(name, &directory, sizes.members, &updates))?;
     }
@@ -140,7 +157,8 @@ fn line_of(changes: &str, directory: &Directory, members: usize, updates: &[Upda
     let changed_bytes = changed * FILE_BYTES as u64;
     let over_changed = of(&|update| update.bytes as f64 / changed_bytes as f64);
     let (last, apart) = (of(&millis(|it| it.last)), of(&millis(|it| it.last.saturating_sub(it.first))));
-    line("spread")
+    let over_rsync: Vec<f64> = updates.iter().filter_map(Update::over_rsync).collect();
+    let line = line("spread")
         .word("changes", changes)
         .count("files", directory.files())
         .count("changed", changed)
@@ -157,5 +175,13 @@ fn line_of(changes: &str, directory: &Directory, members: usize, updates: &[Upda
         .flag("met_bytes", over_changed <= OVER_CHANGED_MAX)
         .flag("met_last", last <= LAST_MS_MAX)
         .flag("met_apart", apart <= APART_MS_MAX)
-        .flag("met", over_changed <= OVER_CHANGED_MAX && last <= LAST_MS_MAX && apart <= APART_MS_MAX)
+        .flag("met", over_changed <= OVER_CHANGED_MAX && last <= LAST_MS_MAX && apart <= APART_MS_MAX);
+    if over_rsync.is_empty() {
+        return line.word("beside", "rsync is not installed");
+    }
+    let over_rsync = median(over_rsync);
+    line.figure("rsync_ms", of(&|update| update.rsync.map_or(0.0, |rsync| rsync.as_secs_f64() * 1e3)))
+        .figure("over_rsync", over_rsync)
+        .figure("over_rsync_max", OVER_RSYNC_MAX)
+        .flag("met_rsync", over_rsync <= OVER_RSYNC_MAX)
 }
