@@ -21,19 +21,22 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Makes copies in a folder, whose files are names of the directory's own: an update has to replace those that it
-    /// changes. Returns `None` if rsync is not installed.
+    /// Makes copies in a folder. Their files are names of those in the first copy, until an update replaces them. Returns
+    /// `None` if rsync is not installed.
     pub(super) fn make(directory: &Directory, folder: &Path, count: usize) -> Result<Option<Self>> {
         let Some(rsync) = find("rsync") else { return Ok(None) };
         let from = format!("{}/", text(directory.path())?);
         let all: Vec<PathBuf> = (0..count).map(|number| folder.join(number.to_string())).collect();
-        for copy in &all {
+        let Some((first, others)) = all.split_first() else { return Ok(None) };
+        fs::create_dir_all(folder)?;
+        Self { rsync: rsync.clone(), from: from.clone(), all: vec![first.clone()] }.update()?;
+        for copy in others {
             for number in 0..directory.files() {
                 let name = directory.name(number);
                 if let Some(above) = copy.join(&name).parent().filter(|above| !above.exists()) {
                     fs::create_dir_all(above)?;
                 }
-                fs::hard_link(directory.path().join(&name), copy.join(&name))?;
+                fs::hard_link(first.join(&name), copy.join(&name))?;
             }
         }
         let copies = Self { rsync, from, all };

@@ -56,12 +56,6 @@ impl Directory {
         format!("{}/{number}", number / self.folder_files)
     }
 
-    /// Replaces a file by a version of it, as editors do: other names of the file keep its content.
-    pub(super) fn replace(&self, number: u64, version: u64) -> Result<()> {
-        fs::remove_file(self.path.join(self.name(number)))?;
-        self.write(number, version)
-    }
-
     /// Writes a version of a file, whose content is that of no other version or file.
     pub(super) fn write(&self, number: u64, version: u64) -> Result<()> {
         let mut state = number << 32 | version;

@@ -139,7 +139,7 @@ pub(super) fn measure(
         for round in 1..=rounds {
             progress(&format!("changes that are {name}: round {round} of {rounds}"));
             for file in place.files(round, directory.files()) {
-                directory.replace(file, round + place as u64 * ROUNDS)?;
+                directory.write(file, round + place as u64 * ROUNDS)?;
             }
             let update = spread.update(&sites, &directory)?;
             let rsync = copies.as_ref().map(Copies::update).transpose()?;
