@@ -21,8 +21,8 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Makes copies in a folder. Their files are names of those in the first copy, until an update replaces them. Returns
-    /// `None` if rsync is not installed.
+    /// Makes copies in a folder. Their files are names of those in the first copy, until an update replaces them.
+    /// Returns `None` if rsync is not installed.
     pub(super) fn make(directory: &Directory, folder: &Path, count: usize) -> Result<Option<Self>> {
         let Some(rsync) = find("rsync") else { return Ok(None) };
         let from = format!("{}/", text(directory.path())?);

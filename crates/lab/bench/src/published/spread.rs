@@ -63,7 +63,7 @@ struct Update {
     /// From the return of the publish to the first switch that was seen, and to the last.
     first: Duration,
     last: Duration,
-    /// The same update by rsync, if that is installed.
+    /// The time of rsync for this update, if it is installed.
     rsync: Option<Duration>,
 }
 
