@@ -11,7 +11,7 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const PACKAGES: [Package; 17] = [
+const PACKAGES: [Package; 18] = [
     Package { name: "postgresql", is_there: has_postgres },
     Package { name: "python3-venv", is_there: python::is_there },
     Package { name: "golang-go", is_there: || is_on_path("go") },
@@ -28,6 +28,8 @@ const PACKAGES: [Package; 17] = [
     Package { name: "nbd-client", is_there: || Path::new("/usr/sbin/nbd-client").is_file() },
     // For the tests of POSIX, which are built here.
     Package { name: "libacl1-dev", is_there: || Path::new("/usr/include/sys/acl.h").is_file() },
+    // The demo and the bench of published files show it beside them.
+    Package { name: "rsync", is_there: || is_on_path("rsync") },
     Package { name: "curl", is_there: || is_on_path("curl") },
     Package { name: "nginx", is_there: || Path::new("/usr/sbin/nginx").is_file() },
     // With Apache, and not with its service.

@@ -185,7 +185,6 @@ fn a_changed_file_is_a_short_list_however_large_its_directory_is() {
     assert!(Edits::between(&memory, older, newer, 1, encoded - 1).unwrap().is_none());
 }
 
-/// The nodes that two directories share are skipped, however many nodes one of them has in between.
 #[test]
 fn a_change_of_a_large_directory_reads_and_writes_a_few_nodes() {
     let (mut memory, count) = (Memory::default(), 20_000);
@@ -217,6 +216,7 @@ fn an_entry_that_is_larger_than_a_node_is_not_cut() {
     }
 }
 
+/// The nodes that two directories share are skipped, however many nodes one of them has in between.
 #[test]
 fn only_nodes_that_differ_are_read() {
     let mut memory = Memory::default();

@@ -2,7 +2,7 @@
 //!
 //! The record of a commit has its count (**CountsInRecord**; `uncounted` is for the logs of earlier formats). Counts
 //! continue from the highest that the log or the checkpoint has. A record from before the last free may come again;
-//! what it changed is home, or in an image of a later version.
+//! what it changed was written back, or is in an image of a later version.
 //!
 //! Nothing is written before all is read, so recovery can be interrupted anywhere and begun again.
 
