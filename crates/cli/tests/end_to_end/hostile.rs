@@ -25,7 +25,7 @@ const ROUNDS: u64 = 5;
 const COMMITS: u64 = 20;
 
 fn resume(horizon: Version, grants: Vec<PageRange>, last: bool) -> ToServer {
-    ToServer::Resume(Resume { horizon, pages: vec![], grants, last, missed: 0 })
+    ToServer::Resume(Resume { horizon: horizon.into(), pages: vec![], grants, last, missed: 0 })
 }
 
 fn commit(evidence: Version, written: u16) -> ToServer {
@@ -42,7 +42,7 @@ fn commit(evidence: Version, written: u16) -> ToServer {
 /// One session's requests after the other's: why it ends, and its last message. It has joined before, or joins in vain.
 fn attacks() -> Vec<(&'static str, Vec<ToServer>)> {
     let joined = || resume(Version::ZERO, vec![], true);
-    let fetch = Fetch { pages: vec![PageId::new(0, 0)], at_least: FUTURE, number: 1, follow: None };
+    let fetch = Fetch { pages: vec![PageId::new(0, 0)], at_least: FUTURE.into(), number: 1, follow: None };
     let claim = |number| resume(Version::ZERO, vec![PageRange { first: PageId::new(9, number), count: 1024 }], false);
     vec![
         ("malformed", vec![joined(), commit(Version::ZERO, 41)]),

@@ -76,7 +76,7 @@ fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
             match raw.next() {
                 Some(ToServer::Hello(_)) => raw.send(&welcome()),
                 Some(ToServer::Resume(_)) => {
-                    raw.send(&ToClient::Resumed(Resumed { through: Version(0), dropped: vec![] }));
+                    raw.send(&ToClient::Resumed(Resumed { through: Version(0).into(), dropped: vec![] }));
                 }
                 Some(ToServer::Fetch(_)) => break,
                 Some(_) => {}
@@ -101,7 +101,7 @@ fn welcome() -> ToClient {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
-        through: Version(0),
+        through: Version(0).into(),
         limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
     })
 }

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::marker::PhantomData;
-use types::{ClientId, ClusterId, Incarnation, Life, NodeId, PageId, PageRange, PeerKey, Time, TxnId, Version};
+use types::{ClientId, ClusterId, Incarnation, Life, NodeId, PageId, PageRange, PeerKey, Shard, Time, TxnId, Version};
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// A field of one size, whatever its value.
@@ -45,7 +45,7 @@ macro_rules! integers {
 integers! { u16 as U16, u32 as U32, u64 as U64 }
 
 number_fields! {
-    ClientId(u64) ClusterId(u64) Incarnation(u64) Life(u64) NodeId(u16) Time(u64) Version(u64)
+    ClientId(u64) ClusterId(u64) Incarnation(u64) Life(u64) NodeId(u16) Shard(u16) Time(u64) Version(u64)
 }
 
 /// A flag is a number that says yes or no.

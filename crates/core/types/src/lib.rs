@@ -18,6 +18,7 @@ mod rule;
 mod said;
 mod slots;
 mod time;
+mod vector;
 mod version;
 
 pub use chance::splitmix;
@@ -35,4 +36,5 @@ pub use rule::{Broken, Rule};
 pub use said::said;
 pub use slots::SlotSet;
 pub use time::Time;
+pub use vector::{Shard, Vector};
 pub use version::Version;

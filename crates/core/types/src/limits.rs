@@ -50,6 +50,9 @@ pub const TXN_CHANGES_MAX: usize = TXN_BYTES_MAX / 16;
 /// The text of a goodbye, in bytes; a longer one is cut.
 pub const GOODBYE_TEXT_BYTES_MAX: usize = 1024;
 
+/// Shards of one store.
+pub const SHARDS_MAX: usize = 1024;
+
 /// Pages that follow one that was fetched.
 pub const PAGES_BEHIND_MAX: usize = 24;
 
@@ -434,8 +437,8 @@ const _: () = {
     // A batch of invalidations is a message.
     assert!(Limits::SHIPPED.invalidation_bytes_per_message + SLOTS_MAX * (4 + SLOT_BYTES_MAX) < MESSAGE_BYTES_MAX);
     assert!(Limits::SHIPPED.invalidation_bytes_per_message / 4 + SLOTS_MAX < TXN_CHANGES_MAX);
-    // A page from a peer, with its header and its meta of 40 bytes, is one frame.
-    assert!(PAGE_BYTES_MAX + 16 + 40 <= FRAME_BYTES_MAX);
+    // A page from a peer, with its header and its meta of 44 bytes, is one frame in a store of one shard.
+    assert!(PAGE_BYTES_MAX + 16 + 44 <= FRAME_BYTES_MAX);
     assert!(PAGE_BYTES_MAX + 16 + 28 + 8 * PAGES_BEHIND_MAX <= FRAME_BYTES_MAX);
     // The commits that one end may have outstanding find room in its queue: large ones, one whose values its redirector
     // does not keep, and small ones.

@@ -230,7 +230,13 @@ fn an_old_session_cannot_be_replayed() {
     let mut old = Raw::connect(server.address);
     old.send(&hello(ClientId(7), 4));
     assert_eq!(old.goodbye().0, "superseded");
-    new.send(&ToServer::Resume(Resume { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
+    new.send(&ToServer::Resume(Resume {
+        horizon: Version(0).into(),
+        pages: vec![],
+        grants: vec![],
+        last: true,
+        missed: 0,
+    }));
     assert!(matches!(new.next(), Some(ToClient::Resumed(_))), "the newer session lives");
     let mut newer = Raw::greet(server.address, ClientId(7), 6);
     assert_eq!(new.goodbye().0, "superseded");
@@ -252,7 +258,7 @@ fn a_peer_that_asks_and_never_listens_is_given_up() {
         put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
         raw.send(&ToServer::Resume(Resume {
-            horizon: Version(0),
+            horizon: Version(0).into(),
             pages: vec![],
             grants: vec![],
             last: true,
@@ -260,7 +266,7 @@ fn a_peer_that_asks_and_never_listens_is_given_up() {
         }));
         let fetch = frame(&ToServer::Fetch(Fetch {
             pages: vec![ObjectId::root(0).page],
-            at_least: Version(0),
+            at_least: Version(0).into(),
             number: 0,
             follow: None,
         }));

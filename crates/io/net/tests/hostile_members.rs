@@ -36,7 +36,7 @@ fn group() -> (At<Store>, At<Redirector>, SocketAddr) {
 }
 
 fn resume(horizon: Version, pages: Vec<Held>, grants: Vec<PageRange>, last: bool) -> ToServer {
-    ToServer::Resume(Resume { horizon, pages, grants, last, missed: 0 })
+    ToServer::Resume(Resume { horizon: horizon.into(), pages, grants, last, missed: 0 })
 }
 
 fn commit(evidence: Version, written: u16) -> ToServer {
@@ -51,7 +51,7 @@ fn commit(evidence: Version, written: u16) -> ToServer {
 }
 
 fn fetch(page: PageId, at_least: Version) -> ToServer {
-    ToServer::Fetch(Fetch { pages: vec![page], at_least, number: 1, follow: None })
+    ToServer::Fetch(Fetch { pages: vec![page], at_least: at_least.into(), number: 1, follow: None })
 }
 
 /// One kind of bad request after the other: why the session ends, whether it has joined before, and what it says.

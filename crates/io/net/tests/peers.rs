@@ -97,7 +97,13 @@ const KEY: PeerKey = PeerKey::new([0xE1; PeerKey::BYTES]);
 fn raw_member(group: &Group, id: ClientId, address: SocketAddr) -> Raw {
     let mut raw = Raw::connect(group.address);
     raw.send(&ToServer::Hello(Hello { features: 0, cluster: None, client: id, epoch: 1 }));
-    raw.send(&ToServer::Resume(Resume { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }));
+    raw.send(&ToServer::Resume(Resume {
+        horizon: Version(0).into(),
+        pages: vec![],
+        grants: vec![],
+        last: true,
+        missed: 0,
+    }));
     raw.send(&ToServer::Reachable(Reachable { address: address.to_string(), key: KEY, eligible: String::new() }));
     group.wait("reachable", |state| state.members.get(&id).is_some_and(|seat| seat.said > 0));
     raw

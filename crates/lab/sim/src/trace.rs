@@ -4,7 +4,7 @@ use crate::network::End;
 use core::fmt::{Debug, Display};
 use machine::Parcel;
 use messages::{CommitRequest, Outcome, Page, PeerPage, ToClient, ToPeer, ToServer};
-use types::{SessionId, Time};
+use types::{SessionId, Shard, Time, Vector};
 
 /// The trace of one run.
 #[derive(Debug, Default)]
@@ -65,18 +65,23 @@ fn digest(message: &Parcel) -> [u64; 3] {
     server.or_else(client).or_else(peer).unwrap_or_else(other)
 }
 
+/// The count of a store of one node.
+fn count(vector: &Vector) -> u64 {
+    vector.of(Shard::ONLY).0
+}
+
 fn digest_to_server(message: &ToServer) -> [u64; 3] {
     match message {
         ToServer::Hello(m) => [1, m.client.0, m.epoch],
         ToServer::Goodbye(m) => [3, m.reason as u64, 0],
-        ToServer::Resume(m) => [4, m.horizon.0, m.pages.len() as u64],
+        ToServer::Resume(m) => [4, count(&m.horizon), m.pages.len() as u64],
         ToServer::Ping(m) => [6, m.nonce, 0],
         ToServer::Pong(m) => [7, m.nonce, 0],
         ToServer::Fetch(m) => [8, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
         ToServer::Released(m) => [11, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
         ToServer::Commit(m) => [12, m.txn.number, (m.reads.len() << 32 | m.writes.len()) as u64],
         ToServer::AskOutcome(m) => [13, m.txn.number, 0],
-        ToServer::Ack(m) => [16, m.through.0, 0],
+        ToServer::Ack(m) => [16, count(&m.through), 0],
         ToServer::Grant(m) => [17, u64::from(m.count), 0],
         ToServer::Reachable(m) => [19, m.address.len() as u64, m.eligible.len() as u64],
         ToServer::NoHelp(m) => [21, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
@@ -93,15 +98,15 @@ fn digest_to_server(message: &ToServer) -> [u64; 3] {
 /// The same of what a client hears.
 pub(crate) fn digest_to_client(message: &ToClient) -> [u64; 3] {
     match message {
-        ToClient::Welcome(m) => [2, m.incarnation.0, m.through.0],
+        ToClient::Welcome(m) => [2, m.incarnation.0, count(&m.through)],
         ToClient::Goodbye(m) => [3, m.reason as u64, 0],
-        ToClient::Resumed(m) => [5, m.through.0, m.dropped.len() as u64],
+        ToClient::Resumed(m) => [5, count(&m.through), m.dropped.len() as u64],
         ToClient::Ping(m) => [6, m.nonce, 0],
         ToClient::Pong(m) => [7, m.nonce, 0],
         ToClient::Page(m) => [9, m.page.to_bits(), m.version.0],
         ToClient::LeftOut(m) => [10, m.page.to_bits(), 0],
         ToClient::CommitReply(m) => [14, m.txn.number, outcome_digest(&m.outcome)],
-        ToClient::Invalidations(m) => [15, m.through.0, m.items.len() as u64],
+        ToClient::Invalidations(m) => [15, count(&m.through), m.items.len() as u64],
         ToClient::Granted(m) => [18, m.ranges.first().map_or(0, |range| range.first.to_bits()), m.ranges.len() as u64],
         ToClient::Help(m) => [20, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
         ToClient::PeerPage(m) => [22, m.page.page.to_bits(), m.page.version.0],

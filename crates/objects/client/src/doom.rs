@@ -5,7 +5,7 @@ use crate::txns::{State, Txns};
 use crate::workspace::Touched;
 use cache::{Evicted, Frame};
 use messages::Invalidation;
-use types::{PageId, Rule, Version};
+use types::{PageId, Rule, Vector};
 
 impl Txns {
     /// Dooms those whose reads the invalidation takes back; `frame` is the page as it is here.
@@ -56,7 +56,7 @@ impl Txns {
     }
 
     /// A page leaves the cache: freezes the reads of it; says whether there were any.
-    pub(crate) fn freeze(&mut self, evicted: &Evicted, horizon: Version) -> bool {
+    pub(crate) fn freeze(&mut self, evicted: &Evicted, horizon: &Vector) -> bool {
         let mut was_read = false;
         if self.broken.is(Rule::FreezeEvidence) {
             return was_read;

@@ -25,7 +25,7 @@ use cache::{Cache, Frame};
 use machine::Goodbye;
 use messages::{Fetch, Follow, Invalidation, LeftOut, Page};
 use types::limits::PAGE_BYTES_TARGET;
-use types::{Broken, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Version};
+use types::{Broken, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Vector, Version};
 
 /// Prefetched pages take no more than one part in this many of the cache.
 const PREFETCH_SHARE: usize = 4;
@@ -84,7 +84,7 @@ pub(crate) struct Arrived {
 pub(crate) struct Here<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) allocator: &'a Allocator,
-    pub(crate) horizon: Version,
+    pub(crate) horizon: &'a Vector,
 }
 
 impl Here<'_> {
@@ -99,7 +99,7 @@ impl Here<'_> {
 pub(crate) struct Fetches {
     under_way: Map<PageId, UnderWay>,
     /// Peers' pages that are ahead of what we have heard, and through where it should be heard first.
-    early: Vec<(Version, Page)>,
+    early: Vec<(Vector, Page)>,
     /// The number of the last fetch.
     last: u64,
     /// The last fetch that the store has answered afresh in this session; zero for none.
@@ -233,7 +233,7 @@ impl Fetches {
         let under_way = self.under_way.entry(page).or_default();
         (under_way.sent, under_way.number) = (true, number);
         let slot = under_way.slot.filter(|_| self.follows && self.follow.pays());
-        let at_least = self.recent_enough(here.cache.get(page), here.horizon);
+        let at_least = self.recent_enough(page, here);
         // Pages that are referred to are likelier than those that lie beside, where there were any.
         let pages = self.with_pages_beside(page, slot.is_none() || !self.follow.has_found(), most, here);
         let follow = slot.and_then(|slot| self.follow(slot));
@@ -241,11 +241,13 @@ impl Fetches {
     }
 
     /// How recent a page must be to fill the holes that its frame has.
-    fn recent_enough(&self, frame: Option<&Frame>, horizon: Version) -> Version {
+    fn recent_enough(&self, page: PageId, here: Here<'_>) -> Vector {
         if self.broken.is(Rule::FetchAtLeast) {
-            return Version::ZERO;
+            return Vector::new();
         }
-        frame.map_or(Version::ZERO, Frame::newest).max(horizon)
+        let mut at_least = here.horizon.clone();
+        at_least.raise(page.shard(), here.cache.get(page).map_or(Version::ZERO, Frame::newest));
+        at_least
     }
 
     /// The page that is asked for by the last fetch, and those to be prefetched with it. They take at most half of what
@@ -289,13 +291,13 @@ impl Fetches {
     /// is how many a session that is live may have outstanding.
     pub(crate) fn ahead(&mut self, pages: &[PageId], most: Option<u32>, here: Here<'_>) -> Option<Fetch> {
         let room = most.map_or(0, |most| self.room_ahead(AHEAD_SHARE, most).min(self.pages_per_message));
-        let (mut asked, mut at_least) = (Vec::new(), here.horizon);
+        let (mut asked, mut at_least) = (Vec::new(), here.horizon.clone());
         let number = self.next_number();
         for &page in pages {
             let frame = here.cache.get(page);
             let is_here = frame.is_some_and(Frame::is_complete) || here.allocator.is_unused(page);
             if asked.len() < room && !is_here && self.begin(page, UnderWay::ahead(number)) {
-                at_least = at_least.max(self.recent_enough(frame, here.horizon));
+                at_least.join(&self.recent_enough(page, here));
                 asked.push(page);
             }
         }
@@ -419,17 +421,17 @@ impl Fetches {
         self.early.retain(|(_, early)| early.page != page);
     }
 
-    /// Keeps a peer's page until everything has been heard through the count that it reflects.
-    pub(crate) fn keep_early(&mut self, reflects: Version, page: Page) {
-        let is_known = |(_, early): &(Version, Page)| (early.number, early.page) == (page.number, page.page);
+    /// Keeps a peer's page until everything has been heard through the counts that it reflects.
+    pub(crate) fn keep_early(&mut self, reflects: Vector, page: Page) {
+        let is_known = |(_, early): &(Vector, Page)| (early.number, early.page) == (page.number, page.page);
         if !self.early.iter().any(is_known) {
             self.early.push((reflects, page));
         }
     }
 
     /// A page that came early and has its time at this horizon.
-    pub(crate) fn take_early(&mut self, horizon: Version) -> Option<Page> {
-        let due = self.early.iter().position(|(reflects, _)| *reflects <= horizon)?;
+    pub(crate) fn take_early(&mut self, horizon: &Vector) -> Option<Page> {
+        let due = self.early.iter().position(|(reflects, _)| horizon.reaches(reflects))?;
         Some(self.early.swap_remove(due).1)
     }
 

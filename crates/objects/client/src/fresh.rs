@@ -22,7 +22,7 @@ impl Client {
     pub(crate) fn is_known_to_be_current(&mut self, txn: TxnHandle) -> bool {
         let Ok(running) = self.txns.running(txn) else { return false };
         let since = if self.config.broken.is(Rule::FreshCommit) { 0 } else { running.last_fetch_before };
-        let is_whole = self.session.told <= self.session.horizon();
+        let is_whole = self.session.horizon().reaches(&self.session.told);
         self.config.commits_fresh
             && is_whole
             && self.fetches.is_answered_after(since)

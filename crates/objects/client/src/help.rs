@@ -154,7 +154,7 @@ impl Client {
                 continue;
             };
             self.stats.pages_given += 1;
-            let page = PeerPage { requester: help.requester, through: help.through, page };
+            let page = PeerPage { requester: help.requester, through: help.through.clone(), page };
             if self.peers.is_up(now, help, &mut self.out) {
                 self.out.send_peer(help.requester, page);
             } else {
@@ -178,14 +178,14 @@ impl Client {
 
     /// A peer's page has arrived, on a connection of its own or by way of the redirector.
     pub(crate) fn peer_page(&mut self, now: Time, page: PeerPage) -> Result<(), Goodbye> {
-        let PeerPage { requester, through, page } = page;
+        let PeerPage { requester, through: mut reflects, page } = page;
         let is_mine = requester == self.id && self.session.is_live();
         if !is_mine || !self.fetches.expects(page.page, page.number) {
             return Ok(());
         }
         // A peer that has asked what became of a commit of its own may know of that before its redirector does.
-        let reflects = through.max(page.version);
-        if reflects > self.session.horizon() && !self.config.broken.is(Rule::HearFirst) {
+        reflects.raise(page.page.shard(), page.version);
+        if !self.session.horizon().reaches(&reflects) && !self.config.broken.is(Rule::HearFirst) {
             self.fetches.keep_early(reflects, page);
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use crate::Client;
 use cache::Cache;
-use types::{Life, PageId, Version};
+use types::{Life, PageId, Vector};
 
 impl Client {
     /// The cache, for checkers.
@@ -10,8 +10,8 @@ impl Client {
         &self.cache
     }
 
-    /// The count through which the client has learned of every change to what it holds, for checkers.
-    pub fn horizon(&self) -> Version {
+    /// The counts through which the client has learned of every change to what it holds, for checkers.
+    pub fn horizon(&self) -> &Vector {
         self.session.horizon()
     }
 

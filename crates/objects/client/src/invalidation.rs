@@ -7,29 +7,29 @@ use crate::Client;
 use alloc::format;
 use machine::Goodbye;
 use messages::{Invalidation, Invalidations};
-use types::{PageId, Rule, Time, Version};
+use types::{PageId, Rule, Time, Vector, Version};
 
 impl Client {
     /// A batch has come.
     pub(crate) fn invalidations(&mut self, now: Time, invalidations: &Invalidations) -> Result<(), Goodbye> {
-        let broken = self.config.broken.is(Rule::ShowWhole);
-        for invalidation in invalidations.as_taken(if broken { Version(u64::MAX) } else { self.session.horizon() }) {
+        let (broken, everything) = (self.config.broken.is(Rule::ShowWhole), Vector::only(Version(u64::MAX)));
+        for invalidation in invalidations.as_taken(if broken { &everything } else { self.session.horizon() }) {
             if invalidation.prev >= invalidation.version {
                 let text =
                     format!("page {} went from {} to {}", invalidation.page, invalidation.prev, invalidation.version);
                 return Err(Goodbye::malformed(text));
             }
             self.changed(&invalidation);
-            self.session.told = self.session.told.max(invalidation.version);
+            self.session.told.raise(invalidation.page.shard(), invalidation.version);
         }
         self.fetches.check_kept()?;
-        self.heard_through(now, invalidations.through)?;
+        self.heard_through(now, &invalidations.through)?;
         self.make_room(now);
         Ok(())
     }
 
     /// The horizon moves, unless there may be changes before it that we have not learned of.
-    pub(crate) fn heard_through(&mut self, now: Time, through: Version) -> Result<(), Goodbye> {
+    pub(crate) fn heard_through(&mut self, now: Time, through: &Vector) -> Result<(), Goodbye> {
         let may_move = self.session.is_live() || self.config.broken.is(Rule::ResumeBeforeHorizon);
         if may_move && self.session.heard_through(now, through) {
             self.install_early(now)?;

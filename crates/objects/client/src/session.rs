@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
 use messages::{Ack, AskOutcome, GROUP, Held, Outcome, Overdue, Phase, Resume, Resumed, Upstream, Welcome};
-use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
+use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Vector};
 
 /// The state that a session has begun with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ enum Brought {
 pub(crate) struct Session {
     /// How far it is, and what is known of the store.
     pub(crate) up: Upstream<TxnError>,
-    /// The latest change that a batch has told of. Beyond the horizon it is of a batch that was cut, with more to come.
-    pub(crate) told: Version,
+    /// The latest changes in any batch. Those beyond the horizon came with a batch that was cut, and more will follow.
+    pub(crate) told: Vector,
     brought: Brought,
     /// Of the store: the latest that we have learned of.
     pub(crate) incarnation: Incarnation,
@@ -45,7 +45,7 @@ impl Session {
     pub(crate) fn new() -> Self {
         Self {
             up: Upstream::default(),
-            told: Version::ZERO,
+            told: Vector::new(),
             brought: Brought::Something,
             incarnation: Incarnation(0),
             ack_is_due: false,
@@ -55,12 +55,12 @@ impl Session {
     }
 
     /// We have learned of every change through here to what we hold.
-    pub(crate) fn horizon(&self) -> Version {
+    pub(crate) fn horizon(&self) -> &Vector {
         self.up.horizon()
     }
 
     /// The horizon moves, and the store learns of that soon; says whether it does.
-    pub(crate) fn heard_through(&mut self, now: Time, through: Version) -> bool {
+    pub(crate) fn heard_through(&mut self, now: Time, through: &Vector) -> bool {
         let moves = self.up.heard_through(through);
         if moves {
             self.ack_is_due = true;
@@ -71,7 +71,7 @@ impl Session {
 
     /// The acknowledgement that is due.
     pub(crate) fn take_ack(&mut self) -> Option<Ack> {
-        mem::take(&mut self.ack_is_due).then(|| Ack { through: self.horizon() })
+        mem::take(&mut self.ack_is_due).then(|| Ack { through: self.horizon().clone() })
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -161,7 +161,7 @@ impl Client {
         self.session.up.welcomed(welcome);
         self.group.join(welcome.features & GROUP != 0);
         if self.config.broken.is(Rule::ResumeBeforeHorizon) {
-            self.session.up.heard_through(welcome.through);
+            self.session.up.heard_through(&welcome.through);
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Client {
         pages.sort_unstable_by_key(|held| held.page);
         pages.dedup_by_key(|held| held.page);
         let grants = self.unfilled_grants();
-        let brings_nothing = pages.is_empty() && grants.is_empty() && self.session.up.named() == Version::ZERO;
+        let brings_nothing = pages.is_empty() && grants.is_empty() && self.session.up.named() == Vector::new();
         let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
         self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
         let missed = self.session.up.missed();
@@ -227,7 +227,7 @@ impl Client {
         }
         self.session.up.joined(now);
         self.group.arrive();
-        self.heard_through(now, resumed.through)?;
+        self.heard_through(now, &resumed.through)?;
         self.say_reachable(now);
         self.find_leader(now);
         self.look_again(now);
@@ -251,7 +251,7 @@ impl Client {
             self.fetches.begin_again(page);
             self.session.release(now, page);
         }
-        self.heard_through(now, resumed.through)?;
+        self.heard_through(now, &resumed.through)?;
         self.send_fetches(now);
         Ok(())
     }
@@ -306,7 +306,7 @@ impl Client {
         }
         self.txns.forget_store(&mut self.out);
         self.session.up.forget_store();
-        (self.session.told, self.session.incarnation) = (Version::ZERO, Incarnation(0));
+        (self.session.told, self.session.incarnation) = (Vector::new(), Incarnation(0));
         self.allocator.forget();
     }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::hash::Hash;
 use core::time::Duration;
 use messages::{Invalidation, Invalidations};
-use types::{Limits, Map, Time, Version};
+use types::{Limits, Map, Time, Vector};
 
 /// A batch without invalidations is only worth its bytes when it moves the horizon this far: the acknowledgement that
 /// it brings lets *recent* be pruned.
@@ -19,7 +19,7 @@ const QUIET_COUNTS: u64 = 1024;
 #[derive(Debug, Default)]
 struct Stream {
     items: Vec<Invalidation>,
-    sent: Version,
+    sent: Vector,
     /// Stands in the queue of what is due.
     queued: bool,
 }
@@ -70,15 +70,15 @@ impl<H: Copy + Eq + Hash> Streams<H> {
     }
 
     /// The holder's next batches, up to `through`. Of a batch that is cut in parts only the last moves the horizon.
-    pub fn take(&mut self, holder: H, through: Version, urgency: Urgency) -> Vec<Invalidations> {
+    pub fn take(&mut self, holder: H, through: &Vector, urgency: Urgency) -> Vec<Invalidations> {
         let Some(stream) = self.by_holder.get_mut(&holder) else { return Vec::new() };
-        let moves = through.0.saturating_sub(stream.sent.0);
-        if stream.items.is_empty() && (moves == 0 || (urgency == Urgency::Worthwhile && moves < QUIET_COUNTS)) {
+        let far = if urgency == Urgency::Worthwhile { QUIET_COUNTS } else { 1 };
+        if stream.items.is_empty() && !moves_by(&stream.sent, through, far) {
             return Vec::new();
         }
-        let (items, before) = (core::mem::take(&mut stream.items), stream.sent);
-        stream.sent = before.max(through);
-        Invalidations::split(items, before, stream.sent, &self.limits)
+        let (items, before) = (core::mem::take(&mut stream.items), stream.sent.clone());
+        stream.sent.join(through);
+        Invalidations::split(items, &before, stream.sent.clone(), &self.limits)
     }
 
     /// How many invalidations wait for the holder's next batch.
@@ -87,9 +87,9 @@ impl<H: Copy + Eq + Hash> Streams<H> {
     }
 
     /// The holder's horizon is at `through` by other means than a batch.
-    pub fn resume(&mut self, holder: H, through: Version) {
+    pub fn resume(&mut self, holder: H, through: &Vector) {
         if let Some(stream) = self.by_holder.get_mut(&holder) {
-            stream.sent = stream.sent.max(through);
+            stream.sent.join(through);
         }
     }
 
@@ -110,4 +110,9 @@ impl<H: Copy + Eq + Hash> Streams<H> {
     pub fn next_due(&self) -> Option<Time> {
         self.due.front().map(|(due, _)| *due)
     }
+}
+
+/// Returns whether some shard's count is so far beyond what was sent.
+fn moves_by(sent: &Vector, through: &Vector, far: u64) -> bool {
+    through.counts().iter().any(|&(shard, count)| count.0.saturating_sub(sent.of(shard).0) >= far)
 }

@@ -1,19 +1,21 @@
 //! How pages reach a cache, and how a cache tells that it let them go.
 
+use crate::PerShard;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use framing::field::check_count;
 use framing::{Data, Field, FieldLayout, Limits, Meta, Reader, Rest, Tail, WireError, messages};
 use types::limits::{GOODBYE_TEXT_BYTES_MAX, PAGE_BYTES_MAX, PAGES_BEHIND_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{PageId, SlotNo, Version};
+use types::{PageId, SlotNo, Vector, Version};
 
 messages! {
     /// Wants pages. Each is answered on its own, by [`Page`] or [`LeftOut`], in any order.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Fetch {
-        /// The answer must reflect at least every change through this count: the master waits until it has applied it.
-        pub at_least: Version,
+        /// The answer must reflect at least every change through these counts: the master waits until it has applied
+        /// them.
+        pub at_least: Vector as PerShard,
         /// Counts the client's fetches. The answers name it: one to an earlier fetch can come late where peers help.
         pub number: u64,
         /// The pages that are to follow the first one, if any. A redirector has nothing follow.

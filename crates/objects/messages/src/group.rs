@@ -12,7 +12,7 @@
 
 use crate::bytes::values;
 use crate::invalidation::{get_invalidations, put_invalidation};
-use crate::{Held, Invalidation};
+use crate::{Held, Invalidation, PerShard};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use types::limits::{
     ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, NOTICES_PER_MESSAGE_MAX,
     PAGES_PER_MESSAGE_MAX, STORE_ADDRESSES_MAX,
 };
-use types::{ClientId, PageId, Version};
+use types::{ClientId, PageId, Vector};
 
 /// In [`crate::Hello::features`]: the session is a redirector's, for a whole group. In [`crate::Welcome::features`]: a
 /// redirector answers, and the session is one of its members'.
@@ -35,7 +35,7 @@ messages! {
         /// Comes back in the answer.
         pub number: u64,
         /// The member has learned of every change to them through here.
-        pub horizon: Version,
+        pub horizon: Vector as PerShard,
         /// The pages. The group holds them from now on.
         pub pages: Vec<Held> as Rest<PAGES_PER_MESSAGE_MAX>,
     }

@@ -18,14 +18,14 @@
 //! peer comes by way of the redirector, and so that it belongs to the group and to the store. On a wire that is
 //! not encrypted an eavesdropper has it as well.
 
-use crate::Page;
+use crate::{Page, PerShard};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use framing::field::check_count;
-use framing::{Field, Layout, Limits, Meta, Reader, Rest, Text, WireError, messages};
+use framing::{Field, FieldLayout, Layout, Limits, Meta, Reader, Rest, Text, WireError, messages};
 use types::limits::{ADDRESS_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{ClientId, PageId, PeerKey, Version};
+use types::{ClientId, PageId, PeerKey, Vector};
 
 messages! {
     /// A member says where its peers reach it.
@@ -47,7 +47,7 @@ messages! {
         /// The requester's fetch, which the pages answer.
         pub number: u64,
         /// The helper has been notified of everything through here, and so has the requester.
-        pub through: Version,
+        pub through: Vector as PerShard,
         /// The key that lets a peer in there.
         pub key: PeerKey,
         /// Where the requester is reached; by way of the redirector, if empty.
@@ -73,8 +73,8 @@ messages! {
 pub struct PeerPage {
     /// The member that needs it.
     pub requester: ClientId,
-    /// The count through which everything that the page reflects has been told: its receiver hears that first.
-    pub through: Version,
+    /// The counts through which everything that the page reflects has been told: its receiver hears that first.
+    pub through: Vector,
     /// The page, with the number of the requester's fetch.
     pub page: Page,
 }
@@ -99,13 +99,14 @@ messages! {
 
 /// The image is the body. Nothing is said of whether the page is fresh, which a peer's never is.
 impl Layout for PeerPage {
-    const LIMITS: Limits = Limits::bytes(5 * u64::BYTES).with_body(PAGE_BYTES_MAX);
+    const LIMITS: Limits =
+        Limits::bytes(4 * u64::BYTES).and(<PerShard as FieldLayout<Vector>>::LIMITS).with_body(PAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("bytes of a page", self.page.image.len(), PAGE_BYTES_MAX)?;
         (self.requester, self.page.number).put(meta);
-        (self.through, (self.page.page, self.page.version)).put(meta);
-        Ok(())
+        (self.page.page, self.page.version).put(meta);
+        PerShard::put(&self.through, "through", meta)
     }
 
     fn body(&self) -> impl Iterator<Item = &Bytes> {
@@ -114,7 +115,8 @@ impl Layout for PeerPage {
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let (requester, number) = Field::get("fetch", reader)?;
-        let (through, (page, version)) = Field::get("page", reader)?;
+        let (page, version) = Field::get("page", reader)?;
+        let through = PerShard::get("through", reader)?;
         let page = Page { page, version, number, fresh: false, behind: Vec::new(), image: reader.bytes_rest() };
         Ok(Self { requester, through, page })
     }

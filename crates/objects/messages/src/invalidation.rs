@@ -1,21 +1,21 @@
 //! How a master tells what has changed.
 
-use crate::Advance;
 use crate::bytes::{get_changes, get_slots, put_changes, put_slots, values};
+use crate::{Advance, PerShard};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::mem;
 use framing::field::check_count;
-use framing::{Field, Layout, Limits, Meta, Reader, WireError, messages};
+use framing::{Field, FieldLayout, Layout, Limits, Meta, Reader, WireError, messages};
 use types::limits::{MESSAGE_BYTES_MAX, NOTICES_PER_MESSAGE_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
-use types::{ClientId, Delta, PageId, SlotChange, SlotSet, TxnId, Version};
+use types::{ClientId, Delta, PageId, SlotChange, SlotSet, TxnId, Vector, Version};
 
 /// A batch: all changes through `through` to pages that the receiver holds are in this batch or an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidations {
-    /// The count through which the receiver has heard everything once it has applied the batch.
-    pub through: Version,
+    /// The counts through which the receiver has heard everything once it has applied the batch.
+    pub through: Vector,
     /// The changes, in count order.
     pub items: Vec<Invalidation>,
 }
@@ -23,11 +23,11 @@ pub struct Invalidations {
 impl Invalidations {
     /// Changes in as many batches as they take. Of a receiver that has learned of everything through `before` only the
     /// last one moves the horizon.
-    pub fn split(items: Vec<Invalidation>, before: Version, through: Version, limits: &types::Limits) -> Vec<Self> {
+    pub fn split(items: Vec<Invalidation>, before: &Vector, through: Vector, limits: &types::Limits) -> Vec<Self> {
         let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
         for item in items {
             if batch.len() == limits.invalidations_per_message || bytes > limits.invalidation_bytes_per_message {
-                batches.push(Self { through: before, items: mem::take(&mut batch) });
+                batches.push(Self { through: before.clone(), items: mem::take(&mut batch) });
                 bytes = 0;
             }
             bytes += item.bytes();
@@ -40,10 +40,10 @@ impl Invalidations {
     /// The changes as a receiver with this horizon takes them. A change that is ahead of the horizon and of this
     /// batch's `through` is part of more that is still to come: its new values beside older ones of the rest would be
     /// two moments at once, so it only invalidates.
-    pub fn as_taken(&self, horizon: Version) -> impl Iterator<Item = Cow<'_, Invalidation>> {
-        let shown = self.through.max(horizon);
+    pub fn as_taken<'a>(&'a self, horizon: &Vector) -> impl Iterator<Item = Cow<'a, Invalidation>> + use<'a> {
+        let shown = self.through.clone().joined(horizon);
         self.items.iter().map(move |item| {
-            if item.version > shown && item.data.is_some() {
+            if item.version > shown.of(item.page.shard()) && item.data.is_some() {
                 Cow::Owned(Invalidation { data: None, slots: item.slots.clone(), ..*item })
             } else {
                 Cow::Borrowed(item)
@@ -90,10 +90,10 @@ impl Invalidation {
 
 messages! {
     /// The sender has applied all changes through `through`. Masters use it only to forget, never to decide.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Ack {
         /// The sender's horizon.
-        pub through: Version,
+        pub through: Vector as PerShard,
     }
 }
 
@@ -103,11 +103,11 @@ const _: () = assert!(SLOTS_MAX < NO_DATA as usize);
 
 /// The values of the changes are the body.
 impl Layout for Invalidations {
-    const LIMITS: Limits = Limits::bytes(Version::BYTES).and_more().with_body(MESSAGE_BYTES_MAX);
+    const LIMITS: Limits = Limits::bytes(u16::BYTES).and_more().with_body(MESSAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("invalidations of a batch", self.items.len(), NOTICES_PER_MESSAGE_MAX)?;
-        self.through.put(meta);
+        PerShard::put(&self.through, "through", meta)?;
         self.items.iter().try_for_each(|item| put_invalidation(meta, item))
     }
 
@@ -116,7 +116,7 @@ impl Layout for Invalidations {
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let through = Version::get("through", reader)?;
+        let through = PerShard::get("through", reader)?;
         Ok(Self { through, items: get_invalidations(reader)? })
     }
 }
@@ -156,6 +156,7 @@ fn get_invalidation(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result
 mod tests {
     use super::*;
     use alloc::vec;
+    use types::Shard;
     use types::limits::{NOTICES_PER_MESSAGE_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
 
     fn invalidation(number: u32, data: Option<Vec<SlotChange>>) -> Invalidation {
@@ -165,8 +166,8 @@ mod tests {
     }
 
     fn batches(items: Vec<Invalidation>) -> Vec<(usize, u64)> {
-        let batches = Invalidations::split(items, Version(5), Version(9), &types::Limits::SHIPPED);
-        batches.iter().map(|batch| (batch.items.len(), batch.through.0)).collect()
+        let batches = Invalidations::split(items, &Version(5).into(), Version(9).into(), &types::Limits::SHIPPED);
+        batches.iter().map(|batch| (batch.items.len(), batch.through.of(Shard::ONLY).0)).collect()
     }
 
     #[test]

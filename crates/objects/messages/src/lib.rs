@@ -40,6 +40,7 @@ pub mod lineage;
 pub mod order;
 pub mod session;
 pub mod upstream;
+mod vector;
 pub mod watch;
 
 pub use admission::admit;
@@ -56,4 +57,5 @@ pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
+pub use vector::PerShard;
 pub use watch::WATCH;

@@ -33,7 +33,7 @@
 mod tests {
     use crate::{Ack, AskOutcome, CommitRequest, Fetch, FindLeader, Hello, Ping, ToServer};
     use machine::Message;
-    use types::{ClientId, Incarnation, PageId, TxnId, Version};
+    use types::{ClientId, Incarnation, PageId, TxnId, Vector, Version};
 
     #[test]
     fn only_what_needs_no_order_loses_it() {
@@ -45,9 +45,13 @@ mod tests {
             reads: [].into(),
             writes: [].into(),
         });
-        let fetch =
-            ToServer::Fetch(Fetch { pages: [PageId::new(1, 1)].into(), at_least: Version(0), number: 1, follow: None });
-        let (ack, ask) = (ToServer::Ack(Ack { through: Version(1) }), ToServer::AskOutcome(AskOutcome { txn }));
+        let fetch = ToServer::Fetch(Fetch {
+            pages: [PageId::new(1, 1)].into(),
+            at_least: Vector::new(),
+            number: 1,
+            follow: None,
+        });
+        let (ack, ask) = (ToServer::Ack(Ack { through: Version(1).into() }), ToServer::AskOutcome(AskOutcome { txn }));
         let (ping, find) =
             (ToServer::Ping(Ping { nonce: 1 }), ToServer::FindLeader(FindLeader { group: "site".into() }));
         let hello = ToServer::Hello(Hello { features: 0, cluster: None, client: txn.client, epoch: 1 });

@@ -10,15 +10,15 @@
 //! ```
 //! A client with an empty cache sends one `Resume{last}` without pages: there is one way in.
 
-use crate::Lineage;
+use crate::{Lineage, PerShard};
 use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 use framing::field::check_count;
-use framing::{Field, Layout, Limits, Meta, Reader, Rest, WireError, fields, messages};
+use framing::{Field, FieldLayout, Layout, Limits, Meta, Reader, Rest, WireError, fields, messages};
 use machine::Goodbye;
 use types::limits::{LIVES_KEPT, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
-use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, PageId, PageRange, Version};
+use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, PageId, PageRange, Shard, Vector, Version};
 
 /// Opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub struct Welcome {
     pub incarnation: Incarnation,
     /// And the lives before it.
     pub lineage: Lineage,
-    /// The count through which its master has applied updates.
-    pub through: Version,
+    /// The counts through which its masters have applied updates.
+    pub through: Vector,
     /// The limits on the client's requests.
     pub limits: SessionLimits,
 }
@@ -88,9 +88,9 @@ impl Welcome {
     /// # Errors
     /// `Done` if a copy of the store is in its place, or the store in that of a copy: nothing that was heard counts
     /// there.
-    pub fn continues(&self, life: Option<Life>, heard: Version) -> Result<(), Goodbye> {
+    pub fn continues(&self, life: Option<Life>, heard: &Vector) -> Result<(), Goodbye> {
         match life {
-            Some(life) if !self.lineage.continues(life, heard) => {
+            Some(life) if !self.lineage.continues(life, heard.of(Shard::ONLY)) => {
                 let text = format!("expected a store that has been through {heard:?} in its life {life:?}, got a copy");
                 Err(Goodbye { reason: GoodbyeReason::Done, text })
             }
@@ -135,7 +135,7 @@ fields! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// The client's horizon: it has learned of every change to what it holds through here.
-    pub horizon: Version,
+    pub horizon: Vector,
     /// Pages that it holds.
     pub pages: Vec<Held>,
     /// Pages that it was granted and has not filled yet.
@@ -150,7 +150,7 @@ pub struct Resume {
 impl Resume {
     /// Everything that a client holds, in as many messages as it takes.
     pub fn split(
-        horizon: Version,
+        horizon: &Vector,
         pages: &[Held],
         grants: &[PageRange],
         missed: u64,
@@ -160,7 +160,7 @@ impl Resume {
         let messages = pages.len().max(grants.len()).div_ceil(most).max(1);
         let (mut pages, mut grants) = (pages.chunks(most), grants.chunks(most));
         let mut next = |message| Self {
-            horizon,
+            horizon: horizon.clone(),
             pages: pages.next().unwrap_or_default().to_vec(),
             grants: grants.next().unwrap_or_default().to_vec(),
             last: message == messages,
@@ -175,7 +175,7 @@ messages! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Resumed {
         /// The client's horizon once it has applied those invalidations and dropped `dropped`.
-        pub through: Version,
+        pub through: Vector as PerShard,
         /// Pages that changed in ways the store no longer knows slot by slot: the client drops them.
         pub dropped: Vec<PageId> as Rest<TXN_PAGES_MAX>,
     }
@@ -216,8 +216,9 @@ impl Layout for Hello {
 
 /// The lives follow, oldest first, each with the count of changes at which it began.
 impl Layout for Welcome {
-    const LIMITS: Limits =
-        Limits::bytes(u16::BYTES + 4 * u32::BYTES + 4 * u64::BYTES).and_up_to(LIVES_KEPT * <(Life, Version)>::BYTES);
+    const LIMITS: Limits = Limits::bytes(u16::BYTES + 4 * u32::BYTES + 3 * u64::BYTES)
+        .and(<PerShard as FieldLayout<Vector>>::LIMITS)
+        .and_up_to(LIVES_KEPT * <(Life, Version)>::BYTES);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         let lives = self.lineage.lives();
@@ -225,7 +226,8 @@ impl Layout for Welcome {
         let SessionLimits { fetches, commits, silence_ms } = self.limits;
         (self.node, silence_ms).put(meta);
         (self.features, self.cluster).put(meta);
-        (self.incarnation, self.through).put(meta);
+        self.incarnation.put(meta);
+        PerShard::put(&self.through, "through", meta)?;
         (fetches, (commits, lives.len() as u32)).put(meta);
         for life in lives {
             life.put(meta);
@@ -236,7 +238,8 @@ impl Layout for Welcome {
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let (node, silence_ms) = Field::get("node", reader)?;
         let (features, cluster) = Field::get("features", reader)?;
-        let (incarnation, through) = Field::get("incarnation", reader)?;
+        let incarnation = Field::get("incarnation", reader)?;
+        let through = PerShard::get("through", reader)?;
         let (fetches, (commits, lives)) = <(u32, (u32, u32))>::get("limits", reader)?;
         check_count("lives of a welcome", lives as usize, LIVES_KEPT)?;
         let life = |reader: &mut Reader<'_>| <(Life, Version)>::get("life", reader);
@@ -248,13 +251,15 @@ impl Layout for Welcome {
 
 /// How many pages there are, and how many grants, stand before both.
 impl Layout for Resume {
-    const LIMITS: Limits = Limits::bytes(2 * u64::BYTES + 3 * u32::BYTES)
+    const LIMITS: Limits = Limits::bytes(u64::BYTES + 3 * u32::BYTES)
+        .and(<PerShard as FieldLayout<Vector>>::LIMITS)
         .and_up_to(PAGES_PER_MESSAGE_MAX * (Held::BYTES + PageRange::BYTES));
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a resumption", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
         check_count("grants of a resumption", self.grants.len(), PAGES_PER_MESSAGE_MAX)?;
-        (self.horizon, (self.pages.len() as u32, self.grants.len() as u32)).put(meta);
+        PerShard::put(&self.horizon, "horizon", meta)?;
+        (self.pages.len() as u32, self.grants.len() as u32).put(meta);
         (self.last, self.missed).put(meta);
         self.pages.iter().for_each(|held| held.put(meta));
         self.grants.iter().for_each(|range| range.put(meta));
@@ -262,7 +267,8 @@ impl Layout for Resume {
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let (horizon, (pages, grants)) = <(Version, (u32, u32))>::get("resume", reader)?;
+        let horizon = PerShard::get("horizon", reader)?;
+        let (pages, grants) = <(u32, u32)>::get("resume", reader)?;
         let (last, missed) = Field::get("last flag", reader)?;
         check_count("pages of a resumption", pages as usize, PAGES_PER_MESSAGE_MAX)?;
         check_count("grants of a resumption", grants as usize, PAGES_PER_MESSAGE_MAX)?;
@@ -282,7 +288,7 @@ mod tests {
         let pages: Vec<_> = (0..=PAGES_PER_MESSAGE_MAX as u32).map(held).collect();
         let grants = [PageRange { first: PageId::new(2, 0), count: 1 }];
         let all = |pages: &[Held]| {
-            let messages = Resume::split(Version(7), pages, &grants, 0, &types::Limits::SHIPPED);
+            let messages = Resume::split(&Version(7).into(), pages, &grants, 0, &types::Limits::SHIPPED);
             messages.iter().map(|one| (one.pages.len(), one.grants.len(), one.last)).collect::<Vec<_>>()
         };
         assert_eq!(all(&[]), [(0, 1, true)]);

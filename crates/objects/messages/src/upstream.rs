@@ -6,9 +6,9 @@
 //!    +-------- the link is gone --+----------------------------+--------------------+
 //!                                 +---- nothing more is available of the store ----> Over
 //! ```
-//! 1. The horizon is the count through which every change has been learned of that concerns what this end holds. It is
-//!    kept over sessions; what moves it is the role's to say.
-//! 2. The knowledge of the store (its cluster, its lives, the highest count that it has named) is kept over sessions,
+//! 1. The horizon has the counts through which every change has been learned of that concerns what this end holds. It
+//!    is kept over sessions; what moves it is the role's to say.
+//! 2. The knowledge of the store (its cluster, its lives, the highest counts that it has named) is kept over sessions,
 //!    and decides whether the next one continues from there.
 //! 3. A message that need not go out at once waits for the next one, for [`PIGGYBACK`] at most.
 
@@ -17,7 +17,7 @@ use crate::{Hello, Lineage, SessionLimits, Welcome};
 use alloc::format;
 use core::time::Duration;
 use machine::Goodbye;
-use types::{ClientId, ClusterId, GoodbyeReason, Life, Time, Version};
+use types::{ClientId, ClusterId, GoodbyeReason, Life, Shard, Time, Vector};
 
 /// How long acknowledgements and releases wait for a message to go with.
 pub const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -54,8 +54,8 @@ pub struct Upstream<E> {
     epoch: u64,
     cluster: Option<ClusterId>,
     lineage: Lineage,
-    horizon: Version,
-    named: Version,
+    horizon: Vector,
+    named: Vector,
     missed: u64,
     heartbeat: Heartbeat,
     piggyback_at: Option<Time>,
@@ -69,8 +69,8 @@ impl<E> Default for Upstream<E> {
             epoch: 0,
             cluster: None,
             lineage: Lineage::default(),
-            horizon: Version::ZERO,
-            named: Version::ZERO,
+            horizon: Vector::new(),
+            named: Vector::new(),
             missed: 0,
             heartbeat: Heartbeat::default(),
             piggyback_at: None,
@@ -105,13 +105,13 @@ impl<E> Upstream<E> {
     }
 
     /// Every change through here has been learned of that concerns what this end holds.
-    pub fn horizon(&self) -> Version {
-        self.horizon
+    pub fn horizon(&self) -> &Vector {
+        &self.horizon
     }
 
-    /// The highest count that the store has named, the horizon's or a later one.
-    pub fn named(&self) -> Version {
-        self.named.max(self.horizon)
+    /// The highest counts that the store has named, the horizon's or later ones.
+    pub fn named(&self) -> Vector {
+        self.named.clone().joined(&self.horizon)
     }
 
     /// The lives of the store that are known.
@@ -151,7 +151,7 @@ impl<E> Upstream<E> {
     /// resume.
     pub fn has_parted(&mut self, welcome: &Welcome) {
         let parted = welcome.lineage.parted_from(&self.lineage);
-        self.missed = self.missed.max(self.named().0.saturating_sub(parted.0));
+        self.missed = self.missed.max(self.named().of(Shard::ONLY).0.saturating_sub(parted.0));
     }
 
     /// Returns the number of commits that this end has seen and the store has not; zero once the store knows it.
@@ -162,7 +162,7 @@ impl<E> Upstream<E> {
     /// The knowledge is of another store: the next session begins with nothing.
     pub fn forget_store(&mut self) {
         (self.cluster, self.lineage) = (None, Lineage::default());
-        (self.horizon, self.named) = (Version::ZERO, Version::ZERO);
+        (self.horizon, self.named) = (Vector::new(), Vector::new());
     }
 
     /// Whether the session can continue with the store that has answered.
@@ -178,7 +178,7 @@ impl<E> Upstream<E> {
     /// # Errors
     /// `Done` if a copy of it is in its place, or it in a copy's.
     pub fn continues(&self, welcome: &Welcome) -> Result<(), Goodbye> {
-        welcome.continues(self.life(), self.named())
+        welcome.continues(self.life(), &self.named())
     }
 
     /// The store has answered, and what is known continues with it.
@@ -200,18 +200,16 @@ impl<E> Upstream<E> {
         self.heartbeat.pinged(now);
     }
 
-    /// A message names this count.
-    pub fn hear_of(&mut self, count: Version) {
+    /// A message names these counts.
+    pub fn hear_of(&mut self, counts: &Vector) {
         if matches!(self.phase, Phase::Resuming | Phase::Live) {
-            self.named = self.named.max(count);
+            self.named.join(counts);
         }
     }
 
     /// Everything through `through` has been heard; says whether that moves the horizon.
-    pub fn heard_through(&mut self, through: Version) -> bool {
-        let moves = through > self.horizon;
-        self.horizon = self.horizon.max(through);
-        moves
+    pub fn heard_through(&mut self, through: &Vector) -> bool {
+        self.horizon.join(through)
     }
 
     /// A heartbeat of the other end.

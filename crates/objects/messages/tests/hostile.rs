@@ -10,8 +10,9 @@ use framing::{Codec, HEADER_BYTES, Header, Inbox, WireError};
 use machine::Parcel;
 use messages::SERVER;
 use types::limits::{
-    FRAME_BYTES_MAX, MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, PIECED_BYTES_MAX, PIECED_MESSAGES_MAX, STATUS_CELLS_MAX,
-    STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX,
+    FRAME_BYTES_MAX, MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, PIECED_BYTES_MAX, PIECED_MESSAGES_MAX, SHARDS_MAX,
+    STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX,
+    TXN_CHANGES_MAX,
 };
 
 /// A small generator of its own, so that a run can be repeated by its seed alone.
@@ -209,10 +210,10 @@ fn a_batch_of_invalidations_is_taken_apart_with_care() {
     let one = [&[0; 40][..], &0u16.to_le_bytes(), &1024u16.to_le_bytes()].concat();
     let changes: Vec<u8> =
         (0..1024u16).flat_map(|slot| [slot.to_le_bytes(), u16::MAX.to_le_bytes()].concat()).collect();
-    let many = [&[0; 8][..], &[one, changes].concat().repeat(TXN_CHANGES_MAX / 1024 + 1)].concat();
+    let many = [&[0; 2][..], &[one, changes].concat().repeat(TXN_CHANGES_MAX / 1024 + 1)].concat();
     assert_eq!(refusal(number("Invalidations"), &many, b""), Some("count"));
     let empty = [[0; 40], [0; 40]].concat();
-    let many = [&[0; 8][..], &[&empty[..40], &[0, 0, 0xFF, 0xFF]].concat().repeat(16 * 1024 + 1)].concat();
+    let many = [&[0; 2][..], &[&empty[..40], &[0, 0, 0xFF, 0xFF]].concat().repeat(16 * 1024 + 1)].concat();
     assert_eq!(refusal(number("Invalidations"), &many, b""), Some("count"));
 }
 
@@ -225,15 +226,29 @@ fn with(message: &Parcel, kind: u8, at: usize, bytes: &[u8]) -> Option<&'static 
 }
 
 #[test]
+fn a_vector_is_taken_apart_with_care() {
+    let count = |shard: u16, count: u64| [&shard.to_le_bytes()[..], &count.to_le_bytes()].concat();
+    let vector = |shards: usize, counts: &[Vec<u8>]| [&(shards as u16).to_le_bytes()[..], &counts.concat()].concat();
+    let ack = |counts: &[Vec<u8>]| refusal(number("Ack"), &vector(counts.len(), counts), b"");
+    assert_eq!(ack(&[count(1, 5), count(3, 1)]), None);
+    assert_eq!(ack(&[count(3, 1), count(1, 5)]), Some("order"));
+    assert_eq!(ack(&[count(1, 1), count(1, 5)]), Some("order"));
+    assert_eq!(ack(&[count(1, 0)]), Some("code"));
+    assert_eq!(refusal(number("Ack"), &vector(2, &[count(1, 5)]), b""), Some("short"));
+    assert_eq!(refusal(number("Ack"), &vector(1, &[count(1, 5), count(3, 1)]), b""), Some("long"));
+    assert_eq!(refusal(number("Invalidations"), &vector(SHARDS_MAX + 1, &[]), b""), Some("count"));
+}
+
+#[test]
 fn a_request_for_help_is_taken_apart_with_care() {
     let with = |at, bytes: &[u8]| with(&help(), number("Help"), at, bytes);
     // The length of the address: longer than one may be, longer than everything that is there, and into the pages.
-    assert_eq!(with(40, &257u16.to_le_bytes()), Some("count"));
-    assert_eq!(with(40, &200u16.to_le_bytes()), Some("short"));
-    assert_eq!(with(40, &14u16.to_le_bytes()), Some("long"));
-    assert_eq!(with(42, &[0xFF]), Some("text"));
+    assert_eq!(with(44, &257u16.to_le_bytes()), Some("count"));
+    assert_eq!(with(44, &200u16.to_le_bytes()), Some("short"));
+    assert_eq!(with(44, &14u16.to_le_bytes()), Some("long"));
+    assert_eq!(with(46, &[0xFF]), Some("text"));
     // The room of a long address, taken by pages.
-    let many = [&[0; 42][..], &[0; 8].repeat(PAGES_PER_MESSAGE_MAX + 1)].concat();
+    let many = [&[0; 36][..], &[0; 8].repeat(PAGES_PER_MESSAGE_MAX + 1)].concat();
     assert_eq!(refusal(number("Help"), &many, b""), Some("count"));
     assert_eq!(refusal(number("Help"), &many[..many.len() - 8], b""), None);
 }

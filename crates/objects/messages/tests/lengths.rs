@@ -25,15 +25,15 @@ fn smallest() -> Vec<Parcel> {
             node: NodeId(1),
             incarnation: Incarnation(1),
             lineage: Lineage::new(vec![]),
-            through: Version(0),
+            through: Version(0).into(),
             limits,
         }),
         to_client(Goodbye { reason: GoodbyeReason::Malformed, text: String::new() }),
-        to_server(Resume { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }),
-        to_client(Resumed { through: Version(0), dropped: vec![] }),
+        to_server(Resume { horizon: Version(0).into(), pages: vec![], grants: vec![], last: true, missed: 0 }),
+        to_client(Resumed { through: Version(0).into(), dropped: vec![] }),
         to_server(Ping { nonce: 0 }),
         to_client(Pong { nonce: 0 }),
-        to_server(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None }),
+        to_server(Fetch { pages: vec![], at_least: Version(0).into(), number: 0, follow: None }),
         to_client(empty_page(0)),
         to_client(LeftOut { page: page(1), number: 0, damage: None }),
         to_server(Released { pages: vec![] }),
@@ -46,17 +46,17 @@ fn smallest() -> Vec<Parcel> {
         }),
         to_server(AskOutcome { txn: txn() }),
         reply(Outcome::Unknown),
-        to_client(Invalidations { through: Version(0), items: vec![] }),
-        to_server(Ack { through: Version(0) }),
+        to_client(Invalidations { through: Version(0).into(), items: vec![] }),
+        to_server(Ack { through: Version(0).into() }),
         to_server(Grant { space: 0, count: 0 }),
         to_client(Granted { ranges: vec![] }),
         to_server(Reachable { address: String::new(), key: key(), eligible: String::new() }),
         to_client(help("", 0)),
         to_server(NoHelp { requester: ClientId(5), number: 0, pages: vec![] }),
-        to_peer(PeerPage { requester: ClientId(5), through: Version(0), page: empty_page(0) }),
+        to_peer(PeerPage { requester: ClientId(5), through: Version(0).into(), page: empty_page(0) }),
         to_server(Arrived { pages: vec![] }),
         to_peer(PeerHello { client: ClientId(5), key: key() }),
-        to_server(Revalidate { number: 0, horizon: Version(0), pages: vec![] }),
+        to_server(Revalidate { number: 0, horizon: Version(0).into(), pages: vec![] }),
         to_client(Revalidated { number: 0, items: vec![], dropped: vec![] }),
         to_server(Departed { client: ClientId(5) }),
         to_server(lead),
@@ -87,27 +87,37 @@ fn largest() -> Vec<Parcel> {
             node: NodeId(1),
             incarnation: Incarnation(1),
             lineage: Lineage::new(lives),
-            through: Version(0),
+            through: all_shards(),
             limits,
         }),
         to_client(Goodbye { reason: GoodbyeReason::Malformed, text: "x".repeat(GOODBYE_TEXT_BYTES_MAX) }),
-        to_server(Resume { horizon: Version(0), pages: held.clone(), grants: ranges.clone(), last: true, missed: 0 }),
-        to_client(Resumed { through: Version(0), dropped: (0..TXN_PAGES_MAX as u32).map(page).collect() }),
-        to_server(Fetch { pages: pages.clone(), at_least: Version(0), number: 0, follow: None }),
+        to_server(Resume { horizon: all_shards(), pages: held.clone(), grants: ranges.clone(), last: true, missed: 0 }),
+        to_client(Resumed { through: all_shards(), dropped: (0..TXN_PAGES_MAX as u32).map(page).collect() }),
+        to_server(Fetch { pages: pages.clone(), at_least: all_shards(), number: 0, follow: None }),
         to_client(empty_page(PAGES_BEHIND_MAX)),
         to_server(Released { pages: pages.clone() }),
         to_client(Granted { ranges }),
         to_server(Reachable { address: address.clone(), key: key(), eligible: address.clone() }),
-        to_client(help(&address, PAGES_PER_MESSAGE_MAX)),
+        to_client(Help { through: all_shards(), ..help(&address, PAGES_PER_MESSAGE_MAX) }),
+        to_server(Ack { through: all_shards() }),
         to_server(NoHelp { requester: ClientId(5), number: 0, pages: pages.clone() }),
         to_server(Arrived { pages: pages.iter().map(|&page| (page, 1)).collect() }),
-        to_server(Revalidate { number: 0, horizon: Version(0), pages: held }),
+        to_server(Revalidate { number: 0, horizon: all_shards(), pages: held }),
         to_server(Lead { group: group.clone(), epoch: 0, address: address.clone() }),
         to_server(FindLeader { group: group.clone() }),
         to_client(Leader { group: group.clone(), epoch: 0, address: address.clone() }),
         to_client(members(&group, &address, STORE_ADDRESSES_MAX, MEMBERS_MAX)),
         to_client(Leased { nonce: 0, lease_ms: 0, spaces: vec![1; LEASED_SPACES_MAX] }),
     ]
+}
+
+/// The largest vector.
+fn all_shards() -> Vector {
+    let mut vector = Vector::new();
+    for shard in 0..SHARDS_MAX as u16 {
+        vector.raise(Shard(shard), Version(1));
+    }
+    vector
 }
 
 fn empty_page(behind: usize) -> Page {
@@ -117,7 +127,7 @@ fn empty_page(behind: usize) -> Page {
 
 fn help(address: &str, pages: usize) -> Help {
     let pages = (0..pages as u32).map(page).collect();
-    Help { requester: ClientId(5), number: 0, through: Version(0), address: address.into(), key: key(), pages }
+    Help { requester: ClientId(5), number: 0, through: Version(0).into(), address: address.into(), key: key(), pages }
 }
 
 fn members(group: &str, address: &str, store: usize, members: usize) -> Members {

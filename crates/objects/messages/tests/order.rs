@@ -69,11 +69,11 @@ fn commit(number: u64, bytes: usize) -> Parcel {
 }
 
 fn fetch(number: u64) -> Parcel {
-    to_server(Fetch { pages: vec![PageId::new(1, 1)], at_least: Version(0), number, follow: None })
+    to_server(Fetch { pages: vec![PageId::new(1, 1)], at_least: Version(0).into(), number, follow: None })
 }
 
 fn ack(through: u64) -> Parcel {
-    to_server(Ack { through: Version(through) })
+    to_server(Ack { through: Version(through).into() })
 }
 
 fn ask(number: u64) -> Parcel {

@@ -27,6 +27,17 @@ fn version() -> impl Strategy<Value = Version> {
     any::<u64>().prop_map(Version)
 }
 
+fn vector() -> impl Strategy<Value = Vector> {
+    let counts = vec((any::<u16>(), any::<u64>()), 0..4);
+    counts.prop_map(|counts| {
+        let mut vector = Vector::new();
+        for (shard, count) in counts {
+            vector.raise(Shard(shard), Version(count));
+        }
+        vector
+    })
+}
+
 fn txn() -> impl Strategy<Value = TxnId> {
     any::<(u64, u64)>().prop_map(|(client, number)| TxnId { client: ClientId(client), number })
 }
@@ -97,7 +108,7 @@ fn session() -> impl Strategy<Value = Parcel> {
                 to_server(Hello { features, cluster, client, epoch })
             }
         ),
-        (any::<(u16, u64, u64, u64)>(), lineage(), version(), any::<(u32, u32, u32)>()).prop_map(
+        (any::<(u16, u64, u64, u64)>(), lineage(), vector(), any::<(u32, u32, u32)>()).prop_map(
             |((node, features, cluster, incarnation), lineage, through, (fetches, commits, silence_ms))| {
                 to_client(Welcome {
                     features,
@@ -111,9 +122,9 @@ fn session() -> impl Strategy<Value = Parcel> {
             }
         ),
         ".{0,50}".prop_map(|text| to_client(Goodbye { reason: GoodbyeReason::Full, text })),
-        (version(), vec(held, 0..20), ranges(), any::<bool>())
+        (vector(), vec(held, 0..20), ranges(), any::<bool>())
             .prop_map(|(horizon, pages, grants, last)| to_server(Resume { horizon, pages, grants, last, missed: 0 })),
-        (version(), pages()).prop_map(|(through, dropped)| to_client(Resumed { through, dropped })),
+        (vector(), pages()).prop_map(|(through, dropped)| to_client(Resumed { through, dropped })),
     ]
 }
 
@@ -150,7 +161,7 @@ fn key() -> impl Strategy<Value = PeerKey> {
 }
 
 fn help_message() -> impl Strategy<Value = Parcel> {
-    let help = (client(), any::<u64>(), version(), address(), key(), pages());
+    let help = (client(), any::<u64>(), vector(), address(), key(), pages());
     prop_oneof![
         (address(), key(), address()).prop_map(|(address, key, eligible)| to_server(Reachable {
             address,
@@ -165,7 +176,7 @@ fn help_message() -> impl Strategy<Value = Parcel> {
             number,
             pages
         })),
-        (client(), version(), fetched()).prop_map(|(requester, through, page)| to_peer(PeerPage {
+        (client(), vector(), fetched()).prop_map(|(requester, through, page)| to_peer(PeerPage {
             requester,
             through,
             page: Page { fresh: false, ..page },
@@ -179,7 +190,7 @@ fn group_message() -> impl Strategy<Value = Parcel> {
     let held = (page(), version()).prop_map(|(page, version)| Held { page, version });
     let member = (client(), address()).prop_map(|(client, address)| Member { client, address });
     prop_oneof![
-        (any::<u64>(), version(), vec(held, 0..20)).prop_map(|(number, horizon, pages)| to_server(Revalidate {
+        (any::<u64>(), vector(), vec(held, 0..20)).prop_map(|(number, horizon, pages)| to_server(Revalidate {
             number,
             horizon,
             pages
@@ -232,7 +243,7 @@ fn message() -> impl Strategy<Value = Parcel> {
         3 => help_message(),
         3 => group_message(),
         1 => status(),
-        1 => (pages(), version(), any::<u64>(), follow())
+        1 => (pages(), vector(), any::<u64>(), follow())
             .prop_map(|(pages, at_least, number, follow)| to_server(Fetch { pages, at_least, number, follow })),
         1 => (fetched(), vec(page(), 0..=PAGES_BEHIND_MAX))
             .prop_map(|(page, behind)| to_client(Page { behind, ..page })),
@@ -243,7 +254,7 @@ fn message() -> impl Strategy<Value = Parcel> {
             to_server(CommitRequest { txn, incarnation: Incarnation(incarnation), answered, reads, writes })
         }),
         2 => (txn(), outcome()).prop_map(|(txn, outcome)| to_client(CommitReply { txn, outcome })),
-        2 => (version(), vec(invalidation(), 0..5))
+        2 => (vector(), vec(invalidation(), 0..5))
             .prop_map(|(through, items)| to_client(Invalidations { through, items })),
         1 => ranges().prop_map(|ranges| to_client(Granted { ranges })),
     ]
@@ -302,7 +313,7 @@ fn messages_at_their_limits_come_through() {
         to_client(Help {
             requester,
             number,
-            through: Version(1),
+            through: Version(1).into(),
             address: address.clone(),
             key: common::key(),
             pages: many.clone(),
@@ -310,7 +321,7 @@ fn messages_at_their_limits_come_through() {
         to_server(NoHelp { requester, number, pages: many.clone() }),
         to_server(Arrived { pages: many.iter().map(|&page| (page, number)).collect() }),
         to_server(Reachable { address: address.clone(), key: common::key(), eligible: address.clone() }),
-        to_server(Revalidate { number, horizon: Version(1), pages: held }),
+        to_server(Revalidate { number, horizon: Version(1).into(), pages: held }),
         to_client(Revalidated { number, items: vec![], dropped: many.clone() }),
         to_server(Lead { group: text(GROUP_NAME_BYTES_MAX), epoch: 1, address: address.clone() }),
         to_client(Members {
@@ -320,7 +331,7 @@ fn messages_at_their_limits_come_through() {
             store: vec![address; STORE_ADDRESSES_MAX],
             members: (0..MEMBERS_MAX).map(member).collect(),
         }),
-        to_server(Fetch { pages: many.clone(), at_least: Version(0), number, follow: None }),
+        to_server(Fetch { pages: many.clone(), at_least: Version(0).into(), number, follow: None }),
         to_server(Released { pages: many }),
         to_client(Page {
             page: PageId::new(1, 1),
@@ -365,12 +376,12 @@ fn a_message_that_no_end_would_take_is_not_sent() {
         to_client(Members { group, epoch: 1, address, store, members })
     };
     for (message, reason) in [
-        (to_server(Fetch { pages: pages.clone(), at_least: Version(0), number, follow: None }), "count"),
+        (to_server(Fetch { pages: pages.clone(), at_least: Version(0).into(), number, follow: None }), "count"),
         (
             to_client(Help {
                 requester,
                 number,
-                through: Version(1),
+                through: Version(1).into(),
                 address: String::new(),
                 key: common::key(),
                 pages: pages.clone(),
@@ -380,7 +391,7 @@ fn a_message_that_no_end_would_take_is_not_sent() {
         (to_server(NoHelp { requester, number, pages: pages.clone() }), "count"),
         (to_server(Arrived { pages: pages.iter().map(|&page| (page, number)).collect() }), "count"),
         (to_client(Revalidated { number, items: vec![], dropped: pages }), "count"),
-        (to_peer(PeerPage { requester, through: Version(1), page }), "count"),
+        (to_peer(PeerPage { requester, through: Version(1).into(), page }), "count"),
         (to_server(Reachable { address, ..Reachable::default() }), "count"),
         (to_server(FindLeader { group: "x".repeat(GROUP_NAME_BYTES_MAX + 1) }), "count"),
         (members(vec![String::new(); STORE_ADDRESSES_MAX + 1], vec![]), "count"),

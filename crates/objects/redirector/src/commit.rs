@@ -26,7 +26,9 @@ use alloc::vec::Vec;
 use machine::Goodbye;
 use messages::{Advance, AskOutcome, CommitReply, CommitRequest, Invalidation, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
-use types::{Broken, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId};
+use types::{
+    Broken, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Vector,
+};
 
 /// A commit whose outcome is not known.
 #[derive(Debug)]
@@ -362,24 +364,26 @@ impl Redirector {
 
     /// A transaction has committed: others learn of its changes.
     fn committed(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
-        let first = pages.first().map(|first| first.version);
-        if let Some(first) = first.filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
-            self.upstream.heard_through(first);
+        let mut counts = Vector::new();
+        for advance in pages {
+            counts.raise(advance.page.shard(), advance.version);
+        }
+        if self.config.broken.is(Rule::AskedMovesNothing) {
+            self.upstream.heard_through(&counts);
         }
         // A member that has only asked is notified of the changes by invalidation, which comes in its time. The reply
         // is the store's word: the request that it answers may have been another copy's than this one, or no copy at
         // all.
-        let is_ahead = first.is_none_or(|first| first > self.upstream.horizon());
-        let counts = is_ahead || self.config.broken.is(Rule::ReplyAhead);
-        let Some(mut pending) = pending.filter(|_| counts) else { return };
+        let horizon = self.upstream.horizon();
+        let is_ahead = counts.counts().iter().all(|&(shard, count)| count > horizon.of(shard));
+        let is_news = is_ahead || self.config.broken.is(Rule::ReplyAhead);
+        let Some(mut pending) = pending.filter(|_| is_news) else { return };
         if self.config.broken.is(Rule::ReplyToSession)
             && let Some(session) = self.members.session(txn.client)
         {
             pending.from = session;
         }
-        if let Some(first) = first {
-            self.upstream.heard_through(first);
-        }
+        self.upstream.heard_through(&counts);
         self.update(now, txn, &pending, pages);
     }
 

@@ -30,7 +30,7 @@ impl Redirector {
             ToServer::Commit(request) => self.commit(now, from, request),
             ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
             ToServer::Ack(ack) => {
-                self.members.ack(from, ack.through);
+                self.members.ack(from, &ack.through);
                 Ok(())
             }
             ToServer::Grant(grant) => self.grant(now, from, grant),

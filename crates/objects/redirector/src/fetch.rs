@@ -21,7 +21,7 @@ use machine::Goodbye;
 use messages::{Fetch, LeftOut, Page, Released};
 use smallvec::SmallVec;
 use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{Map, MapEntry, PageId, Rule, SessionId, Time, Version};
+use types::{Map, MapEntry, PageId, Rule, SessionId, Time, Vector};
 
 /// A page that a member wants.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Want {
     pub(crate) page: PageId,
     /// The member's fetch.
     pub(crate) number: u64,
-    pub(crate) at_least: Version,
+    pub(crate) at_least: Vector,
     /// Somebody waits for it; else it should be prefetched, and may be left out.
     pub(crate) is_demand: bool,
     /// The member has the page, with holes, and continues having it if it is left out.
@@ -48,7 +48,7 @@ struct UnderWay {
     sent: bool,
     /// The store was asked for all changes through here. The store's invalidations before its answer move no horizon
     /// unless there is something to tell, but the answer means that all of them have been told.
-    at_least: Version,
+    at_least: Vector,
     /// It was asked for as one that may be left out.
     is_prefetch: bool,
 }
@@ -127,10 +127,10 @@ impl Fetches {
 
     /// Lists those who want pages, and gives the fetch of as many as there is room for that nobody has asked for yet;
     /// `horizon` is the redirector's.
-    pub(crate) fn ask(&mut self, wants: Vec<Want>, room: usize, horizon: Version, stats: &mut Stats) -> Option<Fetch> {
-        let (mut pages, mut at_least) = (Vec::new(), horizon);
+    pub(crate) fn ask(&mut self, wants: Vec<Want>, room: usize, horizon: &Vector, stats: &mut Stats) -> Option<Fetch> {
+        let (mut pages, mut at_least) = (Vec::new(), horizon.clone());
         for want in wants {
-            let (page, least) = (want.page, want.at_least);
+            let (page, least) = (want.page, want.at_least.clone());
             let under_way = self.under_way.entry(page);
             let is_new = matches!(under_way, MapEntry::Vacant(_));
             let is_asked_for = is_new && pages.len() < room;
@@ -138,8 +138,8 @@ impl Fetches {
             under_way.wants.push(Want { is_asked_for, ..want });
             stats.coalesced += u64::from(!is_new);
             if is_asked_for {
+                at_least.join(&least);
                 (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, !pages.is_empty(), least);
-                at_least = at_least.max(least);
                 pages.push(page);
             } else if is_new {
                 self.unsent.push_back(page);
@@ -149,15 +149,15 @@ impl Fetches {
     }
 
     /// The next page that has waited for its turn to be asked for.
-    pub(crate) fn next(&mut self, horizon: Version) -> Option<Turn> {
+    pub(crate) fn next(&mut self, horizon: &Vector) -> Option<Turn> {
         let page = self.unsent.pop_front()?;
         let under_way = self.under_way.get_mut(&page)?;
         if under_way.wants.is_empty() {
             self.under_way.remove(&page);
             return Some(Turn::Unwanted(page));
         }
-        let at_least = under_way.wants.iter().map(|want| want.at_least).fold(horizon, Version::max);
-        (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, at_least);
+        let at_least = under_way.wants.iter().fold(horizon.clone(), |all, want| all.joined(&want.at_least));
+        (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, at_least.clone());
         under_way.wants.iter_mut().for_each(|want| want.is_asked_for = true);
         Some(Turn::Ask(Fetch { pages: alloc::vec![page], at_least, number: 0, follow: None }))
     }
@@ -183,7 +183,7 @@ impl Redirector {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
-        self.upstream.check_named(at_least, "a fetch")?;
+        self.upstream.check_named(&at_least, "a fetch")?;
         // A page that it was told to drop while it waited for it, it asks for again: one fetch of a page is
         // outstanding.
         for &page in &pages {
@@ -202,7 +202,7 @@ impl Redirector {
             session: from,
             page,
             number,
-            at_least,
+            at_least: at_least.clone(),
             is_demand: at == 0,
             is_held: self.holders.holds(page, from),
             is_asked_for: false,
@@ -218,17 +218,17 @@ impl Redirector {
     /// The store has sent a page: it goes to all who wait for it.
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
-        let asked_for = if self.config.broken.is(Rule::HearAtLeast) { Version::ZERO } else { under_way.at_least };
-        self.upstream.heard_through(page.version.max(asked_for));
+        let mut heard = if self.config.broken.is(Rule::HearAtLeast) { Vector::new() } else { under_way.at_least };
+        heard.raise(page.page.shard(), page.version);
+        self.upstream.heard_through(&heard);
         self.absent.note(page);
         self.lease.answered(page.page, self.upstream.horizon());
         self.stats.from_store += 1;
         self.standby.install(page);
-        let horizon = self.upstream.horizon();
         let mut again = Vec::new();
         for want in under_way.wants {
             // It was fetched for others, and this one knows of more.
-            if want.at_least > horizon {
+            if !self.upstream.horizon().reaches(&want.at_least) {
                 again.push(want);
                 continue;
             }

@@ -22,7 +22,7 @@ use directory::{Recent, stale_slots};
 use messages::{CommitRequest, Intent, Invalidation, Leased, Outcome, PageReads, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
-use types::{Broken, Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
+use types::{Broken, Map, PageId, Refusal, Rule, SessionId, Shard, SlotSet, Time, TxnId, Vector, Version};
 
 /// The lease, and the changes that are known for it.
 #[derive(Debug)]
@@ -78,9 +78,9 @@ impl Lease {
     }
 
     /// The store has answered: it tells us of the page's changes after this count, if it did not before.
-    pub(crate) fn answered(&mut self, page: PageId, horizon: Version) {
+    pub(crate) fn answered(&mut self, page: PageId, horizon: &Vector) {
         if let Some(known_since) = self.asked.get_mut(&page).filter(|known_since| **known_since == NOT_YET) {
-            *known_since = horizon;
+            *known_since = horizon.of(page.shard());
         }
     }
 
@@ -153,7 +153,7 @@ impl Lease {
     }
 
     /// The store has granted a lease, or more of it; says whether it is on other spaces than before.
-    fn begin(&mut self, now: Time, leased: Leased, horizon: Version) -> bool {
+    fn begin(&mut self, now: Time, leased: Leased, horizon: &Vector) -> bool {
         let lease = Duration::from_millis(u64::from(leased.lease_ms));
         let ends = self.broken.is(Rule::LeaseEnds);
         // Nobody answers a ping before it was sent.
@@ -168,7 +168,7 @@ impl Lease {
         }
         // Changes through here are not known slot by slot.
         if !self.broken.is(Rule::LeaseFromNow) {
-            self.recent.prune(horizon);
+            self.recent.prune(horizon.of(Shard::ONLY));
         }
         self.spaces = leased.spaces;
         true

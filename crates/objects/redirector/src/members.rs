@@ -21,7 +21,7 @@ use core::time::Duration;
 use directory::{Acks, Streams};
 use machine::Goodbye;
 use messages::{Departed, Fetch, Hello, Leader, Reachable, Resume};
-use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
+use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Shard, Time, Vector, Version};
 
 /// How long a member that is gone is known.
 const ABSENCE: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ const DETOUR: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Resuming {
     /// Its horizon, which does not move until everything that it holds is compared.
-    pub(crate) horizon: Version,
+    pub(crate) horizon: Vector,
     /// Pages that it brings.
     pub(crate) pages: Vec<messages::Held>,
     /// How many it says that it was granted and has not filled.
@@ -187,14 +187,14 @@ impl Members {
         let Stage::Revalidating(resuming) = stage else { return None };
         let resumed = core::mem::take(resuming);
         *stage = Stage::Joined;
-        self.acked.join(id, resumed.horizon);
+        self.acked.join(id, resumed.horizon.of(Shard::ONLY));
         Some(resumed)
     }
 
-    /// The member has applied everything through this count. One that has come from elsewhere may be ahead of us; the
+    /// The member has applied everything through these counts. One that has come from elsewhere may be ahead of us; the
     /// group's acknowledgement is never of more than we have heard.
-    pub(crate) fn ack(&mut self, id: SessionId, through: Version) {
-        self.acked.ack(id, through);
+    pub(crate) fn ack(&mut self, id: SessionId, through: &Vector) {
+        self.acked.ack(id, through.of(Shard::ONLY));
     }
 
     /// The count through which the member has applied everything.

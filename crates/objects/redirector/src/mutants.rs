@@ -10,8 +10,8 @@ impl Redirector {
         if !self.config.broken.is(Rule::UpdateOnCommit) {
             return;
         }
-        let version = self.upstream.horizon().next();
         for delta in &request.writes {
+            let version = self.upstream.horizon().of(delta.page.shard()).next();
             let data = Some(delta.changes.clone());
             let (page, slots, txn) = (delta.page, delta.slots(), request.txn);
             self.tell(now, &Invalidation { page, prev: Version::ZERO, version, slots, txn, data }, Some(from));

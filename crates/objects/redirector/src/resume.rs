@@ -23,7 +23,7 @@ use core::mem;
 use machine::Goodbye;
 use messages::{Fetch, Held, Invalidation, Invalidations, Resume, Resumed, Revalidate, Revalidated, ToServer};
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
-use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Version};
+use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Vector, Version};
 
 /// The cache that a member which is not welcome yet has told of so far, in however many messages.
 #[derive(Debug, Default)]
@@ -94,16 +94,19 @@ struct Question {
 /// Everything that one member brings.
 #[derive(Debug)]
 struct Comparison {
-    horizon: Version,
+    horizon: Vector,
     questions: Vec<Question>,
     unanswered: usize,
 }
 
 impl Comparison {
-    /// The highest count that the member has named.
-    fn known(&self) -> Version {
-        let pages = self.questions.iter().flat_map(|question| &question.pages);
-        pages.map(|held| held.version).fold(self.horizon, Version::max)
+    /// The highest counts that the member has named.
+    fn known(&self) -> Vector {
+        let mut known = self.horizon.clone();
+        for held in self.questions.iter().flat_map(|question| &question.pages) {
+            known.raise(held.page.shard(), held.version);
+        }
+        known
     }
 }
 
@@ -124,7 +127,7 @@ impl Revalidations {
     }
 
     /// A member brings pages: the store is asked about them.
-    fn begin(&mut self, session: SessionId, horizon: Version, pages: &[Held], limits: &Limits) {
+    fn begin(&mut self, session: SessionId, horizon: Vector, pages: &[Held], limits: &Limits) {
         let question = |pages: &[Held]| Question { pages: pages.to_vec(), answer: None };
         let mut questions: Vec<_> = pages.chunks(limits.pages_per_message).map(question).collect();
         if questions.is_empty() {
@@ -150,7 +153,7 @@ impl Revalidations {
     fn question(&self, number: u64) -> Option<Revalidate> {
         let &(session, at) = self.open.get(&number)?;
         let comparison = self.members.get(&session)?;
-        Some(Revalidate { number, horizon: comparison.horizon, pages: comparison.questions[at].pages.clone() })
+        Some(Revalidate { number, horizon: comparison.horizon.clone(), pages: comparison.questions[at].pages.clone() })
     }
 
     /// The questions of one member, or of all, to which there is no answer.
@@ -245,8 +248,8 @@ impl Redirector {
     /// Asks the store for the changes of all pages that a member brings.
     fn compare(&mut self, now: Time, session: SessionId) {
         let Some(resuming) = self.members.revalidate(session) else { return };
-        let (pages, horizon) = (mem::take(&mut resuming.pages), resuming.horizon);
-        let is_new = pages.is_empty() && (horizon == Version::ZERO || self.config.broken.is(Rule::CompareAhead));
+        let (pages, horizon) = (mem::take(&mut resuming.pages), resuming.horizon.clone());
+        let is_new = pages.is_empty() && (horizon == Vector::new() || self.config.broken.is(Rule::CompareAhead));
         if is_new || self.config.broken.is(Rule::RevalidateMember) {
             return self.finish_resume(now, session, Vec::new());
         }
@@ -283,10 +286,9 @@ impl Redirector {
         for item in &revalidated.items {
             self.grants.lose(item.page);
         }
-        let horizon = self.upstream.horizon();
         let Some((session, pages)) = self.revalidations.answer(revalidated) else { return };
         for held in pages {
-            self.lease.answered(held.page, horizon);
+            self.lease.answered(held.page, self.upstream.horizon());
         }
         if self.config.broken.is(Rule::WholeWhenJoined) {
             for held in pages {
@@ -294,7 +296,7 @@ impl Redirector {
             }
         }
         if let Some(compared) = self.revalidations.finish(session) {
-            match self.upstream.check_brought(compared.known()) {
+            match self.upstream.check_brought(&compared.known()) {
                 Ok(()) => self.finish_resume(now, session, compared.questions),
                 Err(why) => self.end(now, session, why),
             }
@@ -308,7 +310,7 @@ impl Redirector {
         // While it was compared a grant may have been lost, with the session that the store had given it to.
         let is_lost = |page: &PageId| client.is_none_or(|client| !self.grants.is_of(client, *page));
         resumed.dropped.extend(resumed.claimed.iter().copied().filter(is_lost));
-        let (through, horizon) = (self.upstream.horizon(), resumed.horizon);
+        let (through, horizon) = (self.upstream.horizon().clone(), resumed.horizon);
         let (mut brought, mut missed) = (Vec::new(), Vec::new());
         for Question { pages, answer } in compared {
             brought.extend(pages.into_iter().map(|held| held.page));
@@ -316,7 +318,7 @@ impl Redirector {
             missed.extend(items);
             resumed.dropped.extend(dropped);
         }
-        let mut kept = self.members.take_kept(session, horizon);
+        let mut kept = self.members.take_kept(session, &horizon);
         if self.config.broken.is(Rule::KeepForComing) {
             kept.clear();
         }
@@ -326,11 +328,11 @@ impl Redirector {
             self.holders.release(page, session);
             self.release_if_unheld(now, page);
         }
-        let missed = Invalidations::split(missed, horizon, horizon, &self.config.limits);
+        let missed = Invalidations::split(missed, &horizon, horizon.clone(), &self.config.limits);
         for batch in missed.into_iter().chain(kept).filter(|batch| !batch.items.is_empty()) {
             self.out.send(session, batch);
         }
-        self.members.streams.resume(session, through);
+        self.members.streams.resume(session, &through);
         self.out.send(session, Resumed { through, dropped: resumed.dropped });
         self.tell_new_member(session);
     }

@@ -26,7 +26,7 @@ impl Redirector {
 
     pub(crate) fn hear_store(&mut self, now: Time, message: ToClient) {
         self.upstream.up.heard(now);
-        self.upstream.up.hear_of(message.newest_named());
+        self.upstream.up.hear_of(&message.newest_named());
         match (self.upstream.up.phase(), message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Resuming | Phase::Live, ToClient::Pong(_)) => {}
             (_, ToClient::Goodbye(goodbye)) => self.goodbye(now, goodbye),
@@ -91,7 +91,7 @@ impl Redirector {
     /// so that is how much is known of each page. Pages that members which have not joined say that they bring are no
     /// part of it: they are compared in this session, and may be made up.
     fn resume_store(&mut self, now: Time) {
-        let horizon = self.upstream.horizon();
+        let horizon = self.upstream.horizon().clone();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
         let held = joined.flat_map(|session| self.holders.pages(session));
         let mut pages: Vec<_> = held.chain(self.standby.pages()).collect();
@@ -99,7 +99,7 @@ impl Redirector {
         pages.dedup();
         let pages: Vec<_> = pages.into_iter().map(|page| Held { page, version: Version::ZERO }).collect();
         let grants = self.grants.all();
-        for resume in Resume::split(horizon, &pages, &grants, self.upstream.up.missed(), &self.config.limits) {
+        for resume in Resume::split(&horizon, &pages, &grants, self.upstream.up.missed(), &self.config.limits) {
             self.send_to_store(now, resume);
         }
     }
@@ -108,7 +108,7 @@ impl Redirector {
     fn upstream_resumed(&mut self, now: Time, resumed: &Resumed) {
         self.upstream.up.joined(now);
         self.drop_pages(now, resumed);
-        self.upstream.heard_through(resumed.through);
+        self.upstream.heard_through(&resumed.through);
         self.resend_commits(now);
         self.resend_revalidations(now);
         self.serve_grants(now);
@@ -146,8 +146,8 @@ impl Redirector {
                 // Should it wait for the page, it asks again: the copy on its way may be as old.
                 self.forget_want(session, page);
             }
-            self.reply(session, Resumed { through: resumed.through, dropped });
-            self.members.streams.resume(session, resumed.through);
+            self.reply(session, Resumed { through: resumed.through.clone(), dropped });
+            self.members.streams.resume(session, &resumed.through);
         }
     }
 

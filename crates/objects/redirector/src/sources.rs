@@ -17,7 +17,7 @@ impl Redirector {
                 self.holders.list(page, session);
             }
             self.holders.unlist_whole(page, session);
-            let is_recent = want.at_least <= self.upstream.horizon() || self.config.broken.is(Rule::HelpRecent);
+            let is_recent = self.upstream.horizon().reaches(&want.at_least) || self.config.broken.is(Rule::HelpRecent);
             let standby = if is_recent { self.standby.whole(page, want.number) } else { None };
             if let Some(page) = standby {
                 self.stats.from_standby += 1;
@@ -75,11 +75,11 @@ impl Redirector {
             parts.entry(helper).or_default().push(want.page);
             self.helps.ask(now, helper, want);
         }
-        let through = self.upstream.horizon();
+        let through = self.upstream.horizon().clone();
         for (helper, pages) in parts {
             let (address, key) = self.members.direct(now, requester, helper);
             self.stats.helps += pages.len() as u64;
-            self.reply(helper, Help { requester: client, number, through, address, key, pages });
+            self.reply(helper, Help { requester: client, number, through: through.clone(), address, key, pages });
         }
     }
 

@@ -4,7 +4,7 @@ use crate::Redirector;
 use alloc::string::String;
 use alloc::vec::Vec;
 use messages::{Leader, Phase};
-use types::{ClientId, PageId, SessionId, Version};
+use types::{ClientId, PageId, SessionId, Shard, Vector, Version};
 
 /// The counts of a redirector since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Redirector {
             leader: self.leadership.other().cloned(),
             is_live: self.upstream.is_live(),
             over,
-            horizon: self.upstream.horizon(),
+            horizon: self.upstream.horizon().of(Shard::ONLY),
             members: self.members.all().into_iter().map(member).collect(),
             fetches: self.fetches.len(),
             helps: self.helps.len(),
@@ -129,8 +129,8 @@ impl Redirector {
         &self.config.address
     }
 
-    /// The count through which the redirector has learned of everything, for checkers.
-    pub fn horizon(&self) -> Version {
+    /// The counts through which the redirector has learned of everything, for checkers.
+    pub fn horizon(&self) -> &Vector {
         self.upstream.horizon()
     }
 

@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use messages::{Ack, GROUP, Released, SessionLimits, ToServer, Upstream, Welcome};
-use types::{GoodbyeReason, PageId, Rule, Time, Version};
+use types::{GoodbyeReason, PageId, Rule, Shard, Time, Vector, Version};
 
 #[derive(Debug, Default)]
 pub(crate) struct StoreSession {
@@ -30,7 +30,7 @@ impl StoreSession {
     }
 
     /// The redirector has learned of every change through here to what its group holds.
-    pub(crate) fn horizon(&self) -> Version {
+    pub(crate) fn horizon(&self) -> &Vector {
         self.up.horizon()
     }
 
@@ -63,7 +63,7 @@ impl StoreSession {
             node: store.node,
             incarnation: store.incarnation,
             lineage: store.lineage.clone(),
-            through: self.horizon(),
+            through: self.horizon().clone(),
             limits: SessionLimits {
                 fetches: config.limits.fetches_per_session as u32,
                 commits: config.limits.commits_per_session as u32,
@@ -73,7 +73,7 @@ impl StoreSession {
     }
 
     /// Everything through `through` has been heard.
-    pub(crate) fn heard_through(&mut self, through: Version) {
+    pub(crate) fn heard_through(&mut self, through: &Vector) {
         self.up.heard_through(through);
     }
 
@@ -137,7 +137,7 @@ impl Redirector {
         if least > self.upstream.acked {
             self.upstream.acked = least;
             self.lease.prune(least);
-            self.out.upstream(Ack { through: least });
+            self.out.upstream(Ack { through: least.into() });
         }
         if self.grants.is_asked() && !self.config.broken.is(Rule::KeepGranted) {
             return;
@@ -154,7 +154,7 @@ impl Redirector {
 
     /// The least count that all members have applied; with nobody there it is the redirector's horizon.
     fn least_acked(&self) -> Version {
-        let horizon = self.upstream.horizon();
+        let horizon = self.upstream.horizon().of(Shard::ONLY);
         self.members.least_acked().unwrap_or(horizon).min(horizon)
     }
 

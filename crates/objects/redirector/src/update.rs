@@ -11,7 +11,7 @@ use crate::outputs::Outputs;
 use alloc::vec::Vec;
 use directory::Urgency;
 use messages::{Invalidation, Invalidations, ToClient};
-use types::{Rule, SessionId, Time, Version};
+use types::{Rule, SessionId, Time, Vector, Version};
 
 impl Members {
     /// A page that the member holds has changed. One that is not compared yet is told when it is.
@@ -21,7 +21,7 @@ impl Members {
 
     /// Sends a member its news through `horizon`, as far as that is urgent enough. One that is not compared yet is told
     /// of nothing: its invalidations are kept for it.
-    fn flush(&mut self, member: SessionId, horizon: Version, urgency: Urgency, out: &mut Outputs) {
+    fn flush(&mut self, member: SessionId, horizon: &Vector, urgency: Urgency, out: &mut Outputs) {
         if !self.is_joined(member) {
             return;
         }
@@ -31,7 +31,7 @@ impl Members {
     }
 
     /// The invalidations that were kept for a member while it was compared.
-    pub(crate) fn take_kept(&mut self, member: SessionId, horizon: Version) -> Vec<Invalidations> {
+    pub(crate) fn take_kept(&mut self, member: SessionId, horizon: &Vector) -> Vec<Invalidations> {
         self.streams.take(member, horizon, Urgency::Worthwhile)
     }
 }
@@ -42,7 +42,7 @@ impl Redirector {
         for invalidation in invalidations.as_taken(self.upstream.horizon()) {
             self.tell(now, &invalidation, None);
         }
-        self.upstream.heard_through(invalidations.through);
+        self.upstream.heard_through(&invalidations.through);
     }
 
     /// The session with the store is being resumed: the changes since our horizon. They are news for those who know

@@ -31,6 +31,10 @@ fn version() -> impl Strategy<Value = Version> {
     (0..6u64).prop_map(Version)
 }
 
+fn counts() -> impl Strategy<Value = Vector> {
+    version().prop_map(Vector::only)
+}
+
 fn client() -> impl Strategy<Value = ClientId> {
     (0..4u64).prop_map(ClientId)
 }
@@ -81,21 +85,21 @@ fn of_member() -> impl Strategy<Value = ToServer> {
     let delta = page().prop_map(|page| Delta { page, changes: vec![SlotChange { slot: 1, value: None }] });
     prop_oneof![
         3 => hello,
-        3 => (version(), held(), ranges(), any::<bool>())
+        3 => (counts(), held(), ranges(), any::<bool>())
             .prop_map(|(horizon, pages, grants, last)| ToServer::Resume(Resume { horizon, pages, grants, last, missed: 0 })),
-        4 => (pages(), version(), 0..3u64)
+        4 => (pages(), counts(), 0..3u64)
             .prop_map(|(pages, at_least, number)| ToServer::Fetch(Fetch { pages, at_least, number, follow: None })),
         2 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
         3 => (txn(), vec(reads, 0..2), vec(delta, 0..2)).prop_map(|(txn, reads, writes)| {
             ToServer::Commit(CommitRequest { txn, incarnation: Incarnation(1), answered: 0, reads, writes })
         }),
         1 => txn().prop_map(|txn| ToServer::AskOutcome(AskOutcome { txn })),
-        1 => version().prop_map(|through| ToServer::Ack(Ack { through })),
+        1 => counts().prop_map(|through| ToServer::Ack(Ack { through })),
         1 => (0..2u32, 0..9u32).prop_map(|(space, count)| ToServer::Grant(Grant { space, count })),
         1 => "[a-z]{0,3}".prop_map(|address| ToServer::Reachable(Reachable { eligible: address.clone(), address, ..Reachable::default() })),
         2 => (client(), 0..3u64, pages())
             .prop_map(|(requester, number, pages)| ToServer::NoHelp(NoHelp { requester, number, pages })),
-        1 => (client(), version(), fetched())
+        1 => (client(), counts(), fetched())
             .prop_map(|(requester, through, page)| ToServer::PeerPage(PeerPage { requester, through, page })),
         2 => vec((page(), 0..3u64), 0..3).prop_map(|pages| ToServer::Arrived(Arrived { pages })),
         1 => Just(ToServer::Ping(Ping { nonce: 1 })),
@@ -103,7 +107,7 @@ fn of_member() -> impl Strategy<Value = ToServer> {
 }
 
 fn of_store() -> impl Strategy<Value = ToClient> {
-    let welcome = version().prop_map(|through| {
+    let welcome = counts().prop_map(|through| {
         ToClient::Welcome(Welcome {
             features: GROUP,
             cluster: ClusterId(1),
@@ -117,11 +121,11 @@ fn of_store() -> impl Strategy<Value = ToClient> {
     let advance = (page(), version(), version()).prop_map(|(page, prev, version)| Advance { page, prev, version });
     prop_oneof![
         4 => welcome,
-        4 => (version(), pages()).prop_map(|(through, dropped)| ToClient::Resumed(Resumed { through, dropped })),
+        4 => (counts(), pages()).prop_map(|(through, dropped)| ToClient::Resumed(Resumed { through, dropped })),
         4 => (prop_oneof![0..3u64, Just(u64::MAX)], "(site)?", "(here)?").prop_map(|(epoch, group, address)| {
             ToClient::Leader(Leader { group, epoch, address })
         }),
-        2 => (version(), vec(invalidation(), 0..3)).prop_map(|(through, items)| ToClient::Invalidations(Invalidations { through, items })),
+        2 => (counts(), vec(invalidation(), 0..3)).prop_map(|(through, items)| ToClient::Invalidations(Invalidations { through, items })),
         3 => fetched().prop_map(ToClient::Page),
         1 => page().prop_map(|page| ToClient::LeftOut(LeftOut { page, number: 0, damage: None })),
         2 => (txn(), vec(advance, 0..2)).prop_map(|(txn, pages)| {
@@ -153,9 +157,9 @@ fn event() -> impl Strategy<Value = Event> {
 fn named_in(message: &ToClient) -> Version {
     let of_invalidations = |items: &[Invalidation]| items.iter().map(|invalidation| invalidation.version).max();
     let newest = match message {
-        ToClient::Invalidations(batch) => of_invalidations(&batch.items).max(Some(batch.through)),
+        ToClient::Invalidations(batch) => of_invalidations(&batch.items).max(Some(batch.through.of(Shard::ONLY))),
         ToClient::Revalidated(revalidated) => of_invalidations(&revalidated.items),
-        ToClient::Resumed(resumed) => Some(resumed.through),
+        ToClient::Resumed(resumed) => Some(resumed.through.of(Shard::ONLY)),
         ToClient::Page(page) => Some(page.version),
         ToClient::CommitReply(CommitReply { outcome: Outcome::Committed { pages }, .. }) => {
             pages.iter().map(|advance| advance.version).max()
@@ -168,14 +172,14 @@ fn named_in(message: &ToClient) -> Version {
 /// Whether a store that has named counts through here would end the session for the message, or never answer it.
 fn is_punished(message: &ToServer, named: Version) -> bool {
     match message {
-        ToServer::Fetch(fetch) => fetch.at_least > named || fetch.pages.is_empty(),
+        ToServer::Fetch(fetch) => fetch.at_least.of(Shard::ONLY) > named || fetch.pages.is_empty(),
         ToServer::Commit(request) => {
             let exceptions = request.reads.iter().flat_map(|reads| &reads.exceptions).map(|(_, version)| *version);
             let newest = request.reads.iter().map(|reads| reads.evidence).chain(exceptions).max();
             request.check_form().is_err() || newest.is_some_and(|newest| newest > named)
         }
-        ToServer::Resume(resume) => resume.horizon > named,
-        ToServer::Ack(ack) => ack.through > named,
+        ToServer::Resume(resume) => resume.horizon.of(Shard::ONLY) > named,
+        ToServer::Ack(ack) => ack.through.of(Shard::ONLY) > named,
         _ => false,
     }
 }
@@ -189,7 +193,7 @@ fn ready() -> Vec<Event> {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
-        through: Version::ZERO,
+        through: Version::ZERO.into(),
         limits,
     };
     let leader = |epoch, address: &str| {
@@ -198,13 +202,14 @@ fn ready() -> Vec<Event> {
     let mut events = vec![
         Event::Upstream(true),
         Event::Store(ToClient::Welcome(welcome)),
-        Event::Store(ToClient::Resumed(Resumed { through: Version(2), dropped: Vec::new() })),
+        Event::Store(ToClient::Resumed(Resumed { through: Version(2).into(), dropped: Vec::new() })),
         leader(0, ""),
         leader(1, "here"),
     ];
     for member in 0..3 {
         let hello = Hello { features: 0, cluster: None, client: ClientId(member), epoch: 0 };
-        let resume = Resume { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 };
+        let resume =
+            Resume { horizon: Version::ZERO.into(), pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 };
         events.extend([
             Event::Connect(member),
             Event::Says(member, ToServer::Hello(hello)),

@@ -22,12 +22,12 @@ fn leading() -> Redirector {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
-        through: Version(10),
+        through: Version(10).into(),
         limits: SessionLimits { fetches: 1024, commits: 1024, silence_ms: 1500 },
     };
     let leader =
         |epoch, address: &str| ToClient::Leader(Leader { group: "site".into(), epoch, address: address.into() });
-    let resumed = ToClient::Resumed(Resumed { through: Version(10), dropped: vec![] });
+    let resumed = ToClient::Resumed(Resumed { through: Version(10).into(), dropped: vec![] });
     for message in [ToClient::Welcome(welcome), resumed, leader(0, ""), leader(1, "here")] {
         redirector.from_store(NOW, message);
     }
@@ -47,7 +47,7 @@ fn greet(redirector: &mut Redirector, session: u64, client: u64) -> SessionId {
 /// A member that brings `count` pages at version 5.
 fn bring(redirector: &mut Redirector, session: SessionId, horizon: Version, count: u32) {
     let pages: Vec<_> = (0..count).map(|number| Held { page: PageId::new(0, number), version: Version(5) }).collect();
-    for resume in Resume::split(horizon, &pages, &[], 0, &Limits::SHIPPED) {
+    for resume in Resume::split(&horizon.into(), &pages, &[], 0, &Limits::SHIPPED) {
         redirector.handle(NOW, session, ToServer::Resume(resume));
     }
 }
@@ -86,11 +86,11 @@ fn a_member_with_more_changed_pages_than_a_message_has_invalidations_resumes() {
                     "{} invalidations in a message",
                     batch.items.len()
                 );
-                assert_eq!(batch.through, Version(5), "the horizon moves when all is told");
+                assert_eq!(batch.through, Version(5).into(), "the horizon moves when all is told");
                 told += batch.items.len();
             }
             Output::Send { message: ToClient::Resumed(last), .. } => {
-                assert_eq!((told, last.through), (count, Version(10)));
+                assert_eq!((told, &last.through), (count, &Version(10).into()));
                 resumed = true;
             }
             _ => {}
@@ -108,7 +108,7 @@ fn ended(redirector: &mut Redirector) -> Vec<GoodbyeReason> {
 #[test]
 fn a_resume_is_bounded_over_all_its_messages() {
     let unfinished =
-        |grants| ToServer::Resume(Resume { horizon: Version(5), pages: vec![], grants, last: false, missed: 0 });
+        |grants| ToServer::Resume(Resume { horizon: Version(5).into(), pages: vec![], grants, last: false, missed: 0 });
     let empty = |space| move |number| PageRange { first: PageId::new(space, number), count: 0 };
     let claiming = |space| unfinished((0..PAGES_PER_MESSAGE_MAX as u32).map(empty(space)).collect());
     // While the store is not reached what a member brings is kept.

@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use machine::Goodbye;
 use messages::{Fetch, Follow, LeftOut, Page, Released, ToClient};
 use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{ObjectPage, PageId, Rule, Version};
+use types::{ObjectPage, PageId, Rule, Shard, Version};
 
-/// Fetches that wait for a count.
+/// Fetches that wait for a count of the store's only shard.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
     at_least: BTreeMap<Version, Vec<(SessionId, Fetch)>>,
@@ -38,6 +38,9 @@ impl Store {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
+        if at_least.counts().iter().any(|&(shard, _)| shard != Shard::ONLY) {
+            return Err(Goodbye::malformed(format!("expected a fetch with a count of shard 0, got {at_least}")));
+        }
         let may_hold = self.check_absent(from, pages[0])?;
         let Some(outstanding) = self.sessions.fetches(from) else { return Ok(()) };
         let most = self.config.limits.fetches_per_session;
@@ -47,9 +50,10 @@ impl Store {
         }
         let left_out = pages.split_off(if may_hold { pages.len().min(room) } else { 0 });
         *outstanding += pages.len();
+        let count = at_least.of(Shard::ONLY);
         let fetch = Fetch { pages, at_least, number, follow };
-        if at_least > self.master.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
-            self.fetches.at_least.entry(at_least).or_default().push((from, fetch));
+        if count > self.master.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
+            self.fetches.at_least.entry(count).or_default().push((from, fetch));
         } else {
             self.serve(from, &fetch);
         }

@@ -27,7 +27,7 @@ impl Store {
     pub(crate) fn revalidate(&mut self, from: SessionId, revalidate: &Revalidate) -> Result<(), Goodbye> {
         self.check_group(from)?;
         self.check_revalidate(from, revalidate)?;
-        let Revalidate { number, horizon, ref pages } = *revalidate;
+        let Revalidate { number, ref horizon, ref pages } = *revalidate;
         let (mut items, mut dropped) = (Vec::new(), Vec::new());
         for &held in pages {
             let held_before = self.master.holds(held.page, from);

@@ -19,7 +19,8 @@ impl Store {
 
     /// Sends the session's invalidations.
     pub(crate) fn flush(&mut self, session: SessionId, urgency: Urgency) {
-        let through = self.sessions.horizon(session, self.master.applied());
+        let applied = self.master.through();
+        let through = self.sessions.horizon(session, &applied);
         for batch in self.invalidations.take(session, through, urgency) {
             self.out.send(session, batch);
         }

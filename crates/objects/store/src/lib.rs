@@ -456,7 +456,7 @@ impl Store {
             ToServer::Released(released) => self.released(from, &released),
             ToServer::Commit(request) => self.commit(now, from, request),
             ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
-            ToServer::Ack(ack) => self.ack(from, ack),
+            ToServer::Ack(ack) => self.ack(from, &ack),
             ToServer::Grant(grant) => self.grant(from, grant),
             ToServer::Revalidate(revalidate) => self.revalidate(from, &revalidate),
             ToServer::Departed(departed) => self.departed(now, from, departed),
@@ -481,13 +481,13 @@ impl Store {
         self.reply(from, Pong { nonce: ping.nonce }, None);
     }
 
-    fn ack(&mut self, from: SessionId, ack: Ack) -> Result<(), Goodbye> {
-        let applied = self.master.applied();
-        if ack.through > applied {
+    fn ack(&mut self, from: SessionId, ack: &Ack) -> Result<(), Goodbye> {
+        let applied = self.master.through();
+        if !applied.reaches(&ack.through) {
             let text = format!("expected an acknowledgement of up to {applied}, got {}", ack.through);
             return Err(Goodbye::malformed(text));
         }
-        self.sessions.ack(from, ack.through);
+        self.sessions.ack(from, &ack.through);
         if let Some(least) = self.sessions.least_acked() {
             self.master.prune(least);
         }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
 use messages::{Advance, CommitRequest};
 use types::limits::PAGE_BYTES_MAX;
-use types::{Broken, Delta, Map, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
+use types::{Broken, Delta, Map, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Vector, Version};
 
 /// A page that was ever written to. The others are at version zero and take no memory.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +100,11 @@ impl Master {
     /// The count through which updates are applied.
     pub(crate) fn applied(&self) -> Version {
         self.applied
+    }
+
+    /// The counts through which updates are applied, for all shards of the store.
+    pub(crate) fn through(&self) -> Vector {
+        Vector::only(self.applied)
     }
 
     /// The page's version.

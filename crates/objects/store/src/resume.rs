@@ -7,7 +7,7 @@ use directory::Urgency;
 use machine::Goodbye;
 use messages::{GROUP, Held, Hello, Invalidation, Resume, Resumed, SessionLimits, WATCH, Welcome};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX, WATCHERS_MAX};
-use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
+use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Vector};
 
 /// Pages that one resume may find useless: no cache holds more.
 const DROPPED_MAX: usize = TXN_PAGES_MAX;
@@ -60,7 +60,7 @@ impl Store {
             node: self.config.node,
             incarnation: self.incarnation,
             lineage: self.lives.lineage().clone(),
-            through: self.master.applied(),
+            through: self.master.through(),
             limits: SessionLimits {
                 fetches: self.config.limits.fetches_per_session as u32,
                 commits: self.config.limits.commits_per_session as u32,
@@ -74,14 +74,14 @@ impl Store {
         self.check_resume(from, resume)?;
         self.stats.commits_gone = self.stats.commits_gone.max(resume.missed);
         if let Some(resuming) = self.sessions.resuming(from) {
-            resuming.horizon = resume.horizon;
+            resuming.horizon = resume.horizon.clone();
             resuming.claimed.extend(&resume.grants);
         }
         for held in &resume.pages {
-            self.resume_page(now, from, *held, resume.horizon);
+            self.resume_page(now, from, *held, &resume.horizon);
         }
         for page in resume.grants.iter().copied().flat_map(PageRange::pages) {
-            self.resume_grant(from, page, resume.horizon);
+            self.resume_grant(from, page, &resume.horizon);
         }
         let Some(resuming) = self.sessions.resuming(from) else { return Ok(()) };
         let (dropped, claimed) = (resuming.dropped.len(), resuming.claimed.len());
@@ -110,15 +110,17 @@ impl Store {
             );
             return Err(Goodbye::malformed(text));
         }
-        self.check_versions(resume.horizon, &resume.pages)
+        self.check_versions(&resume.horizon, &resume.pages)
     }
 
     /// Nobody holds what this store has not given; but for a client that knows it from before it was restored from a
     /// copy, and is about to learn of that from `Welcome`.
-    fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Goodbye> {
-        let applied = self.master.applied();
-        let newest = pages.iter().map(|held| held.version).fold(horizon, Version::max);
-        if newest > applied {
+    fn check_versions(&self, horizon: &Vector, pages: &[Held]) -> Result<(), Goodbye> {
+        let (applied, mut newest) = (self.master.through(), horizon.clone());
+        for held in pages {
+            newest.raise(held.page.shard(), held.version);
+        }
+        if !applied.reaches(&newest) {
             let text = format!("expected versions up to {applied}, got {newest}");
             return Err(Goodbye { reason: GoodbyeReason::Done, text });
         }
@@ -126,7 +128,7 @@ impl Store {
     }
 
     /// A page that the client holds: unchanged, or made known slot by slot, or to be dropped.
-    fn resume_page(&mut self, now: Time, from: SessionId, held: Held, horizon: Version) {
+    fn resume_page(&mut self, now: Time, from: SessionId, held: Held, horizon: &Vector) {
         match self.compare(from, held, horizon) {
             Comparison::Current => {}
             Comparison::Changed(invalidation) => self.invalidations.push(now, from, invalidation),
@@ -136,9 +138,9 @@ impl Store {
 
     /// Lists the session as a holder of the page, and then compares: whoever has the page at `held.version` and has
     /// learned of every change to it through `horizon` knows of all through the greater of the two.
-    pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: Version) -> Comparison {
+    pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: &Vector) -> Comparison {
         let Held { page, version: prev } = held;
-        let known = prev.max(horizon);
+        let known = prev.max(horizon.of(page.shard()));
         if known > self.master.applied() || !self.may_hold(from, page) {
             return Comparison::Unknown;
         }
@@ -163,9 +165,9 @@ impl Store {
 
     /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now. One
     /// that was written to since, by any client, is no grant any more, and be it empty again.
-    fn resume_grant(&mut self, from: SessionId, page: PageId, horizon: Version) {
+    fn resume_grant(&mut self, from: SessionId, page: PageId, horizon: &Vector) {
         let Some(client) = self.sessions.client(from) else { return };
-        let is_unused = self.master.version(page) <= horizon && !self.master.is_in_use(page);
+        let is_unused = self.master.version(page) <= horizon.of(page.shard()) && !self.master.is_in_use(page);
         let may_claim = is_unused || self.config.broken.is(Rule::ClaimUnused);
         if may_claim && self.grants.claim(client, page) {
             self.master.directory().list(page, from);
@@ -192,8 +194,8 @@ impl Store {
             let master = &self.master;
             self.grants.keep_claimed(client, claimed, &|page| master.is_in_use(page));
         }
-        let through = self.master.applied();
-        self.invalidations.resume(from, through);
+        let through = self.master.through();
+        self.invalidations.resume(from, &through);
         self.out.send(from, Resumed { through, dropped });
     }
 }

@@ -17,13 +17,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use directory::Acks;
 use types::limits::WATCHERS_MAX;
-use types::{ClientId, Limits, Map, PageId, PageRange, Time, Version};
+use types::{ClientId, Limits, Map, PageId, PageRange, Shard, Time, Vector, Version};
 
 /// The pages that a session which resumes has told of so far.
 #[derive(Debug, Default)]
 pub(crate) struct Resuming {
     /// Its horizon, which does not move until everything that it holds is listed.
-    pub(crate) horizon: Version,
+    pub(crate) horizon: Vector,
     /// Pages that it is to drop.
     pub(crate) dropped: Vec<PageId>,
     /// Granted pages that it knows of and has not filled.
@@ -199,22 +199,22 @@ impl Sessions {
         let resumed = core::mem::take(resuming);
         session.stage = Stage::Joined;
         if session.kind != Kind::Watcher {
-            self.acked.join(id, resumed.horizon);
+            self.acked.join(id, resumed.horizon.of(Shard::ONLY));
         }
         resumed
     }
 
-    /// The count through which batches may move the session's horizon, `applied` being what there is.
-    pub(crate) fn horizon(&self, id: SessionId, applied: Version) -> Version {
+    /// The counts through which batches may move the session's horizon, `applied` being what there is.
+    pub(crate) fn horizon<'a>(&'a self, id: SessionId, applied: &'a Vector) -> &'a Vector {
         match self.live.get(&id).map(|session| &session.stage) {
-            Some(Stage::AwaitResume(resuming)) => resuming.horizon,
+            Some(Stage::AwaitResume(resuming)) => &resuming.horizon,
             _ => applied,
         }
     }
 
     /// The session has applied everything through `through`. Before it has joined that says nothing.
-    pub(crate) fn ack(&mut self, id: SessionId, through: Version) {
-        self.acked.ack(id, through);
+    pub(crate) fn ack(&mut self, id: SessionId, through: &Vector) {
+        self.acked.ack(id, through.of(Shard::ONLY));
     }
 
     /// The least acknowledged count of all joined sessions.

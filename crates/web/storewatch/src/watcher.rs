@@ -269,7 +269,13 @@ impl Machine for Watcher {
         self.up.forget_store();
         let hello = self.up.open(now, self.client, WATCH);
         self.say(hello);
-        self.say(Resume { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true, missed: 0 });
+        self.say(Resume {
+            horizon: Version::ZERO.into(),
+            pages: Vec::new(),
+            grants: Vec::new(),
+            last: true,
+            missed: 0,
+        });
     }
 
     fn disconnected(&mut self, _: Time, _: Port) {
@@ -351,11 +357,11 @@ mod tests {
             node: NodeId(0),
             incarnation: Incarnation(1),
             lineage: Lineage::default(),
-            through: Version::ZERO,
+            through: Version::ZERO.into(),
             limits: SessionLimits { silence_ms: 10_000, ..SessionLimits::UNTOLD },
         };
         watcher.hear(now, welcome.into());
-        watcher.hear(now, Resumed { through: Version::ZERO, dropped: Vec::new() }.into());
+        watcher.hear(now, Resumed { through: Version::ZERO.into(), dropped: Vec::new() }.into());
         watcher
     }
 

@@ -152,7 +152,7 @@ pub fn welcome(features: u64) -> ToClient {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
-        through: Version(1),
+        through: Version(1).into(),
         limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
     })
 }
@@ -166,7 +166,7 @@ impl State {
     fn hear(&mut self, client: ClientId, message: ToServer) {
         match message {
             ToServer::Resume(resume) if resume.last => {
-                self.tell(client, &ToClient::Resumed(Resumed { through: Version(1), dropped: vec![] }));
+                self.tell(client, &ToClient::Resumed(Resumed { through: Version(1).into(), dropped: vec![] }));
             }
             ToServer::Reachable(reachable) => {
                 let seat = self.members.get_mut(&client).unwrap();
@@ -206,7 +206,7 @@ impl State {
             Way::By(address) => address.clone(),
             _ => seat.address.clone(),
         };
-        let help = Help { requester, number, through: Version(0), address, key: seat.key, pages: vec![page] };
+        let help = Help { requester, number, through: Version(0).into(), address, key: seat.key, pages: vec![page] };
         self.tell(helper, &ToClient::Help(help));
     }
 
@@ -237,7 +237,7 @@ pub fn image(page: PageId) -> Bytes {
 /// A page from a peer.
 pub fn peer_page(requester: ClientId, page: PageId, number: u64) -> ToPeer {
     let page = Page { page, version: Version(1), number, fresh: false, behind: Vec::new(), image: image(page) };
-    ToPeer::PeerPage(PeerPage { requester, through: Version(0), page })
+    ToPeer::PeerPage(PeerPage { requester, through: Version(0).into(), page })
 }
 
 /// A host whose client is a member of a group.

@@ -7,7 +7,7 @@ use crate::check::no_visible_abort;
 use crate::ledger::{self, Ledger, PageHistory};
 use crate::violation::{Check, Violation, ensure};
 use messages::{Advance, Invalidation, Outcome, Page, ToClient};
-use types::{ObjectId, ObjectPage, PageId, TxnId, Version};
+use types::{ObjectId, ObjectPage, PageId, TxnId, Vector, Version};
 
 /// Checks a message that leaves a store.
 pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
@@ -15,10 +15,10 @@ pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
         ToClient::Page(m) => page(ledger, m),
         ToClient::Invalidations(m) => {
             m.items.iter().try_for_each(|item| invalidation(ledger, item))?;
-            through(ledger, m.through)
+            through(ledger, &m.through)
         }
-        ToClient::Welcome(m) => through(ledger, m.through),
-        ToClient::Resumed(m) => through(ledger, m.through),
+        ToClient::Welcome(m) => through(ledger, &m.through),
+        ToClient::Resumed(m) => through(ledger, &m.through),
         ToClient::CommitReply(m) => match (&m.outcome, ledger.version_of(m.txn)) {
             (Outcome::Committed { pages }, Some(version)) => advances(ledger, m.txn, version, pages),
             (Outcome::Committed { pages }, None) => ensure(pages.is_empty(), "answers", || {
@@ -31,8 +31,8 @@ pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
 }
 
 /// Nothing can be learned of that is not durable.
-fn through(ledger: &Ledger, through: Version) -> Check {
-    ensure(through <= ledger.count(), "answers", || {
+fn through(ledger: &Ledger, through: &Vector) -> Check {
+    ensure(Vector::only(ledger.count()).reaches(through), "answers", || {
         format!("a horizon of {through:?} is given out, and {:?} is durable", ledger.count())
     })
 }

@@ -13,7 +13,7 @@ use directory::{Acks, Directory, Recent, Streams, Urgency, stale_slots};
 use messages::{Advance, Fetch, Help, Invalidation, Invalidations, Page, PageReads, Resume, Resumed, ToClient};
 use std::collections::{BTreeMap, BTreeSet};
 use store::CommitRecord;
-use types::{Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, SlotSet, Time, TxnId, Version};
+use types::{Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, Shard, SlotSet, Time, TxnId, Version};
 
 /// Stands in an invalidation that sums up the changes of several transactions.
 const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
@@ -62,7 +62,7 @@ impl Master {
     /// A member comes with an empty cache; gives its horizon.
     pub(crate) fn welcome(&mut self, member: MemberNo) -> Version {
         self.streams.open(member);
-        self.streams.resume(member, self.applied);
+        self.streams.resume(member, &self.applied.into());
         self.acks.join(member, self.applied);
         self.applied
     }
@@ -129,7 +129,7 @@ impl Master {
 
     /// The invalidations that the member should be told before a reply.
     pub(crate) fn flush(&mut self, member: MemberNo) -> Vec<Invalidations> {
-        self.streams.take(member, self.through(member), Urgency::All)
+        self.streams.take(member, &self.through(member).into(), Urgency::All)
     }
 
     /// A member whose batch has waited long enough.
@@ -178,7 +178,7 @@ impl Master {
         ToClient::Help(Help {
             requester: client_of(requester),
             number,
-            through: self.applied,
+            through: self.applied.into(),
             address: String::new(),
             key: PeerKey::default(),
             pages: vec![page],
@@ -209,7 +209,7 @@ impl Master {
         let mut dropped = Vec::new();
         for held in &resume.pages {
             self.directory.list(held.page, member);
-            let (version, known) = (self.version(held.page), held.version.max(resume.horizon));
+            let (version, known) = (self.version(held.page), held.version.max(resume.horizon.of(Shard::ONLY)));
             if version <= known {
                 continue;
             }
@@ -224,8 +224,8 @@ impl Master {
             self.streams.push(now, member, invalidation);
         }
         let mut messages: Vec<_> = self.flush(member).into_iter().map(ToClient::Invalidations).collect();
-        self.acks.join(member, resume.horizon);
-        messages.push(ToClient::Resumed(Resumed { through: self.applied, dropped }));
+        self.acks.join(member, resume.horizon.of(Shard::ONLY));
+        messages.push(ToClient::Resumed(Resumed { through: self.applied.into(), dropped }));
         messages
     }
 }

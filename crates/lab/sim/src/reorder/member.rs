@@ -16,7 +16,7 @@ use messages::{
     Released, Resume, Resumed, ToClient, ToServer,
 };
 use std::collections::BTreeMap;
-use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
+use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, Shard, SlotSet, TxnId, Version};
 
 /// A message of a member.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Member {
         match message {
             ToClient::Invalidations(invalidations) => {
                 invalidations.items.iter().for_each(|invalidation| self.changed(master, invalidation));
-                self.heard_through(master, invalidations.through);
+                self.heard_through(master, invalidations.through.of(Shard::ONLY));
             }
             ToClient::CommitReply(reply) => self.commit_reply(master, reply),
             ToClient::Help(help) => self.help(master, &help),
@@ -114,7 +114,7 @@ impl Member {
     fn heard_through(&mut self, master: usize, through: Version) {
         if through > self.horizons[master] && !self.resuming[master] {
             self.horizons[master] = through;
-            self.say(master, Ack { through });
+            self.say(master, Ack { through: through.into() });
         }
     }
 
@@ -128,7 +128,7 @@ impl Member {
         self.under_way.insert(page, UnderWay { number, kept: Vec::new() });
         self.cache.pin(page, true);
         let horizon = self.horizons[master_of(page)];
-        let at_least = self.cache.get(page).map_or(horizon, Frame::newest).max(horizon);
+        let at_least = self.cache.get(page).map_or(horizon, Frame::newest).max(horizon).into();
         self.say(master_of(page), Fetch { pages: vec![page], at_least, number, follow: None });
     }
 
@@ -168,7 +168,7 @@ impl Member {
     fn help(&mut self, master: usize, help: &Help) {
         let page = help.pages[0];
         // A change that was left to another stream to tell may not have come yet.
-        let is_recent = self.horizons[master] >= help.through;
+        let is_recent = self.horizons[master] >= help.through.of(Shard::ONLY);
         let whole = self.cache.get(page).filter(|_| is_recent).and_then(|frame| frame.whole(self.broken));
         let Some((version, image)) = whole else {
             let no_help = NoHelp { requester: help.requester, number: help.number, pages: vec![page] };
@@ -176,7 +176,7 @@ impl Member {
         };
         let page =
             Page { page, version, number: help.number, fresh: false, behind: Vec::new(), image: image.image().clone() };
-        let message = ToClient::PeerPage(PeerPage { requester: help.requester, through: help.through, page });
+        let message = ToClient::PeerPage(PeerPage { requester: help.requester, through: help.through.clone(), page });
         self.said.push(Said::ToPeer(member_of(help.requester), message));
     }
 
@@ -232,7 +232,7 @@ impl Member {
             let held = self.cache.frames().filter(|(page, _)| master_of(*page) == master);
             let mut pages: Vec<_> = held.map(|(page, frame)| Held { page, version: frame.version() }).collect();
             pages.sort_unstable_by_key(|held| held.page);
-            let horizon = self.horizons[master];
+            let horizon = self.horizons[master].into();
             self.say(master, Resume { horizon, pages, grants: Vec::new(), last: true, missed: 0 });
         }
     }
@@ -242,6 +242,6 @@ impl Member {
             self.cache.remove(page);
         }
         self.resuming[master] = false;
-        self.heard_through(master, resumed.through);
+        self.heard_through(master, resumed.through.of(Shard::ONLY));
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn to_server(message: &ToServer) -> String {
         }
         ToServer::Fetch(fetch) => {
             let follow = fetch.follow.map(|follow| format!(" follow=.{}+{}", follow.slot, follow.bytes));
-            let (pages, at_least) = (join(&fetch.pages, " "), fetch.at_least);
+            let (pages, at_least) = (join(&fetch.pages, " "), &fetch.at_least);
             format!("Fetch {pages} at_least={at_least}{}", follow.unwrap_or_default())
         }
         ToServer::Released(released) => format!("Released {}", join(&released.pages, " ")),

@@ -39,7 +39,7 @@ pub(crate) fn key(word: &str) -> Option<PeerKey> {
 pub(crate) fn peer_page(words: &[&str]) -> Option<ToPeer> {
     let [of, at, answers, through, values @ ..] = words else { return None };
     let number = named(&[answers], "number")?.parse().ok()?;
-    let through = version(named(&[through], "through")?)?;
+    let through = version(named(&[through], "through")?)?.into();
     let page = Page {
         page: page(of)?,
         version: version(at)?,
@@ -133,7 +133,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             node: NodeId(0),
             incarnation: Incarnation(u64::from(number(rest, "incarnation", 1)?)),
             lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
-            through: version(named(rest, "through").unwrap_or("0"))?,
+            through: version(named(rest, "through").unwrap_or("0"))?.into(),
             limits: SessionLimits {
                 fetches: number(rest, "fetches", 64)?,
                 commits: number(rest, "commits", 64)?,
@@ -141,13 +141,13 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             },
         }),
         ("resumed", rest) => ToClient::Resumed(Resumed {
-            through: version(named(rest, "through")?)?,
+            through: version(named(rest, "through")?)?.into(),
             dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
         }),
         ("help", [requester, number, through, address, of_it, pages @ ..]) => ToClient::Help(Help {
             requester: client(requester)?,
             number: named(&[number], "number")?.parse().ok()?,
-            through: version(named(&[through], "through")?)?,
+            through: version(named(&[through], "through")?)?.into(),
             address: named(&[address], "at")?.into(),
             key: key(of_it)?,
             pages: pages.iter().map(|word| page(word)).collect::<Option<_>>()?,
@@ -165,7 +165,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             address: named(&[address], "address")?.into(),
         }),
         ("invalidations", [through, items @ ..]) => ToClient::Invalidations(Invalidations {
-            through: version(named(&[through], "through")?)?,
+            through: version(named(&[through], "through")?)?.into(),
             items: items.iter().map(|word| invalidation(word)).collect::<Option<_>>()?,
         }),
         // A redirector says of a page that was on its way for others that it is not fresh.

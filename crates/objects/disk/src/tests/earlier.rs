@@ -46,7 +46,7 @@ impl Host {
         host.store.start(host.now);
         host.store.connected(host.now, SESSION);
         host.say(Hello { features: 0, cluster: None, client: CLIENT, epoch: 1 });
-        host.say(Resume { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
+        host.say(Resume { horizon: Version::ZERO.into(), pages: vec![], grants: vec![], last: true, missed: 0 });
         host.received.clear();
         host
     }
@@ -103,7 +103,7 @@ impl Host {
     }
 
     fn value(&mut self, slot: SlotNo) -> Option<u8> {
-        self.say(Fetch { pages: vec![ROOT], at_least: Version::ZERO, number: 0, follow: None });
+        self.say(Fetch { pages: vec![ROOT], at_least: Version::ZERO.into(), number: 0, follow: None });
         let Some(ToClient::Page(page)) = self.received.pop_back() else { panic!("expected a page") };
         ObjectPage::parse(page.image).unwrap().get(slot).map(|value| value[0])
     }

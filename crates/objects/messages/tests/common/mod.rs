@@ -133,7 +133,7 @@ pub fn invalidation(number: u32, data: Option<Vec<SlotChange>>) -> Invalidation 
 
 pub fn invalidations() -> Parcel {
     let items = vec![invalidation(1, None), invalidation(2, Some(vec![change(1, b"xy")]))];
-    to_client(Invalidations { through: Version(6), items })
+    to_client(Invalidations { through: Version(6).into(), items })
 }
 
 pub fn key() -> PeerKey {
@@ -141,7 +141,7 @@ pub fn key() -> PeerKey {
 }
 
 pub fn help() -> Parcel {
-    let (number, through, address) = (6, Version(77), "10.0.0.7:4096".into());
+    let (number, through, address) = (6, Version(77).into(), "10.0.0.7:4096".into());
     to_client(Help { requester: ClientId(5), number, through, address, key: key(), pages: vec![page(1), page(2)] })
 }
 
@@ -180,12 +180,12 @@ fn of_groups() -> Vec<Parcel> {
         to_server(Reachable { address: "10.0.0.7:4096".into(), key: key(), eligible: String::new() }),
         help(),
         to_server(NoHelp { requester: ClientId(5), number: 6, pages: vec![page(1)] }),
-        to_peer(PeerPage { requester: ClientId(5), through: Version(77), page: peer_page }),
+        to_peer(PeerPage { requester: ClientId(5), through: Version(77).into(), page: peer_page }),
         to_server(Arrived { pages: vec![(page(1), 6), (page(2), 7)] }),
         to_peer(PeerHello { client: ClientId(5), key: key() }),
         to_server(Revalidate {
             number: 4,
-            horizon: Version(77),
+            horizon: Version(77).into(),
             pages: vec![Held { page: page(1), version: Version(5) }],
         }),
         revalidated(),
@@ -214,23 +214,23 @@ pub fn samples() -> Vec<Parcel> {
             node: NodeId(3),
             incarnation: Incarnation(2),
             lineage: Lineage::new(vec![(Life(0xA), Version(3)), (Life(0xB), Version(4))]),
-            through: Version(77),
+            through: Version(77).into(),
             limits,
         }),
         to_client(Goodbye { reason: GoodbyeReason::Malformed, text: "größe".into() }),
         to_server(Resume {
-            horizon: Version(77),
+            horizon: Version(77).into(),
             pages: vec![Held { page: page(1), version: Version(5) }],
             grants: vec![range],
             last: true,
             missed: 9,
         }),
-        to_client(Resumed { through: Version(78), dropped: vec![page(1), page(2)] }),
+        to_client(Resumed { through: Version(78).into(), dropped: vec![page(1), page(2)] }),
         to_server(Ping { nonce: 1 }),
         to_client(Pong { nonce: 1 }),
         to_server(Fetch {
             pages: vec![page(1), page(2)],
-            at_least: Version(3),
+            at_least: Version(3).into(),
             number: 7,
             follow: Some(Follow { slot: 5, bytes: 0x3890 }),
         }),
@@ -258,7 +258,7 @@ pub fn samples() -> Vec<Parcel> {
         reply(Outcome::Refused(Refusal::Closing)),
         reply(Outcome::Refused(Refusal::Lapsed(Incarnation(5)))),
         invalidations(),
-        to_server(Ack { through: Version(77) }),
+        to_server(Ack { through: Version(77).into() }),
         to_server(Grant { space: 2, count: 8 }),
         to_client(Granted { ranges: vec![range] }),
     ];

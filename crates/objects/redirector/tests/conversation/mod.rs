@@ -163,5 +163,5 @@ pub(crate) fn client(name: &str) -> Option<ClientId> {
 
 /// A member with nothing, or with what it says.
 pub(crate) fn resume(horizon: Version, pages: Vec<messages::Held>) -> ToServer {
-    ToServer::Resume(Resume { horizon, pages, grants: Vec::new(), last: true, missed: 0 })
+    ToServer::Resume(Resume { horizon: horizon.into(), pages, grants: Vec::new(), last: true, missed: 0 })
 }

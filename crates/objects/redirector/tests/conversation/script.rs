@@ -96,16 +96,17 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
             node: NodeId(0),
             incarnation: incarnation(rest)?,
             lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
-            through: version(named(rest, "through").unwrap_or("0"))?,
+            through: version(named(rest, "through").unwrap_or("0"))?.into(),
             limits: SessionLimits {
                 fetches: 64,
                 commits: named(rest, "commits").unwrap_or("64").parse().ok()?,
                 silence_ms: 30_000,
             },
         }),
-        ("resumed", [through, dropped @ ..]) => {
-            ToClient::Resumed(Resumed { through: version(named(&[through], "through")?)?, dropped: pages(dropped)? })
-        }
+        ("resumed", [through, dropped @ ..]) => ToClient::Resumed(Resumed {
+            through: version(named(&[through], "through")?)?.into(),
+            dropped: pages(dropped)?,
+        }),
         ("goodbye", ["superseded"]) => {
             ToClient::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "another leads".into() })
         }
@@ -115,7 +116,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
             address: named(rest, "address")?.into(),
         }),
         ("invalidations", [through, items @ ..]) => ToClient::Invalidations(Invalidations {
-            through: version(named(&[through], "through")?)?,
+            through: version(named(&[through], "through")?)?.into(),
             items: items.iter().map(|word| invalidation(word)).collect::<Option<_>>()?,
         }),
         ("page", [of, at, values @ ..]) => ToClient::Page(Page {
@@ -179,13 +180,13 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToS
         }),
         ("fetch", rest) => ToServer::Fetch(Fetch {
             pages: pages(rest)?,
-            at_least: version(named(rest, "at_least").unwrap_or("0"))?,
+            at_least: version(named(rest, "at_least").unwrap_or("0"))?.into(),
             number: number(rest, "number")?,
             follow: None,
         }),
         ("grant", [space, count]) => ToServer::Grant(Grant { space: space.parse().ok()?, count: count.parse().ok()? }),
         ("released", rest) => ToServer::Released(Released { pages: pages(rest)? }),
-        ("ack", [through]) => ToServer::Ack(Ack { through: version(through)? }),
+        ("ack", [through]) => ToServer::Ack(Ack { through: version(through)?.into() }),
         ("arrived", [of, rest @ ..]) => {
             ToServer::Arrived(Arrived { pages: vec![(page(of)?, number(rest, "number")?)] })
         }
@@ -196,7 +197,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToS
         }),
         ("sends", [requester, of, at, rest @ ..]) => ToServer::PeerPage(PeerPage {
             requester: client(requester)?,
-            through: Version::ZERO,
+            through: Version::ZERO.into(),
             page: Page {
                 page: page(of)?,
                 version: version(at)?,

@@ -21,7 +21,7 @@ fn full() -> (Driver, SessionId, SessionId) {
 
 fn fetch(driver: &mut Driver, session: SessionId, pages: impl IntoIterator<Item = u32>) {
     let pages = pages.into_iter().map(|page| PageId::new(0, page)).collect();
-    driver.say(session, Fetch { pages, at_least: Version::ZERO, number: 7, follow: None });
+    driver.say(session, Fetch { pages, at_least: Version::ZERO.into(), number: 7, follow: None });
 }
 
 fn pages(messages: &[ToClient]) -> Vec<u32> {

@@ -84,7 +84,7 @@ fn a_reply_never_overtakes_its_invalidations() {
         [Version(2)]
     );
     assert!(
-        matches!(&messages[..], [ToClient::Invalidations(batch), ToClient::CommitReply(_)] if batch.through == Version(2))
+        matches!(&messages[..], [ToClient::Invalidations(batch), ToClient::CommitReply(_)] if batch.through == Version(2).into())
     );
 }
 
@@ -109,8 +109,8 @@ fn an_acknowledgement_that_overtakes_a_commit_request_does_not_validate_it() {
     driver.fetch(b, ROOT);
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     let old = txn(2, 1).write(ROOT, 0, 0, b"y");
-    driver.say(a, Ack { through: Version(1) });
-    driver.say(b, Ack { through: Version(1) });
+    driver.say(a, Ack { through: Version(1).into() });
+    driver.say(b, Ack { through: Version(1).into() });
     assert!(is_stale(&driver.commit(b, &old)));
     // A slot that did not change is refused below `pruned` too, for nobody knows: the page's version says it may have.
     assert!(is_stale(&driver.commit(b, &txn(2, 2).write(ROOT, 5, 0, b"y"))));

@@ -27,7 +27,7 @@ fn damaged(config: &Config) -> (Driver, SessionId, Vec<PageId>) {
 
 fn fetch(driver: &mut Driver, session: SessionId, pages: &[PageId]) -> Vec<ToClient> {
     driver.take(session);
-    driver.say(session, Fetch { pages: pages.to_vec(), at_least: Version::ZERO, number: 7, follow: None });
+    driver.say(session, Fetch { pages: pages.to_vec(), at_least: Version::ZERO.into(), number: 7, follow: None });
     driver.run();
     driver.take(session)
 }

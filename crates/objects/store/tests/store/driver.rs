@@ -321,7 +321,7 @@ impl Driver {
     ) -> (Vec<Invalidation>, Resumed) {
         self.take(session);
         let pages = pages.iter().map(|&(page, version)| Held { page, version: Version(version) }).collect();
-        self.say(session, Resume { horizon, pages, grants: grants.to_vec(), last: true, missed: 0 });
+        self.say(session, Resume { horizon: horizon.into(), pages, grants: grants.to_vec(), last: true, missed: 0 });
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {
@@ -344,7 +344,7 @@ impl Driver {
     /// Fetches a page; gives the invalidations that come before it, and it.
     pub(crate) fn fetch(&mut self, session: SessionId, page: PageId) -> (Vec<Invalidation>, Page) {
         self.take(session);
-        self.say(session, Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
+        self.say(session, Fetch { pages: vec![page], at_least: Version::ZERO.into(), number: 0, follow: None });
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {

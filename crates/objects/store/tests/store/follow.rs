@@ -34,7 +34,7 @@ fn chain() -> (Driver, SessionId) {
 fn fetch(driver: &mut Driver, session: SessionId, page: u32, bytes: u32) {
     let (pages, follow) = (vec![PageId::new(0, page)], Some(Follow { slot: 0, bytes }));
     driver.take(session);
-    driver.say(session, Fetch { pages, at_least: Version::ZERO, number: 7, follow });
+    driver.say(session, Fetch { pages, at_least: Version::ZERO.into(), number: 7, follow });
 }
 
 /// The numbers of the pages that came, and of those that were announced behind them.
@@ -105,7 +105,7 @@ fn nothing_follows_before_all_is_listed_nor_to_a_group() {
     driver.store.connected(driver.now, group);
     let ToServer::Hello(member) = hello(3, 1) else { unreachable!("it is one") };
     driver.say(group, Hello { features: GROUP, ..member });
-    driver.say(group, Resume { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
+    driver.say(group, Resume { horizon: Version::ZERO.into(), pages: vec![], grants: vec![], last: true, missed: 0 });
     fetch(&mut driver, group, 1, 10_000);
     assert_eq!(pages(&driver.take(group)), [(1, vec![])]);
 }

@@ -5,7 +5,7 @@ use messages::{Fetch, Grant, LeftOut, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, Record, SpaceStatus};
 use types::limits::GRANTED_PAGES_MAX;
-use types::{ObjectPage, PageId, PageRange, Refusal, Version};
+use types::{ObjectPage, PageId, PageRange, Refusal, Shard, Version};
 
 fn range(pages: &[PageId]) -> PageRange {
     PageRange { first: pages[0], count: pages.len() as u32 }
@@ -60,7 +60,7 @@ fn a_page_that_does_not_exist_is_empty_and_its_creation_is_told() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     let (wanted, guessed) = (PageId::new(0, 1), PageId::new(0, 2));
-    driver.say(a, Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO, number: 7, follow: None });
+    driver.say(a, Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO.into(), number: 7, follow: None });
     let [ToClient::Page(empty), ToClient::LeftOut(guess)] = &driver.take(a)[..] else { panic!("expected two answers") };
     assert_eq!((empty.page, empty.version, &empty.image), (wanted, Version::ZERO, ObjectPage::empty().image()));
     assert_eq!(guess, &LeftOut { page: guessed, number: 7, damage: None });
@@ -209,7 +209,7 @@ pub(crate) fn an_emptied_page_is_granted_again_with_its_version() {
     let [ToClient::Invalidations(told), ToClient::Granted(granted)] = &driver.take(b)[..] else {
         panic!("expected two messages")
     };
-    assert_eq!((told.through, &granted.ranges[..]), (emptied, &[range(&pages[..1])][..]));
+    assert_eq!((told.through.of(Shard::ONLY), &granted.ranges[..]), (emptied, &[range(&pages[..1])][..]));
     assert_eq!(driver.fetch(b, pages[0]).1.version, emptied);
     let filled = driver.commit(b, &txn(2, 1).write(pages[0], 0, emptied.0, b"z"));
     let Outcome::Committed { pages: moved } = filled else { panic!("expected a commit, got {filled:?}") };

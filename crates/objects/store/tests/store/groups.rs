@@ -30,7 +30,7 @@ fn greet_group(driver: &mut Driver, session: u64, redirector: u64) -> SessionId 
 pub(crate) fn join_group(driver: &mut Driver, session: u64, redirector: u64, pages: &[PageId]) -> SessionId {
     let id = greet_group(driver, session, redirector);
     let pages = pages.iter().map(|&page| Held { page, version: Version::ZERO }).collect();
-    driver.say(id, Resume { horizon: Version::ZERO, pages, grants: vec![], last: true, missed: 0 });
+    driver.say(id, Resume { horizon: Version::ZERO.into(), pages, grants: vec![], last: true, missed: 0 });
     driver.take(id);
     id
 }
@@ -45,7 +45,7 @@ fn departed(client: u64) -> ToServer {
 
 fn revalidate(horizon: u64, pages: &[(PageId, u64)]) -> ToServer {
     let pages = pages.iter().map(|&(page, version)| Held { page, version: Version(version) }).collect();
-    ToServer::Revalidate(Revalidate { number: 7, horizon: Version(horizon), pages })
+    ToServer::Revalidate(Revalidate { number: 7, horizon: Version(horizon).into(), pages })
 }
 
 fn lead(group: &str, epoch: u64, address: &str) -> ToServer {
@@ -469,7 +469,10 @@ fn a_members_pages_are_compared_and_held() {
     driver.commit(a, &txn(1, 3).write(new, 1, 0, b"z"));
     let beyond = PageId::new(0, 77);
     let messages = answers(&mut driver, g, revalidate(0, &[(ROOT, 1), (old, 0), (new, 3), (beyond, 0)]));
-    assert!(matches!(&messages[0], ToClient::Invalidations(batch) if batch.through == Version(3)), "{messages:?}");
+    assert!(
+        matches!(&messages[0], ToClient::Invalidations(batch) if batch.through == Version(3).into()),
+        "{messages:?}"
+    );
     let answer = revalidated(&messages);
     assert_eq!((answer.number, &answer.dropped[..]), (7, &[beyond][..]));
     assert_eq!(answer.items.len(), 1);
@@ -521,7 +524,7 @@ fn an_answer_to_a_member_comes_after_all_invalidations() {
     let messages = answers(&mut driver, g, revalidate(0, &[(ROOT, 0)]));
     assert!(
         matches!(&messages[..], [ToClient::Invalidations(batch), ToClient::Revalidated(answer)]
-            if batch.through == Version(1) && batch.items.len() == 1 && answer.items.len() == 1),
+            if batch.through == Version(1).into() && batch.items.len() == 1 && answer.items.len() == 1),
         "{messages:?}"
     );
 }
@@ -671,9 +674,9 @@ fn the_status_says_how_each_session_stands() {
     answers(&mut driver, g, lead("x", 5, "here"));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     driver.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"late"));
-    driver.say(a, messages::Ack { through: Version(1) });
+    driver.say(a, messages::Ack { through: Version(1).into() });
     driver.say(g, txn(7, 1).write(ROOT, 5, 0, b"y").message());
-    driver.say(a, messages::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0, follow: None });
+    driver.say(a, messages::Fetch { pages: vec![ROOT], at_least: Version(9).into(), number: 0, follow: None });
     let status = driver.store.status();
     assert_eq!((status.applied, status.pruned), (Version(1), Version::ZERO));
     assert_eq!(status.refusals.into_iter().collect::<Vec<_>>(), [("stale", 1)]);

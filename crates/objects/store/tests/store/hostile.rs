@@ -14,8 +14,8 @@ use types::limits::{
     ABSENT_PAGES_MAX, COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX, TXN_BYTES_MAX,
 };
 use types::{
-    ClientId, Delta, GoodbyeReason, Incarnation, ObjectPage, PageId, PageRange, Refusal, SlotChange, SlotSet, TxnId,
-    Version,
+    ClientId, Delta, GoodbyeReason, Incarnation, ObjectPage, PageId, PageRange, Refusal, Shard, SlotChange, SlotSet,
+    TxnId, Vector, Version,
 };
 
 /// The goodbye with which a joined session is ended for this message.
@@ -42,17 +42,26 @@ fn nothing_goes_before_hello() {
 fn malformed_messages_end_their_session() {
     let mut cases = vec![
         ("a second hello", hello(1, 9)),
-        ("an answer", ToServer::Ack(Ack { through: Version(1) })),
+        ("an answer", ToServer::Ack(Ack { through: Version(1).into() })),
         (
             "a resumption after the last",
-            ToServer::Resume(Resume { horizon: Version(0), pages: vec![], grants: vec![], last: true, missed: 0 }),
+            ToServer::Resume(Resume {
+                horizon: Version(0).into(),
+                pages: vec![],
+                grants: vec![],
+                last: true,
+                missed: 0,
+            }),
         ),
-        ("an empty fetch", ToServer::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None })),
+        (
+            "an empty fetch",
+            ToServer::Fetch(Fetch { pages: vec![], at_least: Version(0).into(), number: 0, follow: None }),
+        ),
         (
             "a huge fetch",
             ToServer::Fetch(Fetch {
                 pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1],
-                at_least: Version(0),
+                at_least: Version(0).into(),
                 number: 0,
                 follow: None,
             }),
@@ -92,7 +101,8 @@ fn malformed_messages_end_their_session() {
 fn a_resume_cannot_claim_the_future_or_too_much() {
     let [empty, held] = [vec![], vec![Held { page: ROOT, version: Version(1) }]];
     let grants = vec![PageRange { first: ROOT, count: u32::MAX }; 3];
-    let claim = |horizon, pages, grants| Resume { horizon: Version(horizon), pages, grants, last: true, missed: 0 };
+    let claim =
+        |horizon, pages, grants| Resume { horizon: Version(horizon).into(), pages, grants, last: true, missed: 0 };
     let claims = [
         (claim(1, empty.clone(), vec![]), GoodbyeReason::Done),
         (claim(0, held, vec![]), GoodbyeReason::Done),
@@ -110,8 +120,9 @@ fn a_resume_cannot_claim_the_future_or_too_much() {
 fn the_requests_outstanding_of_a_session_are_bounded() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
-    let fetch =
-        |count| ToServer::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9), number: 0, follow: None });
+    let fetch = |count| {
+        ToServer::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9).into(), number: 0, follow: None })
+    };
     driver.say(a, fetch(FETCHES_PER_SESSION_MAX + 5));
     assert_eq!(driver.take(a).len(), 5, "what a prefetch has no room for is left out");
     driver.say(a, fetch(1));
@@ -149,7 +160,8 @@ fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
 fn pages_that_are_made_up_are_held_within_a_bound() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
-    let fetch = |page| ToServer::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
+    let fetch =
+        |page| ToServer::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO.into(), number: 0, follow: None });
     // Of the one space pages that were never granted, of the others those that exist from birth.
     let made_up = (0..ABSENT_PAGES_MAX as u32).map(|n| PageId::new(n % 2 * n, 5 * ((n + 1) % 2) * n));
     for page in made_up {
@@ -171,8 +183,9 @@ fn pages_that_are_made_up_are_held_within_a_bound() {
 fn a_group_that_makes_up_pages_is_told() {
     let mut driver = Driver::new();
     let g = join_group(&mut driver, 1, 100, &[]);
-    let fetch =
-        |page, number| ToServer::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number, follow: None });
+    let fetch = |page, number| {
+        ToServer::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO.into(), number, follow: None })
+    };
     for number in 1..=ABSENT_PAGES_MAX as u32 {
         driver.say(g, fetch(PageId::new(0, number), 0));
     }
@@ -189,6 +202,14 @@ fn a_group_that_makes_up_pages_is_told() {
 fn page() -> impl Strategy<Value = PageId> {
     prop_oneof![4 => (0..2u32, 0..6u32), 1 => any::<(u32, u32)>()]
         .prop_map(|(space, number)| PageId::new(space, number))
+}
+
+fn counts() -> impl Strategy<Value = Vector> {
+    (version(), prop_oneof![9 => Just(0), 1 => 0..3u16]).prop_map(|(count, shard)| {
+        let mut counts = Vector::new();
+        counts.raise(Shard(shard), count);
+        counts
+    })
 }
 
 fn version() -> impl Strategy<Value = Version> {
@@ -255,7 +276,7 @@ fn group_message() -> impl Strategy<Value = ToServer> {
     let address = prop_oneof![8 => "[ab]", 1 => ".{0,300}"];
     let pages = || proptest::collection::vec(page(), 0..4);
     prop_oneof![
-        4 => (any::<u64>(), version(), held())
+        4 => (any::<u64>(), counts(), held())
             .prop_map(|(number, horizon, pages)| ToServer::Revalidate(Revalidate { number, horizon, pages })),
         2 => client().prop_map(|client| ToServer::Departed(Departed { client })),
         2 => (client(), 0..20u64)
@@ -279,12 +300,12 @@ fn message() -> impl Strategy<Value = ToServer> {
     prop_oneof![
         8 => group_message(),
         12 => request().prop_map(ToServer::Commit),
-        2 => (pages(), version()).prop_map(|(pages, at_least)| ToServer::Fetch(Fetch { pages, at_least, number: 0 , follow: None})),
-        2 => (version(), held(), ranges, any::<bool>())
+        2 => (pages(), counts()).prop_map(|(pages, at_least)| ToServer::Fetch(Fetch { pages, at_least, number: 0 , follow: None})),
+        2 => (counts(), held(), ranges, any::<bool>())
             .prop_map(|(horizon, pages, grants, last)| ToServer::Resume(Resume { horizon, pages, grants, last, missed: 0 })),
         1 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
         1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(space, count)| ToServer::Grant(Grant { space, count })),
-        1 => version().prop_map(|through| ToServer::Ack(Ack { through })),
+        1 => counts().prop_map(|through| ToServer::Ack(Ack { through })),
         1 => (1..3u64, 0..9u64).prop_map(|(client, epoch)| hello(client, epoch)),
         1 => (1..3u64, 0..20u64)
             .prop_map(|(client, number)| ToServer::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(client), number } })),
@@ -330,7 +351,7 @@ proptest! {
         let honest = driver.join(next, 9);
         for number in 0..6 {
             let page = PageId::new(0, number);
-            driver.say(honest, Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 , follow: None});
+            driver.say(honest, Fetch { pages: vec![page], at_least: Version::ZERO.into(), number: 0 , follow: None});
             driver.run();
             for message in driver.take(honest) {
                 if let ToClient::Page(page) = message {

@@ -190,7 +190,7 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
     driver.store.handle_timeout(driver.now);
     driver.sync();
     let fetch = |page: PageId| {
-        ToServer::Fetch(messages::Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None })
+        ToServer::Fetch(messages::Fetch { pages: vec![page], at_least: Version::ZERO.into(), number: 0, follow: None })
     };
     driver.say(a, fetch(other));
     assert!(driver.do_first(|work| matches!(work, DiskWork::Read(_))));

@@ -22,7 +22,7 @@ fn join_watcher(driver: &mut Driver, session: u64) -> SessionId {
     let id = SessionId(session);
     driver.store.connected(driver.now, id);
     driver.say(id, hello(session, WATCH));
-    driver.say(id, Resume { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true, missed: 0 });
+    driver.say(id, Resume { horizon: Version::ZERO.into(), pages: vec![], grants: vec![], last: true, missed: 0 });
     driver.run();
     let told = driver.take(id);
     let [ToClient::Welcome(welcome), ToClient::Resumed(_)] = &told[..] else { panic!("{told:?}") };
@@ -207,15 +207,15 @@ fn a_watcher_holds_up_no_pruning() {
     let (mut driver, own, watcher) = beside_a_watcher();
     driver.say(own, txn(1, 1).write(ROOT, 0, 0, b"a").message());
     promise(&mut driver, watcher, 1);
-    driver.say(own, messages::Ack { through: Version(1) });
+    driver.say(own, messages::Ack { through: Version(1).into() });
     assert_eq!(driver.store.status().pruned, Version(1));
 }
 
 #[test]
 fn a_watcher_asks_for_nothing_else() {
-    let fetch = ToServer::Fetch(Fetch { pages: vec![ROOT], at_least: Version::ZERO, number: 0, follow: None });
+    let fetch = ToServer::Fetch(Fetch { pages: vec![ROOT], at_least: Version::ZERO.into(), number: 0, follow: None });
     let held = messages::Held { page: ROOT, version: Version::ZERO };
-    let resume = Resume { horizon: Version::ZERO, pages: vec![held], grants: vec![], last: true, missed: 0 };
+    let resume = Resume { horizon: Version::ZERO.into(), pages: vec![held], grants: vec![], last: true, missed: 0 };
     for message in [fetch, txn(2, 1).write(ROOT, 0, 0, b"x").message(), ToServer::Resume(resume), hello(2, WATCH)] {
         let mut driver = leased();
         let watcher = join_watcher(&mut driver, 2);

@@ -1,0 +1,158 @@
+//! Vectors: one count for each shard of a store.
+
+use crate::{PageId, Version};
+use core::fmt;
+use smallvec::SmallVec;
+
+/// A part of a store's pages with counts of its own. A store of one node has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard(pub u16);
+
+impl Shard {
+    /// The shard of a store of one node.
+    pub const ONLY: Self = Self(0);
+}
+
+impl PageId {
+    /// Returns the shard whose counts are the page's versions.
+    pub const fn shard(self) -> Shard {
+        Shard::ONLY
+    }
+}
+
+/// A count for each shard of a store: how far a cache, a stream or a master is. The shards that it does not list have
+/// count zero. One shard takes no allocation.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Vector {
+    /// In the order of the shards; no count is zero.
+    counts: SmallVec<[(Shard, Version); 1]>,
+}
+
+impl Vector {
+    /// The vector of zeros.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The vector of a store of one node.
+    pub fn only(count: Version) -> Self {
+        let mut vector = Self::new();
+        vector.raise(Shard::ONLY, count);
+        vector
+    }
+
+    /// Returns the count of a shard.
+    #[inline]
+    pub fn of(&self, shard: Shard) -> Version {
+        self.place(shard).map_or(Version::ZERO, |at| self.counts[at].1)
+    }
+
+    /// The shards whose count is not zero, in order, and their counts.
+    pub fn counts(&self) -> &[(Shard, Version)] {
+        &self.counts
+    }
+
+    /// Raises the count of a shard to this one if it is lower.
+    pub fn raise(&mut self, shard: Shard, count: Version) {
+        match self.place(shard) {
+            Ok(at) => self.counts[at].1 = self.counts[at].1.max(count),
+            Err(_) if count == Version::ZERO => {}
+            Err(at) => self.counts.insert(at, (shard, count)),
+        }
+    }
+
+    /// Raises each count to the other vector's if it is lower. Returns whether one was.
+    pub fn join(&mut self, other: &Self) -> bool {
+        let rises = !self.reaches(other);
+        for &(shard, count) in &other.counts {
+            self.raise(shard, count);
+        }
+        rises
+    }
+
+    /// Returns the vector with the higher of both counts for each shard.
+    #[must_use]
+    pub fn joined(mut self, other: &Self) -> Self {
+        self.join(other);
+        self
+    }
+
+    /// Returns whether no count is lower than the other vector's.
+    pub fn reaches(&self, other: &Self) -> bool {
+        other.counts.iter().all(|&(shard, count)| self.of(shard) >= count)
+    }
+
+    fn place(&self, shard: Shard) -> Result<usize, usize> {
+        self.counts.binary_search_by_key(&shard, |&(of, _)| of)
+    }
+}
+
+/// The vector of a store of one node.
+impl From<Version> for Vector {
+    fn from(count: Version) -> Self {
+        Self::only(count)
+    }
+}
+
+impl fmt::Debug for Vector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.counts[..] {
+            [] => fmt::Debug::fmt(&Version::ZERO, f),
+            [(Shard::ONLY, count)] => fmt::Debug::fmt(count, f),
+            counts => f.debug_map().entries(counts.iter().map(|(shard, count)| (shard.0, count))).finish(),
+        }
+    }
+}
+
+impl fmt::Display for Vector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use alloc::format;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn vector(counts: &BTreeMap<u16, u64>) -> Vector {
+        let mut vector = Vector::new();
+        // The order in which shards come makes no difference.
+        for (&shard, &count) in counts.iter().rev() {
+            vector.raise(Shard(shard), Version(count));
+        }
+        vector
+    }
+
+    proptest! {
+        #[test]
+        fn is_a_map_without_zeros(
+            a in proptest::collection::btree_map(0..5u16, 0..4u64, 0..5),
+            b in proptest::collection::btree_map(0..5u16, 0..4u64, 0..5),
+        ) {
+            let (of_a, of_b) = (vector(&a), vector(&b));
+            let count = |counts: &BTreeMap<u16, u64>, shard| counts.get(&shard).copied().unwrap_or(0);
+            let listed: Vec<_> = of_a.counts().iter().map(|(shard, count)| (shard.0, count.0)).collect();
+            let positive: Vec<_> = a.iter().map(|(s, c)| (*s, *c)).filter(|(_, count)| *count > 0).collect();
+            prop_assert_eq!(listed, positive);
+            prop_assert_eq!(of_a.reaches(&of_b), (0..5).all(|shard| count(&a, shard) >= count(&b, shard)));
+            let mut both = of_a.clone();
+            prop_assert_eq!(both.join(&of_b), !of_a.reaches(&of_b));
+            for shard in 0..5 {
+                prop_assert_eq!(both.of(Shard(shard)).0, count(&a, shard).max(count(&b, shard)));
+            }
+        }
+    }
+
+    #[test]
+    fn one_shard_takes_no_allocation_and_reads_as_a_count() {
+        let mut vector = Vector::only(Version(5));
+        assert!(!vector.counts.spilled());
+        assert_eq!((format!("{vector}"), format!("{}", Vector::new())), ("v5".into(), "v0".into()));
+        vector.raise(Shard(3), Version(7));
+        assert_eq!(format!("{vector}"), "{0: v5, 3: v7}");
+    }
+}
