@@ -37,4 +37,4 @@ pub use said::said;
 pub use slots::SlotSet;
 pub use time::Time;
 pub use vector::{Shard, Vector};
-pub use version::Version;
+pub use version::{Epoch, Version};

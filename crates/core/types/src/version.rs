@@ -25,6 +25,25 @@ impl Version {
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
+
+    /// The epoch that it was given in.
+    pub const fn epoch(self) -> Epoch {
+        Epoch((self.0 >> NUMBER_BITS) as u32)
+    }
+}
+
+/// The bits of a count below its epoch.
+const NUMBER_BITS: u32 = 44;
+
+/// A term of a store's sequencer. A store of one node has one for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u32);
+
+impl Epoch {
+    /// The first count that can be given in it.
+    pub const fn first(self) -> Version {
+        Version(((self.0 as u64) << NUMBER_BITS) | 1)
+    }
 }
 
 impl fmt::Debug for Version {

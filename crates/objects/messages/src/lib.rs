@@ -17,6 +17,8 @@
 //! batch of invalidations that it depends on; nothing else about order is promised, answers to different questions may
 //! overtake one another.
 //!
+//! The roles of a store meet in messages too ([`roles`]).
+//!
 //! The state of a session that an end has opened stands here too ([`upstream`]), and its keep-alive ([`heartbeat`]).
 #![no_std]
 
@@ -38,6 +40,7 @@ pub mod invalidation;
 pub mod lease;
 pub mod lineage;
 pub mod order;
+pub mod roles;
 pub mod session;
 pub mod upstream;
 mod vector;
@@ -55,6 +58,7 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
+pub use roles::{Decide, Placed, Prepare, Sequence, Vote};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use vector::PerShard;

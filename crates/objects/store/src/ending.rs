@@ -15,6 +15,7 @@ impl Store {
     /// Nothing of the session stays but what its client may come back for.
     pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
         self.sessions.disconnect(now, session);
+        self.coordinator.disconnected(session);
         self.leases.session_ended(session, self.config.broken);
         self.invalidations.close(session);
         self.fetches.forget(session);
@@ -50,7 +51,7 @@ impl Store {
         let master = &self.master;
         let in_use = |page| master.is_in_use(page);
         while let Some(client) = self.sessions.pop_forgotten(now) {
-            self.outcomes.forget(client);
+            self.coordinator.forget(client);
             self.grants.give_back(client, &in_use);
         }
     }

@@ -8,7 +8,7 @@ use types::{ClientId, PageId, SlotSet, Time, TxnId, Version};
 /// A commit that waits its turn, or a client that should come for it.
 #[derive(Clone, Copy, Debug)]
 pub enum InTurn<'a> {
-    /// A commit, and whether anybody waits for it: if not, it is dropped when its turn comes.
+    /// A commit, and whether anybody waits for it: if not, it is given up when its turn comes.
     Commit(&'a CommitRequest, bool),
     /// A client whose place is kept, what it has lost by, and until when.
     Kept(ClientId, &'a [(PageId, SlotSet)], Time),
@@ -32,13 +32,13 @@ impl Store {
 
     /// Whether the outcome of some commit was forgotten before its client had it, for checkers.
     pub fn has_forgotten(&self) -> bool {
-        self.outcomes.forgotten() > Version::ZERO
+        self.coordinator.forgotten() > Version::ZERO
     }
 
     /// The commits that wait their turn, in order, for checkers.
     pub fn in_turn(&self) -> impl Iterator<Item = InTurn<'_>> {
         self.turns.line().map(|waiter| match waiter {
-            InLine::Commit(ticket) => InTurn::Commit(&ticket.request, self.is_awaited(ticket)),
+            InLine::Commit(ticket) => InTurn::Commit(&ticket.request, self.coordinator.is_awaited(ticket.request.txn)),
             InLine::Kept(kept) => InTurn::Kept(kept.client, &kept.slots, kept.until),
         })
     }

@@ -83,8 +83,7 @@ pub(crate) struct Leases {
     /// Until when the last of those lasts whose sessions are gone.
     orphaned: Time,
     waiting: BTreeMap<TxnId, Waiting>,
-    /// Bounds of what the waiting will add to the MOB and to the log, in bytes.
-    mob_bytes: usize,
+    /// A bound of what the waiting will add to the log, in bytes.
     log_bytes: u64,
 }
 
@@ -114,20 +113,15 @@ impl Leases {
         self.waiting.is_empty()
     }
 
-    /// Bounds of what the waiting will add to the MOB and to the log, in bytes.
-    pub(crate) fn waiting_bytes(&self) -> (usize, u64) {
-        (self.mob_bytes, self.log_bytes)
+    /// A bound of what the waiting will add to the log, in bytes.
+    pub(crate) fn waiting_log_bytes(&self) -> u64 {
+        self.log_bytes
     }
 
     /// When the next wait may be over because leases have run out.
     pub(crate) fn next_due(&self) -> Option<Time> {
         let over = |waiting: &Waiting| waiting.left.values().map(|asked| asked.until).fold(waiting.until, Time::max);
         self.waiting.values().map(over).min()
-    }
-
-    /// The commits that wait for promises.
-    pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
-        self.waiting.values().map(|waiting| &waiting.ticket)
     }
 
     fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
@@ -154,7 +148,6 @@ impl Leases {
         let ready: Vec<_> = self.waiting.iter().filter(|(_, w)| is_ready(w)).map(|(txn, _)| *txn).collect();
         let take = |txn| {
             let ticket = self.waiting.remove(&txn).expect("just seen").ticket;
-            self.mob_bytes -= ticket.mob_bytes;
             self.log_bytes -= ticket.log_bytes;
             ticket
         };
@@ -239,7 +232,6 @@ impl Store {
             left.insert(holder, Asked { pages: pages.clone(), until, lease: number });
             self.reply(holder, Intent { txn, pages }, None);
         }
-        self.leases.mob_bytes += ticket.mob_bytes;
         self.leases.log_bytes += ticket.log_bytes;
         self.leases.waiting.insert(txn, Waiting { ticket, left, until });
         None
@@ -267,7 +259,7 @@ impl Store {
         for ticket in self.leases.take_ready(now) {
             // Its reads are in nobody's way any more.
             self.turns.make_way();
-            self.log(now, ticket);
+            self.vote(now, ticket.request.txn, Ok(()));
         }
     }
 

@@ -1,4 +1,5 @@
-//! The store role: coordinator, master and sequencer of one node, as a pure machine.
+//! The store role: coordinator, master and sequencer of one node, as a pure machine. The first and the last of them are
+//! crates of their own, which the node calls; the master is here.
 //!
 //! # How it is called
 //! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on,
@@ -14,15 +15,14 @@
 //! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
 //! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
 //! | `ahead`, `queue` | pages that no request waits for yet, and which of them leaves next |
-//! | `admission`, `form`, `ticket` | a commit before its first phase: sound and new |
+//! | `commit`, `in_flight` | a commit's way through the roles |
+//! | `form`, `ticket`, `admission` | a commit before the master judges it |
 //! | `room`, `need` | room in the MOB and the log, and the requests that wait for it |
-//! | `coordinator` | a commit's phases: prepare, sequence, log, reply, distribute |
 //! | `turns`, `losses`, `overlap` | commits that wait for a prepared one, or for a client that has lost often |
 //! | `validate` | is every slot that was read still the newest |
-//! | `sequencer`, `log` | which count; which position, what of it is durable, what is still needed |
+//! | `log` | which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
 //! | `invalidations` | what is said to a session, and what goes before it |
-//! | `outcomes` | what became of each transaction |
 //! | `leases`, `lives` | groups that may validate on their own; leases of before a restart |
 //! | `watch` | watchers, which learn of each change before it is visible |
 //! | `grant` | which pages exist, and whose the empty ones are |
@@ -39,7 +39,7 @@ extern crate alloc;
 mod admission;
 mod ahead;
 mod clients;
-mod coordinator;
+mod commit;
 mod damage;
 mod ending;
 mod fetch;
@@ -48,6 +48,7 @@ mod form;
 mod grant;
 mod group;
 mod images;
+mod in_flight;
 mod inspect;
 mod invalidations;
 mod leaders;
@@ -59,14 +60,12 @@ mod machine;
 mod master;
 mod mob;
 mod need;
-mod outcomes;
 mod outputs;
 mod overlap;
 mod queue;
 mod recovery;
 mod resume;
 mod room;
-mod sequencer;
 mod sessions;
 mod status;
 pub mod tables;
@@ -90,6 +89,7 @@ use fetch::Fetches;
 pub use follow::References;
 use grant::Grants;
 use images::Waiter;
+use in_flight::InFlight;
 pub use inspect::InTurn;
 use leaders::Leaders;
 use leases::Leases;
@@ -98,7 +98,6 @@ use log::Log;
 use losses::Losses;
 use master::Master;
 use messages::{Ack, Ping, Pong, ToClient, ToServer};
-use outcomes::Outcomes;
 use outputs::Outputs;
 use recovery::Recovery;
 use room::Parked;
@@ -106,6 +105,7 @@ use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, SpaceStatus, Status};
 use turns::Turns;
+use types::limits::TXN_BYTES_MAX;
 use types::{Broken, ClientId, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
 pub use types::{Position, SessionId};
 pub use uncounted::Uncounted;
@@ -215,9 +215,9 @@ pub struct Store {
     coordinator: Coordinator,
     sequencer: Sequencer,
     log: Log,
+    in_flight: InFlight,
     master: Master,
     writeback: WriteBack,
-    outcomes: Outcomes,
     grants: Grants,
     recovery: Recovery,
     /// When the silent are looked for next.
@@ -227,7 +227,6 @@ pub struct Store {
     closing: bool,
     closed: bool,
     stats: Stats,
-    refusals: BTreeMap<&'static str, u64>,
 }
 
 /// The figures of a store.
@@ -266,6 +265,12 @@ impl Store {
     /// A store over what the driver has opened.
     pub fn new(config: Config, opened: Opened) -> Self {
         let Opened { cluster, incarnation, life, checkpoint, pages, log_bytes_free } = opened;
+        let coordinator = coordinator::Config {
+            incarnation,
+            unlogged_bytes_max: TXN_BYTES_MAX.max(config.mob_bytes_limit),
+            limits: config.limits,
+            broken: config.broken,
+        };
         let mut grants = Grants::restore(checkpoint.next_pages, config.limits);
         for HomePage { page, .. } in &pages {
             grants.granted_below(page.space, page.number.saturating_add(1));
@@ -285,12 +290,12 @@ impl Store {
             parked: Parked::default(),
             turns: Turns::default(),
             losses: Losses::default(),
-            coordinator: Coordinator::default(),
+            coordinator: Coordinator::new(coordinator, checkpoint.outcomes, checkpoint.forgotten),
             sequencer: Sequencer::default(),
             log: Log::new(log_bytes_free),
+            in_flight: InFlight::default(),
             master: Master::new(&config, &pages, checkpoint.aside),
             writeback: WriteBack::new(),
-            outcomes: Outcomes::restore(checkpoint.outcomes, checkpoint.forgotten, config.limits),
             grants,
             recovery: Recovery::new(checkpoint.applied),
             sweep: None,
@@ -298,7 +303,6 @@ impl Store {
             closing: false,
             closed: false,
             stats: Stats::default(),
-            refusals: BTreeMap::new(),
             config,
         }
     }
@@ -380,6 +384,7 @@ impl Store {
     /// Refuses new commits, writes everything home, ends all sessions, then gives [`Output::Closed`].
     pub fn close(&mut self, now: Time) {
         self.closing = true;
+        self.coordinator.close();
         self.follow_up(now);
     }
 
@@ -391,7 +396,7 @@ impl Store {
     /// When [`Store::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let mob_is_empty = self.master.mob().is_empty();
-        let write_back = self.writeback.next_due(mob_is_empty, self.coordinator.last_commit());
+        let write_back = self.writeback.next_due(mob_is_empty, self.in_flight.last_commit());
         let due = [
             self.invalidations.next_due(),
             self.sessions.next_forgotten(),
@@ -416,7 +421,7 @@ impl Store {
 
     /// Refused commits since the start, by the reason's name.
     pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
-        &self.refusals
+        self.coordinator.refusals()
     }
 
     /// Names the client that the store's own process has for itself. Its session is none of an operator's.
@@ -426,7 +431,11 @@ impl Store {
 
     /// The store's figures.
     pub fn stats(&self) -> Stats {
+        let coordinator::Stats { commits, read_only, refused } = self.coordinator.stats();
         Stats {
+            commits,
+            read_only,
+            refused,
             sessions: self.sessions.all_but(self.own_client).len() as u64,
             pages: self.grants.count() as u64,
             pages_granted: self.grants.owned_count() as u64,

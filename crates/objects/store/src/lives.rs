@@ -18,7 +18,7 @@ use crate::{Config, LeasesGiven, Position, Record, Store};
 use alloc::vec::Vec;
 use core::time::Duration;
 use messages::Lineage;
-use types::{Incarnation, PageId, Rule, Time};
+use types::{Incarnation, PageId, Rule, Shard, Time};
 
 /// The leases of earlier lives as far as they are known, and what the log says for later ones.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ impl Store {
     fn log_life(&mut self, now: Time) {
         let leases = self.lives.lasting(now, &self.config);
         let lineage = self.lives.lineage.clone();
-        let count = Some(self.sequencer.last());
+        let count = Some(self.sequencer.last().of(Shard::ONLY));
         let record = Record::Incarnation { incarnation: self.incarnation, leases: Some(leases), lineage, count };
         self.lives.next = self.log.append(record, &mut self.out);
     }

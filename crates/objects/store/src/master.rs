@@ -17,6 +17,7 @@ use crate::{Config, HomePage, Position, SessionId, SetAside};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
@@ -39,6 +40,16 @@ impl Default for PageState {
     }
 }
 
+/// A transaction that was found valid and is not decided.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) request: Arc<CommitRequest>,
+    /// A bound of what it adds to the MOB, in bytes.
+    mob_bytes: usize,
+    /// Where its record is in the log; zero until it is there.
+    pub(crate) position: Position,
+}
+
 /// The pages of one node.
 #[derive(Debug)]
 pub(crate) struct Master {
@@ -50,6 +61,9 @@ pub(crate) struct Master {
     images: Images,
     recent: Recent,
     locks: Locks,
+    prepared: Map<TxnId, Prepared>,
+    /// A bound of what the prepared will add to the MOB, in bytes.
+    prepared_bytes: usize,
     directory: Directory<SessionId>,
     /// The pages whose home image cannot be read, and why. A page stays here until the restart.
     damaged: BTreeMap<PageId, String>,
@@ -71,6 +85,8 @@ impl Master {
             images: Images::new(config.cache_bytes_limit),
             recent: Recent::new(config.recent_limit),
             locks: Locks::default(),
+            prepared: Map::default(),
+            prepared_bytes: 0,
             directory: Directory::default(),
             damaged: BTreeMap::new(),
             aside: BTreeMap::new(),
@@ -199,9 +215,38 @@ impl Master {
         verdicts.reduce(worst).unwrap_or(Verdict::Valid)
     }
 
-    /// A transaction that was found valid is about to be logged.
-    pub(crate) fn prepare(&mut self, txn: TxnId, deltas: &[Delta]) {
-        self.locks.lock(txn, deltas);
+    /// A transaction was found valid: until it is decided its writes are in the way of others.
+    pub(crate) fn prepare(&mut self, ticket: &Ticket) {
+        let Ticket { request, mob_bytes, .. } = ticket;
+        self.locks.lock(request.txn, &request.writes);
+        self.prepared_bytes += mob_bytes;
+        let prepared = Prepared { request: request.clone(), mob_bytes: *mob_bytes, position: Position(0) };
+        self.prepared.insert(request.txn, prepared);
+    }
+
+    /// The record of a prepared transaction is in the log.
+    pub(crate) fn logged(&mut self, txn: TxnId, position: Position) {
+        if let Some(prepared) = self.prepared.get_mut(&txn) {
+            prepared.position = position;
+        }
+    }
+
+    /// A transaction is decided, and in nobody's way any more.
+    pub(crate) fn decided(&mut self, txn: TxnId) -> Option<Prepared> {
+        let prepared = self.prepared.remove(&txn)?;
+        self.prepared_bytes -= prepared.mob_bytes;
+        self.locks.unlock(txn, &prepared.request.writes);
+        Some(prepared)
+    }
+
+    /// A bound of what the prepared transactions will add to the MOB, in bytes.
+    pub(crate) fn prepared_bytes(&self) -> usize {
+        self.prepared_bytes
+    }
+
+    /// Whether any transaction is prepared.
+    pub(crate) fn has_prepared(&self) -> bool {
+        !self.prepared.is_empty()
     }
 
     /// How the deltas will move their pages at this count.
@@ -210,9 +255,8 @@ impl Master {
     }
 
     /// Applies a commit that was prepared, at the count that follows.
-    pub(crate) fn apply(&mut self, position: Position, version: Version, txn: TxnId, deltas: &[Delta]) {
+    pub(crate) fn apply(&mut self, position: Position, version: Version, deltas: &[Delta]) {
         debug_assert_eq!(version, self.applied.next());
-        self.locks.unlock(txn, deltas);
         self.applied = version;
         for delta in deltas {
             self.table.entry(delta.page).or_default().version = version;

@@ -7,7 +7,7 @@
 //! Nothing is written before all is read, so recovery can be interrupted anywhere and begun again.
 
 use crate::{CommitRecord, Position, Record, Store, Uncounted};
-use types::{Rule, Time, Version};
+use types::{Rule, Time, Vector, Version};
 
 /// The state of a recovery until [`Store::start`].
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl Store {
         while let Some((position, commit)) = self.recovery.uncounted.pop(self.recovery.given.next()) {
             self.replay(position, commit);
         }
-        self.sequencer.resume(self.recovery.given);
+        self.sequencer.resume(&Vector::only(self.recovery.given));
         self.master.resume(self.recovery.given);
-        for client in self.outcomes.clients().collect::<alloc::vec::Vec<_>>() {
+        for client in self.coordinator.clients().collect::<alloc::vec::Vec<_>>() {
             self.sessions.expect_back(now, client);
         }
         self.begin_life(now);
@@ -77,7 +77,7 @@ impl Store {
         }
         self.recovery.given = self.recovery.given.max(count);
         if count > self.recovery.checkpoint {
-            self.outcomes.remember(txn, answered, self.master.advances(count, &deltas));
+            self.coordinator.recovered(txn, answered, self.master.advances(count, &deltas));
         }
         self.master.replay(position, count, &deltas);
     }

@@ -47,6 +47,7 @@ impl Store {
             let text = format!("{:?} has a newer session, of epoch {}", hello.client, hello.epoch);
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
+        self.coordinator.connected(from);
         self.invalidations.open(from);
         let welcome = self.welcome(features);
         self.out.send_after(from, welcome, Some(self.lives.first_record()));

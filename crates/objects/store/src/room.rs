@@ -10,7 +10,7 @@
 //! 2. A store without any room refuses at once what it is asked for. A home without room makes none for new pages.
 //! 3. A change that makes the store larger leaves some room, so that a store whose disk is full still takes those that
 //!    do not.
-//! 4. The waiting requests are bounded: commits by the bytes of all, grants by their number for a session.
+//! 4. The waiting requests are bounded: commits by the coordinator, in bytes; grants by their number for a session.
 
 use crate::need::Need;
 use crate::ticket::Ticket;
@@ -31,12 +31,10 @@ pub(crate) enum Waiting {
     Grant(SessionId, Grant),
 }
 
-/// The requests that wait for room, oldest first, and the memory of the commits that wait.
+/// The requests that wait for room, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     waiting: VecDeque<Waiting>,
-    /// The bytes of commits that wait here, for a page to be read or for their turn.
-    bytes: usize,
     /// How many grants each session waits for.
     grants: Map<SessionId, usize>,
 }
@@ -50,11 +48,6 @@ impl Parked {
         })
     }
 
-    /// The bytes of all commits that wait for room, for a page or for their turn.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// How many grants a session waits for.
     pub(crate) fn grants(&self, of: SessionId) -> usize {
         self.grants.get(&of).copied().unwrap_or_default()
@@ -62,33 +55,21 @@ impl Parked {
 
     /// Lets somebody wait behind the others.
     pub(crate) fn push(&mut self, waiting: Waiting) {
-        match &waiting {
-            Waiting::Commit(ticket) => self.bytes += ticket.memory_bytes(),
-            Waiting::Grant(session, _) => *self.grants.entry(*session).or_default() += 1,
+        if let Waiting::Grant(session, _) = waiting {
+            *self.grants.entry(session).or_default() += 1;
         }
         self.waiting.push_back(waiting);
     }
 
     fn pop(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.pop_front()?;
-        match &waiting {
-            Waiting::Commit(ticket) => self.bytes -= ticket.memory_bytes(),
-            Waiting::Grant(session, _) => match self.grants.get_mut(session) {
+        if let Waiting::Grant(session, _) = waiting {
+            match self.grants.get_mut(&session) {
                 Some(grants) if *grants > 1 => *grants -= 1,
-                _ => drop(self.grants.remove(session)),
-            },
+                _ => drop(self.grants.remove(&session)),
+            }
         }
         Some(waiting)
-    }
-
-    /// A commit waits elsewhere: for a page to be read, or for its turn.
-    pub(crate) fn begin_waiting(&mut self, ticket: &Ticket) {
-        self.bytes += ticket.memory_bytes();
-    }
-
-    /// It waits no longer.
-    pub(crate) fn end_waiting(&mut self, ticket: &Ticket) {
-        self.bytes -= ticket.memory_bytes();
     }
 }
 
@@ -129,8 +110,7 @@ impl Store {
     }
 
     fn fits(&self, need: Need) -> bool {
-        let (leased_mob_bytes, _) = self.leases.waiting_bytes();
-        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + leased_mob_bytes;
+        let waiting = self.master.mob().bytes() + self.master.prepared_bytes();
         let limit = self.config.mob_bytes_limit;
         let mob_kept = if need.is_new { (limit / 8).min(KEPT_BYTES_MAX) } else { 0 };
         let (log_bytes, log_kept) = self.log_need(need);
@@ -139,13 +119,13 @@ impl Store {
 
     /// The bytes that the log must hold with it, and those that are kept of the log.
     fn log_need(&self, need: Need) -> (u64, u64) {
-        let (_, leased_log_bytes) = self.leases.waiting_bytes();
+        let leased_log_bytes = self.leases.waiting_log_bytes();
         let kept = if need.is_new { (self.log.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64) } else { 0 };
         (need.log_bytes + leased_log_bytes, kept)
     }
 
     fn makes_no_room(&self) -> bool {
-        self.coordinator.first_in_flight().is_none() && self.leases.is_idle() && !self.can_make_room()
+        !self.master.has_prepared() && !self.can_make_room()
     }
 
     /// Whether anybody waits for room.
@@ -177,26 +157,10 @@ impl Store {
     }
 
     fn unpark_commit(&mut self, now: Time, ticket: Ticket, room: Room) {
+        let Some(ticket) = self.end_wait(now, ticket) else { return };
         match room {
-            _ if self.is_dropped(&ticket) => {}
-            _ if self.closing => self.refuse(now, &ticket, Refusal::Closing),
             Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
             Room::Now | Room::Later => self.prepare(now, ticket),
         }
-    }
-
-    /// A commit whose sessions are gone is dropped: nothing has begun for it, and its client sends it again.
-    pub(crate) fn is_dropped(&mut self, ticket: &Ticket) -> bool {
-        let is_awaited = self.is_awaited(ticket);
-        if !is_awaited {
-            self.coordinator.end(ticket.request.txn);
-        }
-        !is_awaited
-    }
-
-    /// Whether a session is there that waits for the commit.
-    pub(crate) fn is_awaited(&self, ticket: &Ticket) -> bool {
-        let asked = self.coordinator.askers(ticket.request.txn);
-        asked.is_some_and(|askers| askers.iter().any(|asker| self.sessions.client(asker.session).is_some()))
     }
 }

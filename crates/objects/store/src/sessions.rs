@@ -49,7 +49,6 @@ struct Session {
     fetches: usize,
     /// Pages that no request waits for yet.
     ahead: Queue,
-    commits: usize,
 }
 
 /// A peer that says hello, and as what.
@@ -78,7 +77,6 @@ pub(crate) struct SessionState {
     pub(crate) vouched: usize,
     pub(crate) fetches: usize,
     pub(crate) following: usize,
-    pub(crate) commits: usize,
 }
 
 /// All sessions, and the clients that they speak for.
@@ -107,7 +105,7 @@ impl Sessions {
         let stage = Stage::AwaitHello;
         let (client, vouched, ahead) = (None, None, Queue::default());
         let kind = Kind::Client;
-        let session = Session { client, kind, vouched, stage, heard: now, fetches: 0, ahead, commits: 0 };
+        let session = Session { client, kind, vouched, stage, heard: now, fetches: 0, ahead };
         self.live.insert(id, session);
         true
     }
@@ -222,7 +220,7 @@ impl Sessions {
         self.acked.least()
     }
 
-    /// How many fetches the session has outstate.
+    /// How many fetches the session has outstanding.
     pub(crate) fn fetches(&mut self, id: SessionId) -> Option<&mut usize> {
         self.live.get_mut(&id).map(|session| &mut session.fetches)
     }
@@ -230,11 +228,6 @@ impl Sessions {
     /// The pages that should be sent ahead to the session.
     pub(crate) fn ahead(&mut self, id: SessionId) -> Option<&mut Queue> {
         self.live.get_mut(&id).map(|session| &mut session.ahead)
-    }
-
-    /// How many commit requests the session has outstate.
-    pub(crate) fn commits(&mut self, id: SessionId) -> Option<&mut usize> {
-        self.live.get_mut(&id).map(|session| &mut session.commits)
     }
 
     /// The session is gone; those for whom it spoke may come back.
@@ -274,7 +267,6 @@ impl Sessions {
             vouched: session.vouched.as_ref().map_or(0, Vouched::len),
             fetches: session.fetches,
             following: session.ahead.following(),
-            commits: session.commits,
         })
     }
 

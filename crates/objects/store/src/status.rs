@@ -72,7 +72,7 @@ impl Store {
                 .into_iter()
                 .filter_map(|session| self.session_status(session))
                 .collect(),
-            refusals: self.refusals.clone(),
+            refusals: self.refusals().clone(),
             damaged: self.master.damaged().map(|(page, why)| (page, String::from(why))).collect(),
             spaces: self.spaces().into_iter().map(|(space, pages)| self.space_status(space, pages)).collect(),
         }
@@ -99,7 +99,7 @@ impl Store {
             acked: state.acked,
             pages: self.master.pages_held(session),
             fetches: state.fetches,
-            commits: state.commits,
+            commits: self.coordinator.outstanding(session),
             invalidations: self.invalidations.waiting(session),
         })
     }

@@ -1,17 +1,17 @@
-//! A commit request on its way to the log, and what it will take there, in the MOB and of memory.
+//! A commit that is not prepared yet, and the room that it will take in the log and in the MOB.
 
 use crate::need::Need;
 use crate::work::commit_bytes_bound;
 use crate::{SessionId, mob};
-use messages::{CommitRequest, PageReads};
-use types::{SlotNo, Version};
+use alloc::sync::Arc;
+use messages::CommitRequest;
 
-/// A commit request that is not logged yet.
+/// A commit request that the master has not voted for yet.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     /// The session that it came on.
     pub(crate) from: SessionId,
-    pub(crate) request: CommitRequest,
+    pub(crate) request: Arc<CommitRequest>,
     /// A bound of what it adds to the MOB.
     pub(crate) mob_bytes: usize,
     /// A bound of what it adds to the log.
@@ -25,7 +25,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn new(from: SessionId, request: CommitRequest, reads_left: u8) -> Self {
+    pub(crate) fn new(from: SessionId, request: Arc<CommitRequest>, reads_left: u8) -> Self {
         Self {
             from,
             is_new: true,
@@ -40,12 +40,5 @@ impl Ticket {
     /// The room that it needs.
     pub(crate) fn need(&self) -> Need {
         Need { mob_bytes: self.mob_bytes, log_bytes: self.log_bytes, is_new: self.is_new }
-    }
-
-    /// The bytes of memory that it takes while it waits: its writes, and the list of its reads.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let exception = size_of::<(SlotNo, Version)>();
-        let reads = |reads: &PageReads| size_of::<PageReads>() + reads.exceptions.len() * exception;
-        self.mob_bytes + self.request.reads.iter().map(reads).sum::<usize>()
     }
 }

@@ -21,8 +21,7 @@
 //!    `losses`): else it would come behind all that have won in the meantime, and lose to those that are nearer. Others
 //!    wait behind it if they write what it has lost by. If it comes while there is no room, it waits for that in its
 //!    place.
-//! 7. Their number is bounded. Beyond, a commit is refused as busy. Their memory counts with that of the commits that
-//!    wait for room.
+//! 7. Their number is bounded. Beyond, a commit is refused as busy. Their memory is bounded by the coordinator.
 
 use crate::losses::Claim;
 use crate::need::Need;
@@ -160,7 +159,6 @@ impl Store {
             return self.refuse(now, &ticket, Refusal::Busy);
         }
         ticket.takes_place = false;
-        self.parked.begin_waiting(&ticket);
         if place < waiting {
             self.turns.line[place] = InLine::Commit(ticket);
         } else {
@@ -224,7 +222,6 @@ impl Store {
                         Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
                         Room::Later => {
                             self.turns.lacks = Some(ticket.need());
-                            self.parked.begin_waiting(&ticket);
                             self.turns.line.push_back(InLine::Commit(ticket));
                             return self.turns.line.append(&mut line);
                         }

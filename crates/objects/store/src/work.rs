@@ -7,8 +7,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use messages::{Advance, Lineage};
-use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, Position, SlotChange, TxnId, Version};
+pub use coordinator::{ClientOutcomes, CommitRecord};
+use messages::Lineage;
+use types::{ClusterId, Delta, Incarnation, Life, PageId, Position, SlotChange, TxnId, Version};
 
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,19 +76,6 @@ pub struct LeasesGiven {
     pub spaces: Vec<u32>,
 }
 
-/// The record that a commit leaves in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitRecord {
-    /// The transaction.
-    pub txn: TxnId,
-    /// Its count: the one after that of the commit before it in the log.
-    pub count: Version,
-    /// The client needs no outcome of a transaction with a lower number.
-    pub answered: u64,
-    /// Its writes, in page order.
-    pub deltas: Vec<Delta>,
-}
-
 /// A commit whose record does not have its count: see [`crate::Uncounted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UncountedCommit {
@@ -133,17 +121,6 @@ pub struct SetAside {
     pub version: Version,
     /// The slots that were changed, in order.
     pub changes: Vec<SlotChange>,
-}
-
-/// The committed transactions of one client whose outcomes it may still ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientOutcomes {
-    /// The client.
-    pub client: ClientId,
-    /// It needs no outcome of a transaction with a lower number.
-    pub answered: u64,
-    /// Transaction numbers, and how each moved its pages.
-    pub committed: Vec<(u64, Vec<Advance>)>,
 }
 
 /// A page as it goes to or comes from the home.

@@ -14,8 +14,8 @@
 //! 4. The log is freed only up to the oldest position that is still needed: by a delta that is not written back, or by
 //!    anything that the last checkpoint does not cover.
 
-use crate::coordinator::Coordinator;
 use crate::images::Waiter;
+use crate::in_flight::InFlight;
 use crate::log::Log;
 use crate::{Checkpoint, DiskWork, HomeImage, Position, SetAside, Store};
 use alloc::vec::Vec;
@@ -96,8 +96,8 @@ impl WriteBack {
 
 /// The position that a checkpoint taken now covers: everything before the first commit that is not durable. The last
 /// record stays out, as it is never freed.
-fn coverable(coordinator: &Coordinator, log: &Log) -> Position {
-    coordinator.first_in_flight().unwrap_or(log.last()).min(log.last())
+fn coverable(in_flight: &InFlight, log: &Log) -> Position {
+    in_flight.first().unwrap_or(log.last()).min(log.last())
 }
 
 impl Store {
@@ -126,7 +126,7 @@ impl Store {
     }
 
     fn has_write_back(&self) -> bool {
-        !self.master.mob().is_empty() || coverable(&self.coordinator, &self.log) > self.writeback.covered
+        !self.master.mob().is_empty() || coverable(&self.in_flight, &self.log) > self.writeback.covered
     }
 
     fn wants_write_back(&self, now: Time) -> bool {
@@ -134,7 +134,7 @@ impl Store {
         let pressed = self.closing || self.is_short_of_room() || self.log.is_tight();
         mob.bytes() > self.config.mob_bytes_limit / 2
             || (pressed && self.has_write_back())
-            || (!mob.is_empty() && self.coordinator.last_commit() + IDLE <= now)
+            || (!mob.is_empty() && self.in_flight.last_commit() + IDLE <= now)
     }
 
     /// Takes the oldest pages, and reads the home images that are not in memory.
@@ -202,7 +202,7 @@ impl Store {
         let aside: Vec<_> = damaged.iter().map(|&page| self.master.set_aside(page)).collect();
         self.log_life_again(now);
         let checkpoint = self.checkpoint(self.master.aside_with(&pages, &aside));
-        let batch = Batch { pages, aside, covered: coverable(&self.coordinator, &self.log) };
+        let batch = Batch { pages, aside, covered: coverable(&self.in_flight, &self.log) };
         let images = batch.pages.iter().map(Installed::to_home).collect();
         self.out.disk(DiskWork::Install(images, checkpoint));
         self.writeback.stage = Stage::Installing(batch);
@@ -231,7 +231,7 @@ impl Store {
     pub(crate) fn free_home(&mut self) {
         let mut needed = self.writeback.covered;
         if self.config.broken.is(Rule::FreeAfterHome) {
-            needed = coverable(&self.coordinator, &self.log);
+            needed = coverable(&self.in_flight, &self.log);
         } else if let Some(oldest) = self.master.mob().oldest() {
             needed = needed.min(oldest);
         }
@@ -242,8 +242,7 @@ impl Store {
     /// Whether everything is written back, or there is no way to get it there, and what stays in the log is durable.
     pub(crate) fn is_written_back(&self) -> bool {
         let at_rest = matches!(self.writeback.stage, Stage::Idle) && !self.has_write_back();
-        self.coordinator.first_in_flight().is_none()
-            && self.leases.is_idle()
+        !self.master.has_prepared()
             && self.log.is_durable(self.log.last())
             && (at_rest || matches!(self.writeback.stage, Stage::Waiting { .. }))
     }
@@ -252,8 +251,8 @@ impl Store {
         Checkpoint {
             applied: self.master.applied(),
             next_pages: self.grants.next_pages(),
-            outcomes: self.outcomes.to_checkpoint(),
-            forgotten: self.outcomes.forgotten(),
+            outcomes: self.coordinator.to_checkpoint(),
+            forgotten: self.coordinator.forgotten(),
             aside,
         }
     }

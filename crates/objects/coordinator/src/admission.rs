@@ -1,0 +1,108 @@
+//! The questions before a commit's first phase: is it sound, is it new?
+//!
+//! 1. A transaction that is known, or under way, is answered and not begun again. If it is neither, a copy that was
+//!    sent to an earlier incarnation has lapsed: another copy may have been refused since, which that incarnation knew.
+//!    One that would write something else than the one under way is no copy, and no client of ours sends it. It is told
+//!    that nobody knows: to the redirector that has passed it on, the outcome would say that this is what was written,
+//!    and it would tell its members so (**SameWrites**).
+//! 2. Requests that were taken in and are not logged yet are bounded in bytes, whatever they wait for.
+
+use crate::phases::Stage;
+use crate::{Asker, Coordinator, Hears, Output, UnderWay};
+use alloc::sync::Arc;
+use messages::{CommitRequest, Outcome, PageReads, Prepare};
+use smallvec::smallvec;
+use types::limits::{TXN_BYTES_MAX, TXN_PAGES_MAX};
+use types::{Delta, Refusal, Rule, SessionId, SlotNo, TxnId, Version};
+
+/// The bytes of a delta and of a change in memory, beside the values.
+const DELTA_BYTES: usize = size_of::<Delta>();
+const CHANGE_BYTES: usize = 40;
+
+impl Coordinator {
+    /// A session wants a transaction committed.
+    pub fn commit(&mut self, from: SessionId, request: CommitRequest) {
+        self.outcomes.answered(request.txn.client, request.answered);
+        let asker = Asker { session: from, knows_writes: true };
+        if self.is_no_copy(&request) {
+            self.reply(from, request.txn, Outcome::Unknown, Hears::Worthwhile);
+        } else if request.writes.is_empty() {
+            // It leaves no trace, so a copy is judged again.
+            self.begin(asker, request);
+        } else if !self.answer_again(asker, request.txn) {
+            match self.check(from, &request) {
+                Ok(()) => self.begin(asker, request),
+                Err(refusal) => {
+                    let outcome = self.judge_refused(&request, refusal);
+                    self.reply(from, request.txn, outcome, Hears::Worthwhile);
+                }
+            }
+        }
+    }
+
+    /// A session wants to know what became of a transaction.
+    pub fn ask_outcome(&mut self, asker: Asker, txn: TxnId) {
+        if !self.answer_again(asker, txn) {
+            self.reply(asker.session, txn, Outcome::Unknown, Hears::Worthwhile);
+        }
+    }
+
+    /// Whether a transaction of this identity is under way that writes something else.
+    fn is_no_copy(&self, request: &CommitRequest) -> bool {
+        let under_way = self.under_way.get(&request.txn);
+        let differs = under_way.is_some_and(|under_way| under_way.request.writes != request.writes);
+        differs && !self.config.broken.is(Rule::SameWrites)
+    }
+
+    /// Answers for a transaction whose outcome is known, or will be; says whether it is one.
+    fn answer_again(&mut self, asker: Asker, txn: TxnId) -> bool {
+        let known = self.outcomes.get(txn).filter(|_| !self.config.broken.is(Rule::OneOutcome));
+        if let Some(outcome) = known {
+            self.reply(asker.session, txn, outcome, Hears::Worthwhile);
+            return true;
+        }
+        self.answer_also(asker, txn)
+    }
+
+    fn check(&self, from: SessionId, request: &CommitRequest) -> Result<(), Refusal> {
+        let Self { config, .. } = self;
+        if request.incarnation < config.incarnation && !config.broken.is(Rule::LapseWithStore) {
+            return Err(Refusal::Lapsed(config.incarnation));
+        }
+        check_size(request)?;
+        if self.closing {
+            return Err(Refusal::Closing);
+        }
+        let can_remember = self.outcomes.has_room(request.txn.client, request.writes.len());
+        let too_many_wait = self.unlogged_bytes > config.unlogged_bytes_max;
+        if self.outstanding(from) >= config.limits.commits_per_session || !can_remember || too_many_wait {
+            return Err(Refusal::TooMany);
+        }
+        Ok(())
+    }
+
+    /// Begins with a transaction.
+    fn begin(&mut self, asker: Asker, request: CommitRequest) {
+        let request = Arc::new(request);
+        self.unlogged_bytes += memory_bytes(&request);
+        self.charge(asker.session, 1);
+        let under_way = UnderWay { request: request.clone(), stage: Stage::Preparing, askers: smallvec![asker] };
+        self.under_way.insert(request.txn, under_way);
+        self.out.push_back(Output::Prepare(asker.session, Prepare(request)));
+    }
+}
+
+/// Refuses a transaction that is larger than one may be.
+fn check_size(request: &CommitRequest) -> Result<(), Refusal> {
+    let pages = request.reads.len();
+    let bytes: usize = request.writes.iter().map(Delta::value_bytes).sum();
+    if pages > TXN_PAGES_MAX || bytes > TXN_BYTES_MAX { Err(Refusal::TooLarge) } else { Ok(()) }
+}
+
+/// The bytes of memory that a request takes: its writes, and the list of its reads.
+pub(crate) fn memory_bytes(request: &CommitRequest) -> usize {
+    let exception = size_of::<(SlotNo, Version)>();
+    let reads = |reads: &PageReads| size_of::<PageReads>() + reads.exceptions.len() * exception;
+    let writes = |delta: &Delta| DELTA_BYTES + delta.changes.len() * CHANGE_BYTES + delta.value_bytes();
+    request.reads.iter().map(reads).sum::<usize>() + request.writes.iter().map(writes).sum::<usize>()
+}

@@ -1,0 +1,58 @@
+//! The sessions that are answered for a commit under way.
+//!
+//! One identity is under way at most once. A request that is sent again in the meantime gets the first copy's outcome.
+//! Everyone who asked is answered: of a client that has moved between a group and the store the copy on the old path
+//! may come last, and nobody listens there any more.
+
+use crate::Coordinator;
+use smallvec::SmallVec;
+use types::{SessionId, TxnId};
+
+/// An asker for the outcome of a commit under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The session.
+    pub session: SessionId,
+    /// It knows what the commit writes, so that the reply can stand for the invalidation. A redirector that only asks
+    /// for the outcome does not: it is its member that has the writes.
+    pub knows_writes: bool,
+}
+
+/// Askers, in the order in which they asked.
+pub(crate) type Askers = SmallVec<[Asker; 1]>;
+
+/// Sessions that are answered for one commit: a client's old path, its new one, and some more. The one that asked
+/// longest ago makes room.
+const ASKERS_MAX: usize = 4;
+
+impl Coordinator {
+    /// Answers one more session for a transaction, if it is under way. Returns whether it is.
+    pub(crate) fn answer_also(&mut self, asker: Asker, txn: TxnId) -> bool {
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return false };
+        let askers = &mut under_way.askers;
+        if let Some(known) = askers.iter_mut().find(|known| known.session == asker.session) {
+            known.knows_writes |= asker.knows_writes;
+            return true;
+        }
+        askers.retain(|asker| self.sessions.contains_key(&asker.session));
+        let longest_ago = (askers.len() == ASKERS_MAX).then(|| askers.remove(0));
+        askers.push(asker);
+        self.charge(asker.session, 1);
+        if let Some(longest_ago) = longest_ago {
+            self.charge(longest_ago.session, -1);
+        }
+        true
+    }
+
+    /// Whether one of these sessions is still there.
+    pub(crate) fn is_any_there(&self, askers: &Askers) -> bool {
+        askers.iter().any(|asker| self.sessions.contains_key(&asker.session))
+    }
+
+    /// Counts a commit request to what its session has outstanding, or off it.
+    pub(crate) fn charge(&mut self, session: SessionId, commits: isize) {
+        if let Some(outstanding) = self.sessions.get_mut(&session) {
+            *outstanding = outstanding.saturating_add_signed(commits);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The coordinator role: takes a commit through its phases, and knows what became of each.
+//!
+//! ```text
+//!   CommitRequest --> Prepare ~~> Vote --> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied --> reply
+//!                                  |                     |          ^          ^
+//!                           refused: reply                   position    commit point
+//! ```
+//! # How it is called
+//! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From then on, in any order:
+//! [`Coordinator::connected`], [`Coordinator::commit`], [`Coordinator::ask_outcome`], [`Coordinator::voted`],
+//! [`Coordinator::give_up`], [`Coordinator::placed`], [`Coordinator::durable`], [`Coordinator::applied`],
+//! [`Coordinator::disconnected`]; and after each of them [`Coordinator::poll_output`] until it returns nothing.
+//!
+//! # Files
+//! | file | what it knows or does |
+//! |---|---|
+//! | `admission` | a request before its first phase: sound and new |
+//! | `phases` | prepare, sequence, log, decide, reply |
+//! | `askers` | who is answered for a commit under way |
+//! | `outcomes` | what became of each transaction |
+//! | `records` | what a commit leaves in the log and in a checkpoint |
+#![no_std]
+
+extern crate alloc;
+
+mod admission;
+mod askers;
+mod outcomes;
+mod phases;
+mod records;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+pub use askers::Asker;
+use askers::Askers;
+use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, Prepare, Sequence};
+use outcomes::Outcomes;
+use phases::Stage;
+pub use records::{ClientOutcomes, CommitRecord};
+use smallvec::SmallVec;
+use types::{Broken, ClientId, Incarnation, Limits, Map, SessionId, TxnId, Version};
+
+/// The settings of a coordinator.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// This life of its process. A request that was sent to an earlier one has lapsed.
+    pub incarnation: Incarnation,
+    /// Memory that requests may take which are not logged yet, in bytes.
+    pub unlogged_bytes_max: usize,
+    /// How much is kept for each client and each session.
+    pub limits: Limits,
+    /// The rule that is taken out, in tests of the checkers.
+    pub broken: Broken,
+}
+
+/// An action that the coordinator wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// Have a transaction judged that came on this session.
+    Prepare(SessionId, Prepare),
+    /// Get a place for it.
+    Sequence(Sequence),
+    /// Append its record to the log. [`Coordinator::durable`] says when that is durable.
+    Log(CommitRecord),
+    /// Have it applied; [`Coordinator::applied`] answers. To these sessions the reply stands for the invalidation:
+    /// before it they hear all earlier ones, and this one never.
+    Decide(Decide, SmallVec<[SessionId; 1]>),
+    /// Answer a session.
+    Reply(SessionId, CommitReply, Hears),
+    /// Something is kept for this client, which may come back for it.
+    Keep(ClientId),
+}
+
+/// The invalidations that a session hears before a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    /// Those of all earlier counts, which the master has sent before it applied the commit.
+    Earlier,
+    /// Those that are worth a message of their own.
+    Worthwhile,
+    /// All.
+    All,
+}
+
+/// The figures of a coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Commits since the start that wrote something.
+    pub commits: u64,
+    /// Read-only transactions validated since the start.
+    pub read_only: u64,
+    /// Refused commits since the start.
+    pub refused: u64,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: Config,
+    out: VecDeque<Output>,
+    /// The sessions past hello, and how many commit requests each has outstanding.
+    sessions: Map<SessionId, usize>,
+    under_way: Map<TxnId, UnderWay>,
+    /// Memory that requests take which are not logged yet, in bytes.
+    unlogged_bytes: usize,
+    outcomes: Outcomes,
+    closing: bool,
+    stats: Stats,
+    refusals: BTreeMap<&'static str, u64>,
+}
+
+/// A transaction that is neither refused nor known to be durable.
+#[derive(Debug)]
+struct UnderWay {
+    request: Arc<CommitRequest>,
+    stage: Stage,
+    askers: Askers,
+}
+
+impl Coordinator {
+    /// A coordinator that goes on with the outcomes of a checkpoint, and with the highest count of those that were
+    /// forgotten before their clients had them.
+    pub fn new(config: Config, outcomes: Vec<ClientOutcomes>, forgotten: Version) -> Self {
+        Self {
+            out: VecDeque::new(),
+            sessions: Map::default(),
+            under_way: Map::default(),
+            unlogged_bytes: 0,
+            outcomes: Outcomes::restore(outcomes, forgotten, config.limits),
+            closing: false,
+            stats: Stats::default(),
+            refusals: BTreeMap::new(),
+            config,
+        }
+    }
+
+    /// The log held this commit, which has moved its pages so.
+    pub fn recovered(&mut self, txn: TxnId, answered: u64, advances: Vec<Advance>) {
+        self.outcomes.remember(txn, answered, advances);
+    }
+
+    /// A session has said hello.
+    pub fn connected(&mut self, session: SessionId) {
+        self.sessions.insert(session, 0);
+    }
+
+    /// A session has ended.
+    pub fn disconnected(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    /// Refuses new commits from here on.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// The client will not come back for what is kept for it.
+    pub fn forget(&mut self, client: ClientId) {
+        self.outcomes.forget(client);
+    }
+
+    /// The next action that the coordinator wants done.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// Whether a session waits for the outcome of a transaction under way.
+    pub fn is_awaited(&self, txn: TxnId) -> bool {
+        self.under_way.get(&txn).is_some_and(|under_way| self.is_any_there(&under_way.askers))
+    }
+
+    /// Commit requests that a session has outstanding.
+    pub fn outstanding(&self, session: SessionId) -> usize {
+        self.sessions.get(&session).copied().unwrap_or_default()
+    }
+
+    /// The clients of whose transactions something is known.
+    pub fn clients(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.outcomes.clients()
+    }
+
+    /// The highest count of those outcomes that were forgotten before their clients had them.
+    pub fn forgotten(&self) -> Version {
+        self.outcomes.forgotten()
+    }
+
+    /// The outcomes that clients may still ask for, as a checkpoint keeps them.
+    pub fn to_checkpoint(&self) -> Vec<ClientOutcomes> {
+        self.outcomes.to_checkpoint()
+    }
+
+    /// The figures.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Refused commits since the start, by the reason's name.
+    pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refusals
+    }
+
+    fn reply(&mut self, to: SessionId, txn: TxnId, outcome: Outcome, hears: Hears) {
+        self.out.push_back(Output::Reply(to, CommitReply { txn, outcome }, hears));
+    }
+
+    fn count(&mut self, outcome: &Outcome) {
+        let name = match outcome {
+            // A commit that writes is counted when it is durable.
+            Outcome::Committed { .. } => {
+                self.stats.read_only += 1;
+                return;
+            }
+            Outcome::Refused(refusal) => refusal.name(),
+            Outcome::Unknown => "unknown",
+        };
+        self.stats.refused += 1;
+        *self.refusals.entry(name).or_default() += 1;
+    }
+}

@@ -1,0 +1,54 @@
+//! The messages by which the roles of a store take a commit through its phases.
+//!
+//! ```text
+//!   coordinator --Prepare--> master       --Vote----> coordinator
+//!               --Sequence-> sequencer    --Placed--> coordinator
+//!               --Decide---> master
+//! ```
+//! In a store of one node all three roles are in one process, and each message is a function call.
+
+use crate::CommitRequest;
+use alloc::sync::Arc;
+use smallvec::SmallVec;
+use types::{Refusal, Shard, TxnId, Vector, Version};
+
+/// Wants a transaction judged by the master of what it touches. One that writes is prepared until it is decided, so
+/// its writes are in the way of others; a read-only one is judged once.
+#[derive(Clone, Debug)]
+pub struct Prepare(pub Arc<CommitRequest>);
+
+/// A master's answer to [`Prepare`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// The transaction.
+    pub txn: TxnId,
+    /// It is prepared, or it was refused and is forgotten.
+    pub verdict: Result<(), Refusal>,
+}
+
+/// Wants a place for a transaction that every master has prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// The transaction.
+    pub txn: TxnId,
+    /// The shards that it writes to, in order.
+    pub shards: SmallVec<[Shard; 1]>,
+}
+
+/// The sequencer's answer to [`Sequence`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The transaction.
+    pub txn: TxnId,
+    /// Its count in each of its shards.
+    pub counts: Vector,
+}
+
+/// Tells a master that a transaction has committed which it has prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decide {
+    /// The transaction.
+    pub txn: TxnId,
+    /// Its count. Its record is durable.
+    pub count: Version,
+}
