@@ -7,17 +7,13 @@
 //!    and it would tell its members so (**SameWrites**).
 //! 2. Requests that were taken in and are not logged yet are bounded in bytes, whatever they wait for.
 
-use crate::phases::Stage;
-use crate::{Asker, Coordinator, Hears, Output, UnderWay};
+use crate::under_way::{Stage, UnderWay, memory_bytes};
+use crate::{Asker, Coordinator, Hears, Output};
 use alloc::sync::Arc;
-use messages::{CommitRequest, Outcome, PageReads, Prepare};
+use messages::{CommitRequest, Outcome, Prepare};
 use smallvec::smallvec;
 use types::limits::{TXN_BYTES_MAX, TXN_PAGES_MAX};
-use types::{Delta, Refusal, Rule, SessionId, SlotNo, TxnId, Version};
-
-/// The bytes of a delta and of a change in memory, beside the values.
-const DELTA_BYTES: usize = size_of::<Delta>();
-const CHANGE_BYTES: usize = 40;
+use types::{Delta, Refusal, Rule, SessionId, TxnId};
 
 impl Coordinator {
     /// A session wants a transaction committed.
@@ -34,6 +30,7 @@ impl Coordinator {
                 Ok(()) => self.begin(asker, request),
                 Err(refusal) => {
                     let outcome = self.judge_refused(&request, refusal);
+                    self.count(&outcome);
                     self.reply(from, request.txn, outcome, Hears::Worthwhile);
                 }
             }
@@ -86,7 +83,11 @@ impl Coordinator {
         let request = Arc::new(request);
         self.unlogged_bytes += memory_bytes(&request);
         self.charge(asker.session, 1);
-        let under_way = UnderWay { request: request.clone(), stage: Stage::Preparing, askers: smallvec![asker] };
+        let under_way = UnderWay {
+            request: request.clone(),
+            stage: Stage::Preparing { is_withdrawn: false },
+            askers: smallvec![asker],
+        };
         self.under_way.insert(request.txn, under_way);
         self.out.push_back(Output::Prepare(asker.session, Prepare(request)));
     }
@@ -97,12 +98,4 @@ fn check_size(request: &CommitRequest) -> Result<(), Refusal> {
     let pages = request.reads.len();
     let bytes: usize = request.writes.iter().map(Delta::value_bytes).sum();
     if pages > TXN_PAGES_MAX || bytes > TXN_BYTES_MAX { Err(Refusal::TooLarge) } else { Ok(()) }
-}
-
-/// The bytes of memory that a request takes: its writes, and the list of its reads.
-pub(crate) fn memory_bytes(request: &CommitRequest) -> usize {
-    let exception = size_of::<(SlotNo, Version)>();
-    let reads = |reads: &PageReads| size_of::<PageReads>() + reads.exceptions.len() * exception;
-    let writes = |delta: &Delta| DELTA_BYTES + delta.changes.len() * CHANGE_BYTES + delta.value_bytes();
-    request.reads.iter().map(reads).sum::<usize>() + request.writes.iter().map(writes).sum::<usize>()
 }

@@ -8,15 +8,15 @@
 //! # How it is called
 //! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From then on, in any order:
 //! [`Coordinator::connected`], [`Coordinator::commit`], [`Coordinator::ask_outcome`], [`Coordinator::voted`],
-//! [`Coordinator::give_up`], [`Coordinator::placed`], [`Coordinator::durable`], [`Coordinator::applied`],
-//! [`Coordinator::disconnected`]; and after each of them [`Coordinator::poll_output`] until it returns nothing.
+//! [`Coordinator::placed`], [`Coordinator::durable`], [`Coordinator::applied`], [`Coordinator::disconnected`]; and
+//! after each of them [`Coordinator::poll_output`] until it returns nothing.
 //!
 //! # Files
 //! | file | what it knows or does |
 //! |---|---|
 //! | `admission` | a request before its first phase: sound and new |
 //! | `phases` | prepare, sequence, log, decide, reply |
-//! | `askers` | who is answered for a commit under way |
+//! | `under_way`, `askers` | how far a commit is, and who is answered for it |
 //! | `outcomes` | what became of each transaction |
 //! | `records` | what a commit leaves in the log and in a checkpoint |
 #![no_std]
@@ -28,18 +28,17 @@ mod askers;
 mod outcomes;
 mod phases;
 mod records;
+mod under_way;
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use askers::Asker;
-use askers::Askers;
-use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, Prepare, Sequence};
+use messages::{Advance, CommitReply, Decide, Outcome, Prepare, Sequence};
 use outcomes::Outcomes;
-use phases::Stage;
 pub use records::{ClientOutcomes, CommitRecord};
 use smallvec::SmallVec;
 use types::{Broken, ClientId, Incarnation, Limits, Map, SessionId, TxnId, Version};
+use under_way::UnderWay;
 
 /// The settings of a coordinator.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +58,8 @@ pub struct Config {
 pub enum Output {
     /// Have a transaction judged that came on this session.
     Prepare(SessionId, Prepare),
+    /// The master may let go of it, unless it is prepared; [`Coordinator::voted`] says so.
+    Withdraw(TxnId),
     /// Get a place for it.
     Sequence(Sequence),
     /// Append its record to the log. [`Coordinator::durable`] says when that is durable.
@@ -110,14 +111,6 @@ pub struct Coordinator {
     refusals: BTreeMap<&'static str, u64>,
 }
 
-/// A transaction that is neither refused nor known to be durable.
-#[derive(Debug)]
-struct UnderWay {
-    request: Arc<CommitRequest>,
-    stage: Stage,
-    askers: Askers,
-}
-
 impl Coordinator {
     /// A coordinator that goes on with the outcomes of a checkpoint, and with the highest count of those that were
     /// forgotten before their clients had them.
@@ -147,7 +140,9 @@ impl Coordinator {
 
     /// A session has ended.
     pub fn disconnected(&mut self, session: SessionId) {
-        self.sessions.remove(&session);
+        if self.sessions.remove(&session).is_some() {
+            self.withdraw_unawaited();
+        }
     }
 
     /// Refuses new commits from here on.

@@ -2,47 +2,37 @@
 //!
 //! 1. *Prepare*: the master judges it. Prepared, its writes are in others' way until it is decided.
 //! 2. *Sequence*: it gets its count.
-//! 3. *Log*: its record goes to the log with the count. That this is durable is the commit point: it is applied, and its
-//!    count shown to any other machine, no earlier (**LogBeforeReply**).
+//! 3. *Log*: its record goes to the log with the count. Its durability is the commit point: the commit is applied, and
+//!    its count shown to any other machine, no earlier (**LogBeforeReply**).
 //! 4. *Decide*: the master applies it and tells every holder of the changed pages, but for those that get the reply.
 //! 5. *Reply*: it is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To
 //!    a redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too:
 //!    the member that gets the answer may ask its redirector for a page that it has written to (**HearBeforeAnswer**).
 
-use crate::admission::memory_bytes;
-use crate::{Asker, CommitRecord, Coordinator, Hears, Output, UnderWay};
+use crate::under_way::{Stage, UnderWay, memory_bytes};
+use crate::{Asker, CommitRecord, Coordinator, Hears, Output};
 use alloc::vec::Vec;
-use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Sequence, Vote};
+use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Prepare, Sequence, Verdict, Vote};
 use smallvec::SmallVec;
-use types::{Refusal, Rule, Shard, TxnId, Version};
-
-/// How far a transaction is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// The master has it.
-    Preparing,
-    /// The sequencer has it.
-    Sequencing,
-    /// The log has it, with this count.
-    Logging(Version),
-    /// It is durable, and the master applies it.
-    Deciding,
-}
+use types::{Refusal, Rule, Shard, TxnId};
 
 impl Coordinator {
     /// A master has judged a transaction.
     pub fn voted(&mut self, vote: Vote) {
         let Vote { txn, verdict } = vote;
-        let Some(under_way) = self.under_way.get_mut(&txn).filter(|of| of.stage == Stage::Preparing) else { return };
-        if under_way.request.writes.is_empty() {
-            let outcome = verdict.map_or_else(Outcome::Refused, |()| Outcome::Committed { pages: Vec::new() });
-            self.count(&outcome);
-            return self.end(txn, |_, _| outcome);
-        }
+        let is_preparing = |of: &&mut UnderWay| matches!(of.stage, Stage::Preparing { .. });
+        let Some(under_way) = self.under_way.get_mut(&txn).filter(is_preparing) else { return };
+        let is_read_only = under_way.request.writes.is_empty();
         match verdict {
-            Err(refusal) => self.end(txn, |coordinator, request| coordinator.judge_refused(request, refusal)),
-            Ok(()) => {
-                let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+            Verdict::Prepared if is_read_only => self.end(txn, &Outcome::Committed { pages: Vec::new() }),
+            Verdict::Refused(refusal) if is_read_only => self.end(txn, &Outcome::Refused(refusal)),
+            Verdict::Refused(refusal) => {
+                let request = under_way.request.clone();
+                let outcome = self.judge_refused(&request, refusal);
+                self.end(txn, &outcome);
+            }
+            Verdict::Withdrawn => self.has_withdrawn(txn),
+            Verdict::Prepared => {
                 under_way.stage = Stage::Sequencing;
                 let mut shards: SmallVec<[Shard; 1]> = SmallVec::new();
                 for shard in under_way.request.writes.iter().map(|delta| delta.page.shard()) {
@@ -97,21 +87,39 @@ impl Coordinator {
         }
     }
 
-    /// Gives up a transaction that its master has not prepared, if all sessions have ended that waited for it: its
-    /// client sends it again. Returns whether it did.
-    pub fn give_up(&mut self, txn: TxnId) -> bool {
-        let is_given_up = !self.is_awaited(txn);
-        if is_given_up && let Some(UnderWay { request, .. }) = self.under_way.remove(&txn) {
-            self.unlogged_bytes -= memory_bytes(&request);
+    /// Withdraws what all those have gone that waited for, and that is not prepared: its client sends it again.
+    pub(crate) fn withdraw_unawaited(&mut self) {
+        let Self { under_way, sessions, out, .. } = self;
+        for (&txn, under_way) in under_way {
+            let is_awaited = under_way.askers.iter().any(|asker| sessions.contains_key(&asker.session));
+            if let Stage::Preparing { is_withdrawn } = &mut under_way.stage
+                && !is_awaited
+                && !*is_withdrawn
+            {
+                *is_withdrawn = true;
+                out.push_back(Output::Withdraw(txn));
+            }
         }
-        is_given_up
     }
 
-    /// Ends a transaction that is not prepared, with this outcome.
-    fn end(&mut self, txn: TxnId, outcome: impl FnOnce(&mut Self, &CommitRequest) -> Outcome) {
+    /// The master has let go of a transaction. If it was sent again in the meantime, the master judges it anew.
+    fn has_withdrawn(&mut self, txn: TxnId) {
+        let is_awaited = self.is_awaited(txn);
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        if let Some(asker) = under_way.askers.first().filter(|_| is_awaited) {
+            under_way.stage = Stage::Preparing { is_withdrawn: false };
+            self.out.push_back(Output::Prepare(asker.session, Prepare(under_way.request.clone())));
+        } else {
+            self.unlogged_bytes -= memory_bytes(&under_way.request);
+            self.under_way.remove(&txn);
+        }
+    }
+
+    /// Ends a transaction that is not prepared.
+    fn end(&mut self, txn: TxnId, outcome: &Outcome) {
         let Some(UnderWay { request, askers, .. }) = self.under_way.remove(&txn) else { return };
         self.unlogged_bytes -= memory_bytes(&request);
-        let outcome = outcome(self, &request);
+        self.count(outcome);
         for asker in askers {
             self.charge(asker.session, -1);
             self.reply(asker.session, txn, outcome.clone(), Hears::Worthwhile);
@@ -135,7 +143,6 @@ impl Coordinator {
             }
             self.out.push_back(Output::Keep(request.txn.client));
         }
-        self.count(&outcome);
         outcome
     }
 }

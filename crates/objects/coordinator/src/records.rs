@@ -1,4 +1,4 @@
-//! What a commit leaves in the log, and what a checkpoint keeps of it.
+//! The records of commits: one in the log, and one in a checkpoint.
 
 use alloc::vec::Vec;
 use messages::Advance;

@@ -5,6 +5,7 @@
 //!               --Sequence-> sequencer    --Placed--> coordinator
 //!               --Decide---> master
 //! ```
+//! A coordinator may withdraw a transaction that is not prepared.
 //! In a store of one node all three roles are in one process, and each message is a function call.
 
 use crate::CommitRequest;
@@ -22,8 +23,36 @@ pub struct Prepare(pub Arc<CommitRequest>);
 pub struct Vote {
     /// The transaction.
     pub txn: TxnId,
-    /// It is prepared, or it was refused and is forgotten.
-    pub verdict: Result<(), Refusal>,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// A master's verdict on a transaction. It knows nothing more of one that it has not prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is valid, and prepared if it writes.
+    Prepared,
+    /// It cannot commit.
+    Refused(Refusal),
+    /// Its coordinator has withdrawn it before it was prepared.
+    Withdrawn,
+}
+
+impl Vote {
+    /// The transaction is valid.
+    pub fn prepared(txn: TxnId) -> Self {
+        Self { txn, verdict: Verdict::Prepared }
+    }
+
+    /// The transaction cannot commit.
+    pub fn refused(txn: TxnId, refusal: Refusal) -> Self {
+        Self { txn, verdict: Verdict::Refused(refusal) }
+    }
+
+    /// The transaction was withdrawn before it was prepared.
+    pub fn withdrawn(txn: TxnId) -> Self {
+        Self { txn, verdict: Verdict::Withdrawn }
+    }
 }
 
 /// Wants a place for a transaction that every master has prepared.

@@ -72,7 +72,9 @@ mod tests {
 
     fn vector(counts: &[(u16, u64)]) -> Vector {
         let mut vector = Vector::new();
-        counts.iter().for_each(|&(shard, count)| vector.raise(Shard(shard), Version(count)));
+        for &(shard, count) in counts {
+            vector.raise(Shard(shard), Version(count));
+        }
         vector
     }
 

@@ -16,10 +16,7 @@ impl Store {
     pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
         self.sessions.disconnect(now, session);
         self.coordinator.disconnected(session);
-        self.leases.session_ended(session, self.config.broken);
-        self.invalidations.close(session);
-        self.fetches.forget(session);
-        self.master.directory().forget_holder(session);
+        self.master.disconnected(session);
         self.leaders.session_ended(now + self.config.grace, session);
         self.forget_clients(now);
     }
@@ -37,22 +34,11 @@ impl Store {
         self.sweep = (self.sessions.len() > 0).then_some(now + silence / 4);
     }
 
-    /// Lets go of what was kept for clients that did not come back.
-    pub(crate) fn forget_gone(&mut self, now: Time) {
-        self.forget_clients(now);
-        if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
-            self.unclaimed = None;
-            self.grants.give_back_unclaimed();
-        }
-    }
-
     /// Lets go of clients whose grace is over, and of those beyond the bound: asked wherever one may have gone.
     pub(crate) fn forget_clients(&mut self, now: Time) {
-        let master = &self.master;
-        let in_use = |page| master.is_in_use(page);
         while let Some(client) = self.sessions.pop_forgotten(now) {
             self.coordinator.forget(client);
-            self.grants.give_back(client, &in_use);
+            self.master.forget(client);
         }
     }
 

@@ -130,10 +130,10 @@ impl Store {
         let leader = self.leaders.find(now, group);
         if let Claim::Won(Some(previous)) = claim {
             // It tells its members where to go.
-            self.reply(previous, leader.clone(), None);
+            self.reply(now, previous, leader.clone());
             self.end(now, previous, superseded(&leader));
         }
-        self.reply(from, leader.clone(), None);
+        self.reply(now, from, leader.clone());
         if matches!(claim, Claim::Lost) { Err(superseded(&leader)) } else { Ok(()) }
     }
 
@@ -141,7 +141,7 @@ impl Store {
     pub(crate) fn find_leader(&mut self, now: Time, from: SessionId, find: FindLeader) -> Result<(), Goodbye> {
         check_name(&find.group)?;
         let leader = self.leaders.find(now, find.group);
-        self.reply(from, leader, None);
+        self.reply(now, from, leader);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
-//! The store role: coordinator, master and sequencer of one node, as a pure machine. The first and the last of them are
-//! crates of their own, which the node calls; the master is here.
+//! A node of a store, as a pure machine: its sessions, its log, and the three roles that it hosts. Coordinator, master and
+//! sequencer are crates of their own; the node passes messages between them and their sessions, and logs what they want
+//! logged.
 //!
 //! # How it is called
 //! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on,
@@ -10,25 +11,14 @@
 //! # Files
 //! | file | what it knows or does |
 //! |---|---|
-//! | `sessions`, `resume`, `ending` | who is there; how a session begins, resumes and ends |
+//! | `sessions`, `hello`, `ending` | who is there; how a session begins and ends |
 //! | `clients` | which sessions speak for a client, and how long it is remembered when none does |
-//! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
-//! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
-//! | `ahead`, `queue` | pages that no request waits for yet, and which of them leaves next |
-//! | `commit`, `in_flight` | a commit's way through the roles |
-//! | `form`, `ticket`, `admission` | a commit before the master judges it |
-//! | `room`, `need` | room in the MOB and the log, and the requests that wait for it |
-//! | `turns`, `losses`, `overlap` | commits that wait for a prepared one, or for a client that has lost often |
-//! | `validate` | is every slot that was read still the newest |
-//! | `log` | which position, what of it is durable, what is still needed |
-//! | `master`, `mob` | what each page is now |
-//! | `invalidations` | what is said to a session, and what goes before it |
-//! | `leases`, `lives` | groups that may validate on their own; leases of before a restart |
-//! | `watch` | watchers, which learn of each change before it is visible |
-//! | `grant` | which pages exist, and whose the empty ones are |
-//! | `writeback`, `recovery` | from memory to the home, and back after a crash |
-//! | `uncounted` | the commits in a log of an earlier format, and their counts |
-//! | `damage` | pages that cannot be read, and what was committed to them |
+//! | `group`, `leaders`, `watch` | what a redirector says for its members; which one leads which group; watchers |
+//! | `commit`, `form` | a commit's way through the roles |
+//! | `room` | room in the log, and the requests that wait for it |
+//! | `log`, `in_flight`, `freeing` | which position, what of it is durable, what is still needed |
+//! | `lives` | the lives of the process, and leases of before a restart |
+//! | `recovery`, `uncounted` | from the log after a crash; the commits in a log of an earlier format |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
 //! | `work`, `outputs` | what the driver does for all this, and in what order |
@@ -36,84 +26,57 @@
 
 extern crate alloc;
 
-mod admission;
-mod ahead;
 mod clients;
 mod commit;
-mod damage;
 mod ending;
-mod fetch;
-mod follow;
 mod form;
-mod grant;
+mod freeing;
 mod group;
-mod images;
+mod hello;
 mod in_flight;
 mod inspect;
-mod invalidations;
 mod leaders;
-mod leases;
 mod lives;
 mod log;
-mod losses;
 mod machine;
-mod master;
-mod mob;
-mod need;
 mod outputs;
-mod overlap;
-mod queue;
 mod recovery;
-mod resume;
 mod room;
 mod sessions;
 mod status;
 pub mod tables;
-mod ticket;
-mod turns;
 mod uncounted;
-mod validate;
 mod watch;
 pub mod work;
-mod writeback;
 
 use ::machine::Goodbye;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use coordinator::Coordinator;
 use core::time::Duration;
-use directory::{Streams, Urgency};
-use fetch::Fetches;
-pub use follow::References;
-use grant::Grants;
-use images::Waiter;
+use freeing::Covered;
 use in_flight::InFlight;
-pub use inspect::InTurn;
 use leaders::Leaders;
-use leases::Leases;
 use lives::Lives;
 use log::Log;
-use losses::Losses;
 use master::Master;
-use messages::{Ack, Ping, Pong, ToClient, ToServer};
+pub use master::{InTurn, References};
+use messages::{Ping, ToClient, ToServer};
 use outputs::Outputs;
 use recovery::Recovery;
-use room::Parked;
+use room::Room;
 use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, SpaceStatus, Status};
-use turns::Turns;
 use types::limits::TXN_BYTES_MAX;
-use types::{Broken, ClientId, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
+use types::{Broken, ClientId, ClusterId, Epoch, GoodbyeReason, Incarnation, Life, Limits, NodeId, Time};
 pub use types::{Position, SessionId};
 pub use uncounted::Uncounted;
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened,
     Record, SetAside, UncountedCommit,
 };
-use writeback::WriteBack;
 
 /// The settings that a user may tune.
 #[derive(Clone, Debug)]
@@ -142,6 +105,24 @@ pub struct Config {
     pub limits: Limits,
     /// The rule that is taken out, in tests of the checkers.
     pub broken: Broken,
+}
+
+impl Config {
+    /// The master's part of it.
+    fn of_master(&self) -> master::Config {
+        master::Config {
+            mob_bytes_limit: self.mob_bytes_limit,
+            cache_bytes_limit: self.cache_bytes_limit,
+            recent_limit: self.recent_limit,
+            invalidation_delay: self.invalidation_delay,
+            leased_spaces: self.leased_spaces.clone(),
+            lease: self.lease,
+            grace: self.grace,
+            references: self.references,
+            limits: self.limits,
+            broken: self.broken,
+        }
+    }
 }
 
 impl Default for Config {
@@ -194,39 +175,34 @@ pub enum Output {
 }
 
 /// The machine. Its parts meet here: each keeps its own state, and what runs through several of them is in the file
-/// that is named for it (`coordinator`, `fetch`, `resume`, `writeback`, `recovery`).
+/// that is named for it (`commit`, `freeing`, `recovery`).
 #[derive(Debug)]
 pub struct Store {
     config: Config,
     cluster: ClusterId,
     incarnation: Incarnation,
     life: Life,
+    /// The time of the last event.
+    now: Time,
     out: Outputs,
     sessions: Sessions,
     own_client: Option<ClientId>,
     leaders: Leaders,
-    leases: Leases,
     lives: Lives,
-    invalidations: Streams<SessionId>,
-    fetches: Fetches,
-    parked: Parked,
-    turns: Turns,
-    losses: Losses,
     coordinator: Coordinator,
     sequencer: Sequencer,
-    log: Log,
-    in_flight: InFlight,
     master: Master,
-    writeback: WriteBack,
-    grants: Grants,
+    log: Log,
+    room: Room,
+    in_flight: InFlight,
+    covered: Covered,
     recovery: Recovery,
     /// When the silent are looked for next.
     sweep: Option<Time>,
-    /// When pages that were granted before the restart and not claimed since come back.
-    unclaimed: Option<Time>,
     closing: bool,
     closed: bool,
-    stats: Stats,
+    recovered_commits: u64,
+    commits_gone: u64,
 }
 
 /// The figures of a store.
@@ -265,44 +241,33 @@ impl Store {
     /// A store over what the driver has opened.
     pub fn new(config: Config, opened: Opened) -> Self {
         let Opened { cluster, incarnation, life, checkpoint, pages, log_bytes_free } = opened;
-        let coordinator = coordinator::Config {
-            incarnation,
-            unlogged_bytes_max: TXN_BYTES_MAX.max(config.mob_bytes_limit),
-            limits: config.limits,
-            broken: config.broken,
-        };
-        let mut grants = Grants::restore(checkpoint.next_pages, config.limits);
-        for HomePage { page, .. } in &pages {
-            grants.granted_below(page.space, page.number.saturating_add(1));
-        }
+        let Checkpoint { applied, next_pages, outcomes, forgotten, aside } = checkpoint;
+        let Config { limits, broken, .. } = config;
+        let unlogged_bytes_max = TXN_BYTES_MAX.max(config.mob_bytes_limit);
+        let coordinator = coordinator::Config { incarnation, unlogged_bytes_max, limits, broken };
         Self {
             cluster,
             incarnation,
             life,
+            now: Time::ZERO,
             out: Outputs::default(),
-            sessions: Sessions::new(config.grace, config.limits),
+            sessions: Sessions::new(config.grace, limits),
             own_client: None,
-            leaders: Leaders::new(config.limits),
-            leases: Leases::default(),
+            leaders: Leaders::new(limits),
             lives: Lives::default(),
-            invalidations: Streams::new(config.invalidation_delay, config.limits),
-            fetches: Fetches::default(),
-            parked: Parked::default(),
-            turns: Turns::default(),
-            losses: Losses::default(),
-            coordinator: Coordinator::new(coordinator, checkpoint.outcomes, checkpoint.forgotten),
-            sequencer: Sequencer::default(),
+            coordinator: Coordinator::new(coordinator, outcomes, forgotten),
+            sequencer: Sequencer::new(Epoch::default()),
+            master: Master::new(config.of_master(), master::Opened { pages, next_pages, aside }),
             log: Log::new(log_bytes_free),
+            room: Room::default(),
             in_flight: InFlight::default(),
-            master: Master::new(&config, &pages, checkpoint.aside),
-            writeback: WriteBack::new(),
-            grants,
-            recovery: Recovery::new(checkpoint.applied),
+            covered: Covered::default(),
+            recovery: Recovery::new(applied),
             sweep: None,
-            unclaimed: None,
             closing: false,
             closed: false,
-            stats: Stats::default(),
+            recovered_commits: 0,
+            commits_gone: 0,
             config,
         }
     }
@@ -315,7 +280,7 @@ impl Store {
     /// Everything has been recovered: begins a new life, and opens for business.
     pub fn start(&mut self, now: Time) {
         self.finish_recovery(now);
-        self.unclaimed = Some(now + self.config.grace);
+        self.master.start(now, self.lives.earlier());
         self.follow_up(now);
     }
 
@@ -341,14 +306,22 @@ impl Store {
         self.sessions.hear(now, from);
     }
 
+    /// The messages on a session have left.
+    pub fn has_room(&mut self, session: SessionId) {
+        self.master.has_room(session);
+        self.carry_on(self.now);
+    }
+
     /// A message has come in on a session.
     pub fn handle(&mut self, now: Time, from: SessionId, message: ToServer) {
         // A message from a session that was ended is of no interest.
         if !self.sessions.hear(now, from) {
             return;
         }
-        self.list_late_holders(from);
-        if let Err(why) = self.dispatch(now, from, message) {
+        self.master.list_late_holders(from);
+        let done = self.dispatch(now, from, message);
+        self.carry_on(now);
+        if let Err(why) = done {
             self.end(now, from, why);
         }
         self.follow_up(now);
@@ -367,17 +340,13 @@ impl Store {
             DiskDone::Grown { log_bytes_free } => self.log.grown(log_bytes_free),
             DiskDone::Pages(pages) => {
                 for (page, found) in pages {
-                    match self.master.has_read(page, found, &mut self.out) {
-                        Ok(waiters) => waiters.into_iter().for_each(|waiter| self.has_read(now, page, waiter)),
-                        Err(why) => self.is_damaged(now, page, why),
-                    }
+                    self.master.has_read(now, page, found);
                 }
             }
-            DiskDone::Damaged(page, why) => self.is_damaged(now, page, why),
+            DiskDone::Damaged(page, why) => self.master.is_damaged(now, page, why),
             DiskDone::Installed => self.installed(),
-            DiskDone::HomeFull => self.home_full(now),
+            DiskDone::HomeFull => self.master.home_full(now),
         }
-        self.serve_at_least();
         self.follow_up(now);
     }
 
@@ -385,6 +354,7 @@ impl Store {
     pub fn close(&mut self, now: Time) {
         self.closing = true;
         self.coordinator.close();
+        self.master.close();
         self.follow_up(now);
     }
 
@@ -395,27 +365,14 @@ impl Store {
 
     /// When [`Store::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let mob_is_empty = self.master.mob().is_empty();
-        let write_back = self.writeback.next_due(mob_is_empty, self.in_flight.last_commit());
-        let due = [
-            self.invalidations.next_due(),
-            self.sessions.next_forgotten(),
-            self.sweep,
-            self.unclaimed,
-            self.leases.next_due(),
-            self.turns.next_due(),
-            write_back,
-        ];
-        due.into_iter().flatten().min()
+        [self.master.poll_timeout(), self.sessions.next_forgotten(), self.sweep].into_iter().flatten().min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(session) = self.invalidations.pop_due(now) {
-            self.flush(session, Urgency::Worthwhile);
-        }
+        self.master.handle_timeout(now);
         self.end_silent(now);
-        self.forget_gone(now);
+        self.forget_clients(now);
         self.follow_up(now);
     }
 
@@ -432,18 +389,22 @@ impl Store {
     /// The store's figures.
     pub fn stats(&self) -> Stats {
         let coordinator::Stats { commits, read_only, refused } = self.coordinator.stats();
+        let master::Stats { pages_sent, mob_bytes, pages, pages_granted, pages_spare, cache_bytes, pages_damaged } =
+            self.master.stats();
         Stats {
+            sessions: self.sessions.all_but(self.own_client).len() as u64,
             commits,
             read_only,
             refused,
-            sessions: self.sessions.all_but(self.own_client).len() as u64,
-            pages: self.grants.count() as u64,
-            pages_granted: self.grants.owned_count() as u64,
-            pages_spare: self.grants.spare_count() as u64,
-            mob_bytes: self.master.mob().bytes() as u64,
-            cache_bytes: self.master.cache_bytes() as u64,
-            pages_damaged: self.master.damaged().count() as u64,
-            ..self.stats
+            pages_sent,
+            mob_bytes,
+            pages,
+            pages_granted,
+            pages_spare,
+            cache_bytes,
+            recovered_commits: self.recovered_commits,
+            commits_gone: self.commits_gone,
+            pages_damaged,
         }
     }
 
@@ -455,25 +416,32 @@ impl Store {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
             message if self.sessions.is_watcher(from) => self.hear_watcher(now, from, message),
-            ToServer::Resume(resume) => self.resume(now, from, &resume),
+            ToServer::Resume(resume) => {
+                self.master.resumed(now, from, &resume)?;
+                self.commits_gone = self.commits_gone.max(resume.missed);
+                Ok(())
+            }
             ToServer::Ping(ping) => {
                 self.ping(now, from, ping);
                 Ok(())
             }
             ToServer::Pong(_) => Ok(()),
-            ToServer::Fetch(fetch) => self.fetch(from, fetch),
-            ToServer::Released(released) => self.released(from, &released),
+            ToServer::Fetch(fetch) => self.master.fetch(from, fetch),
+            ToServer::Released(released) => self.master.released(from, &released),
             ToServer::Commit(request) => self.commit(now, from, request),
             ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
-            ToServer::Ack(ack) => self.ack(from, &ack),
+            ToServer::Ack(ack) => self.master.ack(from, &ack),
             ToServer::Grant(grant) => self.grant(from, grant),
-            ToServer::Revalidate(revalidate) => self.revalidate(from, &revalidate),
+            ToServer::Revalidate(revalidate) => {
+                self.check_group(from)?;
+                self.master.revalidate(from, &revalidate)
+            }
             ToServer::Departed(departed) => self.departed(now, from, departed),
             ToServer::Lead(lead) => self.lead(now, from, lead),
             ToServer::FindLeader(find) => self.find_leader(now, from, find),
             ToServer::Promise(promise) => {
                 self.check_group(from)?;
-                self.promise(from, promise);
+                self.master.promise(from, promise);
                 Ok(())
             }
             ToServer::Reachable(_) | ToServer::NoHelp(_) | ToServer::PeerPage(_) | ToServer::Arrived(_) => {
@@ -483,42 +451,28 @@ impl Store {
         }
     }
 
-    /// A heartbeat. The answer moves the horizon of a client that asks for nothing else.
+    /// A heartbeat.
     pub(crate) fn ping(&mut self, now: Time, from: SessionId, ping: Ping) {
-        self.flush(from, Urgency::All);
-        self.renew_lease(now, from, ping.nonce);
-        self.reply(from, Pong { nonce: ping.nonce }, None);
+        self.master.heartbeat(now, from, ping.nonce, self.room.waiting_of(from));
     }
 
-    fn ack(&mut self, from: SessionId, ack: &Ack) -> Result<(), Goodbye> {
-        let applied = self.master.through();
-        if !applied.reaches(&ack.through) {
-            let text = format!("expected an acknowledgement of up to {applied}, got {}", ack.through);
-            return Err(Goodbye::malformed(text));
-        }
-        self.sessions.ack(from, &ack.through);
-        if let Some(least) = self.sessions.least_acked() {
-            self.master.prune(least);
-        }
-        Ok(())
-    }
-
-    /// A page that was waited for is in memory.
-    fn has_read(&mut self, now: Time, page: PageId, waiter: Waiter) {
-        match waiter {
-            Waiter::Fetch(session, number, follow) => self.serve_read(session, page, number, follow),
-            Waiter::Ahead(session, ahead) => self.has_read_ahead(session, ahead),
-            Waiter::Commit(ticket) => self.admit_again(now, ticket),
-            Waiter::WriteBack => self.has_read_for_batch(now, page),
-        }
+    /// Sends an answer, and before it the invalidations that it depends on.
+    pub(crate) fn reply(&mut self, now: Time, session: SessionId, message: impl Into<ToClient>) {
+        self.master.reply(session, message);
+        self.carry_on(now);
     }
 
     /// The work that every event may have made possible or necessary.
     fn follow_up(&mut self, now: Time) {
-        self.go_on_promised(now);
-        self.take_turns(now);
-        self.unpark(now);
-        self.write_back(now);
+        self.now = now;
+        self.carry_on(now);
+        loop {
+            self.master.follow_up(now, self.log_state());
+            let has_done_more = self.carry_on(now);
+            if !self.admit_waiting(now) && !has_done_more {
+                break;
+            }
+        }
         self.finish_closing(now);
     }
 }

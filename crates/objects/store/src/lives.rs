@@ -13,12 +13,12 @@
 //!    life finds out whether this is the store, or a copy that was made before (**KnowLineage**). A life is told once
 //!    its record is durable, and nothing else is said before it: what ended earlier nobody has learned of.
 
-use crate::leases::longer;
 use crate::{Config, LeasesGiven, Position, Record, Store};
 use alloc::vec::Vec;
 use core::time::Duration;
+use master::{EarlierLeases, longer};
 use messages::Lineage;
-use types::{Incarnation, PageId, Rule, Shard, Time};
+use types::{Incarnation, Rule, Shard, Time};
 
 /// The leases of earlier lives as far as they are known, and what the log says for later ones.
 #[derive(Debug, Default)]
@@ -49,9 +49,9 @@ impl Lives {
         self.earlier = leases.unwrap_or_else(|| given_by(config));
     }
 
-    /// Until when a change of the page waits for leases of earlier lives.
-    pub(crate) fn until(&self, page: PageId) -> Time {
-        if self.earlier.spaces.contains(&page.space) { self.until } else { Time::ZERO }
+    /// The leases of earlier lives that a change waits for.
+    pub(crate) fn earlier(&self) -> EarlierLeases {
+        EarlierLeases { spaces: self.earlier.spaces.clone(), until: self.until }
     }
 
     /// The leases that a record must name now: everything that may last, and everything that this life gives.

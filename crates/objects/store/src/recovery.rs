@@ -37,13 +37,13 @@ impl Store {
                 }
                 self.lives.recovered(position, leases, lineage, &self.config);
             }
-            Record::Grant { space, next } => self.grants.granted_below(space, next),
+            Record::Grant { space, next } => self.master.recovered_grant(space, next),
             Record::Commit(commit) => {
-                self.stats.recovered_commits += 1;
+                self.recovered_commits += 1;
                 self.replay(position, commit);
             }
             Record::Uncounted(commit) => {
-                self.stats.recovered_commits += 1;
+                self.recovered_commits += 1;
                 self.recovery.uncounted.push(position, commit);
             }
             Record::Counts(counts) => {
@@ -79,6 +79,6 @@ impl Store {
         if count > self.recovery.checkpoint {
             self.coordinator.recovered(txn, answered, self.master.advances(count, &deltas));
         }
-        self.master.replay(position, count, &deltas);
+        self.master.recovered(position, count, &deltas);
     }
 }

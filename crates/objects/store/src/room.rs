@@ -1,81 +1,56 @@
-//! Room in the MOB and in the log, and the requests that wait for it.
+//! Room in the log, and the requests that wait for it.
 //!
 //! ```text
-//!   commit, grant --room now--> goes on        Later: write-back is at work, or the log grows
+//!   commit, grant --room now--> master         Later: write-back is at work, or the log grows
 //!        |                         ^           Never: neither can help; what waits is refused
-//!        +--Later--> parked -------+
+//!        +--Later--> waiting ------+
 //! ```
-//! 1. Commits and grants wait in the order in which they came, behind those whose turn it is and that wait for room
-//!    where they are (see `turns`). So a full MOB or log slows them down and fails none.
-//! 2. A store without any room refuses at once what it is asked for. A home without room makes none for new pages.
-//! 3. A change that makes the store larger leaves some room, so that a store whose disk is full still takes those that
+//! 1. Commits and grants wait in the order in which they came. So a full log slows them down and fails none.
+//! 2. The room of a commit is kept for it until it is logged or refused.
+//! 3. A store without any room refuses at once what it is asked for. A home without room makes none for new pages.
+//! 4. A change that makes the store larger leaves some room, so that a store whose disk is full still takes those that
 //!    do not.
-//! 4. The waiting requests are bounded: commits by the coordinator, in bytes; grants by their number for a session.
+//! 5. The waiting requests are bounded: commits by the coordinator, in bytes; grants by their number for a session.
 
-use crate::need::Need;
-use crate::ticket::Ticket;
-use crate::{SessionId, Store};
+use crate::work::commit_bytes_bound;
+use crate::{Record, SessionId, Store};
 use alloc::collections::VecDeque;
-use messages::Grant;
-use types::{Map, Refusal, Time};
+use alloc::format;
+use machine::Goodbye;
+use messages::{CommitRequest, Grant, Prepare, Vote};
+use types::limits::GRANTS_PER_SESSION_MAX;
+use types::{Map, Refusal, Time, TxnId};
 
-/// Room in MOB and log that new pages may not take, in bytes at most; an eighth of each if that is less.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Room in the log that new pages may not take, in bytes at most; an eighth of it if that is less.
+const KEPT_BYTES_MAX: u64 = 1 << 20;
 
 /// A request that waits for room.
 #[derive(Debug)]
-pub(crate) enum Waiting {
-    /// A commit that is not logged yet.
-    Commit(Ticket),
-    /// A session wants pages.
+enum Waiting {
+    Commit(SessionId, Prepare),
     Grant(SessionId, Grant),
 }
 
-/// The requests that wait for room, oldest first.
+/// Room that is kept, and the requests that wait for some, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Parked {
+pub(crate) struct Room {
     waiting: VecDeque<Waiting>,
-    /// How many grants each session waits for.
-    grants: Map<SessionId, usize>,
+    /// The room of commits that are not logged, in bytes.
+    kept: Map<TxnId, u64>,
+    kept_bytes: u64,
 }
 
-impl Parked {
-    /// The commits that wait for room, oldest first.
-    pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
-        self.waiting.iter().filter_map(|waiting| match waiting {
-            Waiting::Commit(ticket) => Some(ticket),
-            Waiting::Grant(..) => None,
-        })
-    }
-
-    /// How many grants a session waits for.
-    pub(crate) fn grants(&self, of: SessionId) -> usize {
-        self.grants.get(&of).copied().unwrap_or_default()
-    }
-
-    /// Lets somebody wait behind the others.
-    pub(crate) fn push(&mut self, waiting: Waiting) {
-        if let Waiting::Grant(session, _) = waiting {
-            *self.grants.entry(session).or_default() += 1;
-        }
-        self.waiting.push_back(waiting);
-    }
-
-    fn pop(&mut self) -> Option<Waiting> {
-        let waiting = self.waiting.pop_front()?;
-        if let Waiting::Grant(session, _) = waiting {
-            match self.grants.get_mut(&session) {
-                Some(grants) if *grants > 1 => *grants -= 1,
-                _ => drop(self.grants.remove(&session)),
-            }
-        }
-        Some(waiting)
-    }
+/// The room that a request needs in the log.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    bytes: u64,
+    /// Whether it is for pages that nothing is in.
+    is_new: bool,
 }
 
 /// Whether there is room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+enum Found {
     Now,
     /// Write-back, or the disk, is about to make some.
     Later,
@@ -83,84 +58,137 @@ pub(crate) enum Room {
     Never,
 }
 
-impl Store {
-    /// Whether there is room. Has the disk asked for some if nothing else can make any.
-    pub(crate) fn room_for(&mut self, need: Need) -> Room {
-        if self.fits(need) {
-            return Room::Now;
-        }
-        if self.writeback.is_home_full() {
-            return Room::Never;
-        }
-        if !self.makes_no_room() {
-            return Room::Later;
-        }
-        let (log_bytes, log_kept) = self.log_need(need);
-        if self.log.make_room(log_bytes + log_kept, &mut self.out) {
-            return Room::Later;
-        }
-        // The whole log is there for it: it is small, and nothing else is in it.
-        if self.log.has_room(log_bytes) { Room::Now } else { Room::Never }
+impl Room {
+    /// A commit does not need the room any more that is kept for it.
+    pub(crate) fn give_back(&mut self, txn: TxnId) {
+        self.kept_bytes -= self.kept.remove(&txn).unwrap_or_default();
     }
 
-    /// Whether who waits for this room should be looked at again: there is some, or nothing is on its way that makes
-    /// any.
-    pub(crate) fn wait_is_over(&self, need: Need) -> bool {
-        self.fits(need) || self.writeback.is_home_full() || self.makes_no_room()
+    /// Removes a commit that waits. Returns whether it was here.
+    pub(crate) fn withdraw(&mut self, txn: TxnId) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiting| !matches!(waiting, Waiting::Commit(_, Prepare(request)) if request.txn == txn));
+        self.waiting.len() < before
     }
 
-    fn fits(&self, need: Need) -> bool {
-        let waiting = self.master.mob().bytes() + self.master.prepared_bytes();
-        let limit = self.config.mob_bytes_limit;
-        let mob_kept = if need.is_new { (limit / 8).min(KEPT_BYTES_MAX) } else { 0 };
-        let (log_bytes, log_kept) = self.log_need(need);
-        (waiting == 0 || waiting + need.mob_bytes + mob_kept <= limit) && self.log.has_room(log_bytes + log_kept)
+    /// The commits that wait and came on this session.
+    pub(crate) fn waiting_of(&self, session: SessionId) -> impl Iterator<Item = &CommitRequest> {
+        self.waiting.iter().filter_map(move |waiting| match waiting {
+            Waiting::Commit(from, Prepare(request)) if *from == session => Some(&**request),
+            Waiting::Commit(..) | Waiting::Grant(..) => None,
+        })
     }
 
-    /// The bytes that the log must hold with it, and those that are kept of the log.
-    fn log_need(&self, need: Need) -> (u64, u64) {
-        let leased_log_bytes = self.leases.waiting_log_bytes();
-        let kept = if need.is_new { (self.log.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64) } else { 0 };
-        (need.log_bytes + leased_log_bytes, kept)
+    /// Whether anybody waits.
+    pub(crate) fn is_short(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
-    fn makes_no_room(&self) -> bool {
-        !self.master.has_prepared() && !self.can_make_room()
+    fn grants(&self, of: SessionId) -> usize {
+        self.waiting.iter().filter(|waiting| matches!(waiting, Waiting::Grant(session, _) if *session == of)).count()
     }
 
-    /// Whether anybody waits for room.
-    pub(crate) fn is_short_of_room(&self) -> bool {
-        self.turns.lacks_room() || !self.parked.waiting.is_empty()
-    }
-
-    /// Lets those continue who waited for room.
-    pub(crate) fn unpark(&mut self, now: Time) {
-        if self.turns.lacks_room() {
-            return;
-        }
-        while let Some(first) = self.parked.waiting.front() {
-            let room = match first {
-                Waiting::Commit(ticket) => {
-                    let need = ticket.need();
-                    self.room_for(need)
-                }
-                Waiting::Grant(..) => self.room_for_grant(),
-            };
-            if room == Room::Later && !self.closing {
-                return;
-            }
-            match self.parked.pop().expect("just seen") {
-                Waiting::Commit(ticket) => self.unpark_commit(now, ticket, room),
-                Waiting::Grant(session, grant) => self.unpark_grant(session, grant, room),
-            }
-        }
-    }
-
-    fn unpark_commit(&mut self, now: Time, ticket: Ticket, room: Room) {
-        let Some(ticket) = self.end_wait(now, ticket) else { return };
-        match room {
-            Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
-            Room::Now | Room::Later => self.prepare(now, ticket),
-        }
+    fn keep(&mut self, txn: TxnId, bytes: u64) {
+        self.kept_bytes += bytes;
+        self.kept.insert(txn, bytes);
     }
 }
+
+impl Store {
+    /// The coordinator wants a transaction judged: the master does so when there is room in the log.
+    pub(crate) fn admit(&mut self, now: Time, from: SessionId, prepare: Prepare) {
+        if prepare.0.writes.is_empty() {
+            return self.master.prepare(now, from, prepare);
+        }
+        let need = self.need_of(&prepare.0);
+        match self.room_for(need) {
+            Found::Now if !self.room.is_short() => self.pass_on(now, from, prepare),
+            Found::Never => self.coordinator.voted(Vote::refused(prepare.0.txn, Refusal::StoreFull)),
+            Found::Now | Found::Later => self.room.waiting.push_back(Waiting::Commit(from, prepare)),
+        }
+    }
+
+    /// A client wants pages to create objects in. It waits for room like a commit: an answer without pages says that
+    /// the store is full.
+    pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
+        match self.room_for(NEED_OF_GRANT) {
+            // The session is about to end, and the client asks again in its next one.
+            _ if self.closing => {}
+            Found::Now if !self.room.is_short() => return self.master.grant(from, grant),
+            Found::Never => self.master.grant_nothing(from),
+            Found::Now | Found::Later if self.room.grants(from) >= GRANTS_PER_SESSION_MAX => {
+                return Err(Goodbye::too_much(format!("expected at most {GRANTS_PER_SESSION_MAX} grants at a time")));
+            }
+            Found::Now | Found::Later => self.room.waiting.push_back(Waiting::Grant(from, grant)),
+        }
+        Ok(())
+    }
+
+    /// Lets those continue who waited for room. Returns whether there was one.
+    pub(crate) fn admit_waiting(&mut self, now: Time) -> bool {
+        let mut is_any = false;
+        while let Some(first) = self.room.waiting.front() {
+            let need = match first {
+                Waiting::Commit(_, Prepare(request)) => self.need_of(request),
+                Waiting::Grant(..) => NEED_OF_GRANT,
+            };
+            let found = self.room_for(need);
+            if found == Found::Later && !self.closing {
+                break;
+            }
+            is_any = true;
+            match self.room.waiting.pop_front().expect("just seen") {
+                Waiting::Commit(_, Prepare(request)) if self.closing => {
+                    self.coordinator.voted(Vote::refused(request.txn, Refusal::Closing));
+                }
+                Waiting::Commit(_, Prepare(request)) if found == Found::Never => {
+                    self.coordinator.voted(Vote::refused(request.txn, Refusal::StoreFull));
+                }
+                Waiting::Commit(from, prepare) => self.pass_on(now, from, prepare),
+                Waiting::Grant(..) if self.closing => {}
+                Waiting::Grant(from, _) if found == Found::Never => self.master.grant_nothing(from),
+                Waiting::Grant(from, grant) => {
+                    if let Err(why) = self.master.grant(from, grant) {
+                        self.end(now, from, why);
+                    }
+                }
+            }
+            self.carry_on(now);
+        }
+        is_any
+    }
+
+    fn pass_on(&mut self, now: Time, from: SessionId, prepare: Prepare) {
+        self.room.keep(prepare.0.txn, commit_bytes_bound(&prepare.0.writes));
+        self.master.prepare(now, from, prepare);
+    }
+
+    fn need_of(&self, request: &CommitRequest) -> Need {
+        Need { bytes: commit_bytes_bound(&request.writes), is_new: self.master.fills_new_pages(request) }
+    }
+
+    /// Whether there is room. Has the disk asked for some if nothing else can make any.
+    fn room_for(&mut self, need: Need) -> Found {
+        let bytes = self.room.kept_bytes + need.bytes;
+        let spared = if need.is_new { (self.log.capacity_bytes() / 8).min(KEPT_BYTES_MAX) } else { 0 };
+        if self.log.has_room(bytes + spared) {
+            return Found::Now;
+        }
+        if self.master.is_home_full() {
+            return Found::Never;
+        }
+        if self.can_make_room() || self.log.make_room(bytes + spared, &mut self.out) {
+            return Found::Later;
+        }
+        // The whole log is there for it: it is small, and nothing else is in it.
+        if self.log.has_room(bytes) { Found::Now } else { Found::Never }
+    }
+
+    /// Whether something is on its way that leaves more room than there is.
+    fn can_make_room(&self) -> bool {
+        !self.room.kept.is_empty() || !self.master.is_at_rest() || self.log.is_freeing() || self.is_ahead()
+    }
+}
+
+/// The record of a grant.
+const NEED_OF_GRANT: Need = Need { bytes: Record::GRANT_BYTES, is_new: true };

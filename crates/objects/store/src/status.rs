@@ -4,6 +4,7 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use master::SessionState;
 use messages::Leader;
 use types::{ClientId, PageId, Version};
 
@@ -81,7 +82,7 @@ impl Store {
     /// Every space, and how many pages it has.
     fn spaces(&self) -> BTreeMap<u32, u32> {
         let leased = self.config.leased_spaces.iter().map(|&space| (space, 0));
-        leased.chain(self.grants.next_pages()).collect()
+        leased.chain(self.master.next_pages()).collect()
     }
 
     fn space_status(&self, space: u32, pages: u32) -> SpaceStatus {
@@ -89,18 +90,19 @@ impl Store {
     }
 
     fn session_status(&self, session: SessionId) -> Option<SessionStatus> {
-        let state = self.sessions.state(session)?;
+        let client = self.sessions.client(session)?;
+        let SessionState { acked, pages, fetches, invalidations } = self.master.session(session)?;
         Some(SessionStatus {
             session,
-            client: state.client,
+            client,
             leads: self.leaders.led_by(session),
             is_watcher: self.sessions.is_watcher(session),
-            vouched: state.vouched,
-            acked: state.acked,
-            pages: self.master.pages_held(session),
-            fetches: state.fetches,
+            vouched: self.sessions.vouched(session),
+            acked,
+            pages,
+            fetches,
             commits: self.coordinator.outstanding(session),
-            invalidations: self.invalidations.waiting(session),
+            invalidations,
         })
     }
 }

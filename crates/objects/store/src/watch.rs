@@ -14,14 +14,14 @@ impl Store {
     /// One message of a watcher's session.
     pub(crate) fn hear_watcher(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
-            ToServer::Resume(resume) if holds_nothing(&resume) => self.resume(now, from, &resume),
+            ToServer::Resume(resume) if holds_nothing(&resume) => self.master.resumed(now, from, &resume),
             ToServer::Ping(ping) => {
                 self.ping(now, from, ping);
                 Ok(())
             }
             ToServer::Pong(_) => Ok(()),
             ToServer::Promise(promise) => {
-                self.promise(from, promise);
+                self.master.promise(from, promise);
                 Ok(())
             }
             ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the watcher is done".into() }),

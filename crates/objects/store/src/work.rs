@@ -8,8 +8,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 pub use coordinator::{ClientOutcomes, CommitRecord};
+pub use master::{HomeImage, HomePage, SetAside};
 use messages::Lineage;
-use types::{ClusterId, Delta, Incarnation, Life, PageId, Position, SlotChange, TxnId, Version};
+use types::{ClusterId, Delta, Incarnation, Life, PageId, Position, TxnId, Version};
 
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,9 @@ pub enum Record {
 }
 
 impl Record {
+    /// An upper bound of the size of a grant's record, in bytes.
+    pub(crate) const GRANT_BYTES: u64 = 16 + HEADER_BYTES as u64;
+
     /// An upper bound of the record's size in the log, in bytes.
     pub fn bytes_bound(&self) -> u64 {
         let body = match self {
@@ -49,7 +53,7 @@ impl Record {
                 let spaces = leases.as_ref().map_or(0, |leases| leases.spaces.len());
                 32 + 4 * spaces + 16 * lineage.lives().len()
             }
-            Self::Grant { .. } => 16,
+            Self::Grant { .. } => return Self::GRANT_BYTES,
             Self::Counts(counts) => 24 * counts.len() + 8,
             Self::Uncounted(commit) => return commit_bytes_bound(&commit.deltas),
             Self::Commit(commit) => return commit_bytes_bound(&commit.deltas),
@@ -109,40 +113,6 @@ pub struct Checkpoint {
     pub forgotten: Version,
     /// Changes to pages that cannot be read.
     pub aside: Vec<SetAside>,
-}
-
-/// Changes to a page whose image in the home cannot be read. The checkpoint keeps them, so that the log can be freed.
-/// They are written back if the image can be read again after a restart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetAside {
-    /// The page.
-    pub page: PageId,
-    /// The page's version with these changes.
-    pub version: Version,
-    /// The slots that were changed, in order.
-    pub changes: Vec<SlotChange>,
-}
-
-/// A page as it goes to or comes from the home.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HomeImage {
-    /// The page.
-    pub page: PageId,
-    /// Its version.
-    pub version: Version,
-    /// Its image.
-    pub image: Bytes,
-}
-
-/// The entry of one page in the home when it is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HomePage {
-    /// The page.
-    pub page: PageId,
-    /// Its version.
-    pub version: Version,
-    /// The length of its image, in bytes.
-    pub bytes: u32,
 }
 
 /// The state in which the driver found a store's directory; the log's records follow, one by one, by

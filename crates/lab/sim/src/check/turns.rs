@@ -15,20 +15,16 @@ struct Waiter {
     reads: Vec<(PageId, SlotSet)>,
     /// Until when its place is kept, if its commit should come.
     until: Option<Time>,
-    /// Somebody waits for it. One that no request waits for may be dropped, and come again, behind others.
-    is_awaited: bool,
 }
 
 impl Waiter {
     fn new(waits: InTurn<'_>) -> Self {
         match waits {
-            InTurn::Commit(request, is_awaited) => {
+            InTurn::Commit(request) => {
                 let reads = request.reads.iter().map(|reads| (reads.page, reads.slots.clone())).collect();
-                Self { client: request.txn.client, txn: Some(request.txn), reads, until: None, is_awaited }
+                Self { client: request.txn.client, txn: Some(request.txn), reads, until: None }
             }
-            InTurn::Kept(client, slots, until) => {
-                Self { client, txn: None, reads: slots.to_vec(), until: Some(until), is_awaited: true }
-            }
+            InTurn::Kept(client, slots, until) => Self { client, txn: None, reads: slots.to_vec(), until: Some(until) },
         }
     }
 
@@ -71,8 +67,7 @@ impl Turns {
                 continue;
             }
             let mut before = self.waiting.iter().take_while(|waiter| !waiter.is_of(txn));
-            let is_passed = |waiter: &&Waiter| waiter.is_awaited && waiter.has_read(page, &writes);
-            let overtaken = before.find(|waiter| is_passed(waiter) && waits_still(waiter, page, &writes));
+            let overtaken = before.find(|waiter| waiter.has_read(page, &writes) && waits_still(waiter, page, &writes));
             ensure(overtaken.is_none(), "turns", || {
                 format!("{txn:?} is prepared and writes what {overtaken:?}, in line for longer, has read on {page}")
             })?;

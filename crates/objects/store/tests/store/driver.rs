@@ -254,11 +254,13 @@ impl Driver {
                 Output::Closed => self.closed = true,
             }
         }
-        let (ready, held): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.held).into_iter().partition(|(.., after)| *after <= self.durable);
-        self.held = held;
-        for (session, message, _) in ready {
-            self.inbox.entry(session).or_default().push(message);
+        // A message that waits has all behind it on its session wait as well.
+        for (session, message, after) in std::mem::take(&mut self.held) {
+            if after <= self.durable && self.held.iter().all(|(held, ..)| *held != session) {
+                self.inbox.entry(session).or_default().push(message);
+            } else {
+                self.held.push((session, message, after));
+            }
         }
         if !self.lines_are_full
             && let Some(session) = self.awaits_room.pop()

@@ -128,6 +128,23 @@ fn nobody_comes_before_it_for_a_later_place() {
     assert!(is_refused_as_stale(&mut driver, loser));
 }
 
+/// It lacks room when its turn has come, and then its client is gone: those behind it do not wait for that room.
+#[test]
+fn one_that_lacks_room_holds_up_nobody_when_its_client_is_gone() {
+    let mut driver = Driver::with(Config { mob_bytes_limit: 4000, ..leasing() });
+    let [first, second, third, fourth] = [1, 2, 3, 4].map(|number| driver.join(number, number));
+    let group = join_group(&mut driver, 9, 100, &[ROOT]);
+    driver.say(group, Ping { nonce: 1 });
+    driver.run();
+    driver.say(first, txn(1, 1).read(ROOT, 0, 0).write(ROOT, 1, 0, b"x").message());
+    driver.say(second, txn(2, 1).write(ROOT, 0, 0, &[7; 2500]).message());
+    driver.say(third, txn(3, 1).write(ROOT, 2, 0, &[7; 1500]).message());
+    promise(&mut driver, group, 1);
+    driver.hang_up(second);
+    promise(&mut driver, group, 3);
+    assert_eq!(driver.grant(fourth, 1).len(), 1);
+}
+
 #[test]
 fn so_many_wait_and_no_more() {
     let (mut driver, group, [first, second, third, _]) =

@@ -20,9 +20,10 @@
 //! is over the rest is spare, and is come upon as grants look for pages. A client that comes back later than that is
 //! told to drop them, and should it write to one all the same, validation decides as for any page.
 
+use crate::Master;
 use crate::need::Need;
+use crate::outputs::{NextPage, Output};
 use crate::room::{Room, Waiting};
-use crate::{Record, SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -31,7 +32,7 @@ use directory::Urgency;
 use machine::Goodbye;
 use messages::{Grant, Granted};
 use types::limits::{GRANTED_SPACES_MAX, GRANTS_PER_SESSION_MAX};
-use types::{ClientId, Limits, Map, PageId, PageRange, Rule, Version};
+use types::{ClientId, Limits, Map, PageId, PageRange, Rule, SessionId, Version};
 
 /// New pages are added to spare ones only if these are less than this part of what is wanted. A client asks for more
 /// when it has as much left.
@@ -335,10 +336,10 @@ impl Grants {
     }
 }
 
-impl Store {
+impl Master {
     /// A client wants pages to create objects in. It waits for room like a commit: an answer without pages says that
     /// the store is full.
-    pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
+    pub fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
         match self.room_for_grant() {
             Room::Later | Room::Now if self.closing => {}
             Room::Now if !self.is_short_of_room() => self.give(from, grant, grant.count),
@@ -351,13 +352,17 @@ impl Store {
         Ok(())
     }
 
-    /// Whether there is room for pages: for the record of them now, and in the home when they are filled.
-    pub(crate) fn room_for_grant(&mut self) -> Room {
+    /// Gives a session no pages: there is no room for them.
+    pub fn grant_nothing(&mut self, to: SessionId) {
+        self.reply(to, Granted { ranges: Vec::new() });
+    }
+
+    /// Whether there is room for pages, which will be in the home when they are filled.
+    pub(crate) fn room_for_grant(&self) -> Room {
         if self.writeback.is_home_full() {
             return Room::Never;
         }
-        let log_bytes = Record::Grant { space: 0, next: 0 }.bytes_bound();
-        self.room_for(Need { mob_bytes: 0, log_bytes, is_new: true })
+        self.room_for(Need { mob_bytes: 0, is_new: true })
     }
 
     /// Answers a session that waited for room, if it is still there.
@@ -371,26 +376,33 @@ impl Store {
     /// Returns a client up to `count` pages. It holds them from here on.
     fn give(&mut self, to: SessionId, grant: Grant, count: u32) {
         let Some(client) = self.sessions.client(to) else { return };
-        let in_use = |page| self.master.is_in_use(page);
+        let in_use = |page| self.pages.is_in_use(page);
         let given = self.grants.give(client, grant.space, count, &in_use);
         let space = grant.space;
-        let after = given.next.map(|next| self.log.append(Record::Grant { space, next }, &mut self.out));
+        let next = given.next.map(|next| NextPage { space, next });
         let mut had_others = false;
         for page in given.ranges.iter().flat_map(|range| range.pages()) {
-            self.master.directory().list(page, to);
-            had_others |= self.master.version(page) > Version::ZERO;
+            self.pages.directory().list(page, to);
+            had_others |= self.pages.version(page) > Version::ZERO;
         }
         if had_others && !self.config.broken.is(Rule::HearBeforeGrant) {
             self.flush(to, Urgency::All);
         }
-        self.reply(to, Granted { ranges: given.ranges }, after);
+        self.flush_for_reply(to);
+        self.out.push(Output::Grant(to, Granted { ranges: given.ranges }, next));
+    }
+
+    /// The client will not come back: the pages that it was granted and has not filled are spare.
+    pub fn forget(&mut self, client: ClientId) {
+        let pages = &self.pages;
+        self.grants.give_back(client, &|page| pages.is_in_use(page));
     }
 
     /// Something was written to the page: the client that was granted it learns of that, and if it has become empty it
     /// is spare.
     pub(crate) fn page_has_changed(&mut self, page: PageId) {
         self.grants.end_grant(page);
-        if self.master.is_empty(page) {
+        if self.pages.is_empty(page) {
             self.grants.put_emptied(page);
         }
     }
@@ -399,8 +411,8 @@ impl Store {
     /// the restart may belong to an owner who is yet to come back.
     pub(crate) fn pages_are_home(&mut self, pages: impl Iterator<Item = PageId>) {
         for page in pages {
-            let is_nobodys = self.unclaimed.is_none() || self.master.has_changed_since_start(page);
-            if is_nobodys && self.master.is_empty(page) {
+            let is_nobodys = self.unclaimed.is_none() || self.pages.has_changed_since_start(page);
+            if is_nobodys && self.pages.is_empty(page) {
                 self.grants.put_emptied(page);
             }
         }

@@ -1,13 +1,13 @@
-//! How a session begins, and how one resumes: what a client still holds is listed first, then compared by version.
+//! How a session resumes: what a client still holds is listed first, then compared by version.
 
-use crate::sessions::{Greeting, Kind, Resuming};
-use crate::{SessionId, Store};
+use crate::Master;
+use crate::sessions::Resuming;
 use alloc::format;
 use directory::Urgency;
 use machine::Goodbye;
-use messages::{GROUP, Held, Hello, Invalidation, Resume, Resumed, SessionLimits, WATCH, Welcome};
-use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX, WATCHERS_MAX};
-use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Vector};
+use messages::{Ack, Held, Invalidation, Resume, Resumed};
+use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
+use types::{GoodbyeReason, PageId, PageRange, Rule, SessionId, Time, Vector};
 
 /// Pages that one resume may find useless: no cache holds more.
 const DROPPED_MAX: usize = TXN_PAGES_MAX;
@@ -22,58 +22,13 @@ pub(crate) enum Comparison {
     Unknown,
 }
 
-impl Store {
-    /// A client says who it is.
-    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: &Hello) -> Result<(), Goodbye> {
-        if self.sessions.client(from).is_some() {
-            return Err(Goodbye::malformed(format!("expected one hello, got another of {:?}", hello.client)));
-        }
-        hello.agree(self.cluster)?;
-        let (features, kind) = match hello.features {
-            features if features & GROUP != 0 => (GROUP, Kind::Group),
-            features if features & WATCH != 0 => (WATCH, Kind::Watcher),
-            _ => (0, Kind::Client),
-        };
-        if kind == Kind::Watcher && self.sessions.is_full_of_watchers() {
-            let text = format!("expected {WATCHERS_MAX} watchers at most, got one more: stop one that is not needed");
-            return Err(Goodbye { reason: GoodbyeReason::Full, text });
-        }
-        let greeting = Greeting { client: hello.client, epoch: hello.epoch, kind };
-        let superseded = self.sessions.hello(from, greeting).map_err(|newer| Goodbye {
-            reason: GoodbyeReason::Superseded,
-            text: format!("expected an epoch of {:?} after {newer}, got {}", hello.client, hello.epoch),
-        })?;
-        if let Some(old) = superseded {
-            let text = format!("{:?} has a newer session, of epoch {}", hello.client, hello.epoch);
-            self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
-        }
-        self.coordinator.connected(from);
-        self.invalidations.open(from);
-        let welcome = self.welcome(features);
-        self.out.send_after(from, welcome, Some(self.lives.first_record()));
-        Ok(())
-    }
-
-    fn welcome(&self, features: u64) -> Welcome {
-        Welcome {
-            features,
-            cluster: self.cluster,
-            node: self.config.node,
-            incarnation: self.incarnation,
-            lineage: self.lives.lineage().clone(),
-            through: self.master.through(),
-            limits: SessionLimits {
-                fetches: self.config.limits.fetches_per_session as u32,
-                commits: self.config.limits.commits_per_session as u32,
-                silence_ms: u32::try_from(self.config.silence.as_millis()).unwrap_or(u32::MAX),
-            },
-        }
-    }
-
+impl Master {
     /// A client tells what it still holds.
-    pub(crate) fn resume(&mut self, now: Time, from: SessionId, resume: &Resume) -> Result<(), Goodbye> {
+    ///
+    /// # Errors
+    /// If it says something that no client of ours would, which ends the session.
+    pub fn resumed(&mut self, now: Time, from: SessionId, resume: &Resume) -> Result<(), Goodbye> {
         self.check_resume(from, resume)?;
-        self.stats.commits_gone = self.stats.commits_gone.max(resume.missed);
         if let Some(resuming) = self.sessions.resuming(from) {
             resuming.horizon = resume.horizon.clone();
             resuming.claimed.extend(&resume.grants);
@@ -114,10 +69,27 @@ impl Store {
         self.check_versions(&resume.horizon, &resume.pages)
     }
 
+    /// The session has applied everything through what it acknowledges.
+    ///
+    /// # Errors
+    /// If that is more than there is.
+    pub fn ack(&mut self, from: SessionId, ack: &Ack) -> Result<(), Goodbye> {
+        let applied = self.pages.through();
+        if !applied.reaches(&ack.through) {
+            let text = format!("expected an acknowledgement of up to {applied}, got {}", ack.through);
+            return Err(Goodbye::malformed(text));
+        }
+        self.sessions.ack(from, &ack.through);
+        if let Some(least) = self.sessions.least_acked() {
+            self.pages.prune(least);
+        }
+        Ok(())
+    }
+
     /// Nobody holds what this store has not given; but for a client that knows it from before it was restored from a
     /// copy, and is about to learn of that from `Welcome`.
     fn check_versions(&self, horizon: &Vector, pages: &[Held]) -> Result<(), Goodbye> {
-        let (applied, mut newest) = (self.master.through(), horizon.clone());
+        let (applied, mut newest) = (self.pages.through(), horizon.clone());
         for held in pages {
             newest.raise(held.page.shard(), held.version);
         }
@@ -142,20 +114,20 @@ impl Store {
     pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: &Vector) -> Comparison {
         let Held { page, version: prev } = held;
         let known = prev.max(horizon.of(page.shard()));
-        if known > self.master.applied() || !self.may_hold(from, page) {
+        if known > self.pages.applied() || !self.may_hold(from, page) {
             return Comparison::Unknown;
         }
-        self.master.directory().list(page, from);
+        self.pages.directory().list(page, from);
         self.warn(from, page);
         if !self.grants.exists(page) {
             // A client that holds too many of these comes back without.
             return Comparison::Unknown;
         }
-        let version = self.master.version(page);
+        let version = self.pages.version(page);
         if version <= known || self.config.broken.is(Rule::RevalidateOnResume) {
             return Comparison::Current;
         }
-        match self.master.changed_after(page, known) {
+        match self.pages.changed_after(page, known) {
             Some(slots) => {
                 let txn = Invalidation::SEVERAL;
                 Comparison::Changed(Invalidation { page, prev, version, slots, txn, data: None })
@@ -168,10 +140,10 @@ impl Store {
     /// that was written to since, by any client, is no grant any more, and be it empty again.
     fn resume_grant(&mut self, from: SessionId, page: PageId, horizon: &Vector) {
         let Some(client) = self.sessions.client(from) else { return };
-        let is_unused = self.master.version(page) <= horizon.of(page.shard()) && !self.master.is_in_use(page);
+        let is_unused = self.pages.version(page) <= horizon.of(page.shard()) && !self.pages.is_in_use(page);
         let may_claim = is_unused || self.config.broken.is(Rule::ClaimUnused);
         if may_claim && self.grants.claim(client, page) {
-            self.master.directory().list(page, from);
+            self.pages.directory().list(page, from);
         } else {
             self.drop_page(from, page);
         }
@@ -180,7 +152,7 @@ impl Store {
     /// Members of a group drop a page each in its time: as long as one of them has it, the group holds it.
     fn drop_page(&mut self, from: SessionId, page: PageId) {
         if !self.sessions.is_group(from) {
-            self.master.directory().release(page, from);
+            self.pages.directory().release(page, from);
         }
         if let Some(resuming) = self.sessions.resuming(from) {
             resuming.dropped.push(page);
@@ -192,10 +164,10 @@ impl Store {
         self.flush(from, Urgency::Worthwhile);
         let Resuming { dropped, claimed, .. } = self.sessions.join(from);
         if let Some(client) = self.sessions.client(from) {
-            let master = &self.master;
-            self.grants.keep_claimed(client, claimed, &|page| master.is_in_use(page));
+            let pages = &self.pages;
+            self.grants.keep_claimed(client, claimed, &|page| pages.is_in_use(page));
         }
-        let through = self.master.through();
+        let through = self.pages.through();
         self.invalidations.resume(from, &through);
         self.out.send(from, Resumed { through, dropped });
     }

@@ -6,22 +6,22 @@
 //! 4. A page that is in memory is served and written back from there: the next install replaces the damaged image.
 //! 5. A page stays damaged until the restart: changes may have been set aside that its image would lack.
 
+use crate::Master;
 use crate::images::Waiter;
 use crate::queue::Ahead;
-use crate::{SessionId, Store};
 use alloc::string::String;
 use messages::LeftOut;
-use types::{PageId, Time};
+use types::{PageId, SessionId, Time};
 
-impl Store {
-    /// The disk cannot read the page.
-    pub(crate) fn is_damaged(&mut self, now: Time, page: PageId, why: String) {
-        for waiter in self.master.set_damaged(page, why) {
+impl Master {
+    /// The home cannot read the page.
+    pub fn is_damaged(&mut self, now: Time, page: PageId, why: String) {
+        for waiter in self.pages.set_damaged(page, why) {
             match waiter {
                 Waiter::Fetch(session, number, _) => self.answer_damaged(session, number, page),
                 Waiter::Ahead(session, ahead) => self.leave_out_damaged(session, ahead),
                 Waiter::Commit(ticket) => self.admit_again(now, ticket),
-                Waiter::WriteBack => self.is_damaged_in_batch(now, page),
+                Waiter::WriteBack => self.is_damaged_in_batch(page),
             }
         }
     }
@@ -33,8 +33,8 @@ impl Store {
         queue.send(ahead);
         let left_out = LeftOut { page: ahead.page, number: ahead.number, damage: None };
         if ahead.follows {
-            self.master.directory().release(ahead.page, session);
-            self.reply(session, left_out, None);
+            self.pages.directory().release(ahead.page, session);
+            self.reply(session, left_out);
         } else {
             self.answer(session, left_out);
         }

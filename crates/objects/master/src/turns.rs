@@ -29,7 +29,7 @@ use crate::overlap::{each, reads, writes, writes_what_is_read};
 use crate::room::Room;
 use crate::ticket::Ticket;
 use crate::validate::Stale;
-use crate::{SessionId, Store};
+use crate::{Master, SessionId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use messages::CommitRequest;
@@ -76,6 +76,17 @@ impl Turns {
             InLine::Commit(ticket) => Some(ticket),
             InLine::Kept(_) => None,
         })
+    }
+
+    /// Removes a commit. Returns whether it was here. It may have been the one that lacked room.
+    pub(crate) fn remove(&mut self, is_it: impl Fn(&Ticket) -> bool) -> bool {
+        let before = self.line.len();
+        self.line.retain(|waiter| !matches!(waiter, InLine::Commit(ticket) if is_it(ticket)));
+        let is_removed = self.line.len() < before;
+        if is_removed {
+            (self.may_go, self.lacks) = (true, None);
+        }
+        is_removed
     }
 
     /// A prepared commit is in nobody's way any more, or in fewer commits' way.
@@ -138,7 +149,7 @@ impl Turns {
     }
 }
 
-impl Store {
+impl Master {
     /// Whether a commit would overtake somebody in line.
     pub(crate) fn would_overtake(&self, ticket: &Ticket) -> bool {
         let (broken, request) = (self.config.broken, &ticket.request);
@@ -152,11 +163,11 @@ impl Store {
     }
 
     /// A commit waits its turn: in its place, if one was kept, or else behind those that wait already.
-    pub(crate) fn await_turn(&mut self, now: Time, mut ticket: Ticket) {
+    pub(crate) fn await_turn(&mut self, mut ticket: Ticket) {
         let place = self.turns.place_of(&ticket);
         let waiting = self.turns.line.len();
         if place == waiting && waiting >= self.config.limits.commits_in_turn {
-            return self.refuse(now, &ticket, Refusal::Busy);
+            return self.refuse(&ticket, Refusal::Busy);
         }
         ticket.takes_place = false;
         if place < waiting {
@@ -185,9 +196,9 @@ impl Store {
     }
 
     /// A commit whose client's place was kept has come for it while there is no room: it waits for that there.
-    pub(crate) fn await_room_in_place(&mut self, now: Time, ticket: Ticket) {
+    pub(crate) fn await_room_in_place(&mut self, ticket: Ticket) {
         self.turns.lacks.get_or_insert(ticket.need());
-        self.await_turn(now, ticket);
+        self.await_turn(ticket);
     }
 
     fn end_kept_places(&mut self, now: Time) {
@@ -203,7 +214,7 @@ impl Store {
 
     /// Lets those continue whose turn has come. The others wait on, in the same order.
     pub(crate) fn take_turns(&mut self, now: Time) {
-        let has_room = self.turns.lacks.is_some_and(|need| self.wait_is_over(need));
+        let has_room = self.turns.lacks.is_some_and(|need| self.room_for(need) != Room::Later);
         let is_kept_no_longer = self.turns.next_due().is_some_and(|due| due <= now);
         let is_due = self.turns.may_go || has_room || self.closing || is_kept_no_longer;
         if self.turns.line.is_empty() || !is_due {
@@ -216,10 +227,10 @@ impl Store {
             match waiter {
                 InLine::Kept(kept) => self.turns.line.push_back(InLine::Kept(kept)),
                 InLine::Commit(ticket) => {
-                    let Some(ticket) = self.end_wait(now, ticket) else { continue };
+                    let Some(ticket) = self.end_wait(ticket) else { continue };
                     match self.room_for(ticket.need()) {
-                        Room::Now => self.prepare(now, ticket),
-                        Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
+                        Room::Now => self.judge(now, ticket),
+                        Room::Never => self.refuse(&ticket, Refusal::StoreFull),
                         Room::Later => {
                             self.turns.lacks = Some(ticket.need());
                             self.turns.line.push_back(InLine::Commit(ticket));

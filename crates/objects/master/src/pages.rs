@@ -1,4 +1,4 @@
-//! The master: owns pages, applies deltas in count order, and knows what each page is now.
+//! The pages: what each is now, who holds it, and who is about to change it.
 //!
 //! 1. A page is its home image with the MOB laid over it.
 //! 2. Deltas are applied in the order of their counts, each once: one at or below the page's home version is there
@@ -13,7 +13,7 @@ use crate::outputs::Outputs;
 use crate::ticket::Ticket;
 use crate::validate::{Locks, Stale, Verdict, image_bytes_bound};
 use crate::writeback::Installed;
-use crate::{Config, HomePage, Position, SessionId, SetAside};
+use crate::{Config, HomePage, SetAside};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +23,9 @@ use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
 use messages::{Advance, CommitRequest};
 use types::limits::PAGE_BYTES_MAX;
-use types::{Broken, Delta, Map, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Vector, Version};
+use types::{
+    Broken, Delta, Map, ObjectPage, PageId, Position, Refusal, Rule, SessionId, SlotSet, TxnId, Vector, Version,
+};
 
 /// A page that was ever written to. The others are at version zero and take no memory.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +54,7 @@ pub(crate) struct Prepared {
 
 /// The pages of one node.
 #[derive(Debug)]
-pub(crate) struct Master {
+pub(crate) struct Pages {
     table: Map<PageId, PageState>,
     applied: Version,
     /// The count that was applied when the process started.
@@ -72,12 +74,12 @@ pub(crate) struct Master {
     broken: Broken,
 }
 
-impl Master {
+impl Pages {
     pub(crate) fn new(config: &Config, home: &[HomePage], aside: Vec<SetAside>) -> Self {
         let state = |page: &HomePage| {
             (page.page, PageState { version: page.version, home: page.version, home_bytes: page.bytes })
         };
-        let mut master = Self {
+        let mut pages = Self {
             table: home.iter().map(state).collect(),
             applied: Version::ZERO,
             resumed: Version::ZERO,
@@ -93,9 +95,9 @@ impl Master {
             broken: config.broken,
         };
         for aside in aside {
-            master.take_aside(aside);
+            pages.take_aside(aside);
         }
-        master
+        pages
     }
 
     /// Changes that an earlier process set aside wait for write-back again: the image may be readable by now.
@@ -305,6 +307,11 @@ impl Master {
         let mut waiting: Vec<_> = self.images.waiting_commits().collect();
         waiting.sort_unstable_by_key(|ticket| ticket.request.txn);
         waiting.into_iter()
+    }
+
+    /// Removes a commit that waits for a page. Returns whether there was one.
+    pub(crate) fn remove_waiting_commit(&mut self, is_it: impl Fn(&Ticket) -> bool) -> bool {
+        self.images.remove_waiting_commit(is_it)
     }
 
     /// Waits for pages that are not in memory.

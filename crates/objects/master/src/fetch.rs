@@ -1,8 +1,8 @@
 //! Fetches: a page leaves with the invalidations before it, and its receiver is listed as its holder, in one step.
 
+use crate::Master;
 use crate::images::Waiter;
 use crate::queue::Ahead;
-use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use machine::Goodbye;
 use messages::{Fetch, Follow, LeftOut, Page, Released, ToClient};
 use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{ObjectPage, PageId, Rule, Shard, Version};
+use types::{ObjectPage, PageId, Rule, SessionId, Shard, Version};
 
 /// Fetches that wait for a count of the store's only shard.
 #[derive(Debug, Default)]
@@ -30,9 +30,9 @@ impl Fetches {
     }
 }
 
-impl Store {
+impl Master {
     /// A session wants pages.
-    pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
+    pub fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
         let Fetch { mut pages, at_least, number, follow } = fetch;
         if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
@@ -52,13 +52,13 @@ impl Store {
         *outstanding += pages.len();
         let count = at_least.of(Shard::ONLY);
         let fetch = Fetch { pages, at_least, number, follow };
-        if count > self.master.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
+        if count > self.pages.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
             self.fetches.at_least.entry(count).or_default().push((from, fetch));
         } else {
             self.serve(from, &fetch);
         }
         for page in left_out {
-            self.reply(from, LeftOut { page, number, damage: None }, None);
+            self.reply(from, LeftOut { page, number, damage: None });
         }
         Ok(())
     }
@@ -80,11 +80,11 @@ impl Store {
     /// like any other, so there must be a bound to those that are made up.
     pub(crate) fn may_hold(&self, session: SessionId, page: PageId) -> bool {
         self.grants.counts(page)
-            || self.master.pages_held(session) < self.grants.count() + self.config.limits.absent_pages
+            || self.pages.pages_held(session) < self.grants.count() + self.config.limits.absent_pages
     }
 
     /// A session holds pages no longer.
-    pub(crate) fn released(&mut self, from: SessionId, released: &Released) -> Result<(), Goodbye> {
+    pub fn released(&mut self, from: SessionId, released: &Released) -> Result<(), Goodbye> {
         let count = released.pages.len();
         if count > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a release of at most {PAGES_PER_MESSAGE_MAX} pages, got {count}");
@@ -96,8 +96,8 @@ impl Store {
             // A session that releases a page that has just been granted to it does not know of the grant yet: it means
             // an earlier generation of the page.
             let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
-            if !is_granted || self.master.is_in_use(page) || self.config.broken.is(Rule::KeepGranted) {
-                self.master.directory().release(page, from);
+            if !is_granted || self.pages.is_in_use(page) || self.config.broken.is(Rule::KeepGranted) {
+                self.pages.directory().release(page, from);
             }
         }
         Ok(())
@@ -105,7 +105,7 @@ impl Store {
 
     /// Serves the fetches that waited for a count which has been applied.
     pub(crate) fn serve_at_least(&mut self) {
-        let applied = self.master.applied();
+        let applied = self.pages.applied();
         while let Some(first) = self.fetches.at_least.first_entry()
             && *first.key() <= applied
         {
@@ -120,23 +120,23 @@ impl Store {
     fn serve(&mut self, session: SessionId, fetch: &Fetch) {
         let (number, follow, mut bytes) = (fetch.number, fetch.follow, 0);
         let Some((&first, others)) = fetch.pages.split_first() else { return };
-        let behind = if let Some(image) = self.master.image(first) {
+        let behind = if let Some(image) = self.pages.image(first) {
             self.send_first(session, number, first, &image, follow)
-        } else if self.master.damage(first).is_some() {
+        } else if self.pages.damage(first).is_some() {
             self.answer_damaged(session, number, first);
             Vec::new()
         } else {
-            self.master.read([(first, Waiter::Fetch(session, number, follow))], &mut self.out);
+            self.pages.read([(first, Waiter::Fetch(session, number, follow))], &mut self.out);
             Vec::new()
         };
         let mut ahead = Vec::with_capacity(others.len() + behind.len());
         for &page in others {
-            let is_damaged = self.master.damage(page).is_some();
+            let is_damaged = self.pages.damage(page).is_some();
             if is_damaged || !self.grants.counts(page) || bytes > self.config.limits.answer_bytes {
                 self.answer(session, LeftOut { page, number, damage: None });
                 continue;
             }
-            let page_bytes = self.master.image_bytes_bound(page);
+            let page_bytes = self.pages.image_bytes_bound(page);
             bytes += page_bytes;
             ahead.push(Ahead { page, number, follows: false, bytes: page_bytes });
         }
@@ -146,7 +146,7 @@ impl Store {
 
     /// The page has been read for this session.
     pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId, number: u64, follow: Option<Follow>) {
-        if let Some(image) = self.master.image(page) {
+        if let Some(image) = self.pages.image(page) {
             let behind = self.send_first(session, number, page, &image, follow);
             self.send_ahead(session, behind);
         }
@@ -166,7 +166,7 @@ impl Store {
         self.list_named(session, page);
         let behind = follow.map_or_else(Vec::new, |follow| self.follow(session, page, image, follow));
         self.send_page(session, number, page, image, behind.clone());
-        let ahead = |page| Ahead { page, number, follows: true, bytes: self.master.image_bytes_bound(page) };
+        let ahead = |page| Ahead { page, number, follows: true, bytes: self.pages.image_bytes_bound(page) };
         behind.into_iter().map(ahead).collect()
     }
 
@@ -184,7 +184,7 @@ impl Store {
         if self.config.broken.is(Rule::ListHolderFirst) {
             self.fetches.late.push((page, session));
         } else if is_listed {
-            self.master.directory().list(page, session);
+            self.pages.directory().list(page, session);
         }
         self.warn(session, page);
     }
@@ -198,20 +198,20 @@ impl Store {
         image: &ObjectPage,
         behind: Vec<PageId>,
     ) {
-        let version = self.master.version(page);
-        self.stats.pages_sent += 1;
+        let version = self.pages.version(page);
+        self.pages_sent += 1;
         let image = image.image().clone();
-        self.reply(session, Page { page, version, number, fresh: true, behind, image }, None);
+        self.reply(session, Page { page, version, number, fresh: true, behind, image });
     }
 
     /// Lists who should have been listed before: only ever has something to do when a test took the rule out.
-    pub(crate) fn list_late_holders(&mut self, heard: SessionId) {
+    pub fn list_late_holders(&mut self, heard: SessionId) {
         if !self.config.broken.is(Rule::ListHolderFirst) {
             return;
         }
         for (page, session) in core::mem::take(&mut self.fetches.late) {
             if session == heard {
-                self.master.directory().list(page, session);
+                self.pages.directory().list(page, session);
             } else {
                 self.fetches.late.push((page, session));
             }
@@ -220,14 +220,14 @@ impl Store {
 
     /// Answers a session that waits for a damaged page.
     pub(crate) fn answer_damaged(&mut self, session: SessionId, number: u64, page: PageId) {
-        let damage = self.master.damage(page).map(String::from);
+        let damage = self.pages.damage(page).map(String::from);
         self.answer(session, LeftOut { page, number, damage });
     }
 
     pub(crate) fn answer(&mut self, session: SessionId, message: impl Into<ToClient>) {
         if let Some(outstanding) = self.sessions.fetches(session) {
             *outstanding = outstanding.saturating_sub(1);
-            self.reply(session, message, None);
+            self.reply(session, message);
         }
     }
 }

@@ -1,7 +1,6 @@
-//! A commit that is not prepared yet, and the room that it will take in the log and in the MOB.
+//! A commit that is not prepared yet, and the room that it will take in the MOB.
 
 use crate::need::Need;
-use crate::work::commit_bytes_bound;
 use crate::{SessionId, mob};
 use alloc::sync::Arc;
 use messages::CommitRequest;
@@ -14,8 +13,6 @@ pub(crate) struct Ticket {
     pub(crate) request: Arc<CommitRequest>,
     /// A bound of what it adds to the MOB.
     pub(crate) mob_bytes: usize,
-    /// A bound of what it adds to the log.
-    pub(crate) log_bytes: u64,
     /// Whether it writes to a page that nothing is in.
     pub(crate) is_new: bool,
     /// How many more home images may be read for it.
@@ -30,7 +27,6 @@ impl Ticket {
             from,
             is_new: true,
             mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
-            log_bytes: commit_bytes_bound(&request.writes),
             reads_left,
             takes_place: false,
             request,
@@ -39,6 +35,6 @@ impl Ticket {
 
     /// The room that it needs.
     pub(crate) fn need(&self) -> Need {
-        Need { mob_bytes: self.mob_bytes, log_bytes: self.log_bytes, is_new: self.is_new }
+        Need { mob_bytes: self.mob_bytes, is_new: self.is_new }
     }
 }

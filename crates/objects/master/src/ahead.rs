@@ -11,14 +11,15 @@
 //! 2. A page leaves as it is by then, behind the invalidations of what has changed. The session is listed for it from
 //!    then on; for one that follows another, from when it was announced.
 
+use crate::Master;
 use crate::images::Waiter;
+use crate::outputs::Output;
 use crate::queue::{Ahead, Queue};
-use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use types::ObjectPage;
+use types::{ObjectPage, SessionId};
 
-impl Store {
+impl Master {
     /// Pages that one fetch leads to should be sent, and no request waits for them yet.
     pub(crate) fn send_ahead(&mut self, session: SessionId, pages: impl Into<VecDeque<Ahead>>) {
         if let Some(queue) = self.sessions.ahead(session) {
@@ -39,7 +40,7 @@ impl Store {
     pub(crate) fn has_read_ahead(&mut self, session: SessionId, ahead: Ahead) {
         if let Some(queue) = self.sessions.ahead(session) {
             queue.end_reading(ahead);
-            if let Some(image) = self.master.image(ahead.page) {
+            if let Some(image) = self.pages.image(ahead.page) {
                 self.send_one_ahead(session, ahead, &image);
             }
             self.send_queued(session);
@@ -52,16 +53,16 @@ impl Store {
         while let Some(queue) = self.sessions.ahead(session)
             && let Some(ahead) = queue.next(most)
         {
-            if let Some(image) = self.master.image(ahead.page) {
+            if let Some(image) = self.pages.image(ahead.page) {
                 self.send_one_ahead(session, ahead, &image);
             } else {
                 queue.begin_reading(ahead);
                 read.push((ahead.page, Waiter::Ahead(session, ahead)));
             }
         }
-        self.master.read(read, &mut self.out);
+        self.pages.read(read, &mut self.out);
         if self.sessions.ahead(session).is_some_and(Queue::wants_room) {
-            self.out.await_room(session);
+            self.out.push(Output::AwaitRoom(session));
         }
     }
 

@@ -26,17 +26,19 @@
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder
 //! shorter.
 
+use crate::Master;
+use crate::outputs::Output;
 use crate::overlap::writes_what_is_read;
 use crate::ticket::Ticket;
-use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
+use directory::Urgency;
 use machine::Goodbye;
-use messages::{CommitRequest, Intent, Leased, Promise};
+use messages::{CommitRequest, Intent, Leased, Pong, Promise, Vote};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
-use types::{Broken, GoodbyeReason, Map, PageId, Rule, SlotSet, Time, TxnId};
+use types::{Broken, GoodbyeReason, Map, PageId, Rule, SessionId, SlotSet, Time, TxnId};
 
 /// The promises that a group was asked for, for a commit that waits.
 #[derive(Debug)]
@@ -83,8 +85,22 @@ pub(crate) struct Leases {
     /// Until when the last of those lasts whose sessions are gone.
     orphaned: Time,
     waiting: BTreeMap<TxnId, Waiting>,
-    /// A bound of what the waiting will add to the log, in bytes.
-    log_bytes: u64,
+}
+
+/// Leases of before a restart that may last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EarlierLeases {
+    /// The spaces that they are on, in order.
+    pub spaces: Vec<u32>,
+    /// Until when the longest lasts.
+    pub until: Time,
+}
+
+impl EarlierLeases {
+    /// Until when a change of the page waits for them.
+    fn until(&self, page: PageId) -> Time {
+        if self.spaces.contains(&page.space) { self.until } else { Time::ZERO }
+    }
 }
 
 impl Leases {
@@ -111,11 +127,6 @@ impl Leases {
     /// Whether no commit waits for a promise.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty()
-    }
-
-    /// A bound of what the waiting will add to the log, in bytes.
-    pub(crate) fn waiting_log_bytes(&self) -> u64 {
-        self.log_bytes
     }
 
     /// When the next wait may be over because leases have run out.
@@ -146,16 +157,11 @@ impl Leases {
         let is_ready =
             |waiting: &Waiting| is_over(waiting.until) && waiting.left.values().all(|asked| is_over(asked.until));
         let ready: Vec<_> = self.waiting.iter().filter(|(_, w)| is_ready(w)).map(|(txn, _)| *txn).collect();
-        let take = |txn| {
-            let ticket = self.waiting.remove(&txn).expect("just seen").ticket;
-            self.log_bytes -= ticket.log_bytes;
-            ticket
-        };
-        ready.into_iter().map(take).collect()
+        ready.into_iter().map(|txn| self.waiting.remove(&txn).expect("just seen").ticket).collect()
     }
 }
 
-impl Store {
+impl Master {
     /// Whether groups have leases on the page's space.
     pub(crate) fn is_leased(&self, page: PageId) -> bool {
         self.config.leased_spaces.contains(&page.space)
@@ -166,8 +172,28 @@ impl Store {
         self.leases.held.contains_key(&session) && self.is_leased(page)
     }
 
+    /// A heartbeat. The answer moves the horizon of a client that asks for nothing else, and gives the group of a
+    /// redirector more of its lease. The node has these requests of the session that are not with the master yet.
+    pub fn heartbeat<'a>(
+        &mut self,
+        now: Time,
+        from: SessionId,
+        nonce: u64,
+        elsewhere: impl IntoIterator<Item = &'a CommitRequest>,
+    ) {
+        self.flush(from, Urgency::All);
+        self.renew_lease(now, from, nonce, elsewhere);
+        self.reply(from, Pong { nonce });
+    }
+
     /// A redirector shows that it lives: its group has a lease from then on.
-    pub(crate) fn renew_lease(&mut self, now: Time, session: SessionId, nonce: u64) {
+    fn renew_lease<'a>(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        nonce: u64,
+        elsewhere: impl IntoIterator<Item = &'a CommitRequest>,
+    ) {
         let lease = self.config.lease;
         let is_watcher = self.sessions.is_watcher(session);
         let may_have_one = is_watcher || self.sessions.is_group(session);
@@ -183,18 +209,18 @@ impl Store {
         }
         if !self.config.broken.is(Rule::WarnLeased) {
             // It was not asked for promises as long as it had no lease, nor for those that it had given before.
-            for page in self.master.prepared_pages() {
-                if self.master.holds(page, session) || is_watcher && self.is_leased(page) {
+            for page in self.pages.prepared_pages() {
+                if self.pages.holds(page, session) || is_watcher && self.is_leased(page) {
                     self.warn(session, page);
                 }
             }
             if is_first {
-                self.warn_of_own(session);
+                self.warn_of_own(session, elsewhere);
             }
         }
         let lease_ms = u32::try_from(lease.as_millis()).unwrap_or(u32::MAX);
         let spaces = self.config.leased_spaces.clone();
-        self.reply(session, Leased { nonce, lease_ms, spaces }, Some(self.lives.first_record()));
+        self.reply(session, Leased { nonce, lease_ms, spaces });
     }
 
     /// Whether a transaction would change a slot that one that waits has read.
@@ -208,14 +234,14 @@ impl Store {
         let writes = &ticket.request.writes;
         let leased = || writes.iter().filter(|delta| self.is_leased(delta.page));
         let orphaned = leased().next().map_or(Time::ZERO, |_| self.leases.orphaned);
-        let until = writes.iter().map(|delta| self.lives.until(delta.page)).fold(orphaned, Time::max);
+        let until = writes.iter().map(|delta| self.earlier.until(delta.page)).fold(orphaned, Time::max);
         if self.config.broken.is(Rule::AwaitPromises) {
             return Some(ticket);
         }
         let txn = ticket.request.txn;
         let mut intents: BTreeMap<SessionId, Vec<(PageId, SlotSet)>> = BTreeMap::new();
         for delta in leased() {
-            for &holder in self.master.holders(delta.page).iter().chain(self.sessions.watchers()) {
+            for &holder in self.pages.holders(delta.page).iter().chain(self.sessions.watchers()) {
                 let Some(held) = self.leases.held.get(&holder) else { continue };
                 let slots = delta.slots();
                 if holder != ticket.from && held.until > now && !held.has_promised(delta.page, &slots) {
@@ -230,16 +256,15 @@ impl Store {
         for (holder, pages) in intents {
             let Held { until, number, .. } = self.leases.held[&holder];
             left.insert(holder, Asked { pages: pages.clone(), until, lease: number });
-            self.reply(holder, Intent { txn, pages }, None);
+            self.reply(holder, Intent { txn, pages });
         }
-        self.leases.log_bytes += ticket.log_bytes;
         self.leases.waiting.insert(txn, Waiting { ticket, left, until });
         None
     }
 
     /// A redirector has promised: the transaction does not wait for it any more, and those that follow soon need not
     /// ask for the same.
-    pub(crate) fn promise(&mut self, from: SessionId, promise: Promise) {
+    pub fn promise(&mut self, from: SessionId, promise: Promise) {
         let is_for_once = self.sessions.is_watcher(from) && !self.config.broken.is(Rule::PromiseOnce);
         let Leases { waiting, held, .. } = &mut self.leases;
         let Some(asked) = waiting.get_mut(&promise.txn).and_then(|waiting| waiting.left.remove(&from)) else { return };
@@ -259,7 +284,7 @@ impl Store {
         for ticket in self.leases.take_ready(now) {
             // Its reads are in nobody's way any more.
             self.turns.make_way();
-            self.vote(now, ticket.request.txn, Ok(()));
+            self.out.push(Output::Vote(Vote::prepared(ticket.request.txn)));
         }
     }
 
@@ -269,7 +294,8 @@ impl Store {
             if self.sessions.is_watcher(session) {
                 let lease = self.config.lease;
                 let text = format!("expected a promise within the lease of {lease:?}: a watcher that lives gives them");
-                self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
+                self.disconnected(session);
+                self.out.push(Output::End(session, Goodbye { reason: GoodbyeReason::Silent, text }));
             }
         }
     }
@@ -279,23 +305,24 @@ impl Store {
         if !self.leases.held.contains_key(&session) || self.config.broken.is(Rule::WarnHolders) {
             return;
         }
-        let intents: Vec<_> = self.master.prepared(page).collect();
+        let intents: Vec<_> = self.pages.prepared(page).collect();
         for (txn, slots) in intents {
-            self.reply(session, Intent { txn, pages: alloc::vec![(page, slots)] }, None);
+            self.reply(session, Intent { txn, pages: alloc::vec![(page, slots)] });
         }
     }
 
     /// A group gets a lease: it learns of the commits that came by it and are not prepared yet. They will not wait for
     /// its promise.
-    fn warn_of_own(&mut self, session: SessionId) {
+    fn warn_of_own<'a>(&mut self, session: SessionId, elsewhere: impl IntoIterator<Item = &'a CommitRequest>) {
         if self.config.broken.is(Rule::WarnHolders) {
             return;
         }
-        let waiting = self.parked.tickets().chain(self.turns.tickets()).chain(self.master.waiting_commits());
+        let waiting = self.parked.tickets().chain(self.turns.tickets()).chain(self.pages.waiting_commits());
         let own = waiting.filter(|ticket| ticket.from == session);
-        let intents: Vec<_> = own.filter_map(|ticket| self.intent_of(&ticket.request)).collect();
+        let mut intents: Vec<_> = own.filter_map(|ticket| self.intent_of(&ticket.request)).collect();
+        intents.extend(elsewhere.into_iter().filter_map(|request| self.intent_of(request)));
         for intent in intents {
-            self.reply(session, intent, None);
+            self.reply(session, intent);
         }
     }
 
@@ -308,7 +335,7 @@ impl Store {
 }
 
 /// A duration as the store counts it, whose clock may be the faster one.
-pub(crate) fn longer(lease: Duration, broken: Broken) -> Duration {
+pub fn longer(lease: Duration, broken: Broken) -> Duration {
     let drift = if broken.is(Rule::AllowDrift) { 0 } else { DRIFT_PERMILLE };
     lease + lease * drift / 1000
 }

@@ -4,11 +4,10 @@
 //! 2. Per slot only the newest value is kept.
 //! 3. `oldest()` is the first position of the log that holds a delta of which something is still here.
 
-use crate::Position;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use types::{Delta, Map, PageId, SlotChange, SlotNo, Version};
+use types::{Delta, Map, PageId, Position, SlotChange, SlotNo, Version};
 
 /// The bytes of an entry beside its value.
 const SLOT_OVERHEAD_BYTES: usize = 80;

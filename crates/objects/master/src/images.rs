@@ -4,14 +4,13 @@
 //! 2. A page is read once however many wait for it.
 //! 3. The newest image stays, whatever its size, so that those that waited for it find it.
 
-use crate::outputs::Outputs;
+use crate::outputs::{Output, Outputs};
 use crate::queue::Ahead;
 use crate::ticket::Ticket;
-use crate::{DiskWork, SessionId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use messages::Follow;
-use types::{Map, ObjectPage, PageId};
+use types::{Map, ObjectPage, PageId, SessionId};
 
 /// The use of an image that has been read.
 #[derive(Debug)]
@@ -84,7 +83,7 @@ impl Images {
             waiting.push(waiter);
         }
         if !read.is_empty() {
-            out.disk(DiskWork::Read(read));
+            out.push(Output::Read(read));
         }
     }
 
@@ -99,6 +98,17 @@ impl Images {
             Waiter::Commit(ticket) => Some(ticket),
             Waiter::Fetch(..) | Waiter::Ahead(..) | Waiter::WriteBack => None,
         })
+    }
+
+    /// Removes a commit. Returns whether it was here. Its page is read all the same.
+    pub(crate) fn remove_waiting_commit(&mut self, is_it: impl Fn(&Ticket) -> bool) -> bool {
+        let mut is_removed = false;
+        for waiters in self.waiting.values_mut() {
+            let before = waiters.len();
+            waiters.retain(|waiter| !matches!(waiter, Waiter::Commit(ticket) if is_it(ticket)));
+            is_removed |= waiters.len() < before;
+        }
+        is_removed
     }
 
     /// Memory taken, in bytes.

@@ -11,12 +11,12 @@
 //!    come to have a page that it is not listed for.
 //! 5. It is bounded by what the receiver takes, and by how much is looked at.
 
-use crate::{SessionId, Store};
+use crate::Master;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use messages::Follow;
 use types::limits::{PAGE_BYTES_TARGET, PAGES_BEHIND_MAX, SLOTS_MAX};
-use types::{ObjectId, ObjectPage, PageId, Rule, SlotNo, SlotSet};
+use types::{ObjectId, ObjectPage, PageId, Rule, SessionId, SlotNo, SlotSet};
 
 /// Tells where an object refers to, by the bytes of its slot. It only is a hint: a missing reference costs a round
 /// trip, a wrong one a page sent in vain.
@@ -35,7 +35,7 @@ const WAITING_MAX: usize = 4 * PAGES_BEHIND_MAX;
 /// A page that is here, and the objects in it that something refers to.
 type Reached = (PageId, ObjectPage, Vec<SlotNo>);
 
-impl Store {
+impl Master {
     /// Finds what follows a page, and lists the session as its holder.
     pub(crate) fn follow(
         &mut self,
@@ -54,8 +54,8 @@ impl Store {
         let mut looked_at = 0;
         let mut reached = VecDeque::from([(page, image.clone(), Vec::from([follow.slot]))]);
         while let Some(from) = reached.pop_front() {
-            for (next, slots) in self.next_pages(from, &mut looked_at) {
-                let needed = self.master.image_bytes_bound(next);
+            for (next, slots) in self.led_to(from, &mut looked_at) {
+                let needed = self.pages.image_bytes_bound(next);
                 if needed > bytes || behind.contains(&next) || !self.may_follow(session, next) {
                     continue;
                 }
@@ -65,7 +65,7 @@ impl Store {
                 bytes -= needed;
                 self.list(session, next);
                 behind.push(next);
-                if let Some(image) = self.master.image(next) {
+                if let Some(image) = self.pages.image(next) {
                     reached.push_back((next, image, slots));
                 }
             }
@@ -74,7 +74,7 @@ impl Store {
     }
 
     /// The pages that some objects of a page lead to, the nearest first, and the objects there.
-    fn next_pages(&self, (page, image, slots): Reached, looked_at: &mut usize) -> Vec<(PageId, Vec<SlotNo>)> {
+    fn led_to(&self, (page, image, slots): Reached, looked_at: &mut usize) -> Vec<(PageId, Vec<SlotNo>)> {
         let mut known: SlotSet = slots.iter().copied().filter(|slot| usize::from(*slot) < SLOTS_MAX).collect();
         let (mut here, mut next) = (VecDeque::from(slots), BTreeMap::<_, Vec<_>>::new());
         while let Some(slot) = here.pop_front()
@@ -94,18 +94,18 @@ impl Store {
             });
         }
         let mut next: Vec<_> = next.into_iter().collect();
-        let is_large = |of| self.master.image_bytes_bound(of) > LARGE_BYTES;
+        let is_large = |of| self.pages.image_bytes_bound(of) > LARGE_BYTES;
         next.sort_by_key(|(of, _)| (is_large(*of), of.space != page.space, of.number.abs_diff(page.number)));
         next
     }
 
     fn may_follow(&self, session: SessionId, page: PageId) -> bool {
-        let is_held = self.master.holds(page, session) && !self.config.broken.is(Rule::FollowUnheld);
-        let has_room = self.sessions.state(session).is_some_and(|state| state.following < WAITING_MAX);
+        let is_held = self.pages.holds(page, session) && !self.config.broken.is(Rule::FollowUnheld);
+        let has_room = self.sessions.following(session).is_some_and(|following| following < WAITING_MAX);
         !is_held
             && has_room
             && self.grants.counts(page)
-            && !self.master.is_empty(page)
-            && self.master.damage(page).is_none()
+            && !self.pages.is_empty(page)
+            && self.pages.damage(page).is_none()
     }
 }

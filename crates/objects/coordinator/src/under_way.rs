@@ -1,0 +1,39 @@
+//! Transactions under way.
+
+use crate::askers::Askers;
+use alloc::sync::Arc;
+use messages::{CommitRequest, PageReads};
+use types::{Delta, SlotNo, Version};
+
+/// The bytes of a delta and of a change in memory, beside the values.
+const DELTA_BYTES: usize = size_of::<Delta>();
+const CHANGE_BYTES: usize = 40;
+
+/// A transaction that is neither refused nor known to be durable.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) request: Arc<CommitRequest>,
+    pub(crate) stage: Stage,
+    pub(crate) askers: Askers,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The master has it, and was told that it may let go of it.
+    Preparing { is_withdrawn: bool },
+    /// The sequencer has it.
+    Sequencing,
+    /// The log has it, with this count.
+    Logging(Version),
+    /// It is durable, and the master applies it.
+    Deciding,
+}
+
+/// The bytes of memory that a request takes: its writes, and the list of its reads.
+pub(crate) fn memory_bytes(request: &CommitRequest) -> usize {
+    let exception = size_of::<(SlotNo, Version)>();
+    let reads = |reads: &PageReads| size_of::<PageReads>() + reads.exceptions.len() * exception;
+    let writes = |delta: &Delta| DELTA_BYTES + delta.changes.len() * CHANGE_BYTES + delta.value_bytes();
+    request.reads.iter().map(reads).sum::<usize>() + request.writes.iter().map(writes).sum::<usize>()
+}

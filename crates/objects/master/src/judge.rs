@@ -1,0 +1,129 @@
+//! A transaction is judged: is there room for it, is everything that it read current, whom does it meet?
+//!
+//! ```text
+//!   Prepare --> room --> validated, prepared --> promised --> Vote
+//!                ~~  ^    |                  ~~
+//!                    |    +--> its turn, a page that must be read
+//!                    +--------------+
+//! ```
+//! Validated and prepared in one step: from then on its writes are in others' way, so nothing comes between the
+//! judgement and the decision, also when it waits for promises first (`leases`). A commit that meets it waits its turn
+//! (`turns`).
+
+use crate::Master;
+use crate::images::Waiter;
+use crate::outputs::Output;
+use crate::room::{Room, Waiting};
+use crate::ticket::Ticket;
+use crate::validate::Verdict;
+use messages::{Prepare, Vote};
+use types::{PageId, Position, Refusal, SessionId, Time, TxnId};
+
+impl Master {
+    /// A coordinator wants a transaction judged that came on this session. One that writes nothing is validated once,
+    /// and leaves no trace.
+    pub fn prepare(&mut self, now: Time, from: SessionId, prepare: Prepare) {
+        let Prepare(request) = prepare;
+        if request.writes.is_empty() {
+            let stale = self.pages.stale(&request);
+            let vote = if stale.is_empty() {
+                Vote::prepared(request.txn)
+            } else {
+                Vote::refused(request.txn, Refusal::Stale(stale))
+            };
+            return self.out.push(Output::Vote(vote));
+        }
+        // A page that does not exist can be read, and is empty; but it cannot be written to.
+        if let Some(absent) = request.writes.iter().find(|delta| !self.grants.exists(delta.page)) {
+            return self.out.push(Output::Vote(Vote::refused(request.txn, Refusal::NoSuchPage(absent.page))));
+        }
+        self.losses.has_come(now, &request);
+        let is_new = self.fills_new_pages(&request);
+        let takes_place = self.turns.is_kept_for(&request);
+        let ticket = Ticket::new(from, request, self.config.limits.reads_per_commit);
+        self.admit(now, Ticket { is_new, takes_place, ..ticket });
+    }
+
+    /// The coordinator does not want a transaction any more, unless it is prepared already.
+    pub fn withdraw(&mut self, txn: TxnId) {
+        let is_its = |ticket: &Ticket| ticket.request.txn == txn;
+        if self.parked.remove(is_its) || self.turns.remove(is_its) || self.pages.remove_waiting_commit(is_its) {
+            self.out.push(Output::Vote(Vote::withdrawn(txn)));
+        }
+    }
+
+    /// The record of a prepared transaction is in the log.
+    pub fn logged(&mut self, txn: TxnId, position: Position) {
+        self.pages.logged(txn, position);
+    }
+
+    /// Goes on when there is room for the commit, and lets it wait behind the others when there is none; or where a
+    /// place is kept for it.
+    fn admit(&mut self, now: Time, ticket: Ticket) {
+        let has_place = ticket.takes_place && self.turns.is_kept_for(&ticket.request);
+        match self.room_for(ticket.need()) {
+            Room::Now if !self.is_short_of_room() => self.judge(now, ticket),
+            Room::Never => self.refuse(&ticket, Refusal::StoreFull),
+            Room::Now | Room::Later if has_place => self.await_room_in_place(ticket),
+            Room::Now | Room::Later => self.parked.push(Waiting::Commit(ticket)),
+        }
+    }
+
+    /// There is room for a transaction: validates and prepares it, or lets it wait.
+    pub(crate) fn judge(&mut self, now: Time, mut ticket: Ticket) {
+        match self.pages.validate(&ticket.request) {
+            Verdict::Met => self.await_turn(ticket),
+            Verdict::Valid if self.stands_in_the_way(&ticket.request) || self.would_overtake(&ticket) => {
+                self.await_turn(ticket);
+            }
+            Verdict::Valid => {
+                self.leave_line(&ticket.request);
+                self.pages.prepare(&ticket);
+                if let Some(ticket) = self.await_promises(now, ticket) {
+                    self.out.push(Output::Vote(Vote::prepared(ticket.request.txn)));
+                }
+            }
+            Verdict::Refused(refusal) => {
+                if let Refusal::Stale(stale) = &refusal {
+                    self.lose(now, &ticket, stale);
+                }
+                self.refuse(&ticket, refusal);
+            }
+            Verdict::Await(page) if ticket.reads_left == 0 => self.refuse(&ticket, Refusal::PageFull(page)),
+            Verdict::Await(page) => {
+                ticket.reads_left -= 1;
+                self.pages.read([(page, Waiter::Commit(ticket))], &mut self.out);
+            }
+        }
+    }
+
+    /// A page is there that was read to see whether the commit fits.
+    pub(crate) fn admit_again(&mut self, now: Time, ticket: Ticket) {
+        if let Some(ticket) = self.end_wait(ticket) {
+            self.admit(now, ticket);
+        }
+    }
+
+    /// The page, the room or the turn that a commit has waited for is there. Returns it if it must continue.
+    pub(crate) fn end_wait(&mut self, ticket: Ticket) -> Option<Ticket> {
+        if self.closing {
+            self.refuse(&ticket, Refusal::Closing);
+            return None;
+        }
+        Some(ticket)
+    }
+
+    pub(crate) fn refuse(&mut self, ticket: &Ticket, refusal: Refusal) {
+        self.out.push(Output::Vote(Vote::refused(ticket.request.txn, refusal)));
+    }
+
+    /// A page that was waited for is in memory.
+    pub(crate) fn go_on_read(&mut self, now: Time, page: PageId, waiter: Waiter) {
+        match waiter {
+            Waiter::Fetch(session, number, follow) => self.serve_read(session, page, number, follow),
+            Waiter::Ahead(session, ahead) => self.has_read_ahead(session, ahead),
+            Waiter::Commit(ticket) => self.admit_again(now, ticket),
+            Waiter::WriteBack => self.has_read_for_batch(page),
+        }
+    }
+}
