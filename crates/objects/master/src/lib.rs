@@ -1,8 +1,8 @@
 //! The master role: owns the pages of a node, judges transactions on them, applies what commits, and tells the holders.
 //!
 //! # How it is called
-//! [`Master::new`], then [`Master::recovered`] for each commit of the log, [`Master::resume`], and [`Master::start`].
-//! From then on, in any order:
+//! [`Master::new`], then [`Master::recovered`] for each commit of the log, [`Master::recovered_through`], and
+//! [`Master::start`]. From then on, in any order:
 //! - the sessions: [`Master::connected`], [`Master::resumed`], [`Master::fetch`], [`Master::released`],
 //!   [`Master::grant`], [`Master::ack`], [`Master::revalidate`], [`Master::heartbeat`], [`Master::promise`],
 //!   [`Master::has_room`], [`Master::disconnected`];
@@ -189,7 +189,7 @@ impl Master {
     }
 
     /// Everything through this count was applied before the restart.
-    pub fn resume(&mut self, applied: Version) {
+    pub fn recovered_through(&mut self, applied: Version) {
         self.pages.resume(applied);
     }
 
