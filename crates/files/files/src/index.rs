@@ -1,4 +1,4 @@
-//! The index of a directory that was published: files and folders as they were, so that unchanged ones need not be read.
+//! The index of a published directory: its files and folders at that time, so that unchanged ones need not be read.
 //!
 //! ```text
 //!   "THIX" | format u32 | root of the revision | scan began i64 | hash of the patterns that were left out
@@ -14,9 +14,9 @@
 //! changes were merged is no revision, so it keeps the index from before. An index that is lost, damaged or of another
 //! format costs a reading of all files.
 //!
-//! A folder with the same numbers and times has the same names in it. If all that they name is as it was, too, its nodes
-//! are those of the revision, and neither read nor made again. That holds for the revision of the index alone, and for the
-//! same patterns.
+//! A folder with the same numbers and times has the same names in it. If its entries are unchanged, too, the revision's
+//! nodes are used for it, without reading or making them. This is sound only with the revision of the index as the
+//! older one, and with the same patterns.
 
 use bytes::{Buf, BufMut, Bytes};
 use rustix::fs::Stat;
@@ -90,7 +90,7 @@ impl Numbers {
     }
 }
 
-/// A folder as it was in the revision of an index.
+/// A folder in the revision of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Folder {
     numbers: Numbers,
@@ -100,7 +100,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// A folder of so many entries.
+    /// A folder with this number of entries.
     pub(crate) fn new(stat: &Stat, entries: usize, node: ChunkHash) -> Self {
         Self { numbers: Numbers::of(stat), entries: u32::try_from(entries).unwrap_or(u32::MAX), node }
     }
@@ -162,22 +162,22 @@ impl Known {
         known
     }
 
-    /// Whether the folders are those of the revision with this root.
+    /// Returns whether there are folders, and the index is that of the revision with this root.
     pub(crate) fn has_folders_of(&self, root: ChunkHash) -> bool {
         self.root == Some(root) && !self.folders.is_empty()
     }
 
-    /// A folder as it was.
+    /// Returns the record of a folder.
     pub(crate) fn folder(&self, inside: &Path) -> Option<&Folder> {
         self.folders.get(inside.as_os_str().as_bytes())
     }
 
-    /// Whether a folder with this status has the names that it had.
+    /// Returns whether the names in a folder are the recorded ones, given its status and the number of its entries.
     pub(crate) fn has_same_names(&self, folder: &Folder, stat: &Stat, entries: usize) -> bool {
         folder.numbers == Numbers::of(stat) && self.is_old(stat) && folder.entries as usize == entries
     }
 
-    /// Whether an entry was changed before the index was written.
+    /// Returns whether an entry was last changed well before the scan that wrote the index.
     pub(crate) fn is_old(&self, stat: &Stat) -> bool {
         Numbers::of(stat).is_before(self.until_s)
     }

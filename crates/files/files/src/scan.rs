@@ -39,8 +39,8 @@ const READS_MAX: u32 = 3;
 /// The time in which a write of a file ends, but for one that moves megabytes.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// Directories of the older tree that are read one by one; if more are needed, all are read ahead. Over a line each costs
-/// a round trip.
+/// Directories of the older tree that are read one by one, each in a round trip. If more are needed, all are read
+/// ahead.
 const NODES_READ_SINGLY: u32 = 32;
 
 /// Permissions in `st_mode`.
@@ -88,11 +88,11 @@ pub(crate) struct Scan<'a, S> {
     pub(crate) known: Known,
     /// The index of this scan, if it will be written.
     pub(crate) index: Option<NewIndex>,
-    /// Whether the older tree is that of the index, so that folders which are as they were need not be read there.
+    /// Whether the older tree is that of the index, so that unchanged folders need not be read in it.
     pub(crate) trusts_folders: bool,
     /// Directories of the older tree that were read.
     pub(crate) nodes_read: u32,
-    /// Has all of them read.
+    /// Starts the reader of all directories of the older tree, once.
     pub(crate) read_all: Option<Sender<()>>,
 }
 
@@ -158,10 +158,10 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         })
     }
 
-    /// Has all nodes of the older tree read that are not there yet.
+    /// Starts to read all nodes of the older tree.
     fn read_all_nodes(&mut self) {
         if let Some(begin) = self.read_all.take() {
-            // The reader is there until it is told, or not told any more.
+            // The reader waits for this or for the end of the scan.
             let _ = begin.send(());
         }
     }
@@ -200,8 +200,8 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         Ok(node)
     }
 
-    /// Writes a directory, unless it is as in the older tree. Entries of which it is not known that they are keep their
-    /// times there.
+    /// Writes a directory, unless it is as in the older tree. An entry that differs from the older one by its time
+    /// alone keeps the older time.
     fn write(&mut self, entries: Vec<(Name, Entry, bool)>, before: &mut Before) -> Result<ChunkHash, FilesError> {
         let mut kept = Vec::with_capacity(entries.len());
         for (name, entry, is_known) in entries {
@@ -216,7 +216,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         }
     }
 
-    /// Scans the directory that is next in the walk. Returns whether it is as in the older tree, if that is known.
+    /// Scans the directory that is next in the walk. Returns its entry, and whether that is known to be the older one.
     fn below(
         &mut self,
         walk: &mut Walk,
@@ -249,7 +249,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         Ok(found.ok().map(|at| &entries[at].1))
     }
 
-    /// Reads a directory of the older tree, if it was not. Where many are read, all are read ahead.
+    /// Reads a directory of the older tree when it is first needed.
     fn read_before(&mut self, before: &mut Before) -> Result<(), FilesError> {
         if let Before::Unread(node) = *before {
             self.nodes_read += 1;
@@ -272,7 +272,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         }
     }
 
-    /// Scans a file or a symbolic link. Returns whether it is as in the older tree, if that is known.
+    /// Scans a file or a symbolic link. Returns its entry, and whether that is known to be the older one.
     fn entry(
         &mut self,
         dir: &OwnedFd,
