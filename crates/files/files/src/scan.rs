@@ -10,7 +10,7 @@ use crate::content::read_content;
 use crate::depot::Depot;
 use crate::error::FilesError;
 use crate::exclude::Exclude;
-use crate::index::{Known, NewIndex, Numbers};
+use crate::index::{Folder, Known, NewIndex, Numbers};
 use crate::local::STORE_MARKER;
 use crate::walk::{Listed, Walk};
 use crate::xattrs::Xattrs;
@@ -26,6 +26,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 use tree::limits::{TARGET_BYTES_MAX, XATTRS_BYTES_MAX};
@@ -37,6 +38,10 @@ const READS_MAX: u32 = 3;
 
 /// The time in which a write of a file ends, but for one that moves megabytes.
 const FRESH: Duration = Duration::from_millis(20);
+
+/// Directories of the older tree that are read one by one, each in a round trip. If more are needed, all are read
+/// ahead.
+const NODES_READ_SINGLY: u32 = 32;
 
 /// Permissions in `st_mode`.
 const PERMISSIONS: u32 = 0o7777;
@@ -83,6 +88,26 @@ pub(crate) struct Scan<'a, S> {
     pub(crate) known: Known,
     /// The index of this scan, if it will be written.
     pub(crate) index: Option<NewIndex>,
+    /// Whether the older tree is that of the index, so that unchanged folders need not be read in it.
+    pub(crate) trusts_folders: bool,
+    /// Directories of the older tree that were read.
+    pub(crate) nodes_read: u32,
+    /// Starts the reader of all directories of the older tree, once.
+    pub(crate) read_all: Option<Sender<()>>,
+}
+
+/// A directory of the older tree, which is read when it is needed.
+enum Before {
+    Unread(ChunkHash),
+    Read(ChunkHash, Vec<(Name, Entry)>),
+    /// There is none, or it is damaged.
+    None,
+}
+
+impl Before {
+    fn of(node: Option<ChunkHash>) -> Self {
+        node.map_or(Self::None, Self::Unread)
+    }
 }
 
 /// A sink that forgets.
@@ -108,19 +133,37 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
             return Err(FilesError::InsideStore(dir.to_owned(), store.to_owned()));
         }
         let exclude = self.exclude;
+        self.trusts_folders = older.is_some_and(|older| self.known.has_folders_of(older)) && !self.repeats;
         thread::scope(|scope| {
             let (mut walk, walker) = Walk::begin(scope, dir, exclude)?;
             let depot = self.older;
+            let (begin, begun) = channel();
             let nodes = thread::Builder::new().name("older".to_owned());
-            let nodes = nodes.spawn_scoped(scope, move || older.map_or(Ok(()), |older| depot.expect_nodes(older)));
+            let nodes = nodes.spawn_scoped(scope, move || match older {
+                Some(older) if begun.recv().is_ok() => depot.expect_nodes(older),
+                _ => Ok(()),
+            });
             let nodes = nodes.map_err(FilesError::Thread)?;
+            self.read_all = Some(begin);
+            if !self.trusts_folders {
+                self.read_all_nodes();
+            }
             let scanned = walk.next().and_then(|top| self.directory(&mut walk, &top, &mut At::top(dir), older));
+            self.read_all = None;
             drop(walk);
             let panicked = |panic: Box<dyn Any + Send>| FilesError::Panicked(said(&*panic).to_owned());
             walker.join().map_err(panicked)?;
             let expected = nodes.join().map_err(panicked)?;
             expected.and(scanned)
         })
+    }
+
+    /// Starts to read all nodes of the older tree.
+    fn read_all_nodes(&mut self) {
+        if let Some(begin) = self.read_all.take() {
+            // The reader waits for this or for the end of the scan.
+            let _ = begin.send(());
+        }
     }
 
     /// Scans a directory that is listed, and those below it.
@@ -131,35 +174,91 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         at: &mut At<'_>,
         older: Option<ChunkHash>,
     ) -> Result<ChunkHash, FilesError> {
-        let before = older.map_or(Ok(None), |hash| self.entries(hash))?;
-        let mut left = before.iter().flatten().peekable();
-        let mut entries = Vec::with_capacity(listed.entries.len());
+        let known = self.known.folder(&at.inside).filter(|_| self.trusts_folders).copied();
+        let count = listed.entries.len();
+        let mut is_same = known.is_some_and(|known| self.known.has_same_names(&known, &listed.stat, count));
+        let mut before = Before::of(older);
+        let mut entries = Vec::with_capacity(count);
         for (name, stat) in &listed.entries {
-            while left.next_if(|(other, _)| other < name).is_some() {}
-            let older = left.next_if(|(other, _)| other == name).map(|(_, entry)| entry);
             at.inside.push(OsStr::from_bytes(name.as_bytes()));
-            let entry = match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => self.below(walk, at, older.and_then(Entry::directory))?,
-                _ => self.entry(&listed.dir, name, at, (stat, older))?,
+            let (entry, is_known) = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => self.below(walk, at, &mut before, name)?,
+                _ => self.entry(&listed.dir, name, at, (stat, &mut before))?,
             };
             at.inside.pop();
-            entries.push((name.clone(), keep_time(entry, older)));
+            is_same &= is_known;
+            entries.push((name.clone(), entry, is_known));
         }
-        match (older, before) {
+        let node = match known.filter(|_| is_same) {
+            Some(known) => known.node,
+            None => self.write(entries, &mut before)?,
+        };
+        if let Some(index) = &mut self.index {
+            let known = self.known.folder(&at.inside);
+            index.add_folder(&at.inside, Folder::new(&listed.stat, count, node), known);
+        }
+        Ok(node)
+    }
+
+    /// Writes a directory, unless it is as in the older tree. An entry that differs from the older one by its time
+    /// alone keeps the older time.
+    fn write(&mut self, entries: Vec<(Name, Entry, bool)>, before: &mut Before) -> Result<ChunkHash, FilesError> {
+        let mut kept = Vec::with_capacity(entries.len());
+        for (name, entry, is_known) in entries {
+            let entry = if is_known { entry } else { keep_time(entry, self.before(before, &name)?) };
+            kept.push((name, entry));
+        }
+        self.read_before(before)?;
+        match before {
             // Its nodes were read, so they are there.
-            (Some(older), Some(before)) if before == entries && !self.repeats => Ok(older),
-            _ => write_directory(&entries, &mut self.sink),
+            Before::Read(older, before) if *before == kept && !self.repeats => Ok(*older),
+            _ => write_directory(&kept, &mut self.sink),
         }
     }
 
-    /// Scans the directory that is next in the walk.
-    fn below(&mut self, walk: &mut Walk, at: &mut At<'_>, older: Option<ChunkHash>) -> Result<Entry, FilesError> {
+    /// Scans the directory that is next in the walk. Returns its entry, and whether that is known to be the older one.
+    fn below(
+        &mut self,
+        walk: &mut Walk,
+        at: &mut At<'_>,
+        before: &mut Before,
+        name: &Name,
+    ) -> Result<(Entry, bool), FilesError> {
         let listed = walk.next()?;
         if self.store == Some((listed.stat.st_dev, listed.stat.st_ino)) {
             return Err(FilesError::StoreInside(at.path()));
         }
-        let kind = Kind::Directory(self.directory(walk, &listed, at, older)?);
-        Ok(Entry { kind, attributes: self.attributes(at, &listed.stat, Some(listed.dir.as_fd()))? })
+        let known = self.known.folder(&at.inside).filter(|_| self.trusts_folders).copied();
+        let older = match known {
+            Some(known) => Some(known.node),
+            None => self.before(before, name)?.and_then(Entry::directory),
+        };
+        let node = self.directory(walk, &listed, at, older)?;
+        let is_same = known.is_some_and(|known| {
+            known.node == node && self.known.has_same_names(&known, &listed.stat, listed.entries.len())
+        });
+        let kind = Kind::Directory(node);
+        Ok((Entry { kind, attributes: self.attributes(at, &listed.stat, Some(listed.dir.as_fd()))? }, is_same))
+    }
+
+    /// The entry of this name in the older tree.
+    fn before<'b>(&mut self, before: &'b mut Before, name: &Name) -> Result<Option<&'b Entry>, FilesError> {
+        self.read_before(before)?;
+        let Before::Read(_, entries) = before else { return Ok(None) };
+        let found = entries.binary_search_by(|(other, _)| other.cmp(name));
+        Ok(found.ok().map(|at| &entries[at].1))
+    }
+
+    /// Reads a directory of the older tree when it is first needed.
+    fn read_before(&mut self, before: &mut Before) -> Result<(), FilesError> {
+        if let Before::Unread(node) = *before {
+            self.nodes_read += 1;
+            if self.nodes_read == NODES_READ_SINGLY {
+                self.read_all_nodes();
+            }
+            *before = self.entries(node)?.map_or(Before::None, |entries| Before::Read(node, entries));
+        }
+        Ok(())
     }
 
     /// The entries of a directory in the older tree. A damaged one only tells no times, and is written again.
@@ -173,23 +272,23 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         }
     }
 
-    /// Scans a file or a symbolic link.
+    /// Scans a file or a symbolic link. Returns its entry, and whether that is known to be the older one.
     fn entry(
         &mut self,
         dir: &OwnedFd,
         name: &Name,
         at: &At<'_>,
-        (stat, older): (&Stat, Option<&Entry>),
-    ) -> Result<Entry, FilesError> {
+        (stat, before): (&Stat, &mut Before),
+    ) -> Result<(Entry, bool), FilesError> {
         let special = |kind| Err(FilesError::Special(at.path(), kind));
-        let entry = match FileType::from_raw_mode(stat.st_mode) {
+        let (entry, is_known) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 // The store may be another process's, or another host's on a shared disk.
                 if name.as_bytes() == STORE_MARKER.as_bytes() {
                     let file = at.path();
                     return Err(FilesError::StoreInside(file.parent().unwrap_or(&file).to_owned()));
                 }
-                self.known_file(dir, name, at, (stat, older))?
+                self.known_file(dir, name, at, (stat, before))?
             }
             FileType::Symlink => {
                 let target = readlinkat(dir, os(name), Vec::new()).map_err(|errno| at.unreadable(errno))?;
@@ -197,14 +296,15 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
                     return Err(FilesError::TooLarge(at.path(), "a longer target of a link"));
                 }
                 let kind = Kind::Symlink(target.into_bytes().into());
-                Entry { kind, attributes: self.attributes(at, stat, None)? }
+                let is_known = self.trusts_folders && self.known.is_old(stat);
+                (Entry { kind, attributes: self.attributes(at, stat, None)? }, is_known)
             }
             FileType::Fifo => return special("a FIFO"),
             FileType::Socket => return special("a socket"),
             _ => return special("a device"),
         };
         self.count(&entry.kind)?;
-        Ok(entry)
+        Ok((entry, is_known))
     }
 
     /// A regular file: as it was, if it is known, and read otherwise.
@@ -213,21 +313,27 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         dir: &OwnedFd,
         name: &Name,
         at: &At<'_>,
-        (stat, older): (&Stat, Option<&Entry>),
-    ) -> Result<Entry, FilesError> {
+        (stat, before): (&Stat, &mut Before),
+    ) -> Result<(Entry, bool), FilesError> {
         let known = self.known.find(&at.inside, stat);
+        if let Some(known) = known.as_ref().filter(|_| self.trusts_folders) {
+            if let Some(index) = &mut self.index {
+                index.add_known(known);
+            }
+            return Ok((known.entry.clone(), true));
+        }
         let (read_stat, entry) = match &known {
             Some(known) => (*stat, known.entry.clone()),
             None => self.file(dir, name, at)?,
         };
-        let entry = keep_time(entry, older);
+        let entry = keep_time(entry, self.before(before, name)?);
         if let Some(index) = &mut self.index {
             match known.filter(|known| known.entry == entry) {
                 Some(known) => index.add_known(&known),
                 None => index.add(&at.inside, &read_stat, name, &entry),
             }
         }
-        Ok(entry)
+        Ok((entry, false))
     }
 
     /// Counts a file or link.

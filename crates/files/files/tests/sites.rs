@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::ops::ControlFlow::{Break, Continue};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -382,6 +382,91 @@ fn collection_frees_what_no_revision_needs() {
     assert!(sites.list().unwrap().is_empty());
 }
 
+/// A folder that is as it was is taken over without a look at its nodes. Each change that a folder can have is noticed.
+#[test]
+fn folders_that_have_not_changed_are_taken_over() {
+    let place = SiteFolder::new();
+    let at = |path: &str| place.www().join(path);
+    for folder in 0..FOLDER_CHANGES.len() {
+        for file in ["a", "b", "sub/c", "sub/below/d"] {
+            place.write(&format!("{folder}/{file}"), noise(500, folder as u64));
+        }
+        for link in ["link", "other", "sub/link"] {
+            symlink("a", at(&format!("{folder}/{link}"))).unwrap();
+        }
+        fs::create_dir(at(&format!("{folder}/empty"))).unwrap();
+    }
+    let begun = SystemTime::now();
+    until("the folders are old", || begun.elapsed().is_ok_and(|elapsed| elapsed > Duration::from_secs(3)));
+    let sites = open(&place);
+    publish(&place, &sites);
+    assert!(!publish(&place, &sites).is_new, "nothing has changed");
+    for (folder, (name, change)) in FOLDER_CHANGES.iter().enumerate() {
+        change(&at(&folder.to_string()));
+        publish(&place, &sites);
+        // This looks at all files, and at all folders of the revision.
+        let mut missed = Vec::new();
+        let report = &mut |path: &files::Path, _| missed.push(path.clone());
+        sites.compare(&shop(), &place.www(), &Publish::default(), &mut |_| Continue(()), report).unwrap();
+        assert_eq!(missed, [], "{name}");
+    }
+
+    // Other links are left out, as many as before.
+    let leaving = |pattern: &str| Publish { exclude: vec![pattern.to_owned()], ..Publish::default() };
+    let publish = |settings| sites.publish(&shop(), &place.www(), &settings, &mut |_| Continue(())).unwrap();
+    publish(leaving("0/link"));
+    assert!(publish(leaving("0/other")).is_new);
+    let has =
+        |path: &str| sites.view(&shop(), None).unwrap().find(&files::Path::parse(path.as_bytes()).unwrap()).is_ok();
+    assert!(has("0/link") && !has("0/other"));
+}
+
+/// A change of a folder, with its name.
+type FolderChange = (&'static str, fn(&Path));
+
+const FOLDER_CHANGES: [FolderChange; 17] = [
+    ("nothing", |_| {}),
+    ("other content of the same size and time", |folder| {
+        let modified = fs::metadata(folder.join("a")).unwrap().modified().unwrap();
+        fs::write(folder.join("a"), noise(500, 99)).unwrap();
+        fs::File::options().write(true).open(folder.join("a")).unwrap().set_modified(modified).unwrap();
+    }),
+    ("a file more", |folder| fs::write(folder.join("new"), "new").unwrap()),
+    ("a file less", |folder| fs::remove_file(folder.join("sub/below/d")).unwrap()),
+    ("another name", |folder| fs::rename(folder.join("sub/c"), folder.join("sub/e")).unwrap()),
+    ("one name instead of another", |folder| fs::rename(folder.join("a"), folder.join("b")).unwrap()),
+    ("two names exchanged", |folder| {
+        renameat_with(CWD, folder.join("a"), CWD, folder.join("sub/c"), RenameFlags::EXCHANGE).unwrap();
+    }),
+    ("another link", |folder| {
+        fs::remove_file(folder.join("link")).unwrap();
+        symlink("b", folder.join("link")).unwrap();
+    }),
+    ("the owner of a link, if this may be changed", |folder| {
+        let _ = lchown(folder.join("sub/link"), Some(1), None);
+    }),
+    ("a file instead of a link", |folder| {
+        fs::remove_file(folder.join("sub/link")).unwrap();
+        fs::write(folder.join("sub/link"), "b").unwrap();
+    }),
+    ("a folder less", |folder| fs::remove_dir(folder.join("empty")).unwrap()),
+    ("a folder more", |folder| fs::create_dir(folder.join("sub/below/empty")).unwrap()),
+    ("a folder instead of a file", |folder| {
+        fs::remove_file(folder.join("b")).unwrap();
+        fs::create_dir(folder.join("b")).unwrap();
+    }),
+    ("the mode of a folder", |folder| {
+        fs::set_permissions(folder.join("sub"), fs::Permissions::from_mode(0o700)).unwrap();
+    }),
+    ("the mode of a file", |folder| {
+        fs::set_permissions(folder.join("sub/c"), fs::Permissions::from_mode(0o600)).unwrap();
+    }),
+    ("an attribute of a folder", |folder| {
+        setxattr(folder.join("sub/below"), "user.color", b"red", XattrFlags::empty()).unwrap();
+    }),
+    ("another name of a file", |folder| fs::hard_link(folder.join("a"), folder.join("sub/below/a")).unwrap()),
+];
+
 /// Unchanged files are not read, files as new as the index are, and an index never stands in for a chunk.
 #[test]
 fn files_that_have_not_changed_are_not_read() {
@@ -496,7 +581,7 @@ fn a_store_does_not_publish_itself() {
 }
 
 #[test]
-fn damaged_directories_are_repaired_by_a_publish() {
+fn damaged_directories_are_repaired_by_a_publish_that_reads_everything() {
     let place = SiteFolder::new();
     for number in 0..600 {
         place.write(&format!("f{number}"), noise(100, number));
@@ -518,7 +603,8 @@ fn damaged_directories_are_repaired_by_a_publish() {
         assert_eq!(found, [(1, files::Path::ROOT, Part::Directory)], "{damage}");
         assert!(matches!(sites.view(&shop(), None).unwrap().list(&files::Path::ROOT), Err(FilesError::Chunks(_))));
         drop(sites);
-        let repaired = publish(&place, &open(&place));
+        let settings = Publish { repair: true, ..Publish::default() };
+        let repaired = open(&place).publish(&shop(), &place.www(), &settings, &mut |_| Continue(())).unwrap();
         assert_eq!((repaired.is_new, repaired.chunks_written), (false, 1), "{damage}");
         assert_eq!(fs::read(&chunk).unwrap(), whole);
     }

@@ -1,11 +1,12 @@
 //! The questions before a commit's first phase: is it sound, is it new?
 //!
-//! 1. A transaction that is known, or under way, is answered and not begun again. If it is neither, a copy that was
-//!    sent to an earlier incarnation has lapsed: another copy may have been refused since, which that incarnation knew.
-//!    One that would write something else than the one under way is no copy, and no client of ours sends it. It is told
-//!    that nobody knows: to the redirector that has passed it on, the outcome would say that this is what was written,
-//!    and it would tell its members so (**SameWrites**).
-//! 2. Requests that were taken in and are not logged yet are bounded in bytes, whatever they wait for.
+//! 1. A transaction whose outcome is known, or that is under way, is answered and not begun again. Otherwise a copy
+//!    that was sent to an earlier incarnation is refused as `lapsed`: that incarnation may have refused another copy
+//!    since.
+//! 2. A request under the identity of a transaction under way, with other writes, comes from no client of ours. Its
+//!    answer is `unknown`. The redirector that forwarded it would take the outcome for that of its own writes, and tell
+//!    its members so (**SameWrites**).
+//! 3. Requests that are not logged yet are bounded in bytes, whatever they wait for.
 
 use crate::under_way::{Stage, UnderWay, memory_bytes};
 use crate::{Asker, Coordinator, Hears, Output};
@@ -37,7 +38,7 @@ impl Coordinator {
         }
     }
 
-    /// A session wants to know what became of a transaction.
+    /// A session asks for the outcome of a transaction.
     pub fn ask_outcome(&mut self, asker: Asker, txn: TxnId) {
         if !self.answer_again(asker, txn) {
             self.reply(asker.session, txn, Outcome::Unknown, Hears::Worthwhile);
@@ -51,7 +52,7 @@ impl Coordinator {
         differs && !self.config.broken.is(Rule::SameWrites)
     }
 
-    /// Answers for a transaction whose outcome is known, or will be; says whether it is one.
+    /// Answers for a transaction whose outcome is known, or will be. Returns whether it is one of these.
     fn answer_again(&mut self, asker: Asker, txn: TxnId) -> bool {
         let known = self.outcomes.get(txn).filter(|_| !self.config.broken.is(Rule::OneOutcome));
         if let Some(outcome) = known {

@@ -1,8 +1,8 @@
 //! The sessions that are answered for a commit under way.
 //!
 //! One identity is under way at most once. A request that is sent again in the meantime gets the first copy's outcome.
-//! Everyone who asked is answered: of a client that has moved between a group and the store the copy on the old path
-//! may come last, and nobody listens there any more.
+//! Every session that asked is answered, not the last one alone: when a client moves between a group and the store, the
+//! copy on its old path may arrive last.
 
 use crate::Coordinator;
 use smallvec::SmallVec;
@@ -13,8 +13,8 @@ use types::{SessionId, TxnId};
 pub struct Asker {
     /// The session.
     pub session: SessionId,
-    /// It knows what the commit writes, so that the reply can stand for the invalidation. A redirector that only asks
-    /// for the outcome does not: it is its member that has the writes.
+    /// Whether it knows the writes of the commit, so that the reply can stand for the invalidation. A redirector that
+    /// only asks for the outcome does not: it is its member that has the writes.
     pub knows_writes: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The coordinator role: takes a commit through its phases, and knows what became of each.
+//! The coordinator role: takes commits through their phases, and remembers their outcomes.
 //!
 //! ```text
 //!   CommitRequest --> Prepare ~~> Vote --> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied --> reply
@@ -17,7 +17,7 @@
 //! | `admission` | a request before its first phase: sound and new |
 //! | `phases` | prepare, sequence, log, decide, reply |
 //! | `under_way`, `askers` | how far a commit is, and who is answered for it |
-//! | `outcomes` | what became of each transaction |
+//! | `outcomes` | the outcome of each transaction |
 //! | `records` | what a commit leaves in the log and in a checkpoint |
 #![no_std]
 
@@ -43,7 +43,7 @@ use under_way::UnderWay;
 /// The settings of a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// This life of its process. A request that was sent to an earlier one has lapsed.
+    /// The incarnation of its process. Requests that were sent to an earlier one are refused as `lapsed`.
     pub incarnation: Incarnation,
     /// Memory that requests may take which are not logged yet, in bytes.
     pub unlogged_bytes_max: usize,
@@ -76,11 +76,11 @@ pub enum Output {
 /// The invalidations that a session hears before a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hears {
-    /// Those of all earlier counts, which the master has sent before it applied the commit.
+    /// The invalidations of all earlier counts. The master has sent them before it applied the commit.
     Earlier,
-    /// Those that are worth a message of their own.
+    /// The invalidations that are worth a message of their own.
     Worthwhile,
-    /// All.
+    /// All invalidations.
     All,
 }
 
@@ -112,8 +112,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator that goes on with the outcomes of a checkpoint, and with the highest count of those that were
-    /// forgotten before their clients had them.
+    /// A coordinator with the outcomes of a checkpoint, and with the highest count of those that were forgotten before
+    /// their clients had them.
     pub fn new(config: Config, outcomes: Vec<ClientOutcomes>, forgotten: Version) -> Self {
         Self {
             out: VecDeque::new(),
@@ -170,7 +170,7 @@ impl Coordinator {
         self.sessions.get(&session).copied().unwrap_or_default()
     }
 
-    /// The clients of whose transactions something is known.
+    /// The clients with known outcomes.
     pub fn clients(&self) -> impl Iterator<Item = ClientId> + '_ {
         self.outcomes.clients()
     }

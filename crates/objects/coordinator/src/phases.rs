@@ -102,7 +102,7 @@ impl Coordinator {
         }
     }
 
-    /// The master has let go of a transaction. If it was sent again in the meantime, the master judges it anew.
+    /// The master has let go of a transaction. If it was sent again in the meantime, the master gets it again.
     fn has_withdrawn(&mut self, txn: TxnId) {
         let is_awaited = self.is_awaited(txn);
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
@@ -126,12 +126,12 @@ impl Coordinator {
         }
     }
 
-    /// A request that cannot commit now is refused, unless it may be a copy of one that committed and was forgotten.
-    /// Either answer stands for every copy, but that this one has lapsed says nothing of the next, which is judged when
-    /// it comes.
+    /// Returns the outcome of a request that cannot commit now: refused, or unknown if it may be a copy of one that has
+    /// committed and was forgotten. The outcome stands for every copy, but for `lapsed`, which is about this copy
+    /// alone.
     pub(crate) fn judge_refused(&mut self, request: &CommitRequest, refusal: Refusal) -> Outcome {
         let broken = self.config.broken;
-        // A stale request stays so, and a lapsed one may be sent again.
+        // A stale request stays stale, and one that was refused as lapsed may be sent again.
         let might_commit = !matches!(refusal, Refusal::Stale(_) | Refusal::Lapsed(_));
         let may_have_committed = self.outcomes.may_have_forgotten(request) && !broken.is(Rule::AnswerUnknown);
         let says_lapsed = matches!(refusal, Refusal::Lapsed(_)) && !broken.is(Rule::LapseAlone);

@@ -22,7 +22,7 @@ pub struct CommitRecord {
 pub struct ClientOutcomes {
     /// The client.
     pub client: ClientId,
-    /// It needs no outcome of a transaction with a lower number.
+    /// The client needs no outcome of a transaction with a lower number.
     pub answered: u64,
     /// Transaction numbers, and how each moved its pages.
     pub committed: Vec<(u64, Vec<Advance>)>,

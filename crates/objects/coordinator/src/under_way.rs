@@ -26,7 +26,7 @@ pub(crate) enum Stage {
     Sequencing,
     /// The log has it, with this count.
     Logging(Version),
-    /// It is durable, and the master applies it.
+    /// The record is durable, and the master applies the transaction.
     Deciding,
 }
 

@@ -352,7 +352,7 @@ impl Master {
         Ok(())
     }
 
-    /// Gives a session no pages: there is no room for them.
+    /// Answers a session that there is no room for new pages.
     pub fn grant_nothing(&mut self, to: SessionId) {
         self.reply(to, Granted { ranges: Vec::new() });
     }

@@ -6,9 +6,9 @@
 //!                    |    +--> its turn, a page that must be read
 //!                    +--------------+
 //! ```
-//! Validated and prepared in one step: from then on its writes are in others' way, so nothing comes between the
-//! judgement and the decision, also when it waits for promises first (`leases`). A commit that meets it waits its turn
-//! (`turns`).
+//! Validation and preparation are one step. From then on the transaction's writes are in the way of others, so nothing
+//! comes between the verdict and the decision, even while it waits for promises (`leases`). A commit that meets it
+//! waits its turn (`turns`).
 
 use crate::Master;
 use crate::images::Waiter;
@@ -20,8 +20,7 @@ use messages::{Prepare, Vote};
 use types::{PageId, Position, Refusal, SessionId, Time, TxnId};
 
 impl Master {
-    /// A coordinator wants a transaction judged that came on this session. One that writes nothing is validated once,
-    /// and leaves no trace.
+    /// Judges a transaction that came on this session. A read-only one is validated once, and leaves no trace.
     pub fn prepare(&mut self, now: Time, from: SessionId, prepare: Prepare) {
         let Prepare(request) = prepare;
         if request.writes.is_empty() {
@@ -44,7 +43,7 @@ impl Master {
         self.admit(now, Ticket { is_new, takes_place, ..ticket });
     }
 
-    /// The coordinator does not want a transaction any more, unless it is prepared already.
+    /// The coordinator withdraws a transaction. One that is prepared stays.
     pub fn withdraw(&mut self, txn: TxnId) {
         let is_its = |ticket: &Ticket| ticket.request.txn == txn;
         if self.parked.remove(is_its) || self.turns.remove(is_its) || self.pages.remove_waiting_commit(is_its) {

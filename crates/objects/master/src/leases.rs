@@ -87,7 +87,7 @@ pub(crate) struct Leases {
     waiting: BTreeMap<TxnId, Waiting>,
 }
 
-/// Leases of before a restart that may last.
+/// Leases that were given before a restart and may still last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EarlierLeases {
     /// The spaces that they are on, in order.

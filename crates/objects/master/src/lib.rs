@@ -1,8 +1,8 @@
 //! The master role: owns the pages of a node, judges transactions on them, applies what commits, and tells the holders.
 //!
 //! # How it is called
-//! [`Master::new`], then [`Master::recovered`] for each commit of the log, [`Master::resume`], and [`Master::start`].
-//! From then on, in any order:
+//! [`Master::new`], then [`Master::recovered`] for each commit of the log, [`Master::recovered_through`], and
+//! [`Master::start`]. From then on, in any order:
 //! - the sessions: [`Master::connected`], [`Master::resumed`], [`Master::fetch`], [`Master::released`],
 //!   [`Master::grant`], [`Master::ack`], [`Master::revalidate`], [`Master::heartbeat`], [`Master::promise`],
 //!   [`Master::has_room`], [`Master::disconnected`];
@@ -15,7 +15,7 @@
 //! # Files
 //! | file | what it knows or does |
 //! |---|---|
-//! | `sessions`, `resume`, `revalidate` | who holds pages; what a client still holds, and what a group's member brings |
+//! | `sessions`, `resume`, `revalidate` | who holds pages; pages that a client or a group's member already has |
 //! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
 //! | `ahead`, `queue` | pages that no request waits for yet, and which of them leaves next |
 //! | `judge`, `ticket` | a transaction that is judged, and prepared |
@@ -130,7 +130,7 @@ pub struct Master {
     sessions: Sessions,
     pages: Pages,
     leases: Leases,
-    /// Leases of before a restart.
+    /// Leases that were given before a restart.
     earlier: EarlierLeases,
     invalidations: Streams<SessionId>,
     fetches: Fetches,
@@ -173,7 +173,7 @@ impl Master {
         }
     }
 
-    /// The log held a commit. A delta that is home already is passed over.
+    /// The log held a commit. Deltas that were written back are passed over.
     pub fn recovered(&mut self, position: Position, count: Version, deltas: &[Delta]) {
         self.pages.replay(position, count, deltas);
     }
@@ -189,7 +189,7 @@ impl Master {
     }
 
     /// Everything through this count was applied before the restart.
-    pub fn resume(&mut self, applied: Version) {
+    pub fn recovered_through(&mut self, applied: Version) {
         self.pages.resume(applied);
     }
 
@@ -199,7 +199,7 @@ impl Master {
         self.unclaimed = Some(now + self.config.grace);
     }
 
-    /// Refuses what waits, and has everything written home.
+    /// Refuses the requests that wait, and has all pages written back.
     pub fn close(&mut self) {
         self.closing = true;
     }

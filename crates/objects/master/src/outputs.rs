@@ -42,7 +42,7 @@ pub struct NextPage {
 pub struct Install {
     /// The pages.
     pub pages: Vec<HomeImage>,
-    /// The highest count that was applied then; everything here is at or below it.
+    /// The highest count that was applied at that moment. Everything here is at or below it.
     pub applied: Version,
     /// For each space the first page that was not granted.
     pub next_pages: Vec<(u32, u32)>,

@@ -233,7 +233,7 @@ impl Pages {
         }
     }
 
-    /// A transaction is decided, and in nobody's way any more.
+    /// A transaction is decided, and no longer in the way of others.
     pub(crate) fn decided(&mut self, txn: TxnId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&txn)?;
         self.prepared_bytes -= prepared.mob_bytes;

@@ -54,7 +54,7 @@ impl Parked {
         self.grants.get(&of).copied().unwrap_or_default()
     }
 
-    /// Lets somebody wait behind the others.
+    /// Adds a request behind the others.
     pub(crate) fn push(&mut self, waiting: Waiting) {
         if let Waiting::Grant(session, _) = waiting {
             *self.grants.entry(session).or_default() += 1;
@@ -116,12 +116,12 @@ impl Master {
         waiting == 0 || waiting + need.mob_bytes + kept <= limit
     }
 
-    /// Whether anybody waits for room.
+    /// Whether any request waits for room.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.turns.lacks_room() || !self.parked.waiting.is_empty()
     }
 
-    /// Lets those continue who waited for room.
+    /// Continues with requests for which there is room now.
     pub(crate) fn unpark(&mut self, now: Time) {
         if self.turns.lacks_room() {
             return;

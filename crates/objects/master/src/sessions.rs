@@ -12,12 +12,12 @@ use alloc::vec::Vec;
 use directory::Acks;
 use types::{ClientId, Map, PageId, PageRange, SessionId, Shard, Vector, Version};
 
-/// The pages that a session which resumes has told of so far.
+/// The pages that a resuming session has listed so far.
 #[derive(Debug, Default)]
 pub(crate) struct Resuming {
     /// Its horizon, which does not move until everything that it holds is listed.
     pub(crate) horizon: Vector,
-    /// Pages that it is to drop.
+    /// Pages that it has to drop.
     pub(crate) dropped: Vec<PageId>,
     /// Granted pages that it knows of and has not filled.
     pub(crate) claimed: Vec<PageRange>,
@@ -52,7 +52,7 @@ pub enum Kind {
     Watcher,
 }
 
-/// The pages of one session, and how far it is.
+/// The state of one session, as far as pages are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionState {
     /// The count that it has acknowledged; none before it has listed what it holds.
@@ -69,7 +69,7 @@ pub struct SessionState {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     live: Map<SessionId, Session>,
-    /// Those of watchers, in the order of their hellos.
+    /// The sessions of watchers, in the order of their hellos.
     watchers: Vec<SessionId>,
     /// Acknowledged counts of the joined sessions.
     acked: Acks<SessionId>,
@@ -128,7 +128,7 @@ impl Sessions {
     }
 
     /// Everything that the session holds is listed: it has heard all through `through` as soon as it has what was sent.
-    /// Its acknowledgements count from here on. Returns what it is to drop, and what it has claimed.
+    /// Its acknowledgements count from here on. Returns the pages that it has to drop, and those that it has claimed.
     pub(crate) fn join(&mut self, id: SessionId) -> Resuming {
         let Some(session) = self.live.get_mut(&id) else { return Resuming::default() };
         let Stage::AwaitResume(resuming) = &mut session.stage else { return Resuming::default() };
@@ -173,7 +173,7 @@ impl Sessions {
         self.live.get(&id).map(|session| session.ahead.following())
     }
 
-    /// How the session stands, which is listed for so many pages and waits for so many notices.
+    /// Returns the state of a session, given its numbers of pages and of waiting notices.
     pub(crate) fn state(&self, id: SessionId, pages: usize, invalidations: usize) -> Option<SessionState> {
         let session = self.live.get(&id)?;
         Some(SessionState { acked: self.acked.of(id), pages, fetches: session.fetches, invalidations })
@@ -187,7 +187,7 @@ impl Master {
         self.invalidations.open(session);
     }
 
-    /// A session has ended, and holds nothing any more.
+    /// A session has ended. It holds no page from here on.
     pub fn disconnected(&mut self, session: SessionId) {
         self.sessions.disconnect(session);
         self.leases.session_ended(session, self.config.broken);

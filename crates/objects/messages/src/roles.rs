@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use smallvec::SmallVec;
 use types::{Refusal, Shard, TxnId, Vector, Version};
 
-/// Wants a transaction judged by the master of what it touches. One that writes is prepared until it is decided, so
-/// its writes are in the way of others; a read-only one is judged once.
+/// Has a transaction judged by the master of its pages. A transaction that writes is prepared until it is decided, so
+/// that its writes are in the way of others. A read-only one is judged once.
 #[derive(Clone, Debug)]
 pub struct Prepare(pub Arc<CommitRequest>);
 
@@ -30,11 +30,11 @@ pub struct Vote {
 /// A master's verdict on a transaction. It knows nothing more of one that it has not prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is valid, and prepared if it writes.
+    /// The transaction is valid, and prepared if it writes.
     Prepared,
-    /// It cannot commit.
+    /// The transaction cannot commit.
     Refused(Refusal),
-    /// Its coordinator has withdrawn it before it was prepared.
+    /// The coordinator has withdrawn the transaction before it was prepared.
     Withdrawn,
 }
 

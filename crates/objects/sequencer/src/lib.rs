@@ -17,7 +17,7 @@
 //!
 //!    A lease's promises are asked for and given before the commit is counted, and name its transaction. The count in
 //!    an `Incarnation` covers commits that are not durable yet, but their records are in front of it in the log.
-//! 3. Each count of an epoch is above all counts of earlier epochs, whoever gave those (**EpochInCount**).
+//! 3. Each count of an epoch is above all counts of earlier epochs (**EpochInCount**).
 #![no_std]
 
 use messages::{Placed, Sequence};
@@ -96,7 +96,7 @@ mod tests {
         let after = place(&mut next, &[0]);
         assert!(after.of(Shard(0)) > before.of(Shard(0)));
         assert_eq!((after.of(Shard(0)).epoch(), before.of(Shard(0)).epoch()), (Epoch(2), Epoch(1)));
-        // It goes on behind what it has heard of.
+        // It continues behind the counts that it learns of.
         next.resume(&vector(&[(0, (2 << 44) + 9)]));
         assert_eq!(place(&mut next, &[0]), vector(&[(0, (2 << 44) + 10)]));
     }

@@ -28,7 +28,7 @@ impl Store {
         Ok(())
     }
 
-    /// A session wants to know what became of a transaction.
+    /// A session asks for the outcome of a transaction.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.admit_client(now, from, ask.txn.client)?;
         let knows_writes = !self.sessions.is_group(from) || self.config.broken.is(Rule::TellAskers);

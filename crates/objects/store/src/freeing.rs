@@ -1,6 +1,6 @@
 //! Freeing the log: what a checkpoint covers, and what of the log is still needed.
 //!
-//! 1. A checkpoint is of the moment of the batch that it is installed with.
+//! 1. A checkpoint is taken together with the batch that it is installed with.
 //! 2. Write-back waits for the first record of the life: without that, the counts of commits in the log of an earlier
 //!    format would follow from the checkpoint (see `uncounted`), so the checkpoint must not be ahead of them.
 //! 3. The log is freed only up to the oldest position that is still needed: by a delta that is not written back, or by
@@ -13,9 +13,9 @@ use types::{Rule, Time};
 /// The positions through which checkpoints cover the log.
 #[derive(Debug, Default)]
 pub(crate) struct Covered {
-    /// Of the last checkpoint: everything before this position is there, or was in the MOB.
+    /// The last checkpoint has everything before this position, but for deltas that were in the MOB.
     last: Position,
-    /// Of the one that is being installed.
+    /// The same for the checkpoint that is being installed.
     next: Position,
 }
 
@@ -53,14 +53,14 @@ impl Store {
         self.out.disk(DiskWork::Install(pages, checkpoint));
     }
 
-    /// The batch is home.
+    /// The batch is installed.
     pub(crate) fn installed(&mut self) {
         self.master.installed();
         self.covered.last = self.covered.next;
         self.free_home();
     }
 
-    /// Frees what nothing needs any more.
+    /// Frees the records that are no longer needed.
     pub(crate) fn free_home(&mut self) {
         let mut needed = self.covered.last;
         if self.config.broken.is(Rule::FreeAfterHome) {

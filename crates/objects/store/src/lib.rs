@@ -1,6 +1,6 @@
-//! A node of a store, as a pure machine: its sessions, its log, and the three roles that it hosts. Coordinator, master and
-//! sequencer are crates of their own; the node passes messages between them and their sessions, and logs what they want
-//! logged.
+//! A node of a store, as a pure machine: its sessions, its log, and the three roles that it hosts. Coordinator, master
+//! and sequencer are crates of their own. The node passes messages between them and their sessions, and keeps their
+//! log.
 //!
 //! # How it is called
 //! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on,
@@ -17,7 +17,7 @@
 //! | `commit`, `form` | a commit's way through the roles |
 //! | `room` | room in the log, and the requests that wait for it |
 //! | `log`, `in_flight`, `freeing` | which position, what of it is durable, what is still needed |
-//! | `lives` | the lives of the process, and leases of before a restart |
+//! | `lives` | the lives of the process, and leases that were given before a restart |
 //! | `recovery`, `uncounted` | from the log after a crash; the commits in a log of an earlier format |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |

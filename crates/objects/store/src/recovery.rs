@@ -63,7 +63,7 @@ impl Store {
             self.replay(position, commit);
         }
         self.sequencer.resume(&Vector::only(self.recovery.given));
-        self.master.resume(self.recovery.given);
+        self.master.recovered_through(self.recovery.given);
         for client in self.coordinator.clients().collect::<alloc::vec::Vec<_>>() {
             self.sessions.expect_back(now, client);
         }

@@ -59,7 +59,7 @@ enum Found {
 }
 
 impl Room {
-    /// A commit does not need the room any more that is kept for it.
+    /// Gives back the room that is kept for a commit.
     pub(crate) fn give_back(&mut self, txn: TxnId) {
         self.kept_bytes -= self.kept.remove(&txn).unwrap_or_default();
     }
@@ -79,7 +79,7 @@ impl Room {
         })
     }
 
-    /// Whether anybody waits.
+    /// Whether any request waits.
     pub(crate) fn is_short(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -124,7 +124,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lets those continue who waited for room. Returns whether there was one.
+    /// Continues with requests for which there is room now. Returns whether there was one.
     pub(crate) fn admit_waiting(&mut self, now: Time) -> bool {
         let mut is_any = false;
         while let Some(first) = self.room.waiting.front() {

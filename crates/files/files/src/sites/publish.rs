@@ -128,10 +128,10 @@ impl Sites {
         let older = base.as_ref().map(Revision::root);
         let place = self.index_place(site, dir);
         let mut scan = self.scan(&exclude, Upload::new(&*self.depot, site, settings.repair), true, on);
-        scan.index = place.is_some().then(|| NewIndex::begin(now_s()));
+        scan.index = place.is_some().then(|| NewIndex::begin(now_s(), exclude.hash()));
         if let Some(place) = place.as_ref().filter(|_| !settings.repair) {
             let kept = self.kept_roots(site)?;
-            scan.known = Known::read(place, |root| kept.contains(&root));
+            scan.known = Known::read(place, exclude.hash(), |root| kept.contains(&root));
         }
         scan.repeats = settings.repair;
         let root = scan.run(dir, older)?;
@@ -257,13 +257,24 @@ impl Sites {
         keeps_content: bool,
         on: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Scan<'a, S> {
-        let (progress, linked) = (Progress::default(), HashMap::new());
-        let (known, index, xattrs) = (Known::default(), None, Xattrs::default());
         let store = self.depot.directory().and_then(|dir| dir.metadata().ok());
-        let store = store.map(|metadata| (metadata.dev(), metadata.ino()));
-        let older = &*self.depot;
-        let repeats = false;
-        Scan { older, exclude, sink, keeps_content, repeats, on, progress, linked, store, xattrs, known, index }
+        Scan {
+            older: &*self.depot,
+            exclude,
+            sink,
+            keeps_content,
+            repeats: false,
+            on,
+            progress: Progress::default(),
+            linked: HashMap::new(),
+            store: store.map(|metadata| (metadata.dev(), metadata.ino())),
+            xattrs: Xattrs::default(),
+            known: Known::default(),
+            index: None,
+            trusts_folders: false,
+            nodes_read: 0,
+            read_all: None,
+        }
     }
 
     /// The place of the index of a directory, if there can be one.
