@@ -1,11 +1,10 @@
 //! The index of a published directory: its files and folders at that time, so that unchanged ones need not be read.
 //!
 //! ```text
-//!   "THIX" | format u32 | root of the revision | scan began i64 | hash of the patterns that were left out
-//!   bytes of files u64
+//!   "THIX" | format u32 | scan began i64 | hash of the patterns that were left out
 //!   (path bytes u32, path, device u64, inode u64, size u64, modified i64 u32, changed i64 u32, entry) *  files
 //!   (path bytes u32, path, the same numbers, entries u32, topmost node) *                                folders
-//!   BLAKE3 of all of it
+//!   bytes of the files' records u64 | root of the revision | BLAKE3 of all of it
 //! ```
 //! Records of files are in the order of the scan. A file is taken as it was if its inode's numbers and times are the
 //! same. Times have a grain, so a file that was written in the tick of the scan could be written again unseen: files as
@@ -22,7 +21,8 @@ use bytes::{Buf, BufMut, Bytes};
 use rustix::fs::Stat;
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tree::{ChunkHash, Entry, Name, decode_entry, encode_entry};
@@ -38,8 +38,12 @@ const GRAIN_S: i64 = 2;
 const BEFORE_PATH: usize = 4;
 const NUMBERS: usize = 3 * 8 + 2 * (8 + 4);
 
-/// The bytes before the records.
-const HEAD: usize = MAGIC.len() + 4 + ChunkHash::BYTES + 8 + ChunkHash::BYTES + 8;
+/// The bytes before the records, and behind them.
+const HEAD: usize = MAGIC.len() + 4 + 8 + ChunkHash::BYTES;
+const TAIL: usize = 8 + ChunkHash::BYTES;
+
+/// The bytes of a new index that are written at a time.
+const PART_BYTES: usize = 1 << 20;
 
 /// The place of the index of a directory for a site, in a folder.
 pub(crate) fn place(folder: &Path, site: &str, dir: &Path) -> io::Result<PathBuf> {
@@ -138,7 +142,7 @@ impl Known {
     pub(crate) fn read(place: &Path, patterns: ChunkHash, is_kept: impl Fn(ChunkHash) -> bool) -> Self {
         let Ok(file) = std::fs::read(place) else { return Self::default() };
         let file = Bytes::from(file);
-        let Some(end) = file.len().checked_sub(ChunkHash::BYTES).filter(|end| *end >= HEAD) else {
+        let Some(end) = file.len().checked_sub(ChunkHash::BYTES).filter(|end| *end >= HEAD + TAIL) else {
             return Self::default();
         };
         let mut records = file.slice(..end);
@@ -147,10 +151,10 @@ impl Known {
         }
         records.advance(MAGIC.len());
         let format = records.get_u32_le();
-        let root = hash(&mut records);
         let began_s = records.get_i64_le();
         let of_patterns = hash(&mut records);
-        let files = usize::try_from(records.get_u64_le()).unwrap_or(usize::MAX);
+        let mut tail = records.split_off(records.len() - TAIL);
+        let (files, root) = (usize::try_from(tail.get_u64_le()).unwrap_or(usize::MAX), hash(&mut tail));
         if format != FORMAT || files > records.len() || !is_kept(root) {
             return Self::default();
         }
@@ -249,35 +253,97 @@ fn in_order(one: &[u8], other: &[u8]) -> Ordering {
     one.split(|byte| *byte == b'/').cmp(other.split(|byte| *byte == b'/'))
 }
 
-/// The index of a scan that runs.
+/// The index of a scan that runs. It is written during the scan, once something differs from the index before.
 #[derive(Debug)]
 pub(crate) struct NewIndex {
+    place: PathBuf,
+    /// The records of files that are not written yet.
     bytes: Vec<u8>,
+    /// The bytes of all records of files.
+    files: u64,
     folders: Vec<u8>,
     /// Whether it has a file or folder that the index before did not have so.
     has_new: bool,
+    writing: Option<Writing>,
+    failed: Option<io::Error>,
+}
+
+/// A temporary file with the first part of an index. It is removed unless it takes the place of the index before.
+#[derive(Debug)]
+struct Writing {
+    file: File,
+    path: PathBuf,
+    hasher: blake3::Hasher,
+    is_done: bool,
+}
+
+impl Writing {
+    fn begin(place: &Path) -> io::Result<Self> {
+        let path = place.with_extension("tmp");
+        let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+        // Another publish of the directory may be at it: the one that is first writes an index.
+        file.try_lock()?;
+        file.set_len(0)?;
+        Ok(Self { file, path, hasher: blake3::Hasher::new(), is_done: false })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hasher.update(bytes);
+        self.file.write_all(bytes)
+    }
+
+    fn end(mut self, place: &Path) -> io::Result<()> {
+        self.file.write_all(self.hasher.finalize().as_bytes())?;
+        // To rename it over another file would wait for the disk.
+        let _ = std::fs::remove_file(place);
+        std::fs::rename(&self.path, place)?;
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl NewIndex {
-    /// An index of a scan that begins at this time, in seconds since 1970, and leaves these patterns out.
-    pub(crate) fn begin(began_s: u64, patterns: ChunkHash) -> Self {
+    /// The index at a place, of a scan that begins at this time, in seconds since 1970, and leaves these patterns out.
+    pub(crate) fn begin(place: PathBuf, began_s: u64, patterns: ChunkHash) -> Self {
         let mut bytes = MAGIC.to_vec();
         bytes.put_u32_le(FORMAT);
-        bytes.put_bytes(0, ChunkHash::BYTES);
         bytes.put_i64_le(began_s.cast_signed());
         bytes.put_slice(patterns.as_bytes());
-        bytes.put_u64_le(0);
-        Self { bytes, folders: Vec::new(), has_new: false }
+        Self { place, bytes, files: 0, folders: Vec::new(), has_new: false, writing: None, failed: None }
     }
 
     /// Adds a file.
     pub(crate) fn add(&mut self, inside: &Path, stat: &Stat, name: &Name, entry: &Entry) {
         let (path, out) = (inside.as_os_str().as_bytes(), &mut self.bytes);
-        self.has_new = true;
+        let before = out.len();
         out.put_u32_le(path.len() as u32);
         out.put_slice(path);
         Numbers::of(stat).put(out);
         encode_entry(out, name, entry);
+        self.has_new = true;
+        self.has_added(before);
+    }
+
+    /// Adds a file that is as it was.
+    pub(crate) fn add_known(&mut self, record: &Record) {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(&record.bytes);
+        self.has_added(before);
+    }
+
+    fn has_added(&mut self, before: usize) {
+        self.files += (self.bytes.len() - before) as u64;
+        if self.has_new && self.bytes.len() >= PART_BYTES {
+            self.write_part();
+        }
     }
 
     /// Adds a folder.
@@ -292,36 +358,105 @@ impl NewIndex {
         out.put_slice(node.as_bytes());
     }
 
-    /// Adds a file that is as it was.
-    pub(crate) fn add_known(&mut self, record: &Record) {
-        self.bytes.extend_from_slice(&record.bytes);
-    }
-
-    /// Writes the index of a revision with this root, unless the one that is `known` is as good. It need not be
-    /// durable.
-    pub(crate) fn write(self, place: &Path, root: ChunkHash, known: &Known) -> io::Result<()> {
-        let Self { mut bytes, folders, has_new } = self;
-        if !has_new && known.is_still(root) {
+    /// Ends the index of a revision with this root, unless the one that is `known` is as good. It need not be durable.
+    pub(crate) fn end(mut self, root: ChunkHash, known: &Known) -> io::Result<()> {
+        if !self.has_new && known.is_still(root) {
             return Ok(());
         }
-        let at = MAGIC.len() + 4;
-        bytes[at..at + ChunkHash::BYTES].copy_from_slice(root.as_bytes());
-        let files = (bytes.len() - HEAD) as u64;
-        bytes[HEAD - 8..HEAD].copy_from_slice(&files.to_le_bytes());
-        bytes.extend_from_slice(&folders);
-        let hash = ChunkHash::of(&bytes);
-        bytes.put_slice(hash.as_bytes());
-        let temporary = place.with_extension("tmp");
-        std::fs::write(&temporary, &bytes)?;
-        // To rename it over another file would wait for the disk.
-        let _ = std::fs::remove_file(place);
-        std::fs::rename(&temporary, place)
+        self.bytes.extend_from_slice(&self.folders);
+        self.bytes.put_u64_le(self.files);
+        self.bytes.put_slice(root.as_bytes());
+        self.write_part();
+        match (self.failed, self.writing) {
+            (None, Some(writing)) => writing.end(&self.place),
+            (failed, _) => Err(failed.unwrap_or_else(|| io::ErrorKind::Other.into())),
+        }
+    }
+
+    /// Writes the records that are not written. After a failure there will be no index.
+    fn write_part(&mut self) {
+        let Self { place, bytes, writing, failed, .. } = self;
+        if failed.is_none() {
+            let begun = match writing.take() {
+                Some(writing) => Ok(writing),
+                None => Writing::begin(place),
+            };
+            match begun.and_then(|mut writing| writing.write(bytes).map(|()| writing)) {
+                Ok(begun) => *writing = Some(begun),
+                Err(error) => *failed = Some(error),
+            }
+        }
+        bytes.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::now_s;
+    use fixtures::SiteFolder;
+    use std::fs;
+    use tree::{Attributes, Kind};
+
+    const FILES: u32 = 20_000;
+
+    fn status() -> Stat {
+        rustix::fs::stat(".").unwrap()
+    }
+
+    fn name(number: u32) -> String {
+        format!("{number:08}")
+    }
+
+    /// An index of more files than one part holds.
+    fn large(place: &Path) -> NewIndex {
+        let mut index = NewIndex::begin(place.to_owned(), now_s() + 10, ChunkHash::of(b"patterns"));
+        let entry = Entry { kind: Kind::Symlink(vec![b'x'; 100].into()), attributes: Attributes::default() };
+        for name in (0..FILES).map(name) {
+            index.add(Path::new(&name), &status(), &Name::new(name.as_bytes()).unwrap(), &entry);
+        }
+        index.add_folder(Path::new(""), Folder::new(&status(), FILES as usize, ChunkHash::of(b"node")), None);
+        index
+    }
+
+    fn files_of(place: &Path) -> usize {
+        let mut known = Known::read(place, ChunkHash::of(b"patterns"), |root| root == ChunkHash::of(b"root"));
+        (0..FILES).filter(|number| known.find(Path::new(&name(*number)), &status()).is_some()).count()
+    }
+
+    #[test]
+    fn an_index_that_is_written_in_parts_is_read_as_one() {
+        let folder = SiteFolder::new();
+        let place = folder.path().join("index");
+        large(&place).end(ChunkHash::of(b"root"), &Known::default()).unwrap();
+        assert!(fs::metadata(&place).unwrap().len() > 2 * PART_BYTES as u64);
+        assert_eq!(files_of(&place), FILES as usize);
+        let known = Known::read(&place, ChunkHash::of(b"patterns"), |_| true);
+        assert_eq!(known.folder(Path::new("")).map(|folder| folder.node), Some(ChunkHash::of(b"node")));
+        assert!(known.has_folders_of(ChunkHash::of(b"root")) && !known.has_folders_of(ChunkHash::of(b"other")));
+        let others = Known::read(&place, ChunkHash::of(b"other patterns"), |_| true);
+        assert!(others.folder(Path::new("")).is_none());
+    }
+
+    #[test]
+    fn an_index_without_an_end_changes_nothing_and_leaves_no_file() {
+        let folder = SiteFolder::new();
+        let place = folder.path().join("index");
+        large(&place).end(ChunkHash::of(b"root"), &Known::default()).unwrap();
+        drop(large(&place));
+        assert_eq!(files_of(&place), FILES as usize);
+        assert!(!place.with_extension("tmp").exists());
+    }
+
+    #[test]
+    fn of_two_publishes_at_once_one_writes_the_index() {
+        let folder = SiteFolder::new();
+        let place = folder.path().join("index");
+        let first = large(&place);
+        assert!(large(&place).end(ChunkHash::of(b"other root"), &Known::default()).is_err());
+        first.end(ChunkHash::of(b"root"), &Known::default()).unwrap();
+        assert_eq!(files_of(&place), FILES as usize);
+    }
 
     #[test]
     fn paths_are_in_the_order_of_a_scan() {

@@ -128,7 +128,7 @@ impl Sites {
         let older = base.as_ref().map(Revision::root);
         let place = self.index_place(site, dir);
         let mut scan = self.scan(&exclude, Upload::new(&*self.depot, site, settings.repair), true, on);
-        scan.index = place.is_some().then(|| NewIndex::begin(now_s(), exclude.hash()));
+        scan.index = place.clone().map(|place| NewIndex::begin(place, now_s(), exclude.hash()));
         if let Some(place) = place.as_ref().filter(|_| !settings.repair) {
             let kept = self.kept_roots(site)?;
             scan.known = Known::read(place, exclude.hash(), |root| kept.contains(&root));
@@ -153,10 +153,10 @@ impl Sites {
             files_read: progress.files_read,
         };
         // Without an index, the next publish reads all files.
-        let write_index = || place.zip(index).map(|(place, index)| index.write(&place, root, &known));
+        let end_index = || index.map(|index| index.end(root, &known));
         let is_newest = base.as_ref().map(|base| base.number) == head;
         if let Some(head) = base.as_ref().filter(|base| is_newest && base.root() == root) {
-            write_index();
+            end_index();
             if settings.wait {
                 self.depot.wait_everywhere(site, head)?;
             }
@@ -168,7 +168,7 @@ impl Sites {
         let new = NewTree { root, of: None, files, bytes, note, waits, merges, locks, ends_locks };
         let Switched { revision, is_new } = self.switch(site, base.as_ref(), new)?;
         if revision.root() == root {
-            write_index();
+            end_index();
             return Ok(published(revision, is_new, None));
         }
         // The directory is not what was published, so the index of an earlier revision stays: no kept revision is sure
