@@ -3,7 +3,7 @@
 //! ```text
 //!   "THIX" | format u32 | scan began i64 | hash of the patterns that were left out
 //!   (path bytes u32, path, device u64, inode u64, size u64, modified i64 u32, changed i64 u32, entry) *  files
-//!   (path bytes u32, path, the same numbers, entries u32, topmost node) *                                folders
+//!   (path bytes u32, path, the same numbers, entries u32, hash of its links, topmost node) *             folders
 //!   bytes of the files' records u64 | root of the revision | BLAKE3 of all of it
 //! ```
 //! Records of files are in the order of the scan. A file is taken as it was if its inode's numbers and times are the
@@ -13,8 +13,9 @@
 //! changes were merged is no revision, so it keeps the index from before. An index that is lost, damaged or of another
 //! format costs a reading of all files.
 //!
-//! A folder with the same numbers and times has the same names in it. If its entries are unchanged, too, the revision's
-//! nodes are used for it, without reading or making them. This is sound only with the revision of the index as the
+//! A folder with the same numbers, times and count of entries has the same names in it. If its entries are unchanged,
+//! too, the revision's nodes are used for it, without reading or making them. Its symbolic links have no records of
+//! their own, but a hash of their names, numbers and times. This is sound only with the revision of the index as the
 //! older one, and with the same patterns.
 
 use bytes::{Buf, BufMut, Bytes};
@@ -99,14 +100,39 @@ impl Numbers {
 pub(crate) struct Folder {
     numbers: Numbers,
     entries: u32,
+    links: ChunkHash,
     /// The topmost of its nodes.
     pub(crate) node: ChunkHash,
 }
 
 impl Folder {
     /// A folder with this number of entries.
-    pub(crate) fn new(stat: &Stat, entries: usize, node: ChunkHash) -> Self {
-        Self { numbers: Numbers::of(stat), entries: u32::try_from(entries).unwrap_or(u32::MAX), node }
+    pub(crate) fn new(stat: &Stat, entries: usize, links: &Links, node: ChunkHash) -> Self {
+        let entries = u32::try_from(entries).unwrap_or(u32::MAX);
+        Self { numbers: Numbers::of(stat), entries, links: links.hash(), node }
+    }
+
+    /// Whether these were its links.
+    pub(crate) fn has(&self, links: &Links) -> bool {
+        self.links == links.hash()
+    }
+}
+
+/// The symbolic links of a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Links(Vec<u8>);
+
+impl Links {
+    /// Adds the next one.
+    pub(crate) fn add(&mut self, name: &Name, stat: &Stat) {
+        let (name, out) = (name.as_bytes(), &mut self.0);
+        out.put_u32_le(name.len() as u32);
+        out.put_slice(name);
+        Numbers::of(stat).put(out);
+    }
+
+    fn hash(&self) -> ChunkHash {
+        ChunkHash::of(&self.0)
     }
 }
 
@@ -238,12 +264,13 @@ fn read_folders(mut from: Bytes) -> HashMap<Bytes, Folder> {
     let mut folders = HashMap::new();
     while from.len() >= BEFORE_PATH {
         let length = from.get_u32_le() as usize;
-        if from.len() < length.saturating_add(NUMBERS + 4 + ChunkHash::BYTES) {
+        if from.len() < length.saturating_add(NUMBERS + 4 + 2 * ChunkHash::BYTES) {
             break;
         }
         let path = from.split_to(length);
         let (numbers, entries) = (Numbers::get(&mut from), from.get_u32_le());
-        folders.insert(path, Folder { numbers, entries, node: hash(&mut from) });
+        let (links, node) = (hash(&mut from), hash(&mut from));
+        folders.insert(path, Folder { numbers, entries, links, node });
     }
     folders
 }
@@ -350,11 +377,12 @@ impl NewIndex {
     pub(crate) fn add_folder(&mut self, inside: &Path, folder: Folder, known: Option<&Folder>) {
         let (path, out) = (inside.as_os_str().as_bytes(), &mut self.folders);
         self.has_new |= known != Some(&folder);
-        let Folder { numbers, entries, node } = folder;
+        let Folder { numbers, entries, links, node } = folder;
         out.put_u32_le(path.len() as u32);
         out.put_slice(path);
         numbers.put(out);
         out.put_u32_le(entries);
+        out.put_slice(links.as_bytes());
         out.put_slice(node.as_bytes());
     }
 
@@ -415,7 +443,11 @@ mod tests {
         for name in (0..FILES).map(name) {
             index.add(Path::new(&name), &status(), &Name::new(name.as_bytes()).unwrap(), &entry);
         }
-        index.add_folder(Path::new(""), Folder::new(&status(), FILES as usize, ChunkHash::of(b"node")), None);
+        index.add_folder(
+            Path::new(""),
+            Folder::new(&status(), FILES as usize, &Links::default(), ChunkHash::of(b"node")),
+            None,
+        );
         index
     }
 

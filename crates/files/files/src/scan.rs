@@ -10,7 +10,7 @@ use crate::content::read_content;
 use crate::depot::Depot;
 use crate::error::FilesError;
 use crate::exclude::Exclude;
-use crate::index::{Folder, Known, NewIndex, Numbers};
+use crate::index::{Folder, Known, Links, NewIndex, Numbers};
 use crate::local::STORE_MARKER;
 use crate::walk::{Listed, Walk};
 use crate::xattrs::Xattrs;
@@ -179,23 +179,31 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
         let mut is_same = known.is_some_and(|known| self.known.has_same_names(&known, &listed.stat, count));
         let mut before = Before::of(older);
         let mut entries = Vec::with_capacity(count);
+        let mut links = Links::default();
         for (name, stat) in &listed.entries {
             at.inside.push(OsStr::from_bytes(name.as_bytes()));
-            let (entry, is_known) = match FileType::from_raw_mode(stat.st_mode) {
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let (entry, is_known) = match kind {
                 FileType::Directory => self.below(walk, at, &mut before, name)?,
                 _ => self.entry(&listed.dir, name, at, (stat, &mut before))?,
             };
             at.inside.pop();
-            is_same &= is_known;
+            if kind == FileType::Symlink {
+                is_same &= self.known.is_old(stat);
+                links.add(name, stat);
+            } else {
+                is_same &= is_known;
+            }
             entries.push((name.clone(), entry, is_known));
         }
+        is_same &= known.is_some_and(|known| known.has(&links));
         let node = match known.filter(|_| is_same) {
             Some(known) => known.node,
             None => self.write(entries, &mut before)?,
         };
         if let Some(index) = &mut self.index {
             let known = self.known.folder(&at.inside);
-            index.add_folder(&at.inside, Folder::new(&listed.stat, count, node), known);
+            index.add_folder(&at.inside, Folder::new(&listed.stat, count, &links, node), known);
         }
         Ok(node)
     }
@@ -296,8 +304,7 @@ impl<S: Sink<Error = FilesError>> Scan<'_, S> {
                     return Err(FilesError::TooLarge(at.path(), "a longer target of a link"));
                 }
                 let kind = Kind::Symlink(target.into_bytes().into());
-                let is_known = self.trusts_folders && self.known.is_old(stat);
-                (Entry { kind, attributes: self.attributes(at, stat, None)? }, is_known)
+                (Entry { kind, attributes: self.attributes(at, stat, None)? }, false)
             }
             FileType::Fifo => return special("a FIFO"),
             FileType::Socket => return special("a socket"),
