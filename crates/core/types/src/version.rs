@@ -25,11 +25,6 @@ impl Version {
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
-
-    /// The epoch that it was given in.
-    pub const fn epoch(self) -> Epoch {
-        Epoch((self.0 >> NUMBER_BITS) as u32)
-    }
 }
 
 /// The bits of a count below its epoch.

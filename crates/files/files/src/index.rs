@@ -10,7 +10,7 @@
 //! same. Times have a grain, so a file that was written in the tick of the scan could be written again unseen: files as
 //! new as the index are read (as git does with racy entries). An index counts only while the revision that it was
 //! written for is kept, as the store has the chunks of that revision for sure (rule SwitchHasAll). A directory whose
-//! changes were merged is no revision, so it keeps the index from before. An index that is lost, damaged or of another
+//! changes were merged differs from every revision, so the index from before stays. An index that is lost, damaged or of another
 //! format costs a reading of all files.
 //!
 //! A folder with the same numbers, times and count of entries has the same names in it. If its entries are unchanged,

@@ -81,11 +81,12 @@ impl Coordinator {
 
     /// Begins with a transaction.
     fn begin(&mut self, asker: Asker, request: CommitRequest) {
-        let request = Arc::new(request);
-        self.unlogged_bytes += memory_bytes(&request);
+        let (bytes, request) = (memory_bytes(&request), Arc::new(request));
+        self.unlogged_bytes += bytes;
         self.charge(asker.session, 1);
         let under_way = UnderWay {
             request: request.clone(),
+            bytes,
             stage: Stage::Preparing { is_withdrawn: false },
             askers: smallvec![asker],
         };

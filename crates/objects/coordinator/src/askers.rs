@@ -44,11 +44,6 @@ impl Coordinator {
         true
     }
 
-    /// Whether one of these sessions is still there.
-    pub(crate) fn is_any_there(&self, askers: &Askers) -> bool {
-        askers.iter().any(|asker| self.sessions.contains_key(&asker.session))
-    }
-
     /// Counts a commit request to what its session has outstanding, or off it.
     pub(crate) fn charge(&mut self, session: SessionId, commits: isize) {
         if let Some(outstanding) = self.sessions.get_mut(&session) {

@@ -140,7 +140,7 @@ impl Coordinator {
 
     /// A session has ended.
     pub fn disconnected(&mut self, session: SessionId) {
-        if self.sessions.remove(&session).is_some() {
+        if self.sessions.remove(&session).is_some_and(|outstanding| outstanding > 0) {
             self.withdraw_unawaited();
         }
     }
@@ -158,11 +158,6 @@ impl Coordinator {
     /// The next action that the coordinator wants done.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.out.pop_front()
-    }
-
-    /// Whether a session waits for the outcome of a transaction under way.
-    pub fn is_awaited(&self, txn: TxnId) -> bool {
-        self.under_way.get(&txn).is_some_and(|under_way| self.is_any_there(&under_way.askers))
     }
 
     /// Commit requests that a session has outstanding.

@@ -9,7 +9,7 @@
 //!    a redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too:
 //!    the member that gets the answer may ask its redirector for a page that it has written to (**HearBeforeAnswer**).
 
-use crate::under_way::{Stage, UnderWay, memory_bytes};
+use crate::under_way::{Stage, UnderWay};
 use crate::{Asker, CommitRecord, Coordinator, Hears, Output};
 use alloc::vec::Vec;
 use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Prepare, Sequence, Verdict, Vote};
@@ -52,7 +52,7 @@ impl Coordinator {
         let count = placed.counts.of(Shard::ONLY);
         under_way.stage = Stage::Logging(count);
         let request = &under_way.request;
-        self.unlogged_bytes -= memory_bytes(request);
+        self.unlogged_bytes -= under_way.bytes;
         let record = CommitRecord { txn, count, answered: request.answered, deltas: request.writes.clone() };
         self.out.push_back(Output::Log(record));
     }
@@ -91,7 +91,7 @@ impl Coordinator {
     pub(crate) fn withdraw_unawaited(&mut self) {
         let Self { under_way, sessions, out, .. } = self;
         for (&txn, under_way) in under_way {
-            let is_awaited = under_way.askers.iter().any(|asker| sessions.contains_key(&asker.session));
+            let is_awaited = under_way.is_awaited(sessions);
             if let Stage::Preparing { is_withdrawn } = &mut under_way.stage
                 && !is_awaited
                 && !*is_withdrawn
@@ -104,21 +104,21 @@ impl Coordinator {
 
     /// The master has let go of a transaction. If it was sent again in the meantime, the master gets it again.
     fn has_withdrawn(&mut self, txn: TxnId) {
-        let is_awaited = self.is_awaited(txn);
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        let is_awaited = under_way.is_awaited(&self.sessions);
         if let Some(asker) = under_way.askers.first().filter(|_| is_awaited) {
             under_way.stage = Stage::Preparing { is_withdrawn: false };
             self.out.push_back(Output::Prepare(asker.session, Prepare(under_way.request.clone())));
         } else {
-            self.unlogged_bytes -= memory_bytes(&under_way.request);
+            self.unlogged_bytes -= under_way.bytes;
             self.under_way.remove(&txn);
         }
     }
 
     /// Ends a transaction that is not prepared.
     fn end(&mut self, txn: TxnId, outcome: &Outcome) {
-        let Some(UnderWay { request, askers, .. }) = self.under_way.remove(&txn) else { return };
-        self.unlogged_bytes -= memory_bytes(&request);
+        let Some(UnderWay { bytes, askers, .. }) = self.under_way.remove(&txn) else { return };
+        self.unlogged_bytes -= bytes;
         self.count(outcome);
         for asker in askers {
             self.charge(asker.session, -1);
@@ -131,7 +131,7 @@ impl Coordinator {
     /// alone.
     pub(crate) fn judge_refused(&mut self, request: &CommitRequest, refusal: Refusal) -> Outcome {
         let broken = self.config.broken;
-        // A stale request stays stale, and one that was refused as lapsed may be sent again.
+        // A stale request stays stale, and one from before a restart may be sent again.
         let might_commit = !matches!(refusal, Refusal::Stale(_) | Refusal::Lapsed(_));
         let may_have_committed = self.outcomes.may_have_forgotten(request) && !broken.is(Rule::AnswerUnknown);
         let says_lapsed = matches!(refusal, Refusal::Lapsed(_)) && !broken.is(Rule::LapseAlone);

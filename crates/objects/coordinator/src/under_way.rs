@@ -3,7 +3,7 @@
 use crate::askers::Askers;
 use alloc::sync::Arc;
 use messages::{CommitRequest, PageReads};
-use types::{Delta, SlotNo, Version};
+use types::{Delta, Map, SessionId, SlotNo, Version};
 
 /// The bytes of a delta and of a change in memory, beside the values.
 const DELTA_BYTES: usize = size_of::<Delta>();
@@ -13,14 +13,23 @@ const CHANGE_BYTES: usize = 40;
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     pub(crate) request: Arc<CommitRequest>,
+    /// The bytes of memory that the request takes.
+    pub(crate) bytes: usize,
     pub(crate) stage: Stage,
     pub(crate) askers: Askers,
+}
+
+impl UnderWay {
+    /// Whether one of the sessions is still there that wait for the outcome.
+    pub(crate) fn is_awaited(&self, sessions: &Map<SessionId, usize>) -> bool {
+        self.askers.iter().any(|asker| sessions.contains_key(&asker.session))
+    }
 }
 
 /// How far a transaction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The master has it, and was told that it may let go of it.
+    /// The master has it. If it is withdrawn, the master was told that it may let go of it.
     Preparing { is_withdrawn: bool },
     /// The sequencer has it.
     Sequencing,

@@ -43,7 +43,7 @@ impl Master {
         self.admit(now, Ticket { is_new, takes_place, ..ticket });
     }
 
-    /// The coordinator withdraws a transaction. One that is prepared stays.
+    /// Forgets a transaction that its coordinator withdraws, unless it is prepared.
     pub fn withdraw(&mut self, txn: TxnId) {
         let is_its = |ticket: &Ticket| ticket.request.txn == txn;
         if self.parked.remove(is_its) || self.turns.remove(is_its) || self.pages.remove_waiting_commit(is_its) {

@@ -254,9 +254,4 @@ impl Master {
     pub fn through(&self) -> Vector {
         self.pages.through()
     }
-
-    /// The page's version.
-    pub fn version(&self, page: PageId) -> Version {
-        self.pages.version(page)
-    }
 }

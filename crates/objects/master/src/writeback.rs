@@ -217,7 +217,7 @@ impl Master {
         self.writeback.stage = Stage::Installing(Batch { pages, aside });
     }
 
-    /// The batch is home.
+    /// The batch is written back.
     pub fn installed(&mut self) {
         if let Stage::Installing(batch) = core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
             self.pages.installed(&batch.pages, &batch.aside);

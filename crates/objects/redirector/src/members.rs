@@ -191,8 +191,8 @@ impl Members {
         Some(resumed)
     }
 
-    /// The member has applied everything through these counts. One that has come from elsewhere may be ahead of us; the
-    /// group's acknowledgement is never of more than we have heard.
+    /// The member has applied everything through these counts. A member that comes from elsewhere may be ahead of the
+    /// redirector; the group's acknowledgement is never ahead of the redirector's horizon.
     pub(crate) fn ack(&mut self, id: SessionId, through: &Vector) {
         self.acked.ack(id, through.of(Shard::ONLY));
     }

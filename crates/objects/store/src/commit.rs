@@ -1,9 +1,8 @@
 //! A commit's way through the roles of the node, each of which says what it wants done.
 //!
 //! ```text
-//!                 Prepare        Vote           Sequence, Placed      durable          Decide
-//!   coordinator ----------> master ----> coordinator ----> log ~~~~~~~~~~> coordinator ----> master --applied-->
-//!                  room
+//!           Prepare              Vote           Sequence, Placed      durable          Decide
+//!   coordinator --room--> master ----> coordinator ----> log ~~~~~~~~~~> coordinator ----> master --applied-->
 //! ```
 //! Each arrow is a message of `messages::roles`, and here a function call.
 //!

@@ -15,7 +15,7 @@ use types::{Rule, Time};
 pub(crate) struct Covered {
     /// The last checkpoint has everything before this position, but for deltas that were in the MOB.
     last: Position,
-    /// The same for the checkpoint that is being installed.
+    /// The position of the checkpoint that is being installed.
     next: Position,
 }
 

@@ -102,7 +102,7 @@ impl Store {
         }
         let need = self.need_of(&prepare.0);
         match self.room_for(need) {
-            Found::Now if !self.room.is_short() => self.pass_on(now, from, prepare),
+            Found::Now if !self.room.is_short() => self.pass_on(now, from, prepare, need),
             Found::Never => self.coordinator.voted(Vote::refused(prepare.0.txn, Refusal::StoreFull)),
             Found::Now | Found::Later => self.room.waiting.push_back(Waiting::Commit(from, prepare)),
         }
@@ -144,7 +144,7 @@ impl Store {
                 Waiting::Commit(_, Prepare(request)) if found == Found::Never => {
                     self.coordinator.voted(Vote::refused(request.txn, Refusal::StoreFull));
                 }
-                Waiting::Commit(from, prepare) => self.pass_on(now, from, prepare),
+                Waiting::Commit(from, prepare) => self.pass_on(now, from, prepare, need),
                 Waiting::Grant(..) if self.closing => {}
                 Waiting::Grant(from, _) if found == Found::Never => self.master.grant_nothing(from),
                 Waiting::Grant(from, grant) => {
@@ -158,8 +158,8 @@ impl Store {
         is_any
     }
 
-    fn pass_on(&mut self, now: Time, from: SessionId, prepare: Prepare) {
-        self.room.keep(prepare.0.txn, commit_bytes_bound(&prepare.0.writes));
+    fn pass_on(&mut self, now: Time, from: SessionId, prepare: Prepare, need: Need) {
+        self.room.keep(prepare.0.txn, need.bytes);
         self.master.prepare(now, from, prepare);
     }
 
