@@ -28,6 +28,7 @@ Usage: cargo xtask <command>
             --first F         the first of them (default 0)
             --seed S          this one
             --trace           with every event of it
+            --shards          of whole nodes with a store of several shards
             --reorder         of two masters' streams out of order, and not of whole nodes
             --volumes         of a volume with its owners, holders and home
             --race NAME       steered towards one kind of race

@@ -1,5 +1,5 @@
-//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, of two masters' streams out of order, and of
-//! volumes.
+//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, also with a store of several shards, of two
+//! masters' streams out of order, and of volumes.
 //!
 //! The simulator is linked by a feature of this crate, so that the other entry points do not wait for its build:
 //! without the feature the command calls cargo for the program that has it.
@@ -34,7 +34,7 @@ mod linked {
             Options { seeds, first, kind: Some(kind), .. } => seeds_from(kind, first, seeds.unwrap_or(1000)),
             Options { seeds, first, .. } => {
                 let count = seeds.unwrap_or(1000);
-                let others = [Kind::Reorder, Kind::Volumes].map(|kind| seeds_from(kind, first, count));
+                let others = [Kind::Shards, Kind::Reorder, Kind::Volumes].map(|kind| seeds_from(kind, first, count));
                 others.into_iter().fold(seeds_from(Kind::Nodes, first, count), Result::and)
             }
         }
@@ -122,6 +122,7 @@ mod linked {
             while let Some(word) = words.next() {
                 match word.as_str() {
                     "--trace" => options.trace = true,
+                    "--shards" => options.kind = Some(Kind::Shards),
                     "--reorder" => options.kind = Some(Kind::Reorder),
                     "--volumes" => options.kind = Some(Kind::Volumes),
                     "--race" => options.kind = Some(Kind::Steered(race(words.next())?)),

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use thorp::{Db, Error};
-use types::{ClusterId, Incarnation, NodeId, Version};
+use types::{ClusterId, Incarnation, NodeId, Sharding, Version};
 
 /// Long enough for anything that is going to happen on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -101,6 +101,7 @@ fn welcome() -> ToClient {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
+        sharding: Sharding::ONE,
         through: Version(0).into(),
         limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
     })

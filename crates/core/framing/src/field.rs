@@ -8,7 +8,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::marker::PhantomData;
-use types::{ClientId, ClusterId, Incarnation, Life, NodeId, PageId, PageRange, PeerKey, Shard, Time, TxnId, Version};
+use core::num::{NonZeroU16, NonZeroU32};
+use types::limits::SHARDS_MAX;
+use types::{
+    ClientId, ClusterId, Incarnation, Life, NodeId, PageId, PageRange, PeerKey, Shard, Sharding, Time, TxnId, Version,
+};
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// A field of one size, whatever its value.
@@ -87,6 +91,23 @@ impl Field for PageRange {
 
     fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(Self { first: PageId::get(what, reader)?, count: u32::get(what, reader)? })
+    }
+}
+
+impl Field for Sharding {
+    const BYTES: usize = u16::BYTES + u32::BYTES;
+
+    fn put(&self, meta: &mut Meta<'_>) {
+        (self.shards().get(), self.extent().get()).put(meta);
+    }
+
+    fn get(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (shards, extent) = <(u16, u32)>::get(what, reader)?;
+        check_count(what, shards.into(), SHARDS_MAX)?;
+        let (Some(shards), Some(extent)) = (NonZeroU16::new(shards), NonZeroU32::new(extent)) else {
+            return Err(WireError::Code { what, got: 0 });
+        };
+        Ok(Self::new(shards, extent))
     }
 }
 

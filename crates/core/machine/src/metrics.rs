@@ -5,7 +5,7 @@ use crate::{Cell, Table};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use types::{ClientId, Version};
+use types::{ClientId, Vector};
 
 /// One thing that is told.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +61,9 @@ impl<const N: usize> Metrics<N> {
 /// A table's name, what a row of it is, and its columns.
 pub type Described<'a> = (&'a str, &'a str, &'a [Column]);
 
-/// The number of updates between a version and the newest one.
-pub fn lag(newest: Version, version: Version) -> u64 {
-    newest.0.saturating_sub(version.0)
+/// The number of updates between some counts and the newest ones.
+pub fn lag(newest: &Vector, counts: &Vector) -> u64 {
+    newest.total().saturating_sub(counts.total())
 }
 
 /// The cell that names a client.

@@ -8,6 +8,7 @@ extern crate alloc;
 mod chance;
 mod delta;
 mod hash;
+mod horizon;
 mod id;
 mod key;
 pub mod lease;
@@ -16,6 +17,7 @@ mod page;
 mod refusal;
 mod rule;
 mod said;
+mod shard;
 mod slots;
 mod time;
 mod vector;
@@ -24,6 +26,7 @@ mod version;
 pub use chance::splitmix;
 pub use delta::{Delta, SlotChange};
 pub use hash::{Map, MapEntry, Set};
+pub use horizon::Horizon;
 pub use id::{
     CATALOG_SPACE, ClientId, ClusterId, Incarnation, Life, MAIN_SPACE, NodeId, ObjectId, PageId, PageRange, Position,
     SessionId, SlotNo, TxnId,
@@ -34,7 +37,8 @@ pub use page::{ObjectPage, PageFull, PageImageError};
 pub use refusal::{Caller, GoodbyeReason, Refusal};
 pub use rule::{Broken, Rule};
 pub use said::said;
+pub use shard::{Shard, Sharding};
 pub use slots::SlotSet;
 pub use time::Time;
-pub use vector::{Shard, Vector};
+pub use vector::Vector;
 pub use version::{Epoch, Version};

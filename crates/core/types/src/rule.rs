@@ -66,7 +66,7 @@ pub enum Rule {
     InstallCovers,
     /// Only a page without slots that are ahead of its version is sent to a peer.
     HelpInSequence,
-    /// A master's horizon moves with that master's own stream; what another's tells moves pages alone.
+    /// The count of a shard in a horizon moves with the `through` of its own master, and with nothing else.
     OwnHorizon,
     /// A change that a master leaves to another stream to tell holds back the master's own `through` until it was heard
     /// of.

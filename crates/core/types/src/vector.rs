@@ -1,24 +1,8 @@
 //! Vectors: one count for each shard of a store.
 
-use crate::{PageId, Version};
+use crate::{Shard, Version};
 use core::fmt;
 use smallvec::SmallVec;
-
-/// A part of a store's pages with counts of its own. A store of one node has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shard(pub u16);
-
-impl Shard {
-    /// The shard of a store of one node.
-    pub const ONLY: Self = Self(0);
-}
-
-impl PageId {
-    /// Returns the shard whose counts are the page's versions.
-    pub const fn shard(self) -> Shard {
-        Shard::ONLY
-    }
-}
 
 /// A count for each shard of a store: how far a cache, a stream or a master is. The shards that it does not list have
 /// count zero. One shard takes no allocation.
@@ -34,7 +18,7 @@ impl Vector {
         Self::default()
     }
 
-    /// The vector of a store of one node.
+    /// The vector of a store with one shard.
     pub fn only(count: Version) -> Self {
         let mut vector = Self::new();
         vector.raise(Shard::ONLY, count);
@@ -50,6 +34,11 @@ impl Vector {
     /// The shards whose count is not zero, in order, and their counts.
     pub fn counts(&self) -> &[(Shard, Version)] {
         &self.counts
+    }
+
+    /// How many counts were given in all shards, those of earlier epochs aside: a figure for people.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().map(|(_, count)| count.number()).sum()
     }
 
     /// Raises the count of a shard to this one if it is lower.
@@ -77,6 +66,16 @@ impl Vector {
         self
     }
 
+    /// Returns the vector with the lower of both counts for each shard.
+    #[must_use]
+    pub fn met(mut self, other: &Self) -> Self {
+        self.counts.retain(|(shard, count)| {
+            *count = other.of(*shard).min(*count);
+            *count > Version::ZERO
+        });
+        self
+    }
+
     /// Returns whether no count is lower than the other vector's.
     pub fn reaches(&self, other: &Self) -> bool {
         other.counts.iter().all(|&(shard, count)| self.of(shard) >= count)
@@ -87,7 +86,7 @@ impl Vector {
     }
 }
 
-/// The vector of a store of one node.
+/// The vector of a store with one shard.
 impl From<Version> for Vector {
     fn from(count: Version) -> Self {
         Self::only(count)
@@ -141,8 +140,11 @@ mod tests {
             prop_assert_eq!(of_a.reaches(&of_b), (0..5).all(|shard| count(&a, shard) >= count(&b, shard)));
             let mut both = of_a.clone();
             prop_assert_eq!(both.join(&of_b), !of_a.reaches(&of_b));
+            let lower = of_a.met(&of_b);
+            prop_assert!(lower.counts().iter().all(|(_, count)| *count > Version::ZERO));
             for shard in 0..5 {
                 prop_assert_eq!(both.of(Shard(shard)).0, count(&a, shard).max(count(&b, shard)));
+                prop_assert_eq!(lower.of(Shard(shard)).0, count(&a, shard).min(count(&b, shard)));
             }
         }
     }

@@ -21,6 +21,11 @@ impl Version {
     /// The version of what was never written.
     pub const ZERO: Self = Self(0);
 
+    /// The count in its epoch.
+    pub const fn number(self) -> u64 {
+        self.0 & ((1 << NUMBER_BITS) - 1)
+    }
+
     /// The count that follows.
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

@@ -9,19 +9,19 @@
 //! and no transaction is of two. Each life of the store's process belongs to one branch, and a client that knows of a
 //! life as the latest is on its branch until it learns of another one.
 
-use crate::ledger::Ledger;
-use types::{Life, TxnId, Version};
+use crate::ledger::{Ledger, Rank};
+use types::{Life, Sharding, TxnId};
 
 /// A branch, by its place in [`Branches`].
 pub(crate) type BranchId = usize;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Branch {
     ledger: Ledger,
-    /// Every transaction that was acknowledged on it has its place at or before this count.
-    floor: Version,
-    /// The count at which it began.
-    began: Version,
+    /// Every transaction that was acknowledged on it has its place at or before this one.
+    floor: Rank,
+    /// The place at which it began.
+    began: Rank,
 }
 
 /// All branches; the last is the one that the store is on.
@@ -32,13 +32,13 @@ pub(crate) struct Branches {
     of_lives: Vec<(Life, BranchId)>,
 }
 
-impl Default for Branches {
-    fn default() -> Self {
-        Self { all: vec![Branch::default()], of_lives: Vec::new() }
-    }
-}
-
 impl Branches {
+    /// The one branch of a store with nothing in it.
+    pub(crate) fn new(sharding: Sharding) -> Self {
+        let branch = Branch { ledger: Ledger::new(sharding), floor: Rank::default(), began: Rank::default() };
+        Self { all: vec![branch], of_lives: Vec::new() }
+    }
+
     /// The branch that the store is on.
     pub(crate) fn newest(&self) -> BranchId {
         self.all.len() - 1
@@ -55,8 +55,8 @@ impl Branches {
         &mut self.all[newest].ledger
     }
 
-    /// A copy that was made on this branch, at this count, takes the store's place.
-    pub(crate) fn fork(&mut self, from: BranchId, at: Version) {
+    /// A copy that was made on this branch, at this place, takes the store's place.
+    pub(crate) fn fork(&mut self, from: BranchId, at: Rank) {
         let ledger = self.all[from].ledger.through(at);
         self.all.push(Branch { ledger, floor: at, began: at });
     }
@@ -77,24 +77,24 @@ impl Branches {
     }
 
     /// How far transactions had been acknowledged, on each branch.
-    pub(crate) fn floors(&self) -> Vec<Version> {
+    pub(crate) fn floors(&self) -> Vec<Rank> {
         self.all.iter().map(|branch| branch.floor).collect()
     }
 
     /// The first place on a branch of a transaction that began when the floors were these. On a branch that began later
     /// it is behind everything that was copied.
-    pub(crate) fn floor(&self, branch: BranchId, floors: &[Version]) -> Version {
+    pub(crate) fn floor(&self, branch: BranchId, floors: &[Rank]) -> Rank {
         floors.get(branch).copied().unwrap_or(self.all[branch].began)
     }
 
     /// A transaction is acknowledged at this place.
-    pub(crate) fn acknowledged(&mut self, branch: BranchId, place: Version) {
+    pub(crate) fn acknowledged(&mut self, branch: BranchId, place: Rank) {
         let floor = &mut self.all[branch].floor;
         *floor = place.max(*floor);
     }
 
     /// Whether a transaction is committed on any branch.
     pub(crate) fn is_committed_anywhere(&self, txn: TxnId) -> bool {
-        self.all.iter().any(|branch| branch.ledger.version_of(txn).is_some())
+        self.all.iter().any(|branch| branch.ledger.rank_of(txn).is_some())
     }
 }

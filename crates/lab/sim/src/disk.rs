@@ -14,7 +14,7 @@ use bytes::Bytes;
 use machine::Opaque;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
-use types::{ClusterId, Delta, Incarnation, Life, ObjectPage, PageId, Version};
+use types::{ClusterId, Delta, Horizon, Incarnation, Life, ObjectPage, PageId, Sharding, Vector, Version};
 
 /// The properties of one seed's disk.
 #[derive(Clone, Debug)]
@@ -33,6 +33,7 @@ pub(crate) struct Profile {
 #[derive(Clone, Debug)]
 pub(crate) struct StoreDisk {
     profile: Profile,
+    sharding: Sharding,
     /// Durable records, oldest first; the first of them has position `first`.
     log: VecDeque<Record>,
     first: Position,
@@ -49,8 +50,8 @@ pub(crate) struct StoreDisk {
     flushing: usize,
     installing: Option<(Vec<HomeImage>, Checkpoint)>,
     log_bytes_used: u64,
-    /// The count of the last durable commit.
-    count: Version,
+    /// The counts of the last durable commits.
+    counts: Vector,
     /// The records that have become durable since the checkers last asked.
     pub(crate) became_durable: Vec<Record>,
     /// Installs find no room.
@@ -59,22 +60,24 @@ pub(crate) struct StoreDisk {
 
 impl StoreDisk {
     /// The disk of a store that one commit has founded, and that was closed since: everything is written back.
-    pub(crate) fn new(profile: Profile, founding: &CommitRecord) -> Self {
-        let version = founding.count;
+    pub(crate) fn new(profile: Profile, sharding: Sharding, founding: &CommitRecord) -> Self {
+        let counts = Horizon { counts: &founding.counts, sharding };
         let image = |delta: &Delta| ObjectPage::empty().with(&delta.changes).expect("it founds small pages");
-        let home = |delta: &Delta| (delta.page, (version, image(delta).image().clone()));
+        let home = |delta: &Delta| (delta.page, (counts.of(delta.page), image(delta).image().clone()));
         // Page 0 exists in any store.
         let next_page = founding.deltas.len().max(1) as u32;
-        let checkpoint = Checkpoint { applied: version, next_pages: vec![(0, next_page)], ..Checkpoint::default() };
+        let applied = founding.counts.clone();
+        let checkpoint = Checkpoint { applied, next_pages: vec![(0, next_page)], ..Checkpoint::default() };
         let home = founding.deltas.iter().map(home).collect();
-        Self::holding(profile, &Stored { home, checkpoint })
+        Self::holding(profile, sharding, &Stored { home, checkpoint })
     }
 
     /// The disk of a store that was closed: this is home.
-    pub(crate) fn holding(profile: Profile, stored: &Stored) -> Self {
+    pub(crate) fn holding(profile: Profile, sharding: Sharding, stored: &Stored) -> Self {
         let (home, checkpoint) = (stored.home.clone(), stored.checkpoint.clone());
         Self {
             profile,
+            sharding,
             log: VecDeque::new(),
             first: Position(1),
             needed: Position(1),
@@ -86,7 +89,7 @@ impl StoreDisk {
             flushing: 0,
             installing: None,
             log_bytes_used: 0,
-            count: stored.checkpoint.applied,
+            counts: stored.checkpoint.applied.clone(),
             became_durable: Vec::new(),
             home_full: false,
         }
@@ -96,7 +99,8 @@ impl StoreDisk {
     /// no outcome.
     pub(crate) fn stored(&self) -> Stored {
         let Checkpoint { applied, next_pages, .. } = self.checkpoint.clone();
-        let checkpoint = Checkpoint { applied, next_pages, forgotten: applied, ..Checkpoint::default() };
+        let forgotten = applied.clone();
+        let checkpoint = Checkpoint { applied, next_pages, forgotten, ..Checkpoint::default() };
         Stored { home: self.home.clone(), checkpoint }
     }
 
@@ -113,15 +117,16 @@ impl StoreDisk {
 
     /// A home image never replaces a newer one, and the home is never ahead of the log.
     fn check_install(&self, images: &[HomeImage], checkpoint: &Checkpoint) -> Check {
-        ensure(checkpoint.applied <= self.count, "disk", || {
+        ensure(self.counts.reaches(&checkpoint.applied), "disk", || {
             format!(
                 "a checkpoint of {:?} is installed, and the log is durable through {:?}",
-                checkpoint.applied, self.count
+                checkpoint.applied, self.counts
             )
         })?;
         let back = images.iter().find(|image| self.home.get(&image.page).is_some_and(|home| home.0 > image.version));
         ensure(back.is_none(), "disk", || format!("the home goes back at {:?}", back.map(|image| image.page)))?;
-        let ahead = images.iter().find(|image| image.version > checkpoint.applied);
+        let applied = Horizon { counts: &checkpoint.applied, sharding: self.sharding };
+        let ahead = images.iter().find(|image| image.version > applied.of(image.page));
         ensure(ahead.is_none(), "disk", || {
             format!(
                 "{:?} is installed beyond the checkpoint's {:?}",
@@ -142,11 +147,11 @@ impl StoreDisk {
     fn make_durable(&mut self, records: usize) -> Vec<Record> {
         let durable: Vec<Record> = self.pending.drain(..records).collect();
         self.log.extend(durable.iter().cloned());
-        let counts = durable.iter().filter_map(|record| match record {
-            Record::Commit(commit) => Some(commit.count),
-            _ => None,
-        });
-        self.count = counts.fold(self.count, Version::max);
+        for record in &durable {
+            if let Record::Commit(commit) = record {
+                self.counts.join(&commit.counts);
+            }
+        }
         durable
     }
 

@@ -3,7 +3,7 @@
 use crate::branches::{BranchId, Branches};
 use crate::check;
 use crate::check::unknown::Reasons;
-use crate::ledger::{self, Ledger};
+use crate::ledger::{self, Ledger, Rank};
 use crate::value::{self, Stamp};
 use crate::violation::{Check, Violation, ensure};
 use core::time::Duration;
@@ -11,7 +11,7 @@ use messages::{Advance, Outcome};
 use std::collections::BTreeMap;
 use store::CommitRecord;
 use types::limits::LIVES_KEPT;
-use types::{ClientId, Delta, Life, Map, ObjectId, PageId, SlotChange, Time, TxnId, Version};
+use types::{ClientId, Delta, Life, Map, ObjectId, PageId, Sharding, SlotChange, Time, TxnId, Vector, Version};
 
 /// One attempt at a transaction, by its place in [`History`].
 pub(crate) type AttemptId = u32;
@@ -36,9 +36,8 @@ pub(crate) enum Fate {
 /// One attempt at a transaction, as its application sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
-    /// Every transaction that was acknowledged before this one began has its place at or before these counts, by
-    /// branch.
-    floors: Vec<Version>,
+    /// Every transaction that was acknowledged before this one began has its place at or before these, by branch.
+    floors: Vec<Rank>,
     /// The branches that its client was on while it ran, in order.
     branches: Vec<BranchId>,
     /// The first read of each object that the attempt had not written itself.
@@ -51,7 +50,7 @@ pub(crate) struct Attempt {
 }
 
 /// All attempts of a run, and the ledgers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct History {
     pub(crate) branches: Branches,
     attempts: Vec<Attempt>,
@@ -63,6 +62,12 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// The history of a store with nothing in it.
+    pub(crate) fn new(sharding: Sharding) -> Self {
+        let (attempts, asked, acknowledged, unknown, has_forgotten) = Default::default();
+        Self { branches: Branches::new(sharding), attempts, asked, acknowledged, unknown, has_forgotten }
+    }
+
     /// The history begins with one commit, by a client of its own, that gives each page its first object.
     pub(crate) fn found(&mut self, pages: u32) -> Result<CommitRecord, Violation> {
         let txn = TxnId { client: ClientId(1), number: 1 };
@@ -74,10 +79,15 @@ impl History {
             let change = SlotChange { slot: 0, value: Some(value::encode(Some(object), stamp, 0)) };
             Delta { page: object.page, changes: vec![change] }
         });
-        let record = CommitRecord { txn, count: Version::ZERO.next(), answered: 1, deltas: deltas.collect() };
+        let deltas: Vec<_> = deltas.collect();
+        let mut counts = Vector::new();
+        for delta in &deltas {
+            counts.raise(self.ledger().horizon().sharding.of(delta.page), Version::ZERO.next());
+        }
+        let record = CommitRecord { txn, counts, answered: 1, deltas };
         self.asked(Time::ZERO, id, txn)?;
         self.durable(&record)?;
-        self.branches.acknowledged(0, self.ledger().count());
+        self.branches.acknowledged(0, self.ledger().rank());
         self.attempts[id as usize].fate = Fate::Committed;
         Ok(record)
     }
@@ -209,7 +219,7 @@ impl History {
 
     /// The place of an attempt that is acknowledged, on one of the branches that its client was on. It may have been
     /// answered on one before it came to the next.
-    fn place(&self, attempt: &Attempt, txn: TxnId, pages: &[Advance]) -> Result<(BranchId, Version), Violation> {
+    fn place(&self, attempt: &Attempt, txn: TxnId, pages: &[Advance]) -> Result<(BranchId, Rank), Violation> {
         let newest = [self.branches.newest()];
         let branches = if attempt.branches.is_empty() { &newest[..] } else { &attempt.branches };
         let places = branches.iter().rev().map(|&branch| {

@@ -1,4 +1,4 @@
-//! The committed history: what the store's disk has made durable, in the order of its counts.
+//! The committed history: what the store's disk has made durable, in the order of its log.
 //!
 //! The ledger is the truth that everything else is held against. It is told by the virtual disk, at the moment a
 //! commit record becomes durable, and by nobody else: a role cannot talk its way around it.
@@ -7,11 +7,17 @@ use crate::value::{self, Stamp};
 use crate::violation::{Check, Violation, ensure};
 use std::collections::BTreeMap;
 use store::CommitRecord;
-use types::{Map, ObjectId, PageId, SlotNo, SlotSet, TxnId, Version};
+use types::{Horizon, Map, ObjectId, PageId, Shard, Sharding, SlotNo, SlotSet, TxnId, Vector, Version};
 
-/// The state of a slot at some count: the write it holds, or nothing.
+/// A commit's rank in the history: the number of commits in the log through it. The counts of one shard are in this
+/// order; those of two shards cannot be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank(pub(crate) usize);
+
+/// The state of a slot from some commit on: the write it holds, or nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
+    pub(crate) rank: Rank,
     pub(crate) version: Version,
     pub(crate) stamp: Option<Stamp>,
 }
@@ -23,62 +29,95 @@ pub(crate) struct PageHistory {
     slots: BTreeMap<SlotNo, Vec<Change>>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ledger {
-    count: Version,
-    commits: Map<TxnId, Version>,
-    txns: Vec<TxnId>,
+    sharding: Sharding,
+    /// The last count of each shard.
+    counts: Vector,
+    /// The commits in the order of their ranks, and their counts.
+    commits: Vec<(TxnId, Vector)>,
+    ranks: Map<TxnId, Rank>,
+    by_count: Map<(Shard, Version), TxnId>,
     pages: BTreeMap<PageId, PageHistory>,
 }
 
 impl Ledger {
-    /// A commit has become durable: its count is the next one.
+    /// The ledger of a store with nothing in it.
+    pub(crate) fn new(sharding: Sharding) -> Self {
+        let (counts, commits, ranks, by_count, pages) = Default::default();
+        Self { sharding, counts, commits, ranks, by_count, pages }
+    }
+
+    /// A commit has become durable: its counts are the next ones of the shards that it writes to, and of no others.
     pub(crate) fn commit(&mut self, record: &CommitRecord) -> Check {
-        self.count = self.count.next();
-        ensure(record.count == self.count, "counts", || {
-            format!("{:?} is logged with count {:?}, and follows {} others", record.txn, record.count, self.txns.len())
+        let mut next = Vector::new();
+        for shard in record.deltas.iter().map(|delta| self.sharding.of(delta.page)) {
+            next.raise(shard, self.counts.of(shard).next());
+        }
+        ensure(record.counts == next, "counts", || {
+            format!("{:?} is logged with counts {:?}, and follows {:?}", record.txn, record.counts, self.counts)
         })?;
-        let twice = self.commits.insert(record.txn, self.count);
-        ensure(twice.is_none(), "durability", || format!("{:?} was committed twice", record.txn))?;
-        self.txns.push(record.txn);
+        self.commits.push((record.txn, next.clone()));
+        let (rank, before) = (self.rank(), self.ranks.len());
+        self.ranks.insert(record.txn, rank);
+        ensure(self.ranks.len() > before, "durability", || format!("{:?} was committed twice", record.txn))?;
+        self.by_count.extend(next.counts().iter().map(|&count| (count, record.txn)));
+        self.counts.join(&next);
         for delta in &record.deltas {
+            let version = next.of(self.sharding.of(delta.page));
             let page = self.pages.entry(delta.page).or_default();
-            page.versions.push((self.count, delta.slots()));
+            page.versions.push((version, delta.slots()));
             for change in &delta.changes {
                 let object = ObjectId::new(delta.page, change.slot);
                 let stamp = change.value.as_ref().map(|value| stamp_of(object, value)).transpose()?;
-                page.slots.entry(change.slot).or_default().push(Change { version: self.count, stamp });
+                page.slots.entry(change.slot).or_default().push(Change { rank, version, stamp });
             }
         }
         Ok(())
     }
 
-    /// The ledger as it was when its count was `through`.
-    pub(crate) fn through(&self, through: Version) -> Self {
-        let is_in = |version: &Version| *version <= through;
-        let commits = self.commits.iter().filter(|(_, version)| is_in(version)).map(|(&txn, &version)| (txn, version));
-        let pages = self.pages.iter().map(|(&page, history)| (page, history.through(through)));
-        Self {
-            count: through,
-            commits: commits.collect(),
-            txns: self.txns[..through.0 as usize].to_vec(),
-            pages: pages.filter(|(_, history)| !history.versions.is_empty()).collect(),
+    /// The ledger as it was at this rank.
+    pub(crate) fn through(&self, through: Rank) -> Self {
+        let mut ledger = Self::new(self.sharding);
+        for (txn, counts) in &self.commits[..through.0] {
+            ledger.commits.push((*txn, counts.clone()));
+            ledger.ranks.insert(*txn, ledger.rank());
+            ledger.by_count.extend(counts.counts().iter().map(|&count| (count, *txn)));
+            ledger.counts.join(counts);
         }
+        for (&page, history) in &self.pages {
+            let history = history.through(through, ledger.horizon().of(page));
+            if !history.versions.is_empty() {
+                ledger.pages.insert(page, history);
+            }
+        }
+        ledger
     }
 
-    /// How many transactions have written.
-    pub(crate) fn count(&self) -> Version {
-        self.count
+    /// The rank of the last commit.
+    pub(crate) fn rank(&self) -> Rank {
+        Rank(self.commits.len())
     }
 
-    /// The count of a transaction, if it is committed.
-    pub(crate) fn version_of(&self, txn: TxnId) -> Option<Version> {
-        self.commits.get(&txn).copied()
+    /// The last count of each shard.
+    pub(crate) fn horizon(&self) -> Horizon<'_> {
+        Horizon { counts: &self.counts, sharding: self.sharding }
     }
 
-    /// The transaction with this count.
-    pub(crate) fn txn_at(&self, version: Version) -> Option<TxnId> {
-        self.txns.get((version.0 as usize).checked_sub(1)?).copied()
+    /// The rank of a transaction, if it is committed.
+    pub(crate) fn rank_of(&self, txn: TxnId) -> Option<Rank> {
+        self.ranks.get(&txn).copied()
+    }
+
+    /// The counts of a transaction, if it is committed.
+    pub(crate) fn counts_of(&self, txn: TxnId) -> Option<Horizon<'_>> {
+        let Rank(rank) = self.rank_of(txn)?;
+        Some(Horizon { counts: &self.commits[rank - 1].1, sharding: self.sharding })
+    }
+
+    /// The transaction that brought the page to this version.
+    pub(crate) fn txn_at(&self, page: PageId, version: Version) -> Option<TxnId> {
+        self.by_count.get(&(self.sharding.of(page), version)).copied()
     }
 
     /// Everything that was ever written to a page.
@@ -108,9 +147,10 @@ impl Ledger {
 }
 
 impl PageHistory {
-    fn through(&self, through: Version) -> Self {
-        let versions = self.versions.iter().filter(|(version, _)| *version <= through).cloned();
-        let until = |changes: &[Change]| changes.iter().filter(|change| change.version <= through).copied().collect();
+    /// The page as it was at this rank, given its version there.
+    fn through(&self, rank: Rank, version: Version) -> Self {
+        let versions = self.versions.iter().filter(|(at, _)| *at <= version).cloned();
+        let until = |changes: &[Change]| changes.iter().filter(|change| change.rank <= rank).copied().collect();
         let slots = self.slots.iter().map(|(&slot, changes)| (slot, until(changes)));
         Self {
             versions: versions.collect(),
@@ -118,7 +158,7 @@ impl PageHistory {
         }
     }
 
-    /// The page's version when the master's count was `through`.
+    /// The page's version when its shard's count was `through`.
     pub(crate) fn version_at(&self, through: Version) -> Version {
         let later = self.versions.partition_point(|(version, _)| *version <= through);
         later.checked_sub(1).map_or(Version::ZERO, |last| self.versions[last].0)
@@ -140,9 +180,15 @@ impl PageHistory {
     }
 }
 
-/// The state of a slot when the master's count was `through`.
+/// The state of a slot when its shard's count was `through`.
 pub(crate) fn at(changes: &[Change], through: Version) -> Option<Stamp> {
     let later = changes.partition_point(|change| change.version <= through);
+    later.checked_sub(1).and_then(|last| changes[last].stamp)
+}
+
+/// The state of a slot at a rank.
+pub(crate) fn at_rank(changes: &[Change], rank: Rank) -> Option<Stamp> {
+    let later = changes.partition_point(|change| change.rank <= rank);
     later.checked_sub(1).and_then(|last| changes[last].stamp)
 }
 

@@ -8,15 +8,11 @@ use crate::volumes;
 use types::{Broken, Rule};
 
 /// The rules that nothing but reordering can put to the test.
-const OF_REORDERING: [Rule; 7] = [
-    Rule::InSequence,
-    Rule::RememberAhead,
-    Rule::JoinUp,
-    Rule::InstallCovers,
-    Rule::HelpInSequence,
-    Rule::OwnHorizon,
-    Rule::HoldThrough,
-];
+const OF_REORDERING: [Rule; 6] =
+    [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
+
+/// The rules that only a store of several shards puts to the test.
+const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
@@ -85,7 +81,11 @@ impl Kind {
     /// The runs that put a rule to the test.
     pub fn of_rule(rule: Rule) -> Self {
         let steered = STEERED.iter().find(|(steered, _)| *steered == rule).map(|(_, race)| Self::Steered(*race));
-        if OF_REORDERING.contains(&rule) { Self::Reorder } else { steered.unwrap_or(Self::Nodes) }
+        match rule {
+            rule if OF_REORDERING.contains(&rule) => Self::Reorder,
+            rule if OF_SHARDS.contains(&rule) => Self::Shards,
+            _ => steered.unwrap_or(Self::Nodes),
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::check;
 use crate::disk::StoreDisk;
 use crate::network::Path;
-use crate::scenario::{Race, STORE};
+use crate::scenario::{Day, STORE};
 use crate::store_run::Run;
 use crate::violation::{Check, Violation, ensure};
 use core::time::Duration;
@@ -42,9 +42,9 @@ pub struct Report {
     pub trace: Vec<String>,
 }
 
-/// Runs one seed, steered towards `race` if that is said. A role that panics has violated something too.
-pub(crate) fn run_seed(seed: u64, race: Option<Race>, broken: Broken, readable: bool) -> Report {
-    let mut run = Run::drawn(seed, race, broken, readable);
+/// Runs one seed of such a day. A role that panics has violated something too.
+pub(crate) fn run_seed(seed: u64, day: Day, broken: Broken, readable: bool) -> Report {
+    let mut run = Run::drawn(seed, day, broken, readable);
     let scenario = run.scene.scenario.to_string();
     let verdict = guarded(|| run.live());
     let mut report = report(seed, run, verdict);
@@ -141,7 +141,7 @@ impl Run {
         let disk = self.processes[STORE].drives[&RoleId::ONLY].get::<StoreDisk>().expect("it is the store's");
         let ledger = self.scene.history.ledger();
         for (page, history) in ledger.pages() {
-            let last = history.version_at(ledger.count());
+            let last = history.version_at(ledger.horizon().of(page));
             let Some((version, image)) = disk.home().get(&page) else {
                 return ensure(false, "durability", || format!("{page:?} at {last:?} is not home"));
             };

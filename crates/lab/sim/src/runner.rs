@@ -2,7 +2,7 @@
 
 use crate::reorder;
 use crate::run::{self, Report};
-use crate::scenario::Race;
+use crate::scenario::{Day, Race};
 use crate::trace::mix;
 use crate::volumes;
 use core::fmt;
@@ -17,6 +17,8 @@ pub enum Kind {
     /// Whole nodes, with faults.
     #[default]
     Nodes,
+    /// Whole nodes with a store of several shards.
+    Shards,
     /// The same, steered towards one kind of race.
     Steered(Race),
     /// Two masters' streams, out of order.
@@ -29,8 +31,9 @@ impl Kind {
     /// Runs one seed.
     pub fn run_seed(self, seed: u64, broken: Broken, readable: bool) -> Report {
         match self {
-            Self::Nodes => run::run_seed(seed, None, broken, readable),
-            Self::Steered(race) => run::run_seed(seed, Some(race), broken, readable),
+            Self::Nodes => run::run_seed(seed, Day::default(), broken, readable),
+            Self::Shards => run::run_seed(seed, Day { has_shards: true, ..Day::default() }, broken, readable),
+            Self::Steered(race) => run::run_seed(seed, Day { race: Some(race), ..Day::default() }, broken, readable),
             Self::Reorder => reorder::run_seed(seed, broken, readable),
             // Its rules are others, and all stand.
             Self::Volumes => volumes::run_seed(seed, Broken::NONE, readable),
@@ -41,6 +44,7 @@ impl Kind {
     fn option(self) -> String {
         match self {
             Self::Nodes => String::new(),
+            Self::Shards => "--shards ".into(),
             Self::Steered(race) => format!("--race {} ", race.name()),
             Self::Reorder => "--reorder ".into(),
             Self::Volumes => "--volumes ".into(),
@@ -52,6 +56,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Nodes => "nodes",
+            Self::Shards => "shards",
             Self::Steered(race) => race.name(),
             Self::Reorder => "reorder",
             Self::Volumes => "volumes",

@@ -25,10 +25,19 @@ pub use race::Race;
 pub(crate) use rates::{Rates, StoreFault};
 use redirector::Duty;
 use types::limits::LEASE_DRIFT_PERMILLE;
-use types::{Broken, Limits, ObjectId};
+use types::{Broken, Limits, ObjectId, Sharding};
 
 /// Number of the process that hosts the store.
 pub(crate) const STORE: usize = 0;
+
+/// The kind of day that a seed draws.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Day {
+    /// The race that it is steered towards.
+    pub(crate) race: Option<Race>,
+    /// The store has several shards.
+    pub(crate) has_shards: bool,
+}
 
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a draw of its own, and none excludes another")]
@@ -93,11 +102,13 @@ const fn us(us: u64) -> Duration {
 }
 
 impl Scenario {
-    /// Draws the scenario of a seed, steered towards `race` if that is said; `broken` is the rule that is taken out.
-    pub(crate) fn draw(rng: &mut Rng, broken: Broken, race: Option<Race>) -> Self {
+    /// Draws the scenario of a seed on such a day; `broken` is the rule that is taken out.
+    pub(crate) fn draw(rng: &mut Rng, broken: Broken, day: Day) -> Self {
+        let race = day.race;
         // Of a generator of its own, so that all other draws are what they were without it.
         let mut apart = Rng::new(rng.clone().next() ^ 0x5eed_5eed);
         let (recycles, lets_go) = (apart.chance(80), apart.chance(40));
+        let sharding = if day.has_shards { draw::sharding(&mut apart) } else { Sharding::ONE };
         let clients = rng.pick(&[1, 2, 2, 3, 3, 4, 6]);
         let habits = habits(rng);
         let mut scenario = Self {
@@ -107,7 +118,7 @@ impl Scenario {
             attempts: rng.pick(&[40, 100, 100, 200]),
             paths: paths(rng, clients + 1),
             disk: disk(rng),
-            store: store_config(rng, broken),
+            store: store::Config { sharding, ..store_config(rng, broken) },
             other_lives: None,
             client: client_config(rng, broken),
             groups: Vec::new(),
@@ -158,9 +169,9 @@ impl Scenario {
             path.bytes_per_second = rng.pick(&[None, None, None, Some(1 << 20), Some(30_000)]);
         }
         if self.other_lives.is_none() && rng.chance(200) {
-            let store::Config { silence, limits, broken, node, .. } = self.store;
+            let store::Config { silence, limits, broken, node, sharding, .. } = self.store;
             let other = store_config(rng, broken);
-            self.other_lives = Some(store::Config { silence, limits, node, ..other });
+            self.other_lives = Some(store::Config { silence, limits, node, sharding, ..other });
         }
         let has_faults = self.rates.store_crash.or(self.rates.cut).is_some();
         self.rates.refuse = rng.pick(&[None, None, Some(ms(50)), Some(ms(300))]).filter(|_| has_faults);
@@ -309,7 +320,7 @@ impl Scenario {
     /// For tasks of front ends: no applications of our own, nothing in the store, clients that live and are remembered,
     /// room on the disk.
     pub(crate) fn for_tasks(rng: &mut Rng, clients: usize) -> Self {
-        let mut scenario = Self::draw(rng, Broken::NONE, None);
+        let mut scenario = Self::draw(rng, Broken::NONE, Day::default());
         (scenario.clients, scenario.threads, scenario.embedded) = (clients, 0, false);
         scenario.other_lives = None;
         scenario.groups.clear();
@@ -376,7 +387,7 @@ impl Scenario {
 
     /// A short workload without drawn faults, over a MOB and a log that make the disk busy.
     pub(crate) fn short(rng: &mut Rng, broken: Broken) -> Self {
-        let mut scenario = Self::draw(rng, broken, None);
+        let mut scenario = Self::draw(rng, broken, Day::default());
         scenario.clients = 2;
         scenario.groups.clear();
         scenario.embedded = false;

@@ -99,8 +99,8 @@ impl Run {
         match self.scene.copy.take() {
             Some(copy) if self.rng.chance(700) => self.restore(&copy),
             _ => {
-                let (from, at) = (self.scene.history.branches.newest(), self.scene.history.ledger().count());
-                self.trace.event(self.now, &[46, at.0], || format!("the store's directory is copied at {at:?}"));
+                let (from, at) = (self.scene.history.branches.newest(), self.scene.history.ledger().rank());
+                self.trace.event(self.now, &[46, at.0 as u64], || format!("the store's directory is copied at {at:?}"));
                 self.scene.copy = Some(Copied { disk: self.disk().copy(), from, at });
             }
         }
@@ -108,8 +108,9 @@ impl Run {
 
     /// The store's process ends, and starts again later with what was copied.
     fn restore(&mut self, copy: &Copied) {
-        let (lost, at) = (self.scene.history.ledger().count(), copy.at);
-        self.trace.event(self.now, &[47, at.0], || format!("the store of {lost:?} is restored from a copy of {at:?}"));
+        let (lost, at) = (self.scene.history.ledger().rank(), copy.at);
+        self.trace
+            .event(self.now, &[47, at.0 as u64], || format!("the store of {lost:?} is restored from a copy of {at:?}"));
         self.kill(STORE);
         self.disk().put_back(&copy.disk);
         self.scene.history.branches.fork(copy.from, copy.at);

@@ -10,10 +10,11 @@ use crate::drive::Drive;
 use crate::engine::{Engine, Event, Manners, Scene};
 use crate::history::{History, impossible};
 use crate::layout::{Layout, Mishap};
+use crate::ledger::Rank;
 use crate::network::{Family, Network, Path, Place};
 use crate::process::{Process, Server};
 use crate::rng::{Delay, Rng};
-use crate::scenario::{Race, STORE, Scenario, StoreFault};
+use crate::scenario::{Day, STORE, Scenario, StoreFault};
 use crate::tasks::Tasks;
 use crate::trace::Trace;
 use crate::violation::{Check, Violation, ensure};
@@ -28,7 +29,7 @@ use session::Target;
 use std::collections::VecDeque;
 use store::{Record, Store};
 use types::limits::LIVES_KEPT;
-use types::{Broken, ClientId, ObjectId, PeerKey, Rule, SessionId, Version};
+use types::{Broken, ClientId, ObjectId, PeerKey, Rule, SessionId};
 
 /// A run of the store's family.
 pub(crate) type Run = Engine<StoreRun>;
@@ -62,9 +63,9 @@ pub(crate) struct Application {
 #[derive(Debug)]
 pub(crate) struct Copied {
     pub(crate) disk: StoreDisk,
-    /// Which history it was copied from, and at which count.
+    /// Which history it was copied from, and at which rank.
     pub(crate) from: BranchId,
-    pub(crate) at: Version,
+    pub(crate) at: Rank,
 }
 
 /// Everything in a run that is no process.
@@ -121,25 +122,26 @@ impl StoreRun {
 
 impl Run {
     /// The run of a seed, steered towards `race` if that is said, with `broken` taken out of its roles.
-    pub(crate) fn drawn(seed: u64, race: Option<Race>, broken: Broken, readable: bool) -> Self {
+    pub(crate) fn drawn(seed: u64, day: Day, broken: Broken, readable: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let scenario = Scenario::draw(&mut rng, broken, race);
+        let scenario = Scenario::draw(&mut rng, broken, day);
         Self::of(scenario, rng, readable)
     }
 
     /// The run of a scenario; `rng` draws what happens in it.
     pub(crate) fn of(scenario: Scenario, rng: Rng, readable: bool) -> Self {
-        let mut history = History::default();
+        let mut history = History::new(scenario.store.sharding);
         let founding = history.found(scenario.habits.pages).expect("nothing stands before the first commit");
-        let disk = StoreDisk::new(scenario.disk.clone(), &founding);
+        let disk = StoreDisk::new(scenario.disk.clone(), scenario.store.sharding, &founding);
         Self::with(scenario, history, disk, rng, readable)
     }
 
     /// The run of an experiment: its tasks are judged by the experiment itself.
     pub(crate) fn laid_out(layout: &Layout, mut rng: Rng) -> Self {
         let scenario = Scenario::laid_out(&mut rng, layout);
-        let disk = StoreDisk::holding(scenario.disk.clone(), &layout.stored);
-        let mut run = Self::with(scenario, History::default(), disk, rng, false);
+        let disk = StoreDisk::holding(scenario.disk.clone(), scenario.store.sharding, &layout.stored);
+        let history = History::new(scenario.store.sharding);
+        let mut run = Self::with(scenario, history, disk, rng, false);
         (run.scene.judged, run.scene.watched, run.faults.storm) = (false, false, false);
         run.events_max = EXPERIMENT_EVENTS_MAX;
         for process in 0..run.processes.len() {
@@ -271,8 +273,8 @@ impl Run {
         for record in records.iter().filter(|_| self.scene.judged) {
             if let Record::Commit(commit) = record {
                 self.scene.history.durable(commit)?;
-                let version = self.scene.history.ledger().count();
-                self.trace.event(self.now, &[14, version.0], || format!("durable: {:?} is {version:?}", commit.txn));
+                let (rank, counts) = (self.scene.history.ledger().rank(), &commit.counts);
+                self.trace.event(self.now, &[14, rank.0 as u64], || format!("durable: {:?} is {counts:?}", commit.txn));
             }
         }
         Ok(())

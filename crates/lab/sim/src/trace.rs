@@ -4,7 +4,7 @@ use crate::network::End;
 use core::fmt::{Debug, Display};
 use machine::Parcel;
 use messages::{CommitRequest, Outcome, Page, PeerPage, ToClient, ToPeer, ToServer};
-use types::{SessionId, Shard, Time, Vector};
+use types::{SessionId, Time, Vector};
 
 /// The trace of one run.
 #[derive(Debug, Default)]
@@ -65,9 +65,9 @@ fn digest(message: &Parcel) -> [u64; 3] {
     server.or_else(client).or_else(peer).unwrap_or_else(other)
 }
 
-/// The count of a store of one node.
+/// The counts of all shards as one number.
 fn count(vector: &Vector) -> u64 {
-    vector.of(Shard::ONLY).0
+    vector.total()
 }
 
 fn digest_to_server(message: &ToServer) -> [u64; 3] {

@@ -24,7 +24,7 @@ use core::mem;
 use machine::Goodbye;
 use messages::{Grant, Granted};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
-use types::{Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Vector};
+use types::{Horizon, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Vector};
 
 /// Partly filled pages remembered for one space.
 const CHAINS_MAX: usize = 16;
@@ -187,8 +187,8 @@ struct Search<'a> {
     txns: &'a mut Txns,
     cache: &'a mut Cache,
     commits: &'a Commits,
-    /// The versions of granted pages that are empty.
-    empty: &'a Vector,
+    /// Granted pages are empty as of here.
+    empty: Horizon<'a>,
     out: &'a mut Outputs,
 }
 
@@ -247,7 +247,7 @@ impl Search<'_> {
         let next = pool.iter().position(|&page| is_empty(page))?;
         let page = pool.remove(next)?;
         self.txns.get(self.txn)?.taken.push(page);
-        let (frame, installed) = self.cache.install(page, self.empty.of(page.shard()), ObjectPage::empty(), &[]);
+        let (frame, installed) = self.cache.install(page, self.empty.of(page), ObjectPage::empty(), &[]);
         if let Installed::Over(older) = installed {
             self.txns.doom_by_install(page, self.cache.at(frame), &older, self.out);
         }
@@ -290,8 +290,10 @@ impl Client {
     fn room_for(&mut self, txn: TxnHandle, space: u32, near: Option<PageId>, bytes: usize) -> Option<(PageId, SlotNo)> {
         let at_horizon = !self.config.broken.is(Rule::EmptyAtHorizon);
         let Self { allocator, txns, cache, commits, out, session, .. } = self;
-        let (zero, horizon) = (Vector::new(), session.horizon());
-        let empty = if at_horizon { horizon } else { &zero };
+        let (zero, mut empty) = (Vector::new(), session.horizon());
+        if !at_horizon {
+            empty.counts = &zero;
+        }
         Search { txn, space, bytes, allocator, txns, cache, commits, empty, out }.room(near)
     }
 

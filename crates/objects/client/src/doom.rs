@@ -5,7 +5,7 @@ use crate::txns::{State, Txns};
 use crate::workspace::Touched;
 use cache::{Evicted, Frame};
 use messages::Invalidation;
-use types::{PageId, Rule, Vector};
+use types::{Horizon, PageId, Rule};
 
 impl Txns {
     /// Dooms those whose reads the invalidation takes back; `frame` is the page as it is here.
@@ -56,14 +56,14 @@ impl Txns {
     }
 
     /// A page leaves the cache: freezes the reads of it; says whether there were any.
-    pub(crate) fn freeze(&mut self, evicted: &Evicted, horizon: &Vector) -> bool {
+    pub(crate) fn freeze(&mut self, evicted: &Evicted, horizon: Horizon<'_>) -> bool {
         let mut was_read = false;
         if self.broken.is(Rule::FreezeEvidence) {
             return was_read;
         }
         for (_, txn) in self.running_mut() {
             if let Some(touched) = txn.workspace.get_mut(evicted.page) {
-                touched.freeze(&evicted.frame, horizon);
+                touched.freeze(&evicted.frame, horizon.of(evicted.page));
                 txn.stale.raise();
                 was_read |= touched.frozen().is_some();
             }

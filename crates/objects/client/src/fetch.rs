@@ -25,7 +25,7 @@ use cache::{Cache, Frame};
 use machine::Goodbye;
 use messages::{Fetch, Follow, Invalidation, LeftOut, Page};
 use types::limits::PAGE_BYTES_TARGET;
-use types::{Broken, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Vector, Version};
+use types::{Broken, Horizon, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Vector, Version};
 
 /// Prefetched pages take no more than one part in this many of the cache.
 const PREFETCH_SHARE: usize = 4;
@@ -84,7 +84,7 @@ pub(crate) struct Arrived {
 pub(crate) struct Here<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) allocator: &'a Allocator,
-    pub(crate) horizon: &'a Vector,
+    pub(crate) horizon: Horizon<'a>,
 }
 
 impl Here<'_> {
@@ -245,8 +245,9 @@ impl Fetches {
         if self.broken.is(Rule::FetchAtLeast) {
             return Vector::new();
         }
-        let mut at_least = here.horizon.clone();
-        at_least.raise(page.shard(), here.cache.get(page).map_or(Version::ZERO, Frame::newest));
+        let Horizon { counts, sharding } = here.horizon;
+        let mut at_least = counts.clone();
+        at_least.raise(sharding.of(page), here.cache.get(page).map_or(Version::ZERO, Frame::newest));
         at_least
     }
 
@@ -291,7 +292,7 @@ impl Fetches {
     /// is how many a session that is live may have outstanding.
     pub(crate) fn ahead(&mut self, pages: &[PageId], most: Option<u32>, here: Here<'_>) -> Option<Fetch> {
         let room = most.map_or(0, |most| self.room_ahead(AHEAD_SHARE, most).min(self.pages_per_message));
-        let (mut asked, mut at_least) = (Vec::new(), here.horizon.clone());
+        let (mut asked, mut at_least) = (Vec::new(), here.horizon.counts.clone());
         let number = self.next_number();
         for &page in pages {
             let frame = here.cache.get(page);
@@ -430,7 +431,7 @@ impl Fetches {
     }
 
     /// A page that came early and has its time at this horizon.
-    pub(crate) fn take_early(&mut self, horizon: &Vector) -> Option<Page> {
+    pub(crate) fn take_early(&mut self, horizon: Horizon<'_>) -> Option<Page> {
         let due = self.early.iter().position(|(reflects, _)| horizon.reaches(reflects))?;
         Some(self.early.swap_remove(due).1)
     }

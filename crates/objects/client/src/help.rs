@@ -184,7 +184,7 @@ impl Client {
             return Ok(());
         }
         // A peer that has asked what became of a commit of its own may know of that before its redirector does.
-        reflects.raise(page.page.shard(), page.version);
+        reflects.raise(self.session.horizon().sharding.of(page.page), page.version);
         if !self.session.horizon().reaches(&reflects) && !self.config.broken.is(Rule::HearFirst) {
             self.fetches.keep_early(reflects, page);
             return Ok(());

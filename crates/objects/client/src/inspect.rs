@@ -2,7 +2,7 @@
 
 use crate::Client;
 use cache::Cache;
-use types::{Life, PageId, Vector};
+use types::{Horizon, Life, PageId};
 
 impl Client {
     /// The cache, for checkers.
@@ -11,7 +11,7 @@ impl Client {
     }
 
     /// The counts through which the client has learned of every change to what it holds, for checkers.
-    pub fn horizon(&self) -> &Vector {
+    pub fn horizon(&self) -> Horizon<'_> {
         self.session.horizon()
     }
 

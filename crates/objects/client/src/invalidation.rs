@@ -7,21 +7,25 @@ use crate::Client;
 use alloc::format;
 use machine::Goodbye;
 use messages::{Invalidation, Invalidations};
-use types::{PageId, Rule, Time, Vector, Version};
+use types::{PageId, Rule, Time, Vector};
 
 impl Client {
     /// A batch has come.
     pub(crate) fn invalidations(&mut self, now: Time, invalidations: &Invalidations) -> Result<(), Goodbye> {
-        let (broken, everything) = (self.config.broken.is(Rule::ShowWhole), Vector::only(Version(u64::MAX)));
-        for invalidation in invalidations.as_taken(if broken { &everything } else { self.session.horizon() }) {
+        let mut horizon = self.session.horizon();
+        let newest = invalidations.newest_changes(horizon.sharding);
+        if self.config.broken.is(Rule::ShowWhole) {
+            horizon.counts = &newest;
+        }
+        for invalidation in invalidations.as_taken(horizon) {
             if invalidation.prev >= invalidation.version {
                 let text =
                     format!("page {} went from {} to {}", invalidation.page, invalidation.prev, invalidation.version);
                 return Err(Goodbye::malformed(text));
             }
             self.changed(&invalidation);
-            self.session.told.raise(invalidation.page.shard(), invalidation.version);
         }
+        self.session.told.join(&newest);
         self.fetches.check_kept()?;
         self.heard_through(now, &invalidations.through)?;
         self.make_room(now);
@@ -31,6 +35,9 @@ impl Client {
     /// The horizon moves, unless there may be changes before it that we have not learned of.
     pub(crate) fn heard_through(&mut self, now: Time, through: &Vector) -> Result<(), Goodbye> {
         let may_move = self.session.is_live() || self.config.broken.is(Rule::ResumeBeforeHorizon);
+        if self.config.broken.is(Rule::OwnHorizon) {
+            self.session.level_horizon(through);
+        }
         if may_move && self.session.heard_through(now, through) {
             self.install_early(now)?;
         }

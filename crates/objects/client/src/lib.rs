@@ -160,7 +160,7 @@ impl Client {
     /// A message has come in.
     pub fn handle(&mut self, now: Time, message: ToClient) {
         self.heard(now);
-        self.session.up.hear_of(&message.newest_named());
+        self.session.up.hear_of(&message.newest_named(self.session.horizon().sharding));
         if let Err(why) = self.dispatch(now, message) {
             self.hang_up(why);
         }

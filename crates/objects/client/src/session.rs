@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
 use messages::{Ack, AskOutcome, GROUP, Held, Outcome, Overdue, Phase, Resume, Resumed, Upstream, Welcome};
-use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Vector};
+use types::{GoodbyeReason, Horizon, Incarnation, PageId, Rule, Shard, Time, Vector};
 
 /// The state that a session has begun with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// We have learned of every change through here to what we hold.
-    pub(crate) fn horizon(&self) -> &Vector {
+    pub(crate) fn horizon(&self) -> Horizon<'_> {
         self.up.horizon()
     }
 
@@ -69,9 +69,19 @@ impl Session {
         moves
     }
 
+    /// With [`types::Rule::OwnHorizon`] taken out: the horizon moves to the highest of these counts in all shards.
+    pub(crate) fn level_horizon(&mut self, through: &Vector) {
+        let highest = through.counts().iter().map(|&(_, count)| count).max().unwrap_or_default();
+        let mut level = Vector::new();
+        for shard in 0..self.up.sharding().shards().get() {
+            level.raise(Shard(shard), highest);
+        }
+        self.up.heard_through(&level);
+    }
+
     /// The acknowledgement that is due.
     pub(crate) fn take_ack(&mut self) -> Option<Ack> {
-        mem::take(&mut self.ack_is_due).then(|| Ack { through: self.horizon().clone() })
+        mem::take(&mut self.ack_is_due).then(|| Ack { through: self.horizon().counts.clone() })
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -215,7 +225,7 @@ impl Client {
         let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
         self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
         let missed = self.session.up.missed();
-        for resume in Resume::split(self.session.horizon(), &pages, &grants, missed, &self.config.limits) {
+        for resume in Resume::split(self.session.horizon().counts, &pages, &grants, missed, &self.config.limits) {
             self.send(now, resume);
         }
     }

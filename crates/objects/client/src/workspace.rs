@@ -14,7 +14,7 @@ use cache::{Frame, FrameNo};
 use core::mem;
 use messages::PageReads;
 use types::limits::{PAGE_BYTES_GROWTH, SLOT_BYTES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX};
-use types::{Delta, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, Vector, Version};
+use types::{Delta, Horizon, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, Version};
 
 /// Up to here a look along the pages is faster than a hash table, and most transactions end here.
 const PAGES_WITHOUT_INDEX: usize = 8;
@@ -134,7 +134,7 @@ impl Touched {
     }
 
     /// The page in the cache becomes another one: freezes the evidence of the reads of it.
-    pub(crate) fn freeze(&mut self, frame: &Frame, horizon: &Vector) {
+    pub(crate) fn freeze(&mut self, frame: &Frame, horizon: Version) {
         self.frame = None;
         if self.reads.is_empty() {
             return;
@@ -144,9 +144,8 @@ impl Touched {
         self.frozen = Some(Box::new(Frozen { version: frame.version(), reads }));
     }
 
-    /// The proof for everything that was read of the page.
-    fn evidence(&self, frame: Option<&Frame>, horizon: &Vector) -> PageReads {
-        let horizon = horizon.of(self.page.shard());
+    /// The proof for everything that was read of the page, of which every change through this horizon is known.
+    fn evidence(&self, frame: Option<&Frame>, horizon: Version) -> PageReads {
         let floor = frame.map_or(horizon, |frame| frame.version().max(horizon));
         let exceptions = frame.into_iter().flat_map(|frame| frame.exceptions(floor));
         let exceptions = exceptions.filter(|(slot, _)| self.reads.contains(*slot));
@@ -340,10 +339,10 @@ impl Workspace {
     pub(crate) fn request<'a>(
         &mut self,
         frame: impl Fn(PageId) -> Option<&'a Frame>,
-        horizon: &Vector,
+        horizon: Horizon<'_>,
     ) -> (Vec<PageReads>, Vec<Delta>) {
         self.pages.sort_unstable_by_key(|touched| touched.page);
-        let reads = self.pages.iter().map(|touched| touched.evidence(frame(touched.page), horizon));
+        let reads = self.pages.iter().map(|touched| touched.evidence(frame(touched.page), horizon.of(touched.page)));
         let reads = reads.filter(|reads| !reads.slots.is_empty()).collect();
         let deltas = self.pages.iter_mut().filter(|touched| touched.has_writes());
         let delta = |touched: &mut Touched| Delta { page: touched.page, changes: mem::take(&mut touched.writes) };

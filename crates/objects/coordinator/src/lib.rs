@@ -37,7 +37,7 @@ use messages::{Advance, CommitReply, Decide, Outcome, Prepare, Sequence};
 use outcomes::Outcomes;
 pub use records::{ClientOutcomes, CommitRecord};
 use smallvec::SmallVec;
-use types::{Broken, ClientId, Incarnation, Limits, Map, SessionId, TxnId, Version};
+use types::{Broken, ClientId, Incarnation, Limits, Map, SessionId, Sharding, TxnId, Vector};
 use under_way::UnderWay;
 
 /// The settings of a coordinator.
@@ -45,6 +45,8 @@ use under_way::UnderWay;
 pub struct Config {
     /// The incarnation of its process. Requests that were sent to an earlier one are refused as `lapsed`.
     pub incarnation: Incarnation,
+    /// Which pages have counts in common.
+    pub sharding: Sharding,
     /// Memory that requests may take which are not logged yet, in bytes.
     pub unlogged_bytes_max: usize,
     /// How much is kept for each client and each session.
@@ -112,15 +114,15 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator with the outcomes of a checkpoint, and with the highest count of those that were forgotten before
+    /// A coordinator with the outcomes of a checkpoint, and with the highest counts of those that were forgotten before
     /// their clients had them.
-    pub fn new(config: Config, outcomes: Vec<ClientOutcomes>, forgotten: Version) -> Self {
+    pub fn new(config: Config, outcomes: Vec<ClientOutcomes>, forgotten: Vector) -> Self {
         Self {
             out: VecDeque::new(),
             sessions: Map::default(),
             under_way: Map::default(),
             unlogged_bytes: 0,
-            outcomes: Outcomes::restore(outcomes, forgotten, config.limits),
+            outcomes: Outcomes::restore(outcomes, forgotten, config.sharding, config.limits),
             closing: false,
             stats: Stats::default(),
             refusals: BTreeMap::new(),
@@ -170,8 +172,8 @@ impl Coordinator {
         self.outcomes.clients()
     }
 
-    /// The highest count of those outcomes that were forgotten before their clients had them.
-    pub fn forgotten(&self) -> Version {
+    /// The highest counts of those outcomes that were forgotten before their clients had them.
+    pub fn forgotten(&self) -> &Vector {
         self.outcomes.forgotten()
     }
 

@@ -8,15 +8,16 @@
 //!    another request under the same identity, and one that does is told the outcome of the first. That deceives its
 //!    sender alone: the invalidations of the first leave before such an answer, so a redirector that has passed the
 //!    request on has learned of its count, and does not take it for what was written (**ReplyAhead**).
-//! 3. An outcome that is forgotten before its client had it raises `forgotten`. A transaction that could have committed
-//!    at or below that count, by its evidence, is answered *unknown* and never *refused*; and stays so answered like a
-//!    refused one. A copy that has lapsed is not told that: it says so of all copies, and the next one may commit.
+//! 3. An outcome that is forgotten before its client had it raises `forgotten`. A transaction whose evidence does not
+//!    exclude that it has committed at or below those counts is answered *unknown*, never *refused*, and stays so
+//!    answered like a refused one. A copy that has lapsed is not told that: it says so of all copies, and the next one
+//!    may commit.
 
 use crate::ClientOutcomes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use messages::{Advance, CommitRequest, Outcome};
-use types::{ClientId, Limits, Map, TxnId, Version};
+use types::{ClientId, Limits, Map, Sharding, TxnId, Vector};
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -42,22 +43,28 @@ impl Remembered {
 }
 
 /// The outcomes of all clients.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outcomes {
     clients: Map<ClientId, Remembered>,
-    forgotten: Version,
+    forgotten: Vector,
+    sharding: Sharding,
     limits: Limits,
 }
 
 impl Outcomes {
     /// Goes on with what the last checkpoint holds.
-    pub(crate) fn restore(outcomes: Vec<ClientOutcomes>, forgotten: Version, limits: Limits) -> Self {
+    pub(crate) fn restore(
+        outcomes: Vec<ClientOutcomes>,
+        forgotten: Vector,
+        sharding: Sharding,
+        limits: Limits,
+    ) -> Self {
         let clients = outcomes.into_iter().map(|of| {
             let pages = of.committed.iter().map(|(_, advances)| advances.len()).sum();
             let committed = of.committed.into_iter().collect();
             (of.client, Remembered { answered: of.answered, committed, pages, ..Remembered::default() })
         });
-        Self { clients: clients.collect(), forgotten, limits }
+        Self { clients: clients.collect(), forgotten, sharding, limits }
     }
 
     /// The outcome of a transaction, if it is known.
@@ -107,8 +114,9 @@ impl Outcomes {
     /// The client is gone for good.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(of) = self.clients.remove(&client) else { return };
-        let versions = of.committed.values().flatten().map(|advance| advance.version);
-        self.forgotten = versions.max().map_or(self.forgotten, |version| self.forgotten.max(version));
+        for advance in of.committed.values().flatten() {
+            self.forgotten.raise(self.sharding.of(advance.page), advance.version);
+        }
     }
 
     /// Whether the request may be a copy of one that committed and was forgotten: a commit moves the pages that it
@@ -119,7 +127,7 @@ impl Outcomes {
                 .reads
                 .iter()
                 .filter(|reads| request.writes.binary_search_by_key(&reads.page, |delta| delta.page).is_ok())
-                .all(|reads| reads.evidence < self.forgotten)
+                .all(|reads| reads.evidence < self.forgotten.of(self.sharding.of(reads.page)))
     }
 
     /// The clients of whom something is known.
@@ -127,9 +135,9 @@ impl Outcomes {
         self.clients.keys().copied()
     }
 
-    /// The highest count of what was forgotten unasked.
-    pub(crate) fn forgotten(&self) -> Version {
-        self.forgotten
+    /// The highest counts of the outcomes that were forgotten before anyone asked for them.
+    pub(crate) fn forgotten(&self) -> &Vector {
+        &self.forgotten
     }
 
     /// Everything, as the home keeps it.

@@ -1,9 +1,9 @@
 //! The phases of a commit.
 //!
 //! 1. *Prepare*: the master judges it. Prepared, its writes are in others' way until it is decided.
-//! 2. *Sequence*: it gets its count.
-//! 3. *Log*: its record goes to the log with the count. Its durability is the commit point: the commit is applied, and
-//!    its count shown to any other machine, no earlier (**LogBeforeReply**).
+//! 2. *Sequence*: it gets its counts.
+//! 3. *Log*: its record goes to the log with the counts. Its durability is the commit point: the commit is applied, and
+//!    its counts shown to any other machine, no earlier (**LogBeforeReply**).
 //! 4. *Decide*: the master applies it and tells every holder of the changed pages, but for those that get the reply.
 //! 5. *Reply*: it is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To
 //!    a redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too:
@@ -12,6 +12,7 @@
 use crate::under_way::{Stage, UnderWay};
 use crate::{Asker, CommitRecord, Coordinator, Hears, Output};
 use alloc::vec::Vec;
+use core::mem;
 use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Prepare, Sequence, Verdict, Vote};
 use smallvec::SmallVec;
 use types::{Refusal, Rule, Shard, TxnId};
@@ -35,7 +36,7 @@ impl Coordinator {
             Verdict::Prepared => {
                 under_way.stage = Stage::Sequencing;
                 let mut shards: SmallVec<[Shard; 1]> = SmallVec::new();
-                for shard in under_way.request.writes.iter().map(|delta| delta.page.shard()) {
+                for shard in under_way.request.writes.iter().map(|delta| self.config.sharding.of(delta.page)) {
                     if let Err(at) = shards.binary_search(&shard) {
                         shards.insert(at, shard);
                     }
@@ -49,23 +50,23 @@ impl Coordinator {
     pub fn placed(&mut self, placed: &Placed) {
         let txn = placed.txn;
         let Some(under_way) = self.under_way.get_mut(&txn).filter(|of| of.stage == Stage::Sequencing) else { return };
-        let count = placed.counts.of(Shard::ONLY);
-        under_way.stage = Stage::Logging(count);
-        let request = &under_way.request;
+        under_way.stage = Stage::Logging(placed.counts.clone());
+        let CommitRequest { answered, ref writes, .. } = *under_way.request;
         self.unlogged_bytes -= under_way.bytes;
-        let record = CommitRecord { txn, count, answered: request.answered, deltas: request.writes.clone() };
+        let record = CommitRecord { txn, counts: placed.counts.clone(), answered, deltas: writes.clone() };
         self.out.push_back(Output::Log(record));
     }
 
     /// A transaction's record is durable: it has committed.
     pub fn durable(&mut self, txn: TxnId) {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
-        let Stage::Logging(count) = under_way.stage else { return };
+        let Stage::Logging(counts) = &mut under_way.stage else { return };
+        let counts = mem::take(counts);
         under_way.stage = Stage::Deciding;
         // A session that has ended is told nothing, and what replaced it learns of the commit like anyone else.
         let is_replied = |asker: &&Asker| asker.knows_writes && self.sessions.contains_key(&asker.session);
         let replied = under_way.askers.iter().filter(is_replied).map(|asker| asker.session).collect();
-        self.out.push_back(Output::Decide(Decide { txn, count }, replied));
+        self.out.push_back(Output::Decide(Decide { txn, counts }, replied));
     }
 
     /// The master has applied a transaction, which has moved its pages so.

@@ -2,15 +2,15 @@
 
 use alloc::vec::Vec;
 use messages::Advance;
-use types::{ClientId, Delta, TxnId, Version};
+use types::{ClientId, Delta, TxnId, Vector};
 
 /// The record that a commit leaves in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitRecord {
     /// The transaction.
     pub txn: TxnId,
-    /// Its count: the one after that of the commit before it in the log.
-    pub count: Version,
+    /// Its count in each shard that it writes to: the one after that of the shard's commit before it in the log.
+    pub counts: Vector,
     /// The client needs no outcome of a transaction with a lower number.
     pub answered: u64,
     /// Its writes, in page order.

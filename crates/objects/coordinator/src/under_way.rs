@@ -3,7 +3,7 @@
 use crate::askers::Askers;
 use alloc::sync::Arc;
 use messages::{CommitRequest, PageReads};
-use types::{Delta, Map, SessionId, SlotNo, Version};
+use types::{Delta, Map, SessionId, SlotNo, Vector, Version};
 
 /// The bytes of a delta and of a change in memory, beside the values.
 const DELTA_BYTES: usize = size_of::<Delta>();
@@ -27,14 +27,14 @@ impl UnderWay {
 }
 
 /// How far a transaction is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The master has it. If it is withdrawn, the master was told that it may let go of it.
     Preparing { is_withdrawn: bool },
     /// The sequencer has it.
     Sequencing,
-    /// The log has it, with this count.
-    Logging(Version),
+    /// The log has it, with these counts.
+    Logging(Vector),
     /// The record is durable, and the master applies the transaction.
     Deciding,
 }

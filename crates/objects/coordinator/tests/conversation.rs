@@ -5,8 +5,8 @@ use bytes::Bytes;
 use coordinator::{Asker, CommitRecord, Config, Coordinator, Hears, Output};
 use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Sequence, Vote};
 use types::{
-    Broken, ClientId, Delta, Incarnation, Limits, PageId, Refusal, SessionId, Shard, SlotChange, SlotSet, TxnId,
-    Vector, Version,
+    Broken, ClientId, Delta, Incarnation, Limits, PageId, Refusal, SessionId, Shard, Sharding, SlotChange, SlotSet,
+    TxnId, Vector, Version,
 };
 
 const PAGE: PageId = PageId::new(0, 0);
@@ -16,8 +16,8 @@ const NEW: SessionId = SessionId(2);
 
 fn coordinator(unlogged_bytes_max: usize) -> Coordinator {
     let (incarnation, limits) = (Incarnation(1), Limits::SHIPPED);
-    let config = Config { incarnation, unlogged_bytes_max, limits, broken: Broken::NONE };
-    let mut coordinator = Coordinator::new(config, Vec::new(), Version::ZERO);
+    let config = Config { incarnation, sharding: Sharding::ONE, unlogged_bytes_max, limits, broken: Broken::NONE };
+    let mut coordinator = Coordinator::new(config, Vec::new(), Vector::new());
     coordinator.connected(OLD);
     coordinator
 }
@@ -40,9 +40,13 @@ fn wants(coordinator: &mut Coordinator) -> Vec<String> {
         Output::Prepare(from, prepare) => format!("prepare {} for {}", prepare.0.txn.number, from.0),
         Output::Withdraw(txn) => format!("withdraw {}", txn.number),
         Output::Sequence(Sequence { txn, shards }) => format!("sequence {} in {shards:?}", txn.number),
-        Output::Log(CommitRecord { txn, count, .. }) => format!("log {} at {count}", txn.number),
-        Output::Decide(Decide { txn, count }, replied) => {
-            format!("decide {} at {count}, replied {:?}", txn.number, replied.iter().map(|it| it.0).collect::<Vec<_>>())
+        Output::Log(CommitRecord { txn, counts, .. }) => format!("log {} at {counts}", txn.number),
+        Output::Decide(Decide { txn, counts }, replied) => {
+            format!(
+                "decide {} at {counts}, replied {:?}",
+                txn.number,
+                replied.iter().map(|it| it.0).collect::<Vec<_>>()
+            )
         }
         Output::Reply(to, CommitReply { txn, outcome }, hears) => match (outcome, hears) {
             (Outcome::Committed { .. }, hears) => format!("{} committed, to {} behind {hears:?}", txn.number, to.0),

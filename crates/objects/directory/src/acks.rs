@@ -2,55 +2,83 @@
 
 use alloc::collections::BTreeMap;
 use core::hash::Hash;
-use types::{Map, Version};
+use types::{Map, Shard, Vector, Version};
 
 /// The acknowledged counts of all holders.
 #[derive(Debug)]
 pub struct Acks<H> {
-    by_holder: Map<H, Version>,
-    /// How many are at each count.
-    counts: BTreeMap<Version, usize>,
+    by_holder: Map<H, Vector>,
+    /// How many are at each count of a shard. Those at zero are not listed.
+    shards: BTreeMap<Shard, BTreeMap<Version, usize>>,
 }
 
 impl<H> Default for Acks<H> {
     fn default() -> Self {
-        Self { by_holder: Map::default(), counts: BTreeMap::new() }
+        Self { by_holder: Map::default(), shards: BTreeMap::new() }
     }
 }
 
 impl<H: Copy + Eq + Hash> Acks<H> {
     /// A holder begins here. It is at most once in.
-    pub fn join(&mut self, holder: H, through: Version) {
+    pub fn join(&mut self, holder: H, through: Vector) {
         self.leave(holder);
+        for &(shard, count) in through.counts() {
+            *self.shards.entry(shard).or_default().entry(count).or_default() += 1;
+        }
         self.by_holder.insert(holder, through);
-        *self.counts.entry(through).or_default() += 1;
     }
 
     /// A holder has applied everything through `through`. One that has not joined says nothing by that.
-    pub fn ack(&mut self, holder: H, through: Version) {
-        if self.by_holder.get(&holder).is_some_and(|acked| *acked < through) {
-            self.join(holder, through);
+    pub fn ack(&mut self, holder: H, through: &Vector) {
+        let Some(acked) = self.by_holder.get_mut(&holder) else { return };
+        for &(shard, count) in through.counts() {
+            let before = acked.of(shard);
+            if before < count {
+                acked.raise(shard, count);
+                let holders = self.shards.entry(shard).or_default();
+                leave(holders, before);
+                *holders.entry(count).or_default() += 1;
+            }
         }
     }
 
     /// A holder does not count any more.
     pub fn leave(&mut self, holder: H) {
-        let Some(acked) = self.by_holder.remove(&holder) else { return };
-        let count = self.counts.get_mut(&acked).expect("a holder's count is listed");
-        *count -= 1;
-        if *count == 0 {
-            self.counts.remove(&acked);
+        for &(shard, count) in self.by_holder.remove(&holder).iter().flat_map(Vector::counts) {
+            if let Some(holders) = self.shards.get_mut(&shard) {
+                leave(holders, count);
+            }
         }
     }
 
-    /// The version that one holder has acknowledged.
-    pub fn of(&self, holder: H) -> Option<Version> {
-        self.by_holder.get(&holder).copied()
+    /// The counts that one holder has acknowledged.
+    pub fn of(&self, holder: H) -> Option<&Vector> {
+        self.by_holder.get(&holder)
     }
 
-    /// The version that all of them have acknowledged; `None` if there is nobody.
-    pub fn least(&self) -> Option<Version> {
-        self.counts.first_key_value().map(|(version, _)| *version)
+    /// The counts that all of them have acknowledged; `None` without a holder.
+    pub fn least(&self) -> Option<Vector> {
+        if self.by_holder.is_empty() {
+            return None;
+        }
+        let mut least = Vector::new();
+        for (&shard, holders) in &self.shards {
+            let listed = holders.values().sum::<usize>();
+            if let Some((&count, _)) = holders.first_key_value().filter(|_| listed == self.by_holder.len()) {
+                least.raise(shard, count);
+            }
+        }
+        Some(least)
+    }
+}
+
+/// One holder is at this count no longer.
+fn leave(holders: &mut BTreeMap<Version, usize>, count: Version) {
+    if let Some(at) = holders.get_mut(&count) {
+        *at -= 1;
+        if *at == 0 {
+            holders.remove(&count);
+        }
     }
 }
 
@@ -58,20 +86,42 @@ impl<H: Copy + Eq + Hash> Acks<H> {
 mod tests {
     use super::*;
 
+    fn at(counts: &[(u16, u64)]) -> Vector {
+        let mut vector = Vector::new();
+        for &(shard, count) in counts {
+            vector.raise(Shard(shard), Version(count));
+        }
+        vector
+    }
+
     #[test]
     fn the_least_is_over_those_who_are_there() {
         let mut acks = Acks::default();
         assert_eq!(acks.least(), None);
-        acks.join('a', Version(3));
-        acks.join('b', Version(5));
-        acks.ack('c', Version(1));
-        assert_eq!(acks.least(), Some(Version(3)));
-        acks.ack('a', Version(9));
-        acks.ack('b', Version(4));
-        assert_eq!((acks.least(), acks.of('b')), (Some(Version(5)), Some(Version(5))));
+        acks.join('a', at(&[(0, 3)]));
+        acks.join('b', at(&[(0, 5)]));
+        acks.ack('c', &at(&[(0, 1)]));
+        assert_eq!(acks.least(), Some(at(&[(0, 3)])));
+        acks.ack('a', &at(&[(0, 9)]));
+        acks.ack('b', &at(&[(0, 4)]));
+        assert_eq!((acks.least(), acks.of('b')), (Some(at(&[(0, 5)])), Some(&at(&[(0, 5)]))));
         acks.leave('b');
-        assert_eq!(acks.least(), Some(Version(9)));
+        assert_eq!(acks.least(), Some(at(&[(0, 9)])));
         acks.leave('a');
         assert_eq!(acks.least(), None);
+    }
+
+    #[test]
+    fn the_least_of_a_shard_is_zero_until_all_have_acknowledged_some() {
+        let mut acks = Acks::default();
+        acks.join('a', at(&[(0, 3), (2, 7)]));
+        acks.join('b', at(&[(0, 4)]));
+        assert_eq!(acks.least(), Some(at(&[(0, 3)])));
+        acks.ack('b', &at(&[(2, 5)]));
+        assert_eq!(acks.least(), Some(at(&[(0, 3), (2, 5)])));
+        acks.join('b', at(&[]));
+        assert_eq!(acks.least(), Some(Vector::new()));
+        acks.leave('b');
+        assert_eq!(acks.least(), Some(at(&[(0, 3), (2, 7)])));
     }
 }

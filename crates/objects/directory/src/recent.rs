@@ -1,13 +1,14 @@
 //! *Recent*: the slots that changed after `pruned`, with their versions, and what they say of a transaction's reads.
 //!
-//! 1. Every slot that changed after `pruned` is here with its newest version.
-//! 2. Nothing here is at or below `pruned`.
+//! 1. Every slot that changed after `pruned`, the count of its page's shard, is here with its newest version.
+//! 2. A slot is here at its newest version or not at all. Some at or below `pruned` may be left: changes are forgotten
+//!    in the order in which they were told, and one shard may be ahead of another.
 //! 3. It never outgrows its limit: `pruned` is forced forward instead, and a laggard pays with aborts.
 
 use alloc::collections::VecDeque;
 use messages::PageReads;
 use smallvec::SmallVec;
-use types::{Map, PageId, SlotNo, SlotSet, Version};
+use types::{Map, PageId, Shard, SlotNo, SlotSet, Vector, Version};
 
 /// The changed slots of one page, in slot order.
 type Slots = SmallVec<[(SlotNo, Version); 2]>;
@@ -16,22 +17,22 @@ type Slots = SmallVec<[(SlotNo, Version); 2]>;
 #[derive(Debug)]
 pub struct Recent {
     pages: Map<PageId, Slots>,
-    /// One entry for each change of a page, in count order: what pruning walks along.
-    order: VecDeque<(Version, PageId)>,
+    /// One entry for each change of a page, as they were told: what pruning walks along.
+    order: VecDeque<(Shard, Version, PageId)>,
     slots: usize,
     limit: usize,
-    pruned: Version,
+    pruned: Vector,
 }
 
 impl Recent {
     /// Remembers so many changed slots at most.
     pub fn new(limit: usize) -> Self {
-        Self { pages: Map::default(), order: VecDeque::new(), slots: 0, limit, pruned: Version::ZERO }
+        Self { pages: Map::default(), order: VecDeque::new(), slots: 0, limit, pruned: Vector::new() }
     }
 
-    /// Nothing at or below this count is remembered.
-    pub fn pruned(&self) -> Version {
-        self.pruned
+    /// Every change after these counts is remembered.
+    pub fn pruned(&self) -> &Vector {
+        &self.pruned
     }
 
     /// The version of `slot` if it changed after `pruned`.
@@ -42,14 +43,14 @@ impl Recent {
 
     /// The slots of `page` that changed after `known`, which is not below `pruned`.
     pub fn changed_after(&self, page: PageId, known: Version) -> SlotSet {
-        debug_assert!(known >= self.pruned);
         let slots = self.pages.get(&page).map_or(&[][..], |slots| slots);
         slots.iter().filter(|(_, version)| *version > known).map(|(slot, _)| *slot).collect()
     }
 
-    /// `changed` slots of `page` are at `version`, as is told in the order of the counts, but perhaps twice.
-    pub fn note(&mut self, page: PageId, version: Version, changed: impl Iterator<Item = SlotNo>) {
-        if version <= self.pruned {
+    /// `changed` slots of `page`, a page of this shard, are at `version`. The changes of a shard come in the order of
+    /// their counts, but perhaps twice.
+    pub fn note(&mut self, page: PageId, shard: Shard, version: Version, changed: impl Iterator<Item = SlotNo>) {
+        if version <= self.pruned.of(shard) {
             return;
         }
         let slots = self.pages.entry(page).or_default();
@@ -62,21 +63,29 @@ impl Recent {
                 }
             }
         }
-        self.order.push_back((version, page));
+        self.order.push_back((shard, version, page));
         while self.slots.max(self.order.len()) > self.limit {
-            let oldest = self.order.front().expect("what outgrew its limit is not empty").0;
-            self.prune(oldest);
+            let (shard, oldest, _) = *self.order.front().expect("what outgrew its limit is not empty");
+            self.pruned.raise(shard, oldest);
+            self.forget_pruned();
         }
     }
 
     /// Forgets everything through `through`.
-    pub fn prune(&mut self, through: Version) {
-        self.pruned = self.pruned.max(through);
-        while self.order.front().is_some_and(|(version, _)| *version <= through) {
-            let (_, page) = self.order.pop_front().expect("just seen");
+    pub fn prune(&mut self, through: &Vector) {
+        if self.pruned.join(through) {
+            self.forget_pruned();
+        }
+    }
+
+    fn forget_pruned(&mut self) {
+        while let Some(&(shard, version, page)) = self.order.front()
+            && version <= self.pruned.of(shard)
+        {
+            self.order.pop_front();
             let Some(slots) = self.pages.get_mut(&page) else { continue };
-            let before = slots.len();
-            slots.retain(|(_, version)| *version > through);
+            let (before, pruned) = (slots.len(), self.pruned.of(shard));
+            slots.retain(|(_, version)| *version > pruned);
             self.slots -= before - slots.len();
             if slots.is_empty() {
                 self.pages.remove(&page);
@@ -85,8 +94,9 @@ impl Recent {
     }
 }
 
-/// The slots of one page that are stale, given the page's version.
-pub fn stale_slots(reads: &PageReads, page: Version, recent: &Recent, prune_check: bool) -> SlotSet {
+/// The slots of one page that are stale, given the page's version and the count through which changes may have been
+/// forgotten.
+pub fn stale_slots(reads: &PageReads, page: Version, recent: &Recent, pruned: Version) -> SlotSet {
     // No slot is newer than its page.
     if reads.evidence >= page {
         return SlotSet::new();
@@ -100,7 +110,7 @@ pub fn stale_slots(reads: &PageReads, page: Version, recent: &Recent, prune_chec
         let evidence = evidence_of(*slot);
         match recent.version(reads.page, *slot) {
             Some(newest) => evidence < newest,
-            None => prune_check && evidence < recent.pruned() && evidence < page,
+            None => evidence < pruned && evidence < page,
         }
     };
     reads.slots.iter().filter(&mut is_stale).collect()
@@ -112,28 +122,40 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
+    /// Page `n` is of shard `n % 2`.
+    fn shard(number: u32) -> Shard {
+        Shard((number % 2) as u16)
+    }
+
     proptest! {
-        /// An answer about a slot is exact above `pruned` and nothing below, and the list stays within its limit.
+        /// An answer about a slot is exact above `pruned`, and the list stays within its limit.
         #[test]
         fn is_exact_above_pruned(
             steps in proptest::collection::vec((0..4u32, proptest::collection::btree_set(0..6u16, 1..4), 0..20u64), 1..80),
             limit in 1..12usize,
         ) {
-            let (mut recent, mut model) = (Recent::new(limit), BTreeMap::new());
-            for (i, (number, slots, lag)) in steps.into_iter().enumerate() {
-                let (version, page) = (Version(i as u64 + 1), PageId::new(0, number));
-                recent.note(page, version, slots.iter().copied());
+            let (mut recent, mut model, mut counts) = (Recent::new(limit), BTreeMap::new(), [0; 2]);
+            for (number, slots, lag) in steps {
+                let (page, shard) = (PageId::new(0, number), shard(number));
+                let count = &mut counts[usize::from(shard.0)];
+                *count += 1;
+                let version = Version(*count);
+                recent.note(page, shard, version, slots.iter().copied());
                 model.extend(slots.into_iter().map(|slot| ((number, slot), version)));
-                recent.prune(Version(version.0.saturating_sub(lag)));
+                let mut through = Vector::new();
+                through.raise(shard, Version(count.saturating_sub(lag)));
+                recent.prune(&through);
                 prop_assert!(recent.slots <= limit && recent.order.len() <= limit);
                 for number in 0..4 {
+                    let pruned = recent.pruned().of(self::shard(number));
                     let mut changed = SlotSet::new();
                     for slot in 0..6 {
-                        let newest = model.get(&(number, slot)).copied().filter(|v| *v > recent.pruned());
-                        prop_assert_eq!(recent.version(PageId::new(0, number), slot), newest);
-                        if newest.is_some() { changed.insert(slot); }
+                        let newest = model.get(&(number, slot)).copied();
+                        let found = recent.version(PageId::new(0, number), slot);
+                        prop_assert!(found == newest || (found.is_none() && newest.is_none_or(|at| at <= pruned)));
+                        if newest.is_some_and(|at| at > pruned) { changed.insert(slot); }
                     }
-                    prop_assert_eq!(recent.changed_after(PageId::new(0, number), recent.pruned()), changed);
+                    prop_assert_eq!(recent.changed_after(PageId::new(0, number), pruned), changed);
                 }
             }
         }

@@ -42,6 +42,7 @@ mod records;
 mod salvage;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 pub use config::Config;
 pub use doctor::{Finding, Report, check};

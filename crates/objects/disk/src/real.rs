@@ -151,7 +151,9 @@ impl RealDisk {
 
     fn keep(&self, work: Keeping) {
         // The keeper is gone only when it has panicked: then the disk has failed.
-        let _ = self.keeping.as_ref().map(|keeping| keeping.send(work));
+        if let Some(keeping) = &self.keeping {
+            let _ = keeping.send(work);
+        }
     }
 }
 

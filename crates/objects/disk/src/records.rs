@@ -4,7 +4,8 @@
 //!   Incarnation  incarnation u64 | lease in ms u32 | spaces u32 | space u32 ...   what a store of format 1 wrote ends
 //!                lives u32 | life u64 | count at which it began u64 ...            with the incarnation, of 3 with the
 //!                last count u64                                                    lives
-//!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | count u64 | delta ...
+//!                others (see vectors.rs) of the last count, and of each life       of one shard ends without
+//!   Commit   client u64 | number u64 | answered u64 | deltas u32 | others u32 | count u64 | other ... | delta ...
 //!     delta    page u64 | changes u32 | bytes of values u32 | change ... | values
 //!     change   slot u16 | 1 put, 0 delete u16 | bytes of the value u32
 //!   Grant    space u32 | next u32
@@ -15,11 +16,12 @@
 //!     counted    client u64 | number u64 | version u64
 //! ```
 
+use crate::vectors::{OTHER_BYTES, decode_others, encode_others, others};
 use bytes::Bytes;
 use log::Records;
 use messages::Lineage;
 use store::{CommitRecord, Counted, LeasesGiven, Record, UncountedCommit};
-use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
+use types::{ClientId, Delta, Incarnation, Life, PageId, Shard, SlotChange, TxnId, Vector, Version};
 use vfs::{Fields, Malformed};
 
 /// The kind of a record's body.
@@ -81,16 +83,30 @@ impl Records for StoreRecords {
 
 fn body_bytes(record: &Record) -> usize {
     match record {
-        Record::Incarnation { leases, lineage, count, .. } => {
+        Record::Incarnation { leases, lineage, counts, .. } => {
             let of_leases = leases.as_ref().map_or(0, |leases| 8 + 4 * leases.spaces.len());
             let lives = lineage.lives().len();
-            8 + of_leases + if lives == 0 { 0 } else { 4 + 16 * lives } + if count.is_some() { 8 } else { 0 }
+            let of_shards = |vectors: &[&Vector]| -> usize {
+                vectors.iter().map(|vector| 8 + OTHER_BYTES * others(vector).len()).sum()
+            };
+            8 + of_leases
+                + if lives == 0 { 0 } else { 4 + 16 * lives }
+                + if counts.is_some() { 8 } else { 0 }
+                + of_shards(&with_others(lineage, counts.as_ref()))
         }
         Record::Grant { .. } => 8,
         Record::Counts(counts) => 8 + 24 * counts.len(),
         Record::Uncounted(commit) => 32 + deltas_bytes(&commit.deltas),
-        Record::Commit(commit) => 40 + deltas_bytes(&commit.deltas),
+        Record::Commit(commit) => 40 + OTHER_BYTES * others(&commit.counts).len() + deltas_bytes(&commit.deltas),
     }
+}
+
+/// The vectors of an incarnation's record whose other counts are at its end: all of them, or none if none has any.
+fn with_others<'a>(lineage: &'a Lineage, counts: Option<&'a Vector>) -> Vec<&'a Vector> {
+    let began = lineage.lives().iter().map(|(_, began)| began);
+    let vectors: Vec<_> = counts.into_iter().chain(began).collect();
+    let has_others = counts.is_some() && vectors.iter().any(|vector| !others(vector).is_empty());
+    if has_others { vectors } else { Vec::new() }
 }
 
 fn deltas_bytes(deltas: &[Delta]) -> usize {
@@ -99,7 +115,7 @@ fn deltas_bytes(deltas: &[Delta]) -> usize {
 
 fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
     match record {
-        Record::Incarnation { incarnation, leases, lineage, count } => {
+        Record::Incarnation { incarnation, leases, lineage, counts } => {
             put(&incarnation.0.to_le_bytes());
             if let Some(LeasesGiven { lease_ms, spaces }) = leases {
                 put(&lease_ms.to_le_bytes());
@@ -112,11 +128,16 @@ fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
                 put_count(lineage.lives().len(), put);
                 for (life, began) in lineage.lives() {
                     put(&life.0.to_le_bytes());
-                    put(&began.0.to_le_bytes());
+                    put(&began.of(Shard::ONLY).0.to_le_bytes());
                 }
             }
-            if let Some(count) = count {
-                put(&count.0.to_le_bytes());
+            if let Some(counts) = counts {
+                put(&counts.of(Shard::ONLY).0.to_le_bytes());
+            }
+            for vector in with_others(lineage, counts.as_ref()) {
+                put_count(others(vector).len(), put);
+                put(&[0; 4]);
+                encode_others(vector, put);
             }
         }
         Record::Grant { space, next } => {
@@ -134,19 +155,20 @@ fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
         Record::Uncounted(UncountedCommit { txn, answered, deltas }) => {
             encode_commit(*txn, *answered, None, deltas, put);
         }
-        Record::Commit(CommitRecord { txn, count, answered, deltas }) => {
-            encode_commit(*txn, *answered, Some(*count), deltas, put);
+        Record::Commit(CommitRecord { txn, counts, answered, deltas }) => {
+            encode_commit(*txn, *answered, Some(counts), deltas, put);
         }
     }
 }
 
-fn encode_commit(txn: TxnId, answered: u64, count: Option<Version>, deltas: &[Delta], put: &mut impl FnMut(&[u8])) {
+fn encode_commit(txn: TxnId, answered: u64, counts: Option<&Vector>, deltas: &[Delta], put: &mut impl FnMut(&[u8])) {
     put_txn(txn, put);
     put(&answered.to_le_bytes());
     put_count(deltas.len(), put);
-    put(&[0; 4]);
-    if let Some(count) = count {
-        put(&count.0.to_le_bytes());
+    put_count(counts.map_or(0, |counts| others(counts).len()), put);
+    if let Some(counts) = counts {
+        put(&counts.of(Shard::ONLY).0.to_le_bytes());
+        encode_others(counts, put);
     }
     for delta in deltas {
         encode_delta(delta, put);
@@ -183,8 +205,20 @@ fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
             let incarnation = Incarnation(fields.u64()?);
             let leases = fields.more().then(|| decode_leases(&mut fields)).transpose()?;
             let lineage = fields.more().then(|| decode_lineage(&mut fields)).transpose()?.unwrap_or_default();
-            let count = fields.more().then(|| fields.u64().map(Version)).transpose()?;
-            Record::Incarnation { incarnation, leases, lineage, count }
+            let last = fields.more().then(|| fields.u64()).transpose()?;
+            let mut counts = last.map(|count| Vector::only(Version(count)));
+            let lineage = if fields.more() {
+                let counts = counts.as_mut().ok_or(Malformed)?;
+                decode_others_of(&mut fields, counts)?;
+                let lives = lineage.lives().iter().cloned().map(|(life, mut began)| {
+                    decode_others_of(&mut fields, &mut began)?;
+                    Ok((life, began))
+                });
+                Lineage::new(lives.collect::<Result<_, _>>()?)
+            } else {
+                lineage
+            };
+            Record::Incarnation { incarnation, leases, lineage, counts }
         }
         Kind::Grant => Record::Grant { space: fields.u32()?, next: fields.u32()? },
         Kind::Counts => {
@@ -194,12 +228,19 @@ fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
         }
         Kind::Uncounted | Kind::Commit => {
             let (txn, answered) = (decode_txn(&mut fields)?, fields.u64()?);
-            let deltas = fields.count(16)?;
-            fields.zero()?;
-            let count = (kind == Kind::Commit).then(|| fields.u64().map(Version)).transpose()?;
+            let (deltas, others) = (fields.count(16)?, fields.count(OTHER_BYTES)?);
+            let counts = match kind {
+                Kind::Commit => {
+                    let mut counts = Vector::only(Version(fields.u64()?));
+                    decode_others(&mut fields, others, &mut counts)?;
+                    Some(counts)
+                }
+                _ if others > 0 => return Err(Malformed),
+                _ => None,
+            };
             let deltas = (0..deltas).map(|_| decode_delta(&mut fields)).collect::<Result<_, _>>()?;
-            match count {
-                Some(count) => Record::Commit(CommitRecord { txn, count, answered, deltas }),
+            match counts {
+                Some(counts) => Record::Commit(CommitRecord { txn, counts, answered, deltas }),
                 None => Record::Uncounted(UncountedCommit { txn, answered, deltas }),
             }
         }
@@ -210,8 +251,14 @@ fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
 
 fn decode_lineage(fields: &mut Fields) -> Result<Lineage, Malformed> {
     let count = fields.count(16)?;
-    let life = |fields: &mut Fields| Ok((Life(fields.u64()?), Version(fields.u64()?)));
+    let life = |fields: &mut Fields| Ok((Life(fields.u64()?), Vector::only(Version(fields.u64()?))));
     Ok(Lineage::new((0..count).map(|_| life(fields)).collect::<Result<_, _>>()?))
+}
+
+fn decode_others_of(fields: &mut Fields, vector: &mut Vector) -> Result<(), Malformed> {
+    let others = fields.count(OTHER_BYTES)?;
+    fields.zero()?;
+    decode_others(fields, others, vector)
 }
 
 fn decode_leases(fields: &mut Fields) -> Result<LeasesGiven, Malformed> {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{Checkpoint, CommitRecord, HomeImage, HomePage, Position, Record, SetAside, Uncounted};
 use types::limits::SLOTS_MAX;
-use types::{Delta, ObjectPage, PageId, SlotChange, SlotNo, Version};
+use types::{Delta, ObjectPage, PageId, Shard, Sharding, SlotChange, SlotNo, Vector, Version};
 use vfs::{Directory, Doing, FileError, Files, Locking, Overlay};
 
 /// The mark in the last slot of a page that has lost something.
@@ -94,6 +94,8 @@ struct Source {
     pages: Vec<HomePage>,
     changes: BTreeMap<PageId, Changes>,
     checkpoint: Checkpoint,
+    /// A directory without a cluster has one shard.
+    sharding: Sharding,
     report: Report,
     _lock: vfs::Lock,
 }
@@ -132,7 +134,7 @@ impl Source {
         for (error, is_state) in damage {
             report.note(Err::<(), _>(error), if is_state { STATE } else { LIST })?;
         }
-        let mut source = Self { home, pages, changes, checkpoint, report, _lock: lock };
+        let mut source = Self { home, pages, changes, checkpoint, sharding: Sharding::ONE, report, _lock: lock };
         source.read_log(files, LogId(marker.cluster.0))?;
         Ok(source)
     }
@@ -149,35 +151,37 @@ impl Source {
                 Record::Uncounted(commit) => uncounted.push(Position(position), commit),
                 Record::Counts(counts) => {
                     for counted in counts {
-                        self.given(counted.version);
+                        self.given(&Vector::only(counted.version));
                         if let Some((_, commit)) = uncounted.counted(counted) {
                             self.replay(commit);
                         }
                     }
                 }
-                Record::Incarnation { count, .. } => {
-                    while let Some((_, commit)) = count.and_then(|last| uncounted.pop_through(last)) {
+                Record::Incarnation { counts, .. } => {
+                    let last = counts.map(|counts| counts.of(Shard::ONLY));
+                    while let Some((_, commit)) = last.and_then(|last| uncounted.pop_through(last)) {
                         self.replay(commit);
                     }
                 }
                 Record::Grant { space, next } => self.granted_below(space, next),
             }
         }
-        while let Some((_, commit)) = uncounted.pop(self.checkpoint.applied.next()) {
+        while let Some((_, commit)) = uncounted.pop(self.checkpoint.applied.of(Shard::ONLY).next()) {
             self.replay(commit);
         }
         Ok(())
     }
 
-    /// Counts were given through this one.
-    fn given(&mut self, count: Version) {
-        self.checkpoint.applied = self.checkpoint.applied.max(count);
+    /// Counts were given through these.
+    fn given(&mut self, counts: &Vector) {
+        self.checkpoint.applied.join(counts);
     }
 
     fn replay(&mut self, commit: CommitRecord) {
-        self.given(commit.count);
+        self.given(&commit.counts);
         for Delta { page, changes } in commit.deltas {
-            self.changes.entry(page).or_default().add(commit.count, changes);
+            let version = commit.counts.of(self.sharding.of(page));
+            self.changes.entry(page).or_default().add(version, changes);
         }
     }
 
@@ -201,8 +205,8 @@ impl Source {
             self.granted_below(page.space, page.number.saturating_add(1));
         }
         let durable = target.durable();
-        let checkpoint =
-            Checkpoint { forgotten: self.checkpoint.applied, outcomes: Vec::new(), ..self.checkpoint.clone() };
+        let forgotten = self.checkpoint.applied.clone();
+        let checkpoint = Checkpoint { forgotten, outcomes: Vec::new(), ..self.checkpoint.clone() };
         let mut salvaged = Salvaged { records: self.report.records, ..Salvaged::default() };
         let (mut batch, mut bytes) = (Vec::new(), 0);
         for page in all {

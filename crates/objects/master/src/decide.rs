@@ -9,16 +9,17 @@ impl Master {
     /// Applies a transaction that was prepared. Every holder of the changed pages is told, and every watcher, but for
     /// the sessions to which the reply stands for the invalidation: these hear all earlier ones first.
     pub fn decide(&mut self, now: Time, decide: Decide, replied: &[SessionId]) {
-        let Decide { txn, count } = decide;
+        let Decide { txn, counts } = decide;
         self.turns.make_way();
         let Some(prepared) = self.pages.decided(txn) else { return };
         for &session in replied {
             self.flush_for_reply(session);
         }
         let deltas = &prepared.request.writes;
-        let advances = self.pages.advances(count, deltas);
-        self.pages.apply(prepared.position, count, deltas);
+        let advances = self.pages.advances(&counts, deltas);
+        self.pages.apply(prepared.position, &counts, deltas);
         self.writeback.has_committed(now);
+        self.fetches.has_applied();
         self.distribute(now, txn, deltas, &advances, replied);
         self.out.push(Output::Applied(txn, advances));
     }

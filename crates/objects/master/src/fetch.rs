@@ -3,19 +3,22 @@
 use crate::Master;
 use crate::images::Waiter;
 use crate::queue::Ahead;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 use machine::Goodbye;
 use messages::{Fetch, Follow, LeftOut, Page, Released, ToClient};
 use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{ObjectPage, PageId, Rule, SessionId, Shard, Version};
+use types::{ObjectPage, PageId, Rule, SessionId};
 
-/// Fetches that wait for a count of the store's only shard.
+/// Fetches that wait for counts to be applied.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
-    at_least: BTreeMap<Version, Vec<(SessionId, Fetch)>>,
+    /// In the order in which they came.
+    at_least: Vec<(SessionId, Fetch)>,
+    /// Some commit was applied since they were looked at last.
+    may_go: bool,
     /// With [`Rule::ListHolderFirst`] taken out: the session to list when it is learned of next.
     late: Vec<(PageId, SessionId)>,
 }
@@ -23,10 +26,12 @@ pub(crate) struct Fetches {
 impl Fetches {
     /// The session is gone, and its fetches with it.
     pub(crate) fn forget(&mut self, session: SessionId) {
-        self.at_least.retain(|_, fetches| {
-            fetches.retain(|(of, _)| *of != session);
-            !fetches.is_empty()
-        });
+        self.at_least.retain(|(of, _)| *of != session);
+    }
+
+    /// A commit was applied.
+    pub(crate) fn has_applied(&mut self) {
+        self.may_go = true;
     }
 }
 
@@ -38,8 +43,10 @@ impl Master {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
-        if at_least.counts().iter().any(|&(shard, _)| shard != Shard::ONLY) {
-            return Err(Goodbye::malformed(format!("expected a fetch with a count of shard 0, got {at_least}")));
+        let shards = self.config.sharding.shards().get();
+        if at_least.counts().last().is_some_and(|&(last, _)| last.0 >= shards) {
+            let text = format!("expected a fetch with counts of {shards} shards, got {at_least}");
+            return Err(Goodbye::malformed(text));
         }
         let may_hold = self.check_absent(from, pages[0])?;
         let Some(outstanding) = self.sessions.fetches(from) else { return Ok(()) };
@@ -50,12 +57,11 @@ impl Master {
         }
         let left_out = pages.split_off(if may_hold { pages.len().min(room) } else { 0 });
         *outstanding += pages.len();
-        let count = at_least.of(Shard::ONLY);
         let fetch = Fetch { pages, at_least, number, follow };
-        if count > self.pages.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
-            self.fetches.at_least.entry(count).or_default().push((from, fetch));
-        } else {
+        if self.pages.applied().reaches(&fetch.at_least) || self.config.broken.is(Rule::FetchAtLeast) {
             self.serve(from, &fetch);
+        } else {
+            self.fetches.at_least.push((from, fetch));
         }
         for page in left_out {
             self.reply(from, LeftOut { page, number, damage: None });
@@ -103,15 +109,16 @@ impl Master {
         Ok(())
     }
 
-    /// Serves the fetches that waited for a count which has been applied.
+    /// Serves the fetches that waited for counts which have been applied.
     pub(crate) fn serve_at_least(&mut self) {
+        if !mem::take(&mut self.fetches.may_go) || self.fetches.at_least.is_empty() {
+            return;
+        }
         let applied = self.pages.applied();
-        while let Some(first) = self.fetches.at_least.first_entry()
-            && *first.key() <= applied
-        {
-            for (session, fetch) in first.remove() {
-                self.serve(session, &fetch);
-            }
+        let is_due = |(_, fetch): &mut (SessionId, Fetch)| applied.reaches(&fetch.at_least);
+        let due: Vec<_> = self.fetches.at_least.extract_if(.., is_due).collect();
+        for (session, fetch) in due {
+            self.serve(session, &fetch);
         }
     }
 
@@ -209,7 +216,7 @@ impl Master {
         if !self.config.broken.is(Rule::ListHolderFirst) {
             return;
         }
-        for (page, session) in core::mem::take(&mut self.fetches.late) {
+        for (page, session) in mem::take(&mut self.fetches.late) {
             if session == heard {
                 self.pages.directory().list(page, session);
             } else {

@@ -5,7 +5,7 @@ use crate::sessions::SessionState;
 use crate::turns::InLine;
 use alloc::vec::Vec;
 use messages::CommitRequest;
-use types::{ClientId, PageId, SessionId, SlotSet, Time, TxnId, Version};
+use types::{ClientId, PageId, SessionId, SlotSet, Time, TxnId, Vector};
 
 /// The figures of a master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl Master {
         }
     }
 
-    /// Changes after this count are known slot by slot.
-    pub fn pruned(&self) -> Version {
+    /// Changes after these counts are known slot by slot.
+    pub fn pruned(&self) -> &Vector {
         self.pages.pruned()
     }
 

@@ -24,8 +24,8 @@ impl Master {
 
     /// Sends the session's invalidations.
     pub fn flush(&mut self, session: SessionId, urgency: Urgency) {
-        let applied = self.pages.through();
-        let through = self.sessions.horizon(session, &applied);
+        let applied = self.pages.applied();
+        let through = self.sessions.horizon(session, applied);
         for batch in self.invalidations.take(session, through, urgency) {
             self.out.send(session, batch);
         }

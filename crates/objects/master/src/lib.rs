@@ -81,13 +81,15 @@ use room::Parked;
 use sessions::Sessions;
 pub use sessions::{Kind, SessionState};
 use turns::Turns;
-use types::{Broken, Delta, Limits, PageId, Position, SessionId, Time, Vector, Version};
+use types::{Broken, Delta, Limits, PageId, Position, SessionId, Sharding, Time, Vector, Version};
 pub use writeback::LogState;
 use writeback::WriteBack;
 
 /// The settings of a master.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Which pages have counts in common.
+    pub sharding: Sharding,
     /// Committed deltas that may wait for write-back, in bytes.
     pub mob_bytes_limit: usize,
     /// Page images kept for fetches, in bytes.
@@ -174,13 +176,13 @@ impl Master {
     }
 
     /// The log held a commit. Deltas that were written back are passed over.
-    pub fn recovered(&mut self, position: Position, count: Version, deltas: &[Delta]) {
-        self.pages.replay(position, count, deltas);
+    pub fn recovered(&mut self, position: Position, counts: &Vector, deltas: &[Delta]) {
+        self.pages.replay(position, counts, deltas);
     }
 
-    /// How the deltas of a commit move their pages at this count.
-    pub fn advances(&self, count: Version, deltas: &[Delta]) -> Vec<Advance> {
-        self.pages.advances(count, deltas)
+    /// How the deltas of a commit move their pages at these counts.
+    pub fn advances(&self, counts: &Vector, deltas: &[Delta]) -> Vec<Advance> {
+        self.pages.advances(counts, deltas)
     }
 
     /// The log held a record of pages that were granted: all of the space below `next`.
@@ -188,8 +190,8 @@ impl Master {
         self.grants.granted_below(space, next);
     }
 
-    /// Everything through this count was applied before the restart.
-    pub fn recovered_through(&mut self, applied: Version) {
+    /// Everything through these counts was applied before the restart.
+    pub fn recovered_through(&mut self, applied: &Vector) {
         self.pages.resume(applied);
     }
 
@@ -245,13 +247,8 @@ impl Master {
         }
     }
 
-    /// The count through which updates are applied.
-    pub fn applied(&self) -> Version {
+    /// The counts through which updates are applied.
+    pub fn applied(&self) -> &Vector {
         self.pages.applied()
-    }
-
-    /// The counts through which updates are applied, for all shards of the store.
-    pub fn through(&self) -> Vector {
-        self.pages.through()
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::Goodbye;
 use messages::{Advance, Granted, ToClient, Vote};
-use types::{PageId, SessionId, SlotChange, TxnId, Version};
+use types::{PageId, SessionId, SlotChange, TxnId, Vector, Version};
 
 /// An action that a master wants done.
 #[derive(Debug)]
@@ -42,8 +42,8 @@ pub struct NextPage {
 pub struct Install {
     /// The pages.
     pub pages: Vec<HomeImage>,
-    /// The highest count that was applied at that moment. Everything here is at or below it.
-    pub applied: Version,
+    /// The highest counts that were applied at that moment. Everything here is at or below them.
+    pub applied: Vector,
     /// For each space the first page that was not granted.
     pub next_pages: Vec<(u32, u32)>,
     /// All changes to pages that cannot be read.

@@ -21,10 +21,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
-use messages::{Advance, CommitRequest};
+use messages::{Advance, CommitRequest, PageReads};
 use types::limits::PAGE_BYTES_MAX;
 use types::{
-    Broken, Delta, Map, ObjectPage, PageId, Position, Refusal, Rule, SessionId, SlotSet, TxnId, Vector, Version,
+    Broken, Delta, Map, ObjectPage, PageId, Position, Refusal, Rule, SessionId, Sharding, SlotSet, TxnId, Vector,
+    Version,
 };
 
 /// A page that was ever written to. The others are at version zero and take no memory.
@@ -55,10 +56,11 @@ pub(crate) struct Prepared {
 /// The pages of one node.
 #[derive(Debug)]
 pub(crate) struct Pages {
+    sharding: Sharding,
     table: Map<PageId, PageState>,
-    applied: Version,
-    /// The count that was applied when the process started.
-    resumed: Version,
+    applied: Vector,
+    /// The counts that were applied when the process started.
+    resumed: Vector,
     mob: Mob,
     images: Images,
     recent: Recent,
@@ -80,9 +82,10 @@ impl Pages {
             (page.page, PageState { version: page.version, home: page.version, home_bytes: page.bytes })
         };
         let mut pages = Self {
+            sharding: config.sharding,
             table: home.iter().map(state).collect(),
-            applied: Version::ZERO,
-            resumed: Version::ZERO,
+            applied: Vector::new(),
+            resumed: Vector::new(),
             mob: Mob::default(),
             images: Images::new(config.cache_bytes_limit),
             recent: Recent::new(config.recent_limit),
@@ -108,21 +111,26 @@ impl Pages {
         self.aside.insert(page, aside);
     }
 
-    /// Everything through this count was applied before the restart. Earlier changes are not known slot by slot, so
+    /// Everything through these counts was applied before the restart. Earlier changes are not known slot by slot, so
     /// evidence is judged by page version.
-    pub(crate) fn resume(&mut self, applied: Version) {
-        (self.applied, self.resumed) = (applied, applied);
+    pub(crate) fn resume(&mut self, applied: &Vector) {
+        (self.applied, self.resumed) = (applied.clone(), applied.clone());
         self.recent.prune(applied);
     }
 
-    /// The count through which updates are applied.
-    pub(crate) fn applied(&self) -> Version {
-        self.applied
+    /// The counts through which updates are applied.
+    pub(crate) fn applied(&self) -> &Vector {
+        &self.applied
     }
 
-    /// The counts through which updates are applied, for all shards of the store.
-    pub(crate) fn through(&self) -> Vector {
-        Vector::only(self.applied)
+    /// The count through which updates of the page's shard are applied.
+    pub(crate) fn applied_to(&self, page: PageId) -> Version {
+        self.count_of(page, &self.applied)
+    }
+
+    /// The count of the page's shard.
+    pub(crate) fn count_of(&self, page: PageId, counts: &Vector) -> Version {
+        counts.of(self.sharding.of(page))
     }
 
     /// The page's version.
@@ -132,7 +140,7 @@ impl Pages {
 
     /// Whether the page was written to since the process started.
     pub(crate) fn has_changed_since_start(&self, page: PageId) -> bool {
-        self.version(page) > self.resumed
+        self.version(page) > self.count_of(page, &self.resumed)
     }
 
     /// Whether something is in the page, or is about to be.
@@ -178,25 +186,28 @@ impl Pages {
         self.directory.pages_held(session)
     }
 
-    /// The count at and below which it is not remembered who changed what.
-    pub(crate) fn pruned(&self) -> Version {
+    /// The counts at and below which it is not remembered who changed what.
+    pub(crate) fn pruned(&self) -> &Vector {
         self.recent.pruned()
     }
 
     /// Forgets who changed what through `through`.
-    pub(crate) fn prune(&mut self, through: Version) {
+    pub(crate) fn prune(&mut self, through: &Vector) {
         self.recent.prune(through);
     }
 
     /// The slots of `page` that changed after `known`; `None` if that is no longer known.
     pub(crate) fn changed_after(&self, page: PageId, known: Version) -> Option<SlotSet> {
-        (known >= self.recent.pruned()).then(|| self.recent.changed_after(page, known))
+        (known >= self.count_of(page, self.pruned())).then(|| self.recent.changed_after(page, known))
     }
 
     /// The slots that were read and have changed since.
     pub(crate) fn stale(&self, request: &CommitRequest) -> Stale {
-        let prune_check = !self.broken.is(Rule::PruneCheck);
-        let of = |reads| stale_slots(reads, self.version(reads.page), &self.recent, prune_check);
+        let checks_pruned = !self.broken.is(Rule::PruneCheck);
+        let of = |reads: &PageReads| {
+            let pruned = if checks_pruned { self.count_of(reads.page, self.pruned()) } else { Version::ZERO };
+            stale_slots(reads, self.version(reads.page), &self.recent, pruned)
+        };
         let stale = request.reads.iter().map(|reads| (reads.page, of(reads)));
         stale.filter(|(_, slots)| !slots.is_empty()).collect()
     }
@@ -251,25 +262,29 @@ impl Pages {
         !self.prepared.is_empty()
     }
 
-    /// How the deltas will move their pages at this count.
-    pub(crate) fn advances(&self, version: Version, deltas: &[Delta]) -> Vec<Advance> {
-        deltas.iter().map(|delta| Advance { page: delta.page, prev: self.version(delta.page), version }).collect()
+    /// How the deltas will move their pages at these counts.
+    pub(crate) fn advances(&self, counts: &Vector, deltas: &[Delta]) -> Vec<Advance> {
+        let advance = |page| Advance { page, prev: self.version(page), version: self.count_of(page, counts) };
+        deltas.iter().map(|delta| advance(delta.page)).collect()
     }
 
-    /// Applies a commit that was prepared, at the count that follows.
-    pub(crate) fn apply(&mut self, position: Position, version: Version, deltas: &[Delta]) {
-        debug_assert_eq!(version, self.applied.next());
-        self.applied = version;
+    /// Applies a commit that was prepared, at the counts that follow.
+    pub(crate) fn apply(&mut self, position: Position, counts: &Vector, deltas: &[Delta]) {
+        debug_assert!(counts.counts().iter().all(|&(shard, count)| count == self.applied.of(shard).next()));
+        self.applied.join(counts);
         for delta in deltas {
+            let shard = self.sharding.of(delta.page);
+            let version = counts.of(shard);
             self.table.entry(delta.page).or_default().version = version;
             self.mob.apply(position, version, delta);
-            self.recent.note(delta.page, version, delta.changes.iter().map(|change| change.slot));
+            self.recent.note(delta.page, shard, version, delta.changes.iter().map(|change| change.slot));
         }
     }
 
     /// Applies a commit that the log held. A delta that is home already is passed over.
-    pub(crate) fn replay(&mut self, position: Position, version: Version, deltas: &[Delta]) {
+    pub(crate) fn replay(&mut self, position: Position, counts: &Vector, deltas: &[Delta]) {
         for delta in deltas {
+            let version = self.count_of(delta.page, counts);
             let state = self.table.entry(delta.page).or_default();
             let aside = self.aside.get(&delta.page).map_or(Version::ZERO, |aside| aside.version);
             if version > state.home.max(aside) {

@@ -74,14 +74,14 @@ impl Master {
     /// # Errors
     /// If that is more than there is.
     pub fn ack(&mut self, from: SessionId, ack: &Ack) -> Result<(), Goodbye> {
-        let applied = self.pages.through();
+        let applied = self.pages.applied();
         if !applied.reaches(&ack.through) {
             let text = format!("expected an acknowledgement of up to {applied}, got {}", ack.through);
             return Err(Goodbye::malformed(text));
         }
         self.sessions.ack(from, &ack.through);
         if let Some(least) = self.sessions.least_acked() {
-            self.pages.prune(least);
+            self.pages.prune(&least);
         }
         Ok(())
     }
@@ -89,9 +89,9 @@ impl Master {
     /// Nobody holds what this store has not given; but for a client that knows it from before it was restored from a
     /// copy, and is about to learn of that from `Welcome`.
     fn check_versions(&self, horizon: &Vector, pages: &[Held]) -> Result<(), Goodbye> {
-        let (applied, mut newest) = (self.pages.through(), horizon.clone());
+        let (applied, mut newest) = (self.pages.applied(), horizon.clone());
         for held in pages {
-            newest.raise(held.page.shard(), held.version);
+            newest.raise(self.config.sharding.of(held.page), held.version);
         }
         if !applied.reaches(&newest) {
             let text = format!("expected versions up to {applied}, got {newest}");
@@ -113,8 +113,8 @@ impl Master {
     /// learned of every change to it through `horizon` knows of all through the greater of the two.
     pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: &Vector) -> Comparison {
         let Held { page, version: prev } = held;
-        let known = prev.max(horizon.of(page.shard()));
-        if known > self.pages.applied() || !self.may_hold(from, page) {
+        let known = prev.max(self.pages.count_of(page, horizon));
+        if known > self.pages.applied_to(page) || !self.may_hold(from, page) {
             return Comparison::Unknown;
         }
         self.pages.directory().list(page, from);
@@ -140,7 +140,8 @@ impl Master {
     /// that was written to since, by any client, is no grant any more, and be it empty again.
     fn resume_grant(&mut self, from: SessionId, page: PageId, horizon: &Vector) {
         let Some(client) = self.sessions.client(from) else { return };
-        let is_unused = self.pages.version(page) <= horizon.of(page.shard()) && !self.pages.is_in_use(page);
+        let known = self.pages.count_of(page, horizon);
+        let is_unused = self.pages.version(page) <= known && !self.pages.is_in_use(page);
         let may_claim = is_unused || self.config.broken.is(Rule::ClaimUnused);
         if may_claim && self.grants.claim(client, page) {
             self.pages.directory().list(page, from);
@@ -167,7 +168,7 @@ impl Master {
             let pages = &self.pages;
             self.grants.keep_claimed(client, claimed, &|page| pages.is_in_use(page));
         }
-        let through = self.pages.through();
+        let through = self.pages.applied().clone();
         self.invalidations.resume(from, &through);
         self.out.send(from, Resumed { through, dropped });
     }

@@ -3,14 +3,14 @@
 //! ```text
 //!   connected --> AwaitResume --last resume--> Joined --> disconnected
 //! ```
-//! 1. The least acknowledged count is over the joined sessions: one that resumes proves what it has by versions.
+//! 1. The least acknowledged counts are over the joined sessions: one that resumes proves what it has by versions.
 //! 2. A watcher's session is none of these: it holds nothing that it could have missed a change of.
 
 use crate::Master;
 use crate::queue::Queue;
 use alloc::vec::Vec;
 use directory::Acks;
-use types::{ClientId, Map, PageId, PageRange, SessionId, Shard, Vector, Version};
+use types::{ClientId, Map, PageId, PageRange, SessionId, Vector};
 
 /// The pages that a resuming session has listed so far.
 #[derive(Debug, Default)]
@@ -53,10 +53,10 @@ pub enum Kind {
 }
 
 /// The state of one session, as far as pages are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionState {
-    /// The count that it has acknowledged; none before it has listed what it holds.
-    pub acked: Option<Version>,
+    /// The counts that it has acknowledged; none before it has listed what it holds.
+    pub acked: Option<Vector>,
     /// Pages that it is listed for.
     pub pages: usize,
     /// Pages that it waits for.
@@ -135,7 +135,7 @@ impl Sessions {
         let resumed = core::mem::take(resuming);
         session.stage = Stage::Joined;
         if session.kind != Kind::Watcher {
-            self.acked.join(id, resumed.horizon.of(Shard::ONLY));
+            self.acked.join(id, resumed.horizon.clone());
         }
         resumed
     }
@@ -150,11 +150,11 @@ impl Sessions {
 
     /// The session has applied everything through `through`. Before it has joined that says nothing.
     pub(crate) fn ack(&mut self, id: SessionId, through: &Vector) {
-        self.acked.ack(id, through.of(Shard::ONLY));
+        self.acked.ack(id, through);
     }
 
-    /// The least acknowledged count of all joined sessions.
-    pub(crate) fn least_acked(&self) -> Option<Version> {
+    /// The least acknowledged counts of all joined sessions.
+    pub(crate) fn least_acked(&self) -> Option<Vector> {
         self.acked.least()
     }
 
@@ -176,7 +176,7 @@ impl Sessions {
     /// Returns the state of a session, given its numbers of pages and of waiting notices.
     pub(crate) fn state(&self, id: SessionId, pages: usize, invalidations: usize) -> Option<SessionState> {
         let session = self.live.get(&id)?;
-        Some(SessionState { acked: self.acked.of(id), pages, fetches: session.fetches, invalidations })
+        Some(SessionState { acked: self.acked.of(id).cloned(), pages, fetches: session.fetches, invalidations })
     }
 }
 

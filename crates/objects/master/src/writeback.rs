@@ -210,7 +210,7 @@ impl Master {
         let aside: Vec<_> = damaged.iter().map(|&page| self.pages.set_aside(page)).collect();
         self.out.push(Output::Install(Install {
             pages: pages.iter().map(Installed::to_home).collect(),
-            applied: self.pages.applied(),
+            applied: self.pages.applied().clone(),
             next_pages: self.grants.next_pages(),
             aside: self.pages.aside_with(&pages, &aside),
         }));

@@ -1,24 +1,22 @@
 //! The counts of changes that a store names.
 
-use crate::{Outcome, ToClient};
-use types::{PageId, Vector, Version};
+use crate::{Invalidations, Outcome, ToClient};
+use types::{PageId, Sharding, Vector, Version};
 
 impl ToClient {
     /// The highest counts that it names: its receiver has learned of the store as it was there.
-    pub fn newest_named(&self) -> Vector {
+    pub fn newest_named(&self, sharding: Sharding) -> Vector {
+        let newest = |versions: &mut dyn Iterator<Item = (PageId, Version)>| newest(sharding, versions);
         match self {
-            Self::Invalidations(invalidations) => {
-                let items = invalidations.items.iter().map(|item| (item.page, item.version));
-                newest(invalidations.through.clone(), items)
-            }
-            Self::Page(page) => newest(Vector::new(), [(page.page, page.version)]),
+            Self::Invalidations(batch) => batch.newest_changes(sharding).joined(&batch.through),
+            Self::Page(page) => newest(&mut [(page.page, page.version)].into_iter()),
             Self::Resumed(resumed) => resumed.through.clone(),
             Self::Revalidated(revalidated) => {
-                newest(Vector::new(), revalidated.items.iter().map(|item| (item.page, item.version)))
+                newest(&mut revalidated.items.iter().map(|item| (item.page, item.version)))
             }
             Self::CommitReply(reply) => match &reply.outcome {
                 Outcome::Committed { pages } => {
-                    newest(Vector::new(), pages.iter().map(|advance| (advance.page, advance.version)))
+                    newest(&mut pages.iter().map(|advance| (advance.page, advance.version)))
                 }
                 Outcome::Refused(_) | Outcome::Unknown => Vector::new(),
             },
@@ -27,10 +25,16 @@ impl ToClient {
     }
 }
 
-/// Raises the counts to these versions of pages.
-fn newest(mut counts: Vector, versions: impl IntoIterator<Item = (PageId, Version)>) -> Vector {
-    for (page, version) in versions {
-        counts.raise(page.shard(), version);
+impl Invalidations {
+    /// The highest counts of its changes.
+    pub fn newest_changes(&self, sharding: Sharding) -> Vector {
+        newest(sharding, &mut self.items.iter().map(|item| (item.page, item.version)))
     }
+}
+
+/// The highest of these versions for each shard.
+fn newest(sharding: Sharding, versions: &mut dyn Iterator<Item = (PageId, Version)>) -> Vector {
+    let mut counts = Vector::new();
+    versions.for_each(|(page, version)| counts.raise(sharding.of(page), version));
     counts
 }

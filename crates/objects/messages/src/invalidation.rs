@@ -9,14 +9,14 @@ use core::mem;
 use framing::field::check_count;
 use framing::{Field, FieldLayout, Layout, Limits, Meta, Reader, WireError, messages};
 use types::limits::{MESSAGE_BYTES_MAX, NOTICES_PER_MESSAGE_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
-use types::{ClientId, Delta, PageId, SlotChange, SlotSet, TxnId, Vector, Version};
+use types::{ClientId, Delta, Horizon, PageId, SlotChange, SlotSet, TxnId, Vector, Version};
 
 /// A batch: all changes through `through` to pages that the receiver holds are in this batch or an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidations {
     /// The counts through which the receiver has heard everything once it has applied the batch.
     pub through: Vector,
-    /// The changes, in count order.
+    /// The changes, those of each shard in count order.
     pub items: Vec<Invalidation>,
 }
 
@@ -40,10 +40,11 @@ impl Invalidations {
     /// The changes as a receiver with this horizon takes them. A change that is ahead of the horizon and of this
     /// batch's `through` is part of more that is still to come: its new values beside older ones of the rest would be
     /// two moments at once, so it only invalidates.
-    pub fn as_taken<'a>(&'a self, horizon: &Vector) -> impl Iterator<Item = Cow<'a, Invalidation>> + use<'a> {
-        let shown = self.through.clone().joined(horizon);
+    pub fn as_taken<'a>(&'a self, horizon: Horizon<'_>) -> impl Iterator<Item = Cow<'a, Invalidation>> + use<'a> {
+        let shown = self.through.clone().joined(horizon.counts);
+        let sharding = horizon.sharding;
         self.items.iter().map(move |item| {
-            if item.version > shown.of(item.page.shard()) && item.data.is_some() {
+            if item.version > shown.of(sharding.of(item.page)) && item.data.is_some() {
                 Cow::Owned(Invalidation { data: None, slots: item.slots.clone(), ..*item })
             } else {
                 Cow::Borrowed(item)
@@ -156,8 +157,9 @@ fn get_invalidation(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result
 mod tests {
     use super::*;
     use alloc::vec;
-    use types::Shard;
+    use core::num::{NonZeroU16, NonZeroU32};
     use types::limits::{NOTICES_PER_MESSAGE_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
+    use types::{Shard, Sharding};
 
     fn invalidation(number: u32, data: Option<Vec<SlotChange>>) -> Invalidation {
         let slots = [0].into_iter().collect();
@@ -168,6 +170,21 @@ mod tests {
     fn batches(items: Vec<Invalidation>) -> Vec<(usize, u64)> {
         let batches = Invalidations::split(items, &Version(5).into(), Version(9).into(), &types::Limits::SHIPPED);
         batches.iter().map(|batch| (batch.items.len(), batch.through.of(Shard::ONLY).0)).collect()
+    }
+
+    #[test]
+    fn a_change_is_shown_by_the_count_of_its_own_shard() {
+        let sharding = Sharding::new(NonZeroU16::MAX, NonZeroU32::MIN);
+        let ahead = invalidation(0, Some(Vec::new()));
+        let (shard, other) = (sharding.of(ahead.page), sharding.of(PageId::new(1, 1)));
+        for (heard, is_shown) in [(shard, true), (other, false)] {
+            let mut through = Vector::new();
+            through.raise(heard, ahead.version);
+            let batch = Invalidations { through, items: vec![ahead.clone()] };
+            let horizon = Horizon { counts: &Vector::new(), sharding };
+            let taken = batch.as_taken(horizon).next().expect("there is one");
+            assert_eq!(taken.data.is_some(), is_shown);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use crate::CommitRequest;
 use alloc::sync::Arc;
 use smallvec::SmallVec;
-use types::{Refusal, Shard, TxnId, Vector, Version};
+use types::{Refusal, Shard, TxnId, Vector};
 
 /// Has a transaction judged by the master of its pages. A transaction that writes is prepared until it is decided, so
 /// that its writes are in the way of others. A read-only one is judged once.
@@ -74,10 +74,10 @@ pub struct Placed {
 }
 
 /// Tells a master that a transaction has committed which it has prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decide {
     /// The transaction.
     pub txn: TxnId,
-    /// Its count. Its record is durable.
-    pub count: Version,
+    /// Its count in each shard that it writes to. Its record is durable.
+    pub counts: Vector,
 }

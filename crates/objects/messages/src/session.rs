@@ -18,7 +18,9 @@ use framing::field::check_count;
 use framing::{Field, FieldLayout, Layout, Limits, Meta, Reader, Rest, WireError, fields, messages};
 use machine::Goodbye;
 use types::limits::{LIVES_KEPT, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
-use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, PageId, PageRange, Shard, Vector, Version};
+use types::{
+    ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, PageId, PageRange, Sharding, Vector, Version,
+};
 
 /// Opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub struct Welcome {
     pub incarnation: Incarnation,
     /// And the lives before it.
     pub lineage: Lineage,
+    /// Which of the store's pages have counts in common.
+    pub sharding: Sharding,
     /// The counts through which its masters have applied updates.
     pub through: Vector,
     /// The limits on the client's requests.
@@ -90,7 +94,7 @@ impl Welcome {
     /// there.
     pub fn continues(&self, life: Option<Life>, heard: &Vector) -> Result<(), Goodbye> {
         match life {
-            Some(life) if !self.lineage.continues(life, heard.of(Shard::ONLY)) => {
+            Some(life) if !self.lineage.continues(life, heard) => {
                 let text = format!("expected a store that has been through {heard:?} in its life {life:?}, got a copy");
                 Err(Goodbye { reason: GoodbyeReason::Done, text })
             }
@@ -214,11 +218,11 @@ impl Layout for Hello {
     }
 }
 
-/// The lives follow, oldest first, each with the count of changes at which it began.
+/// The lives follow, oldest first, each with the counts of changes at which it began.
 impl Layout for Welcome {
-    const LIMITS: Limits = Limits::bytes(u16::BYTES + 4 * u32::BYTES + 3 * u64::BYTES)
+    const LIMITS: Limits = Limits::bytes(u16::BYTES + 4 * u32::BYTES + 3 * u64::BYTES + Sharding::BYTES)
         .and(<PerShard as FieldLayout<Vector>>::LIMITS)
-        .and_up_to(LIVES_KEPT * <(Life, Version)>::BYTES);
+        .and_up_to(LIVES_KEPT * (Life::BYTES + PerShard::BYTES_MAX));
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         let lives = self.lineage.lives();
@@ -226,11 +230,12 @@ impl Layout for Welcome {
         let SessionLimits { fetches, commits, silence_ms } = self.limits;
         (self.node, silence_ms).put(meta);
         (self.features, self.cluster).put(meta);
-        self.incarnation.put(meta);
+        (self.incarnation, self.sharding).put(meta);
         PerShard::put(&self.through, "through", meta)?;
         (fetches, (commits, lives.len() as u32)).put(meta);
-        for life in lives {
+        for (life, began) in lives {
             life.put(meta);
+            PerShard::put(began, "life", meta)?;
         }
         Ok(())
     }
@@ -238,14 +243,14 @@ impl Layout for Welcome {
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let (node, silence_ms) = Field::get("node", reader)?;
         let (features, cluster) = Field::get("features", reader)?;
-        let incarnation = Field::get("incarnation", reader)?;
+        let (incarnation, sharding) = (Field::get("incarnation", reader)?, Field::get("shards", reader)?);
         let through = PerShard::get("through", reader)?;
         let (fetches, (commits, lives)) = <(u32, (u32, u32))>::get("limits", reader)?;
         check_count("lives of a welcome", lives as usize, LIVES_KEPT)?;
-        let life = |reader: &mut Reader<'_>| <(Life, Version)>::get("life", reader);
-        let lineage = Lineage::new(reader.list(lives as usize, <(Life, Version)>::BYTES, life)?);
+        let life = |reader: &mut Reader<'_>| Ok((Life::get("life", reader)?, PerShard::get("life", reader)?));
+        let lineage = Lineage::new(reader.list(lives as usize, Life::BYTES + u16::BYTES, life)?);
         let limits = SessionLimits { fetches, commits, silence_ms };
-        Ok(Self { features, cluster, node, incarnation, lineage, through, limits })
+        Ok(Self { features, cluster, node, incarnation, lineage, sharding, through, limits })
     }
 }
 

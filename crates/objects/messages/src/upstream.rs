@@ -17,7 +17,7 @@ use crate::{Hello, Lineage, SessionLimits, Welcome};
 use alloc::format;
 use core::time::Duration;
 use machine::Goodbye;
-use types::{ClientId, ClusterId, GoodbyeReason, Life, Shard, Time, Vector};
+use types::{ClientId, ClusterId, GoodbyeReason, Horizon, Life, Sharding, Time, Vector};
 
 /// How long acknowledgements and releases wait for a message to go with.
 pub const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -54,6 +54,7 @@ pub struct Upstream<E> {
     epoch: u64,
     cluster: Option<ClusterId>,
     lineage: Lineage,
+    sharding: Sharding,
     horizon: Vector,
     named: Vector,
     missed: u64,
@@ -69,6 +70,7 @@ impl<E> Default for Upstream<E> {
             epoch: 0,
             cluster: None,
             lineage: Lineage::default(),
+            sharding: Sharding::ONE,
             horizon: Vector::new(),
             named: Vector::new(),
             missed: 0,
@@ -105,13 +107,18 @@ impl<E> Upstream<E> {
     }
 
     /// Every change through here has been learned of that concerns what this end holds.
-    pub fn horizon(&self) -> &Vector {
-        &self.horizon
+    pub fn horizon(&self) -> Horizon<'_> {
+        Horizon { counts: &self.horizon, sharding: self.sharding }
     }
 
     /// The highest counts that the store has named, the horizon's or later ones.
     pub fn named(&self) -> Vector {
         self.named.clone().joined(&self.horizon)
+    }
+
+    /// Which of the store's pages have counts in common, as it has said when it was reached first.
+    pub fn sharding(&self) -> Sharding {
+        self.sharding
     }
 
     /// The lives of the store that are known.
@@ -150,8 +157,10 @@ impl<E> Upstream<E> {
     /// The store that has answered was restored to an older state. Keeps the number of its missing commits for the
     /// resume.
     pub fn has_parted(&mut self, welcome: &Welcome) {
-        let parted = welcome.lineage.parted_from(&self.lineage);
-        self.missed = self.missed.max(self.named().of(Shard::ONLY).0.saturating_sub(parted.0));
+        let Some(parted) = welcome.lineage.parted_from(&self.lineage) else { return };
+        let named = self.named();
+        let missed = named.counts().iter().map(|&(shard, count)| count.0.saturating_sub(parted.of(shard).0));
+        self.missed = self.missed.max(missed.sum());
     }
 
     /// Returns the number of commits that this end has seen and the store has not; zero once the store knows it.
@@ -168,9 +177,14 @@ impl<E> Upstream<E> {
     /// Whether the session can continue with the store that has answered.
     ///
     /// # Errors
-    /// `Protocol` and `WrongCluster`: what the other end is told.
+    /// `WrongCluster` if it is another store, or says that its pages have other shards than before.
     pub fn agrees(&self, welcome: &Welcome) -> Result<(), Goodbye> {
-        welcome.agree(self.cluster)
+        welcome.agree(self.cluster)?;
+        if self.cluster.is_some() && welcome.sharding != self.sharding {
+            let text = format!("expected a store with {:?}, got {:?}", self.sharding, welcome.sharding);
+            return Err(Goodbye { reason: GoodbyeReason::WrongCluster, text });
+        }
+        Ok(())
     }
 
     /// Whether the store continues from where this end has last learned of it.
@@ -184,7 +198,7 @@ impl<E> Upstream<E> {
     /// The store has answered, and what is known continues with it.
     pub fn welcomed(&mut self, welcome: &Welcome) {
         self.learn(welcome);
-        (self.cluster, self.limits) = (Some(welcome.cluster), welcome.limits);
+        (self.cluster, self.sharding, self.limits) = (Some(welcome.cluster), welcome.sharding, welcome.limits);
         self.phase = Phase::Resuming;
     }
 

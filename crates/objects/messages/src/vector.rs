@@ -9,8 +9,13 @@ use types::{Shard, Vector, Version};
 #[derive(Debug)]
 pub struct PerShard;
 
+impl PerShard {
+    /// The most that it takes.
+    pub(crate) const BYTES_MAX: usize = u16::BYTES + SHARDS_MAX * <(Shard, Version)>::BYTES;
+}
+
 impl FieldLayout<Vector> for PerShard {
-    const LIMITS: Limits = Limits::bytes(u16::BYTES).and_up_to(SHARDS_MAX * <(Shard, Version)>::BYTES);
+    const LIMITS: Limits = Limits::bytes(u16::BYTES).and_up_to(Self::BYTES_MAX - u16::BYTES);
 
     fn put(vector: &Vector, what: &'static str, meta: &mut Meta<'_>) -> Result<(), WireError> {
         let counts = vector.counts();

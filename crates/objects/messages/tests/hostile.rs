@@ -4,7 +4,7 @@ mod common;
 
 use common::{
     commit, encode, end_that_hears, help, in_pieces, invalidations, members, number, piece, reader_of, revalidated,
-    samples, status, to_server,
+    samples, status, to_server, welcome,
 };
 use framing::{Codec, HEADER_BYTES, Header, Inbox, WireError};
 use machine::Parcel;
@@ -237,6 +237,15 @@ fn a_vector_is_taken_apart_with_care() {
     assert_eq!(refusal(number("Ack"), &vector(2, &[count(1, 5)]), b""), Some("short"));
     assert_eq!(refusal(number("Ack"), &vector(1, &[count(1, 5), count(3, 1)]), b""), Some("long"));
     assert_eq!(refusal(number("Invalidations"), &vector(SHARDS_MAX + 1, &[]), b""), Some("count"));
+}
+
+#[test]
+fn a_sharding_is_taken_apart_with_care() {
+    let with = |at, bytes: &[u8]| with(&welcome(), number("Welcome"), at, bytes);
+    assert_eq!(with(30, &(SHARDS_MAX as u16).to_le_bytes()), None);
+    assert_eq!(with(30, &(SHARDS_MAX as u16 + 1).to_le_bytes()), Some("count"));
+    assert_eq!(with(30, &[0; 2]), Some("code"));
+    assert_eq!(with(32, &[0; 4]), Some("code"));
 }
 
 #[test]

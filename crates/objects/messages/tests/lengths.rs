@@ -25,6 +25,7 @@ fn smallest() -> Vec<Parcel> {
             node: NodeId(1),
             incarnation: Incarnation(1),
             lineage: Lineage::new(vec![]),
+            sharding: Sharding::ONE,
             through: Version(0).into(),
             limits,
         }),
@@ -78,7 +79,7 @@ fn largest() -> Vec<Parcel> {
     let ranges: Vec<_> = pages.iter().map(|&first| PageRange { first, count: 1 }).collect();
     let group = "g".repeat(GROUP_NAME_BYTES_MAX);
     let address = "a".repeat(ADDRESS_BYTES_MAX);
-    let lives = (1..=LIVES_KEPT as u64).map(|at| (Life(at), Version(at))).collect();
+    let lives = (1..=LIVES_KEPT as u64).map(|at| (Life(at), all_shards())).collect();
     let limits = SessionLimits { fetches: 0, commits: 0, silence_ms: 0 };
     vec![
         to_client(Welcome {
@@ -87,6 +88,7 @@ fn largest() -> Vec<Parcel> {
             node: NodeId(1),
             incarnation: Incarnation(1),
             lineage: Lineage::new(lives),
+            sharding: Sharding::ONE,
             through: all_shards(),
             limits,
         }),

@@ -9,9 +9,10 @@ use machine::{Cell, Goodbye, Parcel, Status, Table};
 use messages::*;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
+use std::num::{NonZeroU16, NonZeroU32};
 use types::limits::{
     ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, LIVES_KEPT, MEMBERS_MAX, PAGE_BYTES_MAX, PAGES_BEHIND_MAX,
-    PAGES_PER_MESSAGE_MAX, SLOT_BYTES_MAX, SLOTS_MAX, STORE_ADDRESSES_MAX, TXN_PAGES_MAX,
+    PAGES_PER_MESSAGE_MAX, SHARDS_MAX, SLOT_BYTES_MAX, SLOTS_MAX, STORE_ADDRESSES_MAX, TXN_PAGES_MAX,
 };
 use types::*;
 
@@ -96,7 +97,12 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn lineage() -> impl Strategy<Value = Lineage> {
-    vec((any::<u64>().prop_map(Life), version()), 0..=LIVES_KEPT).prop_map(Lineage::new)
+    vec((any::<u64>().prop_map(Life), vector()), 0..=LIVES_KEPT).prop_map(Lineage::new)
+}
+
+fn sharding() -> impl Strategy<Value = Sharding> {
+    (1..=SHARDS_MAX as u16, any::<NonZeroU32>())
+        .prop_map(|(shards, extent)| Sharding::new(NonZeroU16::new(shards).unwrap(), extent))
 }
 
 fn session() -> impl Strategy<Value = Parcel> {
@@ -108,14 +114,15 @@ fn session() -> impl Strategy<Value = Parcel> {
                 to_server(Hello { features, cluster, client, epoch })
             }
         ),
-        (any::<(u16, u64, u64, u64)>(), lineage(), vector(), any::<(u32, u32, u32)>()).prop_map(
-            |((node, features, cluster, incarnation), lineage, through, (fetches, commits, silence_ms))| {
+        (any::<(u16, u64, u64, u64)>(), lineage(), sharding(), vector(), any::<(u32, u32, u32)>()).prop_map(
+            |((node, features, cluster, incarnation), lineage, sharding, through, (fetches, commits, silence_ms))| {
                 to_client(Welcome {
                     features,
                     cluster: ClusterId(cluster),
                     node: NodeId(node),
                     incarnation: Incarnation(incarnation),
                     lineage,
+                    sharding,
                     through,
                     limits: SessionLimits { fetches, commits, silence_ms },
                 })

@@ -366,7 +366,7 @@ impl Redirector {
     fn committed(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
         let mut counts = Vector::new();
         for advance in pages {
-            counts.raise(advance.page.shard(), advance.version);
+            counts.raise(self.upstream.up.sharding().of(advance.page), advance.version);
         }
         if self.config.broken.is(Rule::AskedMovesNothing) {
             self.upstream.heard_through(&counts);
@@ -374,7 +374,7 @@ impl Redirector {
         // A member that has only asked is notified of the changes by invalidation, which comes in its time. The reply
         // is the store's word: the request that it answers may have been another copy's than this one, or no copy at
         // all.
-        let horizon = self.upstream.horizon();
+        let horizon = self.upstream.horizon().counts;
         let is_ahead = counts.counts().iter().all(|&(shard, count)| count > horizon.of(shard));
         let is_news = is_ahead || self.config.broken.is(Rule::ReplyAhead);
         let Some(mut pending) = pending.filter(|_| is_news) else { return };

@@ -34,7 +34,7 @@ impl StoreSession {
     pub(crate) fn check_evidence(&self, request: &CommitRequest) -> Result<(), Goodbye> {
         let mut evidence = Vector::new();
         for reads in &request.reads {
-            evidence.raise(reads.page.shard(), reads.newest());
+            evidence.raise(self.up.sharding().of(reads.page), reads.newest());
         }
         self.check_named(&evidence, "a commit request")
     }

@@ -21,7 +21,7 @@ use machine::Goodbye;
 use messages::{Fetch, LeftOut, Page, Released};
 use smallvec::SmallVec;
 use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{Map, MapEntry, PageId, Rule, SessionId, Time, Vector};
+use types::{Horizon, Map, MapEntry, PageId, Rule, SessionId, Time, Vector};
 
 /// A page that a member wants.
 #[derive(Clone, Debug)]
@@ -127,8 +127,14 @@ impl Fetches {
 
     /// Lists those who want pages, and gives the fetch of as many as there is room for that nobody has asked for yet;
     /// `horizon` is the redirector's.
-    pub(crate) fn ask(&mut self, wants: Vec<Want>, room: usize, horizon: &Vector, stats: &mut Stats) -> Option<Fetch> {
-        let (mut pages, mut at_least) = (Vec::new(), horizon.clone());
+    pub(crate) fn ask(
+        &mut self,
+        wants: Vec<Want>,
+        room: usize,
+        horizon: Horizon<'_>,
+        stats: &mut Stats,
+    ) -> Option<Fetch> {
+        let (mut pages, mut at_least) = (Vec::new(), horizon.counts.clone());
         for want in wants {
             let (page, least) = (want.page, want.at_least.clone());
             let under_way = self.under_way.entry(page);
@@ -149,14 +155,14 @@ impl Fetches {
     }
 
     /// The next page that has waited for its turn to be asked for.
-    pub(crate) fn next(&mut self, horizon: &Vector) -> Option<Turn> {
+    pub(crate) fn next(&mut self, horizon: Horizon<'_>) -> Option<Turn> {
         let page = self.unsent.pop_front()?;
         let under_way = self.under_way.get_mut(&page)?;
         if under_way.wants.is_empty() {
             self.under_way.remove(&page);
             return Some(Turn::Unwanted(page));
         }
-        let at_least = under_way.wants.iter().fold(horizon.clone(), |all, want| all.joined(&want.at_least));
+        let at_least = under_way.wants.iter().fold(horizon.counts.clone(), |all, want| all.joined(&want.at_least));
         (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, at_least.clone());
         under_way.wants.iter_mut().for_each(|want| want.is_asked_for = true);
         Some(Turn::Ask(Fetch { pages: alloc::vec![page], at_least, number: 0, follow: None }))
@@ -219,7 +225,7 @@ impl Redirector {
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
         let mut heard = if self.config.broken.is(Rule::HearAtLeast) { Vector::new() } else { under_way.at_least };
-        heard.raise(page.page.shard(), page.version);
+        heard.raise(self.upstream.up.sharding().of(page.page), page.version);
         self.upstream.heard_through(&heard);
         self.absent.note(page);
         self.lease.answered(page.page, self.upstream.horizon());

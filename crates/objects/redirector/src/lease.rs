@@ -22,7 +22,7 @@ use directory::{Recent, stale_slots};
 use messages::{CommitRequest, Intent, Invalidation, Leased, Outcome, PageReads, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
-use types::{Broken, Map, PageId, Refusal, Rule, SessionId, Shard, SlotSet, Time, TxnId, Vector, Version};
+use types::{Broken, Horizon, Map, PageId, Refusal, Rule, SessionId, Sharding, SlotSet, Time, TxnId, Vector, Version};
 
 /// The lease, and the changes that are known for it.
 #[derive(Debug)]
@@ -78,9 +78,9 @@ impl Lease {
     }
 
     /// The store has answered: it tells us of the page's changes after this count, if it did not before.
-    pub(crate) fn answered(&mut self, page: PageId, horizon: &Vector) {
+    pub(crate) fn answered(&mut self, page: PageId, horizon: Horizon<'_>) {
         if let Some(known_since) = self.asked.get_mut(&page).filter(|known_since| **known_since == NOT_YET) {
-            *known_since = horizon.of(page.shard());
+            *known_since = horizon.of(page);
         }
     }
 
@@ -122,8 +122,9 @@ impl Lease {
     }
 
     /// A change is told.
-    pub(crate) fn note(&mut self, invalidation: &Invalidation) {
-        self.recent.note(invalidation.page, invalidation.version, invalidation.slots.iter());
+    pub(crate) fn note(&mut self, invalidation: &Invalidation, sharding: Sharding) {
+        let Invalidation { page, version, ref slots, .. } = *invalidation;
+        self.recent.note(page, sharding.of(page), version, slots.iter());
         self.end_contest(invalidation.page, invalidation.txn);
     }
 
@@ -148,12 +149,12 @@ impl Lease {
     }
 
     /// Changes that all members have learned of need not be remembered.
-    pub(crate) fn prune(&mut self, through: Version) {
+    pub(crate) fn prune(&mut self, through: &Vector) {
         self.recent.prune(through);
     }
 
     /// The store has granted a lease, or more of it; says whether it is on other spaces than before.
-    fn begin(&mut self, now: Time, leased: Leased, horizon: &Vector) -> bool {
+    fn begin(&mut self, now: Time, leased: Leased, horizon: Horizon<'_>) -> bool {
         let lease = Duration::from_millis(u64::from(leased.lease_ms));
         let ends = self.broken.is(Rule::LeaseEnds);
         // Nobody answers a ping before it was sent.
@@ -168,7 +169,7 @@ impl Lease {
         }
         // Changes through here are not known slot by slot.
         if !self.broken.is(Rule::LeaseFromNow) {
-            self.recent.prune(horizon.of(Shard::ONLY));
+            self.recent.prune(horizon.counts);
         }
         self.spaces = leased.spaces;
         true
@@ -185,7 +186,14 @@ impl Lease {
     }
 
     /// Judges a read-only transaction of a member, if that can be done here.
-    fn judge(&self, now: Time, from: SessionId, request: &CommitRequest, holders: &Holders) -> Option<Outcome> {
+    fn judge(
+        &self,
+        now: Time,
+        from: SessionId,
+        request: &CommitRequest,
+        holders: &Holders,
+        sharding: Sharding,
+    ) -> Option<Outcome> {
         if !request.writes.is_empty() || self.until <= now {
             return None;
         }
@@ -198,9 +206,10 @@ impl Lease {
                 return None;
             }
             // No page's version is known here, so each is considered as new as can be.
-            let changed = stale_slots(reads, Version(u64::MAX), &self.recent, false);
+            let changed = stale_slots(reads, Version(u64::MAX), &self.recent, Version::ZERO);
             if changed.is_empty() {
-                let unknown = stale_slots(reads, Version(u64::MAX), &self.recent, true);
+                let pruned = self.recent.pruned().of(sharding.of(reads.page));
+                let unknown = stale_slots(reads, Version(u64::MAX), &self.recent, pruned);
                 if !unknown.is_empty() {
                     return None;
                 }
@@ -239,7 +248,7 @@ impl Redirector {
         if !self.upstream.is_live() {
             return None;
         }
-        let outcome = self.lease.judge(now, from, request, &self.holders)?;
+        let outcome = self.lease.judge(now, from, request, &self.holders, self.upstream.up.sharding())?;
         self.stats.validated += 1;
         Some(outcome)
     }

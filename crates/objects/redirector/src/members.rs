@@ -21,7 +21,7 @@ use core::time::Duration;
 use directory::{Acks, Streams};
 use machine::Goodbye;
 use messages::{Departed, Fetch, Hello, Leader, Reachable, Resume};
-use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Shard, Time, Vector, Version};
+use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Vector};
 
 /// How long a member that is gone is known.
 const ABSENCE: Duration = Duration::from_secs(30);
@@ -187,23 +187,23 @@ impl Members {
         let Stage::Revalidating(resuming) = stage else { return None };
         let resumed = core::mem::take(resuming);
         *stage = Stage::Joined;
-        self.acked.join(id, resumed.horizon.of(Shard::ONLY));
+        self.acked.join(id, resumed.horizon.clone());
         Some(resumed)
     }
 
     /// The member has applied everything through these counts. A member that comes from elsewhere may be ahead of the
     /// redirector; the group's acknowledgement is never ahead of the redirector's horizon.
     pub(crate) fn ack(&mut self, id: SessionId, through: &Vector) {
-        self.acked.ack(id, through.of(Shard::ONLY));
+        self.acked.ack(id, through);
     }
 
-    /// The count through which the member has applied everything.
-    pub(crate) fn acked(&self, id: SessionId) -> Option<Version> {
+    /// The counts through which the member has applied everything.
+    pub(crate) fn acked(&self, id: SessionId) -> Option<&Vector> {
         self.acked.of(id)
     }
 
-    /// The least count that all members have applied, if there is any.
-    pub(crate) fn least_acked(&self) -> Option<Version> {
+    /// The least counts that all members have applied, if there is any.
+    pub(crate) fn least_acked(&self) -> Option<Vector> {
         self.acked.least()
     }
 

@@ -23,7 +23,7 @@ use core::mem;
 use machine::Goodbye;
 use messages::{Fetch, Held, Invalidation, Invalidations, Resume, Resumed, Revalidate, Revalidated, ToServer};
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
-use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Vector, Version};
+use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Sharding, Time, Vector, Version};
 
 /// The cache that a member which is not welcome yet has told of so far, in however many messages.
 #[derive(Debug, Default)]
@@ -101,10 +101,10 @@ struct Comparison {
 
 impl Comparison {
     /// The highest counts that the member has named.
-    fn known(&self) -> Vector {
+    fn known(&self, sharding: Sharding) -> Vector {
         let mut known = self.horizon.clone();
         for held in self.questions.iter().flat_map(|question| &question.pages) {
-            known.raise(held.page.shard(), held.version);
+            known.raise(sharding.of(held.page), held.version);
         }
         known
     }
@@ -296,7 +296,7 @@ impl Redirector {
             }
         }
         if let Some(compared) = self.revalidations.finish(session) {
-            match self.upstream.check_brought(&compared.known()) {
+            match self.upstream.check_brought(&compared.known(self.upstream.up.sharding())) {
                 Ok(()) => self.finish_resume(now, session, compared.questions),
                 Err(why) => self.end(now, session, why),
             }
@@ -310,7 +310,7 @@ impl Redirector {
         // While it was compared a grant may have been lost, with the session that the store had given it to.
         let is_lost = |page: &PageId| client.is_none_or(|client| !self.grants.is_of(client, *page));
         resumed.dropped.extend(resumed.claimed.iter().copied().filter(is_lost));
-        let (through, horizon) = (self.upstream.horizon().clone(), resumed.horizon);
+        let (through, horizon) = (self.upstream.horizon().counts.clone(), resumed.horizon);
         let (mut brought, mut missed) = (Vec::new(), Vec::new());
         for Question { pages, answer } in compared {
             brought.extend(pages.into_iter().map(|held| held.page));

@@ -26,7 +26,7 @@ impl Redirector {
 
     pub(crate) fn hear_store(&mut self, now: Time, message: ToClient) {
         self.upstream.up.heard(now);
-        self.upstream.up.hear_of(&message.newest_named());
+        self.upstream.up.hear_of(&message.newest_named(self.upstream.up.sharding()));
         match (self.upstream.up.phase(), message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Resuming | Phase::Live, ToClient::Pong(_)) => {}
             (_, ToClient::Goodbye(goodbye)) => self.goodbye(now, goodbye),
@@ -91,7 +91,7 @@ impl Redirector {
     /// so that is how much is known of each page. Pages that members which have not joined say that they bring are no
     /// part of it: they are compared in this session, and may be made up.
     fn resume_store(&mut self, now: Time) {
-        let horizon = self.upstream.horizon().clone();
+        let horizon = self.upstream.horizon().counts.clone();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
         let held = joined.flat_map(|session| self.holders.pages(session));
         let mut pages: Vec<_> = held.chain(self.standby.pages()).collect();

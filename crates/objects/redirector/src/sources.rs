@@ -75,7 +75,7 @@ impl Redirector {
             parts.entry(helper).or_default().push(want.page);
             self.helps.ask(now, helper, want);
         }
-        let through = self.upstream.horizon().clone();
+        let through = self.upstream.horizon().counts.clone();
         for (helper, pages) in parts {
             let (address, key) = self.members.direct(now, requester, helper);
             self.stats.helps += pages.len() as u64;

@@ -4,7 +4,7 @@ use crate::Redirector;
 use alloc::string::String;
 use alloc::vec::Vec;
 use messages::{Leader, Phase};
-use types::{ClientId, PageId, SessionId, Shard, Vector, Version};
+use types::{ClientId, Horizon, PageId, SessionId, Vector};
 
 /// The counts of a redirector since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct Status {
     /// Why it never will be, if it will not.
     pub over: Option<String>,
     /// The count through which everything has been heard.
-    pub horizon: Version,
+    pub horizon: Vector,
     /// The members, by their sessions.
     pub members: Vec<MemberStatus>,
     /// Fetches from the store that are outstanding.
@@ -81,8 +81,8 @@ pub struct MemberStatus {
     pub eligible: String,
     /// Whether everything that it holds has been compared.
     pub is_joined: bool,
-    /// The count through which it has applied everything.
-    pub acked: Version,
+    /// The counts through which it has applied everything.
+    pub acked: Vector,
     /// Pages that it holds, or may soon install.
     pub held: usize,
     /// Those of them that it has whole.
@@ -100,7 +100,7 @@ impl Redirector {
                 client: self.members.client(session),
                 eligible: self.members.eligible(session).into(),
                 is_joined: self.members.is_joined(session),
-                acked: self.members.acked(session).unwrap_or_default(),
+                acked: self.members.acked(session).cloned().unwrap_or_default(),
                 held,
                 whole,
                 asked: self.helps.load(session),
@@ -114,7 +114,7 @@ impl Redirector {
             leader: self.leadership.other().cloned(),
             is_live: self.upstream.is_live(),
             over,
-            horizon: self.upstream.horizon().of(Shard::ONLY),
+            horizon: self.upstream.horizon().counts.clone(),
             members: self.members.all().into_iter().map(member).collect(),
             fetches: self.fetches.len(),
             helps: self.helps.len(),
@@ -130,7 +130,7 @@ impl Redirector {
     }
 
     /// The counts through which the redirector has learned of everything, for checkers.
-    pub fn horizon(&self) -> &Vector {
+    pub fn horizon(&self) -> Horizon<'_> {
         self.upstream.horizon()
     }
 

@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use messages::{Ack, GROUP, Released, SessionLimits, ToServer, Upstream, Welcome};
-use types::{GoodbyeReason, PageId, Rule, Shard, Time, Vector, Version};
+use types::{GoodbyeReason, Horizon, PageId, Rule, Time, Vector};
 
 #[derive(Debug, Default)]
 pub(crate) struct StoreSession {
@@ -19,7 +19,7 @@ pub(crate) struct StoreSession {
     /// The store's identity, as it has said.
     store: Option<Welcome>,
     /// The count that the store has been told the group has applied.
-    acked: Version,
+    acked: Vector,
     released: Vec<PageId>,
     down_since: Time,
 }
@@ -30,7 +30,7 @@ impl StoreSession {
     }
 
     /// The redirector has learned of every change through here to what its group holds.
-    pub(crate) fn horizon(&self) -> &Vector {
+    pub(crate) fn horizon(&self) -> Horizon<'_> {
         self.up.horizon()
     }
 
@@ -63,7 +63,8 @@ impl StoreSession {
             node: store.node,
             incarnation: store.incarnation,
             lineage: store.lineage.clone(),
-            through: self.horizon().clone(),
+            sharding: store.sharding,
+            through: self.horizon().counts.clone(),
             limits: SessionLimits {
                 fetches: config.limits.fetches_per_session as u32,
                 commits: config.limits.commits_per_session as u32,
@@ -86,8 +87,8 @@ impl StoreSession {
     }
 
     /// The group has applied everything through `least`. If that is more than the store knows, it is told soon.
-    fn acknowledge(&mut self, now: Time, least: Version) {
-        if self.is_live() && least > self.acked {
+    fn acknowledge(&mut self, now: Time, least: &Vector) {
+        if self.is_live() && !self.acked.reaches(least) {
             self.up.piggyback_by(now);
         }
     }
@@ -134,10 +135,9 @@ impl Redirector {
             return;
         }
         let least = self.least_acked();
-        if least > self.upstream.acked {
-            self.upstream.acked = least;
-            self.lease.prune(least);
-            self.out.upstream(Ack { through: least.into() });
+        if self.upstream.acked.join(&least) {
+            self.lease.prune(&least);
+            self.out.upstream(Ack { through: least });
         }
         if self.grants.is_asked() && !self.config.broken.is(Rule::KeepGranted) {
             return;
@@ -152,15 +152,15 @@ impl Redirector {
         }
     }
 
-    /// The least count that all members have applied; with nobody there it is the redirector's horizon.
-    fn least_acked(&self) -> Version {
-        let horizon = self.upstream.horizon().of(Shard::ONLY);
-        self.members.least_acked().unwrap_or(horizon).min(horizon)
+    /// The least counts that all members have applied, or without a member the redirector's horizon.
+    fn least_acked(&self) -> Vector {
+        let horizon = self.upstream.horizon().counts;
+        self.members.least_acked().map_or_else(|| horizon.clone(), |least| least.met(horizon))
     }
 
     /// The group may have applied more than the store knows.
     pub(crate) fn acknowledge(&mut self, now: Time) {
-        self.upstream.acknowledge(now, self.least_acked());
+        self.upstream.acknowledge(now, &self.least_acked());
     }
 
     pub(crate) fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {

@@ -3,7 +3,7 @@
 use crate::{MemberStatus, Redirector, Stats};
 use machine::metrics::{Column, Described, Metrics, lag, name};
 use machine::{Cell, Table};
-use types::Version;
+use types::Vector;
 use types::limits::{MEMBERS_MAX, STATUS_CELLS_MAX};
 
 /// The redirector.
@@ -90,7 +90,7 @@ pub(crate) fn redirector(redirector: &Redirector) -> [Table; 3] {
         ("epoch", status.epoch.into()),
         ("other_leader", leader.into()),
         ("why_over", status.over.into()),
-        ("horizon", status.horizon.0.into()),
+        ("horizon", status.horizon.total().into()),
         ("members", status.members.len().into()),
         ("fetches", status.fetches.into()),
         ("helps", status.helps.into()),
@@ -99,18 +99,18 @@ pub(crate) fn redirector(redirector: &Redirector) -> [Table; 3] {
         ("standby_pages", status.standby.0.into()),
         ("standby_bytes", status.standby.1.into()),
     ];
-    let members = status.members.into_iter().map(|member| member_row(status.horizon, member));
+    let members = status.members.into_iter().map(|member| member_row(&status.horizon, member));
     [REDIRECTOR.one(facts), MEMBERS.table(members), counts(&status.stats)]
 }
 
-fn member_row(horizon: Version, member: MemberStatus) -> [Cell; MEMBERS.columns.len()] {
+fn member_row(horizon: &Vector, member: MemberStatus) -> [Cell; MEMBERS.columns.len()] {
     let MemberStatus { client, eligible, is_joined, acked, held, whole, asked } = member;
     let acked = is_joined.then_some(acked);
     [
         client.map_or(Cell::Nothing, name),
         if is_joined { "member" } else { "joins" }.into(),
-        acked.map(|acked| acked.0).into(),
-        acked.map(|acked| lag(horizon, acked)).into(),
+        acked.as_ref().map(Vector::total).into(),
+        acked.as_ref().map(|acked| lag(horizon, acked)).into(),
         held.into(),
         whole.into(),
         asked.into(),

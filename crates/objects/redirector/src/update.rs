@@ -92,24 +92,24 @@ impl Redirector {
             self.absent.forget(page);
         }
         self.standby.apply(invalidation);
-        self.lease.note(invalidation);
+        self.lease.note(invalidation, self.upstream.up.sharding());
     }
 
     /// Sends the news of this event.
     pub(crate) fn flush_told(&mut self) {
         while let Some(member) = self.members.streams.pop_due(Time(u64::MAX)) {
-            self.members.flush(member, self.upstream.horizon(), Urgency::Worthwhile, &mut self.out);
+            self.members.flush(member, self.upstream.horizon().counts, Urgency::Worthwhile, &mut self.out);
         }
     }
 
     /// Sends an answer, and before it the invalidations that it depends on.
     pub(crate) fn reply(&mut self, member: SessionId, message: impl Into<ToClient>) {
-        self.members.flush(member, self.upstream.horizon(), Urgency::Worthwhile, &mut self.out);
+        self.members.flush(member, self.upstream.horizon().counts, Urgency::Worthwhile, &mut self.out);
         self.out.send(member, message);
     }
 
     /// Tells a member how far the redirector has heard, if it does not know.
     pub(crate) fn flush_all(&mut self, member: SessionId) {
-        self.members.flush(member, self.upstream.horizon(), Urgency::All, &mut self.out);
+        self.members.flush(member, self.upstream.horizon().counts, Urgency::All, &mut self.out);
     }
 }

@@ -114,6 +114,7 @@ fn of_store() -> impl Strategy<Value = ToClient> {
             node: NodeId(0),
             incarnation: Incarnation(1),
             lineage: Lineage::default(),
+            sharding: Sharding::ONE,
             through,
             limits: SessionLimits { fetches: 2, commits: 2, silence_ms: 1500 },
         })
@@ -193,6 +194,7 @@ fn ready() -> Vec<Event> {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
+        sharding: Sharding::ONE,
         through: Version::ZERO.into(),
         limits,
     };

@@ -22,6 +22,7 @@ fn leading() -> Redirector {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
+        sharding: Sharding::ONE,
         through: Version(10).into(),
         limits: SessionLimits { fetches: 1024, commits: 1024, silence_ms: 1500 },
     };

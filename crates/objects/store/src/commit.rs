@@ -7,7 +7,7 @@
 //! Each arrow is a message of `messages::roles`, and here a function call.
 //!
 //! 1. There is room in the log before the master judges a commit (`room`).
-//! 2. A commit gets its count with its position in the log, so both have the same order.
+//! 2. A commit gets its counts with its position in the log, so both have the same order.
 
 use crate::form;
 use crate::{CommitRecord, DiskWork, Record, SessionId, Store};
@@ -22,7 +22,7 @@ impl Store {
     /// A session wants a transaction committed.
     pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Goodbye> {
         self.admit_client(now, from, request.txn.client)?;
-        form::check(&request, self.master.applied())?;
+        form::check(&request, self.master.applied(), self.config.sharding)?;
         self.coordinator.commit(from, request);
         Ok(())
     }

@@ -3,12 +3,12 @@
 use alloc::format;
 use machine::Goodbye;
 use messages::{CommitRequest, PageReads};
-use types::Version;
+use types::{Sharding, Vector, Version};
 
 /// Refuses to continue with a session whose requests no client of ours would send.
-pub(crate) fn check(request: &CommitRequest, applied: Version) -> Result<(), Goodbye> {
+pub(crate) fn check(request: &CommitRequest, applied: &Vector, sharding: Sharding) -> Result<(), Goodbye> {
     request.check_form()?;
-    request.reads.iter().try_for_each(|reads| check_evidence(reads, applied))
+    request.reads.iter().try_for_each(|reads| check_evidence(reads, applied.of(sharding.of(reads.page))))
 }
 
 /// Evidence is a count that this store has given.

@@ -47,7 +47,7 @@ impl Store {
     pub(crate) fn install(&mut self, now: Time, install: Install) {
         let Install { pages, applied, next_pages, aside } = install;
         self.log_life_again(now);
-        let (outcomes, forgotten) = (self.coordinator.to_checkpoint(), self.coordinator.forgotten());
+        let (outcomes, forgotten) = (self.coordinator.to_checkpoint(), self.coordinator.forgotten().clone());
         let checkpoint = Checkpoint { applied, next_pages, outcomes, forgotten, aside };
         self.covered.next = self.coverable();
         self.out.disk(DiskWork::Install(pages, checkpoint));

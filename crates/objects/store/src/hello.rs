@@ -48,7 +48,8 @@ impl Store {
             node: self.config.node,
             incarnation: self.incarnation,
             lineage: self.lives.lineage().clone(),
-            through: self.master.through(),
+            sharding: self.config.sharding,
+            through: self.master.applied().clone(),
             limits: SessionLimits {
                 fetches: self.config.limits.fetches_per_session as u32,
                 commits: self.config.limits.commits_per_session as u32,

@@ -2,7 +2,7 @@
 
 use crate::{SessionId, Store};
 use master::InTurn;
-use types::{PageId, SlotSet, TxnId, Version};
+use types::{PageId, SlotSet, TxnId, Vector};
 
 impl Store {
     /// Whether the session is listed as a holder of the page, for checkers.
@@ -22,7 +22,7 @@ impl Store {
 
     /// Whether the outcome of some commit was forgotten before its client had it, for checkers.
     pub fn has_forgotten(&self) -> bool {
-        self.coordinator.forgotten() > Version::ZERO
+        *self.coordinator.forgotten() != Vector::new()
     }
 
     /// The commits that wait their turn, in order, for checkers.

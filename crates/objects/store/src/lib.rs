@@ -70,7 +70,7 @@ use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, SpaceStatus, Status};
 use types::limits::TXN_BYTES_MAX;
-use types::{Broken, ClientId, ClusterId, Epoch, GoodbyeReason, Incarnation, Life, Limits, NodeId, Time};
+use types::{Broken, ClientId, ClusterId, Epoch, GoodbyeReason, Incarnation, Life, Limits, NodeId, Sharding, Time};
 pub use types::{Position, SessionId};
 pub use uncounted::Uncounted;
 pub use work::{
@@ -83,6 +83,8 @@ pub use work::{
 pub struct Config {
     /// This node's place in the store.
     pub node: NodeId,
+    /// Which pages have counts in common.
+    pub sharding: Sharding,
     /// Committed deltas that may wait for write-back, in bytes.
     pub mob_bytes_limit: usize,
     /// Page images kept for fetches, in bytes.
@@ -111,6 +113,7 @@ impl Config {
     /// The master's part of it.
     fn of_master(&self) -> master::Config {
         master::Config {
+            sharding: self.sharding,
             mob_bytes_limit: self.mob_bytes_limit,
             cache_bytes_limit: self.cache_bytes_limit,
             recent_limit: self.recent_limit,
@@ -129,6 +132,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             node: NodeId(0),
+            sharding: Sharding::ONE,
             mob_bytes_limit: 64 * 1024 * 1024,
             cache_bytes_limit: 64 * 1024 * 1024,
             recent_limit: 1_000_000,
@@ -242,9 +246,9 @@ impl Store {
     pub fn new(config: Config, opened: Opened) -> Self {
         let Opened { cluster, incarnation, life, checkpoint, pages, log_bytes_free } = opened;
         let Checkpoint { applied, next_pages, outcomes, forgotten, aside } = checkpoint;
-        let Config { limits, broken, .. } = config;
+        let Config { sharding, limits, broken, .. } = config;
         let unlogged_bytes_max = TXN_BYTES_MAX.max(config.mob_bytes_limit);
-        let coordinator = coordinator::Config { incarnation, unlogged_bytes_max, limits, broken };
+        let coordinator = coordinator::Config { incarnation, sharding, unlogged_bytes_max, limits, broken };
         Self {
             cluster,
             incarnation,

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use master::{EarlierLeases, longer};
 use messages::Lineage;
-use types::{Incarnation, Rule, Shard, Time};
+use types::{Incarnation, Rule, Time};
 
 /// The leases of earlier lives as far as they are known, and what the log says for later ones.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl Store {
             // The record was freed: of what was there only the configuration of now can tell.
             lives.earlier = given_by(&self.config);
         }
-        lives.lineage = lives.lineage.with(self.life, self.master.applied());
+        lives.lineage = lives.lineage.with(self.life, self.master.applied().clone());
         lives.until = now + longer(Duration::from_millis(u64::from(lives.earlier.lease_ms)), self.config.broken);
         self.log_life(now);
         self.lives.first = self.lives.next;
@@ -106,8 +106,8 @@ impl Store {
     fn log_life(&mut self, now: Time) {
         let leases = self.lives.lasting(now, &self.config);
         let lineage = self.lives.lineage.clone();
-        let count = Some(self.sequencer.last().of(Shard::ONLY));
-        let record = Record::Incarnation { incarnation: self.incarnation, leases: Some(leases), lineage, count };
+        let counts = Some(self.sequencer.last().clone());
+        let record = Record::Incarnation { incarnation: self.incarnation, leases: Some(leases), lineage, counts };
         self.lives.next = self.log.append(record, &mut self.out);
     }
 

@@ -1,28 +1,39 @@
 //! Recovery: from what the disk holds to where the node stood.
 //!
-//! The record of a commit has its count (**CountsInRecord**; `uncounted` is for the logs of earlier formats). Counts
+//! The record of a commit has its counts (**CountsInRecord**; `uncounted` is for the logs of earlier formats). Counts
 //! continue from the highest that the log or the checkpoint has. A record from before the last free may come again;
 //! what it changed was written back, or is in an image of a later version.
 //!
 //! Nothing is written before all is read, so recovery can be interrupted anywhere and begun again.
 
 use crate::{CommitRecord, Position, Record, Store, Uncounted};
-use types::{Rule, Time, Vector, Version};
+use types::{Rule, Shard, Time, Vector};
 
 /// The state of a recovery until [`Store::start`].
 #[derive(Debug)]
 pub(crate) struct Recovery {
     /// Everything through here is in the checkpoint's outcomes, as far as anyone may ask.
-    checkpoint: Version,
-    /// The highest count that was given.
-    given: Version,
+    checkpoint: Vector,
+    /// The highest counts that were given.
+    given: Vector,
     /// The commits whose count is not known yet.
     uncounted: Uncounted,
 }
 
 impl Recovery {
-    pub(crate) fn new(checkpoint: Version) -> Self {
-        Self { checkpoint, given: checkpoint, uncounted: Uncounted::default() }
+    pub(crate) fn new(checkpoint: Vector) -> Self {
+        Self { given: checkpoint.clone(), checkpoint, uncounted: Uncounted::default() }
+    }
+}
+
+impl Recovery {
+    /// The counts that follow in the shards of these: what a record without counts would be given.
+    fn following(&self, counts: &Vector) -> Vector {
+        let mut following = Vector::new();
+        for &(shard, _) in counts.counts() {
+            following.raise(shard, self.given.of(shard).next());
+        }
+        following
     }
 }
 
@@ -31,8 +42,9 @@ impl Store {
     pub(crate) fn recover_record(&mut self, position: Position, record: Record) {
         self.log.recovered(position, record.bytes_bound());
         match record {
-            Record::Incarnation { leases, lineage, count, .. } => {
-                while let Some((position, commit)) = count.and_then(|last| self.recovery.uncounted.pop_through(last)) {
+            Record::Incarnation { leases, lineage, counts, .. } => {
+                let last = counts.map(|counts| counts.of(Shard::ONLY));
+                while let Some((position, commit)) = last.and_then(|last| self.recovery.uncounted.pop_through(last)) {
                     self.replay(position, commit);
                 }
                 self.lives.recovered(position, leases, lineage, &self.config);
@@ -48,7 +60,7 @@ impl Store {
             }
             Record::Counts(counts) => {
                 for counted in counts {
-                    self.recovery.given = self.recovery.given.max(counted.version);
+                    self.recovery.given.raise(Shard::ONLY, counted.version);
                     if let Some((position, commit)) = self.recovery.uncounted.counted(counted) {
                         self.replay(position, commit);
                     }
@@ -59,11 +71,11 @@ impl Store {
 
     /// Everything has been read: gives counts to commits that have none, and begins a new life.
     pub(crate) fn finish_recovery(&mut self, now: Time) {
-        while let Some((position, commit)) = self.recovery.uncounted.pop(self.recovery.given.next()) {
+        while let Some((position, commit)) = self.recovery.uncounted.pop(self.recovery.given.of(Shard::ONLY).next()) {
             self.replay(position, commit);
         }
-        self.sequencer.resume(&Vector::only(self.recovery.given));
-        self.master.recovered_through(self.recovery.given);
+        self.sequencer.resume(&self.recovery.given);
+        self.master.recovered_through(&self.recovery.given);
         for client in self.coordinator.clients().collect::<alloc::vec::Vec<_>>() {
             self.sessions.expect_back(now, client);
         }
@@ -71,14 +83,15 @@ impl Store {
     }
 
     fn replay(&mut self, position: Position, commit: CommitRecord) {
-        let CommitRecord { txn, mut count, answered, deltas } = commit;
+        let CommitRecord { txn, mut counts, answered, deltas } = commit;
         if self.config.broken.is(Rule::CountsInRecord) {
-            count = self.recovery.given.next();
+            counts = self.recovery.following(&counts);
         }
-        self.recovery.given = self.recovery.given.max(count);
-        if count > self.recovery.checkpoint {
-            self.coordinator.recovered(txn, answered, self.master.advances(count, &deltas));
+        self.recovery.given.join(&counts);
+        // A commit is in a checkpoint as a whole, or not at all.
+        if !self.recovery.checkpoint.reaches(&counts) {
+            self.coordinator.recovered(txn, answered, self.master.advances(&counts, &deltas));
         }
-        self.master.recovered(position, count, &deltas);
+        self.master.recovered(position, &counts, &deltas);
     }
 }

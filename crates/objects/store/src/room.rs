@@ -164,7 +164,8 @@ impl Store {
     }
 
     fn need_of(&self, request: &CommitRequest) -> Need {
-        Need { bytes: commit_bytes_bound(&request.writes), is_new: self.master.fills_new_pages(request) }
+        let others = request.writes.len().min(usize::from(self.config.sharding.shards().get()) - 1);
+        Need { bytes: commit_bytes_bound(&request.writes, others), is_new: self.master.fills_new_pages(request) }
     }
 
     /// Whether there is room. Has the disk asked for some if nothing else can make any.

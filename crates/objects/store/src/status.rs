@@ -6,15 +6,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use master::SessionState;
 use messages::Leader;
-use types::{ClientId, PageId, Version};
+use types::{ClientId, PageId, Vector};
 
 /// How a store stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The count through which updates are applied: what the horizon of a cache can be at most.
-    pub applied: Version,
-    /// Changes after this count are known slot by slot; a client that has heard less pays with aborts.
-    pub pruned: Version,
+    /// The counts through which updates are applied: what the horizon of a cache can be at most.
+    pub applied: Vector,
+    /// Changes after these counts are known slot by slot; a client that has heard less pays with aborts.
+    pub pruned: Vector,
     /// Every session past hello, in the order in which they came.
     pub sessions: Vec<SessionStatus>,
     /// Refused commits since the start, by the reason's name.
@@ -49,8 +49,8 @@ pub struct SessionStatus {
     pub is_watcher: bool,
     /// For how many other clients it speaks.
     pub vouched: usize,
-    /// The count that it has acknowledged; none before it has listed what it holds.
-    pub acked: Option<Version>,
+    /// The counts that it has acknowledged; none before it has listed what it holds.
+    pub acked: Option<Vector>,
     /// Pages that it is listed for.
     pub pages: usize,
     /// Pages that it waits for.
@@ -65,8 +65,8 @@ impl Store {
     /// How the store stands.
     pub fn status(&self) -> Status {
         Status {
-            applied: self.master.applied(),
-            pruned: self.master.pruned(),
+            applied: self.master.applied().clone(),
+            pruned: self.master.pruned().clone(),
             sessions: self
                 .sessions
                 .all_but(self.own_client)

@@ -5,7 +5,7 @@ use alloc::format;
 use machine::metrics::{Column, Described, Metrics, lag, name};
 use machine::{Cell, Table};
 use messages::Leader;
-use types::Version;
+use types::Vector;
 use types::limits::{GRANTED_SPACES_MAX, LEASED_SPACES_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
 
 /// The store.
@@ -117,8 +117,8 @@ const DAMAGED_PAGES_TOLD_MAX: usize = 100;
 pub(crate) fn store(store: &Store) -> [Table; 5] {
     let (status, stats) = (store.status(), store.stats());
     let facts = [
-        ("applied", status.applied.0.into()),
-        ("pruned", status.pruned.0.into()),
+        ("applied", status.applied.total().into()),
+        ("pruned", status.pruned.total().into()),
         ("sessions", stats.sessions.into()),
         ("commits", stats.commits.into()),
         ("read_only", stats.read_only.into()),
@@ -133,7 +133,7 @@ pub(crate) fn store(store: &Store) -> [Table; 5] {
         ("commits_gone", stats.commits_gone.into()),
         ("pages_damaged", stats.pages_damaged.into()),
     ];
-    let sessions = status.sessions.into_iter().map(|session| session_row(status.applied, session));
+    let sessions = status.sessions.into_iter().map(|session| session_row(&status.applied, session));
     let refusals = status.refusals.iter().map(|(&reason, &count)| [reason.into(), count.into()]);
     let spaces = status.spaces.into_iter().map(space_row);
     let damaged = status.damaged.into_iter().take(DAMAGED_PAGES_TOLD_MAX);
@@ -145,7 +145,7 @@ fn space_row(SpaceStatus { space, pages, is_leased }: SpaceStatus) -> [Cell; SPA
     [u64::from(space).into(), u64::from(pages).into(), if is_leased { "yes".into() } else { Cell::Nothing }]
 }
 
-fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.columns.len()] {
+fn session_row(applied: &Vector, session: SessionStatus) -> [Cell; SESSIONS.columns.len()] {
     let SessionStatus { session, client, leads, is_watcher, vouched, acked, pages, fetches, commits, invalidations } =
         session;
     let (group, epoch, address) = match leads {
@@ -159,8 +159,8 @@ fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.colu
         epoch,
         address,
         vouched.into(),
-        acked.map(|acked| acked.0).into(),
-        acked.map(|acked| lag(applied, acked)).into(),
+        acked.as_ref().map(Vector::total).into(),
+        acked.as_ref().map(|acked| lag(applied, acked)).into(),
         pages.into(),
         fetches.into(),
         commits.into(),

@@ -17,7 +17,7 @@
 
 use crate::{CommitRecord, Counted, Position, UncountedCommit};
 use alloc::collections::VecDeque;
-use types::Version;
+use types::{Vector, Version};
 
 /// The commits of a log whose counts are not known yet, in the order of the log.
 #[derive(Debug, Default)]
@@ -44,6 +44,6 @@ impl Uncounted {
     /// Returns the next commit, given its count.
     pub fn pop(&mut self, count: Version) -> Option<(Position, CommitRecord)> {
         let (position, UncountedCommit { txn, answered, deltas }) = self.0.pop_front()?;
-        Some((position, CommitRecord { txn, count, answered, deltas }))
+        Some((position, CommitRecord { txn, counts: Vector::only(count), answered, deltas }))
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 pub use coordinator::{ClientOutcomes, CommitRecord};
 pub use master::{HomeImage, HomePage, SetAside};
 use messages::Lineage;
-use types::{ClusterId, Delta, Incarnation, Life, PageId, Position, TxnId, Version};
+use types::{ClusterId, Delta, Incarnation, Life, PageId, Position, Shard, TxnId, Vector, Version};
 
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub enum Record {
         leases: Option<LeasesGiven>,
         /// Its life and those before it; none in the records of a program that drew none.
         lineage: Lineage,
-        /// The last count that was given before this record. `None` in the records of a program that counted commits
+        /// The last counts that were given before this record. `None` in the records of a program that counted commits
         /// when they were durable.
-        count: Option<Version>,
+        counts: Option<Vector>,
     },
-    /// A transaction's deltas and its count. Its durability is the commit point.
+    /// A transaction's deltas and its counts. Its durability is the commit point.
     Commit(CommitRecord),
     /// A transaction's deltas, in the log of a program that counted commits when they were durable.
     Uncounted(UncountedCommit),
@@ -49,14 +49,15 @@ impl Record {
     /// An upper bound of the record's size in the log, in bytes.
     pub fn bytes_bound(&self) -> u64 {
         let body = match self {
-            Self::Incarnation { leases, lineage, .. } => {
+            Self::Incarnation { leases, lineage, counts, .. } => {
                 let spaces = leases.as_ref().map_or(0, |leases| leases.spaces.len());
-                32 + 4 * spaces + 16 * lineage.lives().len()
+                let lives = lineage.lives().iter().map(|(_, began)| 8 + vector_bytes_bound(began));
+                24 + 4 * spaces + lives.sum::<usize>() + counts.as_ref().map_or(0, vector_bytes_bound)
             }
             Self::Grant { .. } => return Self::GRANT_BYTES,
             Self::Counts(counts) => 24 * counts.len() + 8,
-            Self::Uncounted(commit) => return commit_bytes_bound(&commit.deltas),
-            Self::Commit(commit) => return commit_bytes_bound(&commit.deltas),
+            Self::Uncounted(commit) => return commit_bytes_bound(&commit.deltas, 0),
+            Self::Commit(commit) => return commit_bytes_bound(&commit.deltas, beyond_first(&commit.counts)),
         };
         (body + HEADER_BYTES) as u64
     }
@@ -65,10 +66,22 @@ impl Record {
 /// An upper bound of what every record has beside its body, in bytes.
 const HEADER_BYTES: usize = 64;
 
-/// An upper bound of the size of a commit's record, in bytes.
-pub(crate) fn commit_bytes_bound(deltas: &[Delta]) -> u64 {
+/// An upper bound of the size of a commit's record, given how many shards it writes to beside the first, in bytes.
+pub(crate) fn commit_bytes_bound(deltas: &[Delta], others: usize) -> u64 {
     let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
-    (HEADER_BYTES + 40 + deltas.iter().map(delta).sum::<usize>()) as u64
+    (HEADER_BYTES + 40 + COUNT_BYTES * others + deltas.iter().map(delta).sum::<usize>()) as u64
+}
+
+/// The bytes of a count of another shard than the first, for which there is room in any record.
+const COUNT_BYTES: usize = 16;
+
+fn vector_bytes_bound(vector: &Vector) -> usize {
+    16 + COUNT_BYTES * beyond_first(vector)
+}
+
+/// How many shards a vector lists beside the first.
+fn beyond_first(vector: &Vector) -> usize {
+    vector.counts().iter().filter(|(shard, _)| *shard != Shard::ONLY).count()
 }
 
 /// The leases that may last when a record of them is made, or are given before the next such record.
@@ -103,14 +116,14 @@ pub struct Counted {
 /// The state that the home must remember beside the pages, replaced as a whole with every install.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The highest count that was applied when the batch was made; everything in the batch is at or below it.
-    pub applied: Version,
+    /// The highest counts that were applied when the batch was made; everything in the batch is at or below them.
+    pub applied: Vector,
     /// For each space the first page that was not granted.
     pub next_pages: Vec<(u32, u32)>,
     /// Outcomes that clients may still ask for.
     pub outcomes: Vec<ClientOutcomes>,
-    /// No commit with a higher count had its outcome forgotten before its client had it.
-    pub forgotten: Version,
+    /// No commit with higher counts had its outcome forgotten before its client had it.
+    pub forgotten: Vector,
     /// Changes to pages that cannot be read.
     pub aside: Vec<SetAside>,
 }

@@ -341,7 +341,7 @@ impl Machine for Watcher {
 mod tests {
     use super::*;
     use messages::{Lineage, Resumed, SessionLimits};
-    use types::{ClusterId, Incarnation, NodeId};
+    use types::{ClusterId, Incarnation, NodeId, Sharding};
 
     fn ms(milliseconds: u64) -> Time {
         Time(milliseconds * 1_000_000)
@@ -357,6 +357,7 @@ mod tests {
             node: NodeId(0),
             incarnation: Incarnation(1),
             lineage: Lineage::default(),
+            sharding: Sharding::ONE,
             through: Version::ZERO.into(),
             limits: SessionLimits { silence_ms: 10_000, ..SessionLimits::UNTOLD },
         };

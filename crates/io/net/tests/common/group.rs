@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::MutexGuard;
 use std::sync::mpsc::sync_channel;
-use types::{NodeId, ObjectPage, PeerKey, SlotChange};
+use types::{NodeId, ObjectPage, PeerKey, Sharding, SlotChange};
 
 /// How a page that a member has comes to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +152,7 @@ pub fn welcome(features: u64) -> ToClient {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
+        sharding: Sharding::ONE,
         through: Version(1).into(),
         limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
     })

@@ -7,7 +7,7 @@ use crate::check::no_visible_abort;
 use crate::ledger::{self, Ledger, PageHistory};
 use crate::violation::{Check, Violation, ensure};
 use messages::{Advance, Invalidation, Outcome, Page, ToClient};
-use types::{ObjectId, ObjectPage, PageId, TxnId, Vector, Version};
+use types::{Horizon, ObjectId, ObjectPage, PageId, TxnId, Vector, Version};
 
 /// Checks a message that leaves a store.
 pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
@@ -19,8 +19,8 @@ pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
         }
         ToClient::Welcome(m) => through(ledger, &m.through),
         ToClient::Resumed(m) => through(ledger, &m.through),
-        ToClient::CommitReply(m) => match (&m.outcome, ledger.version_of(m.txn)) {
-            (Outcome::Committed { pages }, Some(version)) => advances(ledger, m.txn, version, pages),
+        ToClient::CommitReply(m) => match (&m.outcome, ledger.counts_of(m.txn)) {
+            (Outcome::Committed { pages }, Some(counts)) => advances(ledger, m.txn, counts, pages),
             (Outcome::Committed { pages }, None) => ensure(pages.is_empty(), "answers", || {
                 format!("{:?} is told to have moved {pages:?}, and no durable record holds it", m.txn)
             }),
@@ -32,8 +32,8 @@ pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
 
 /// Nothing can be learned of that is not durable.
 fn through(ledger: &Ledger, through: &Vector) -> Check {
-    ensure(Vector::only(ledger.count()).reaches(through), "answers", || {
-        format!("a horizon of {through:?} is given out, and {:?} is durable", ledger.count())
+    ensure(ledger.horizon().reaches(through), "answers", || {
+        format!("a horizon of {through:?} is given out, and {:?} is durable", ledger.horizon().counts)
     })
 }
 
@@ -72,18 +72,16 @@ pub(crate) fn image_is(history: &PageHistory, page: PageId, image: &ObjectPage, 
 /// A page moves as its history says.
 fn invalidation(ledger: &Ledger, invalidation: &Invalidation) -> Check {
     if invalidation.txn == Invalidation::SEVERAL {
-        let version = ledger.page(invalidation.page).map(|page| page.version_at(ledger.count()));
+        let last = ledger.horizon().of(invalidation.page);
+        let version = ledger.page(invalidation.page).map(|page| page.version_at(last));
         return ensure(version >= Some(invalidation.version), "answers", || {
             format!("{:?} is told to be at {:?}, and is at {version:?}", invalidation.page, invalidation.version)
         });
     }
-    ensure(ledger.txn_at(invalidation.version) == Some(invalidation.txn), "answers", || {
-        format!(
-            "{:?} is told to be {:?}, which is {:?}",
-            invalidation.version,
-            invalidation.txn,
-            ledger.txn_at(invalidation.version)
-        )
+    let txn = ledger.txn_at(invalidation.page, invalidation.version);
+    ensure(txn == Some(invalidation.txn), "answers", || {
+        let Invalidation { page, version, txn: told, .. } = invalidation;
+        format!("{version:?} of {page:?} is told to be {told:?}, which is {txn:?}")
     })?;
     let slots = ledger.page(invalidation.page).and_then(|page| page.slots_at(invalidation.version));
     ensure(slots == Some(&invalidation.slots), "answers", || {
@@ -100,16 +98,17 @@ fn invalidation(ledger: &Ledger, invalidation: &Invalidation) -> Check {
 }
 
 /// A commit has moved just the pages that it wrote, each from where it was.
-pub(crate) fn advances(ledger: &Ledger, txn: TxnId, version: Version, pages: &[Advance]) -> Check {
+pub(crate) fn advances(ledger: &Ledger, txn: TxnId, counts: Horizon<'_>, pages: &[Advance]) -> Check {
     for advance in pages {
-        ensure(advance.version == version, "answers", || {
-            format!("{txn:?} is told to have moved {:?} to {:?}, and is {version:?}", advance.page, advance.version)
+        ensure(advance.version == counts.of(advance.page), "answers", || {
+            let Advance { page, version, .. } = advance;
+            format!("{txn:?} is told to have moved {page:?} to {version:?}, and is {:?}", counts.counts)
         })?;
         moved(ledger, advance.page, advance.prev, advance.version)?;
     }
-    let wrote = ledger.pages().filter(|(_, page)| page.slots_at(version).is_some()).map(|(page, _)| page);
-    ensure(wrote.eq(pages.iter().map(|advance| advance.page)), "answers", || {
-        format!("{txn:?} at {version:?} is told to have moved {pages:?}, and wrote others")
+    let wrote = ledger.pages().filter(|(page, history)| history.slots_at(counts.of(*page)).is_some());
+    ensure(wrote.map(|(page, _)| page).eq(pages.iter().map(|advance| advance.page)), "answers", || {
+        format!("{txn:?} at {:?} is told to have moved {pages:?}, and wrote others", counts.counts)
     })
 }
 

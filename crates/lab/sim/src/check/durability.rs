@@ -2,37 +2,37 @@
 
 use crate::check;
 use crate::history::Attempt;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Rank};
 use crate::violation::{Check, Violation, ensure};
 use messages::Advance;
-use types::{Refusal, TxnId, Version};
+use types::{Refusal, TxnId};
 
 /// Checks that what the application is told is committed is so, and gives the transaction's place, which is at or after
 /// `floor`.
 pub(crate) fn acknowledged(
     ledger: &Ledger,
     attempt: &Attempt,
-    floor: Version,
+    floor: Rank,
     txn: TxnId,
     pages: &[Advance],
-) -> Result<Version, Violation> {
+) -> Result<Rank, Violation> {
     if attempt.writes.is_empty() {
         return check::history::read_only(ledger, txn, attempt, floor);
     }
-    let Some(version) = ledger.version_of(txn) else {
+    let (Some(place), Some(counts)) = (ledger.rank_of(txn), ledger.counts_of(txn)) else {
         return Err(Violation {
             checker: "durability",
             text: format!("{txn:?} is acknowledged, and no durable record holds it"),
         });
     };
-    check::answers::advances(ledger, txn, version, pages)?;
-    Ok(version)
+    check::answers::advances(ledger, txn, counts, pages)?;
+    Ok(place)
 }
 
 /// Checks that what the application is told is refused has no effect.
 pub(crate) fn refused(ledger: &Ledger, txn: TxnId, refusal: &Refusal) -> Check {
-    let version = ledger.version_of(txn);
-    ensure(version.is_none(), "durability", || {
-        format!("{txn:?} is refused as {}, and committed at {version:?}", refusal.name())
+    let place = ledger.rank_of(txn);
+    ensure(place.is_none(), "durability", || {
+        format!("{txn:?} is refused as {}, and committed at {place:?}", refusal.name())
     })
 }

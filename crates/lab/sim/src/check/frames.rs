@@ -5,23 +5,23 @@ use crate::ledger::{self, Ledger};
 use crate::violation::{Check, ensure};
 use cache::{Frame, Slot};
 use client::Client;
-use types::{ObjectId, PageId, Vector, Version};
+use types::{ObjectId, PageId, Version};
 
 /// Checks everything that a client has in its cache.
 pub(crate) fn all(client: &Client, ledger: &Ledger, never_back: &mut NeverBack) -> Check {
     let horizon = client.horizon();
-    ensure(Vector::only(ledger.count()).reaches(horizon), "horizon", || {
-        format!("a horizon of {horizon:?}, and {:?} is durable", ledger.count())
+    ensure(ledger.horizon().reaches(horizon.counts), "horizon", || {
+        format!("a horizon of {:?}, and {:?} is durable", horizon.counts, ledger.horizon().counts)
     })?;
     for (page, frame) in client.cache().frames() {
-        let horizon = horizon.of(page.shard());
+        let horizon = horizon.of(page);
         one(page, frame, horizon, ledger, never_back)?;
         // A client that resumes its session is notified of changes in pages that it is about to be told to drop.
         if client.is_live() {
             in_sequence(page, frame, horizon)?;
         }
     }
-    client.unused_grants().try_for_each(|page| grant(page, horizon.of(page.shard()), ledger))
+    client.unused_grants().try_for_each(|page| grant(page, horizon.of(page), ledger))
 }
 
 /// The changes of one master follow on each other. While a redirector resumes its session, what is new comes before

@@ -3,13 +3,12 @@
 
 use crate::check::history;
 use crate::history::Attempt;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Rank};
 use crate::violation::{Check, ensure};
-use types::Version;
 
 /// Checks everything that an attempt has read so far.
 pub(crate) fn reads(ledger: &Ledger, attempt: &Attempt) -> Check {
-    ensure(history::place(ledger, attempt, Version::ZERO).is_some(), "one_moment", || {
+    ensure(history::place(ledger, attempt, Rank::default()).is_some(), "one_moment", || {
         format!("a running transaction has read what never was at one time:{}", history::explain(ledger, attempt))
     })
 }

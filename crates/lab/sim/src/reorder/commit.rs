@@ -6,7 +6,7 @@ use super::run::World;
 use super::{MASTERS, MemberNo, check, master_of};
 use crate::violation::Check;
 use messages::{CommitReply, CommitRequest, Invalidation, Invalidations, Outcome, ToClient, ToServer};
-use types::{Refusal, Shard};
+use types::Refusal;
 
 impl World {
     /// `coordinator` decides on the request of a member.
@@ -83,7 +83,7 @@ impl World {
         let master = &mut self.masters[number];
         match request {
             Request::Heard(version) => master.heard(from, version),
-            Request::Message(ToServer::Ack(ack)) => master.ack(from, ack.through.of(Shard::ONLY)),
+            Request::Message(ToServer::Ack(ack)) => master.ack(from, &ack.through),
             Request::Message(ToServer::Released(released)) => master.release(released.pages[0], from),
             Request::Message(ToServer::Commit(request)) => return self.decide(number, from, &request),
             Request::Message(ToServer::NoHelp(m)) => {

@@ -13,7 +13,10 @@ use directory::{Acks, Directory, Recent, Streams, Urgency, stale_slots};
 use messages::{Advance, Fetch, Help, Invalidation, Invalidations, Page, PageReads, Resume, Resumed, ToClient};
 use std::collections::{BTreeMap, BTreeSet};
 use store::CommitRecord;
-use types::{Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, Shard, SlotSet, Time, TxnId, Version};
+use types::{
+    Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, Shard, Sharding, SlotSet, Time, TxnId, Vector,
+    Version,
+};
 
 /// Stands in an invalidation that sums up the changes of several transactions.
 const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
@@ -54,7 +57,7 @@ impl Master {
             acks: Acks::default(),
             left: vec![BTreeSet::new(); members],
             asked: Vec::new(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(Sharding::ONE),
             broken,
         }
     }
@@ -63,7 +66,7 @@ impl Master {
     pub(crate) fn welcome(&mut self, member: MemberNo) -> Version {
         self.streams.open(member);
         self.streams.resume(member, &self.applied.into());
-        self.acks.join(member, self.applied);
+        self.acks.join(member, self.applied.into());
         self.applied
     }
 
@@ -81,7 +84,13 @@ impl Master {
 
     /// The slots that were read and have changed since.
     pub(crate) fn stale(&self, reads: &PageReads) -> SlotSet {
-        stale_slots(reads, self.version(reads.page), &self.recent, !self.broken.is(Rule::PruneCheck))
+        let pruned = if self.broken.is(Rule::PruneCheck) { Version::ZERO } else { self.pruned() };
+        stale_slots(reads, self.version(reads.page), &self.recent, pruned)
+    }
+
+    /// The count through which changes are forgotten.
+    fn pruned(&self) -> Version {
+        self.recent.pruned().of(Shard::ONLY)
     }
 
     /// Applies a transaction's part at the next count.
@@ -94,9 +103,9 @@ impl Master {
             advances.push(Advance { page: delta.page, prev: *at, version });
             *image = image.with(&delta.changes).expect("the values here are small");
             *at = version;
-            self.recent.note(delta.page, version, delta.changes.iter().map(|change| change.slot));
+            self.recent.note(delta.page, Shard::ONLY, version, delta.changes.iter().map(|change| change.slot));
         }
-        self.ledger.commit(&CommitRecord { txn, count: version, answered: 1, deltas })?;
+        self.ledger.commit(&CommitRecord { txn, counts: version.into(), answered: 1, deltas })?;
         Ok(advances)
     }
 
@@ -137,10 +146,10 @@ impl Master {
         self.streams.pop_due(now)
     }
 
-    pub(crate) fn ack(&mut self, member: MemberNo, through: Version) {
+    pub(crate) fn ack(&mut self, member: MemberNo, through: &Vector) {
         self.acks.ack(member, through);
         if let Some(least) = self.acks.least() {
-            self.recent.prune(least);
+            self.recent.prune(&least);
         }
     }
 
@@ -213,7 +222,7 @@ impl Master {
             if version <= known {
                 continue;
             }
-            if known < self.recent.pruned() {
+            if known < self.pruned() {
                 self.directory.release(held.page, member);
                 dropped.push(held.page);
                 continue;
@@ -224,7 +233,7 @@ impl Master {
             self.streams.push(now, member, invalidation);
         }
         let mut messages: Vec<_> = self.flush(member).into_iter().map(ToClient::Invalidations).collect();
-        self.acks.join(member, resume.horizon.of(Shard::ONLY));
+        self.acks.join(member, resume.horizon.clone());
         messages.push(ToClient::Resumed(Resumed { through: self.applied.into(), dropped }));
         messages
     }

@@ -6,8 +6,9 @@ use crate::disk::Profile;
 use crate::network::Path;
 use crate::rng::{Delay, Rng};
 use crate::value;
+use core::num::{NonZeroU16, NonZeroU32};
 use core::time::Duration;
-use types::{Broken, Limits, NodeId};
+use types::{Broken, Limits, NodeId, Sharding};
 
 pub(super) fn habits(rng: &mut Rng) -> Habits {
     Habits {
@@ -29,6 +30,12 @@ pub(super) fn habits(rng: &mut Rng) -> Habits {
         think: rng.pick(&[us(1), us(200), ms(2), ms(20)]),
         rest: rng.pick(&[us(1), ms(1), ms(10)]),
     }
+}
+
+/// Several shards, of extents so short that a few hot pages are in different ones.
+pub(super) fn sharding(rng: &mut Rng) -> Sharding {
+    let shards = NonZeroU16::new(rng.pick(&[2, 2, 3, 4])).expect("not zero");
+    Sharding::new(shards, NonZeroU32::new(rng.pick(&[1, 1, 2])).expect("not zero"))
 }
 
 pub(super) fn paths(rng: &mut Rng, processes: usize) -> Vec<Path> {
@@ -99,6 +106,7 @@ pub(super) fn disk(rng: &mut Rng) -> Profile {
 pub(super) fn store_config(rng: &mut Rng, broken: Broken) -> store::Config {
     store::Config {
         node: NodeId(0),
+        sharding: Sharding::ONE,
         mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
         cache_bytes_limit: rng.pick(&[0, 1000, 1 << 20]),
         recent_limit: rng.pick(&[1, 2, 4, 16, 4096]),

@@ -9,7 +9,7 @@ use messages::{
 };
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
-    Refusal, SlotChange, SlotSet, TxnId, Version,
+    Refusal, Sharding, SlotChange, SlotSet, TxnId, Version,
 };
 
 /// `hello`, or `x*3000` for a long one.
@@ -114,7 +114,7 @@ fn range(word: &str) -> Option<PageRange> {
 fn lineage(words: &str) -> Option<Lineage> {
     let life = |word: &str| {
         let (life, began) = word.split_once('@')?;
-        Some((Life(u64::from_str_radix(life, 16).ok()?), version(began)?))
+        Some((Life(u64::from_str_radix(life, 16).ok()?), version(began)?.into()))
     };
     Some(Lineage::new(words.split(',').filter(|word| !word.is_empty()).map(life).collect::<Option<_>>()?))
 }
@@ -133,6 +133,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             node: NodeId(0),
             incarnation: Incarnation(u64::from(number(rest, "incarnation", 1)?)),
             lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
+            sharding: Sharding::ONE,
             through: version(named(rest, "through").unwrap_or("0"))?.into(),
             limits: SessionLimits {
                 fetches: number(rest, "fetches", 64)?,

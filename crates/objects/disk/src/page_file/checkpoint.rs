@@ -6,13 +6,15 @@
 //!     client   client u64 | answered u64 | outcomes u32 | 0 u32 | outcome ...
 //!     outcome  number u64 | pages u32 | 0 u32 | advance ...
 //!     advance  page u64 | before u64 | since u64
-//!     aside    in format 2, behind pages u32 | 0 u32: page u64 | version u64 | changes u32 | 0 u32 | change ...
+//!     aside    in formats 2 and 3, behind pages u32 | 0 u32: page u64 | version u64 | changes u32 | 0 u32 | change ...
 //!     change   slot u32 | bytes u32, FFFFFFFF: deleted | value
+//!   in format 3, behind those: the others (see vectors.rs) of applied and of forgotten
 //! ```
 
+use crate::vectors::{OTHER_BYTES, decode_others, encode_others, others};
 use messages::Advance;
 use store::{Checkpoint, ClientOutcomes, SetAside};
-use types::{ClientId, PageId, SlotChange, SlotNo, Version};
+use types::{ClientId, PageId, Shard, SlotChange, SlotNo, Vector, Version};
 use vfs::{Fields, Malformed};
 
 /// The length that marks a deletion.
@@ -20,8 +22,8 @@ const DELETED: u32 = u32::MAX;
 
 /// Adds a checkpoint's bytes to `out`.
 pub(crate) fn encode(checkpoint: &Checkpoint, out: &mut Vec<u8>) {
-    put_u64(checkpoint.applied.0, out);
-    put_u64(checkpoint.forgotten.0, out);
+    put_u64(checkpoint.applied.of(Shard::ONLY).0, out);
+    put_u64(checkpoint.forgotten.of(Shard::ONLY).0, out);
     put_counts(checkpoint.next_pages.len(), checkpoint.outcomes.len(), out);
     for (space, next) in &checkpoint.next_pages {
         put_counts(*space as usize, *next as usize, out);
@@ -56,6 +58,29 @@ pub(crate) fn encode_aside(aside: &[SetAside], out: &mut Vec<u8>) {
     }
 }
 
+/// Adds the counts of other shards than the first, which a state of format 3 has at its end.
+pub(crate) fn encode_shards(checkpoint: &Checkpoint, out: &mut Vec<u8>) {
+    for vector in [&checkpoint.applied, &checkpoint.forgotten] {
+        put_counts(others(vector).len(), 0, out);
+        encode_others(vector, &mut |bytes| out.extend_from_slice(bytes));
+    }
+}
+
+/// Whether the checkpoint has counts of other shards than the first.
+pub(crate) fn has_shards(checkpoint: &Checkpoint) -> bool {
+    [&checkpoint.applied, &checkpoint.forgotten].into_iter().any(|vector| !others(vector).is_empty())
+}
+
+/// Reads the counts of other shards.
+pub(crate) fn decode_shards(fields: &mut Fields, checkpoint: &mut Checkpoint) -> Result<(), Malformed> {
+    for vector in [&mut checkpoint.applied, &mut checkpoint.forgotten] {
+        let others = fields.count(OTHER_BYTES)?;
+        fields.zero()?;
+        decode_others(fields, others, vector)?;
+    }
+    Ok(())
+}
+
 fn put_u64(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_le_bytes());
 }
@@ -68,7 +93,8 @@ fn put_counts(first: usize, second: usize, out: &mut Vec<u8>) {
 
 /// Reads a checkpoint.
 pub(crate) fn decode(fields: &mut Fields) -> Result<Checkpoint, Malformed> {
-    let (applied, forgotten) = (Version(fields.u64()?), Version(fields.u64()?));
+    let mut first = || fields.u64().map(|count| Vector::only(Version(count)));
+    let (applied, forgotten) = (first()?, first()?);
     let (spaces, clients) = (fields.count(0)?, fields.count(0)?);
     let next_pages = repeat(fields, spaces, |fields| Ok((fields.u32()?, fields.u32()?)))?;
     let outcomes = repeat(fields, clients, decode_client)?;

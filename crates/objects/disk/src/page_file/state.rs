@@ -4,7 +4,8 @@
 //!   format u32 | digest u32 | installs u64 | pages u64 | durable position of the log u64 |
 //!   checkpoint (see checkpoint.rs) | CRC32C of all before it u32
 //! ```
-//! Format 2 is written only where something was set aside: an earlier program would lose it.
+//! Format 2 is written only where something was set aside, and format 3 only in a store of several shards: an earlier
+//! program would lose that.
 
 use crate::page_file::checkpoint;
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use vfs::{Fields, Malformed};
 
 const FORMAT: u32 = 1;
 const FORMAT_WITH_ASIDE: u32 = 2;
+const FORMAT_OF_SHARDS: u32 = 3;
 
 /// The state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,16 +35,22 @@ impl State {
     /// The state's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let aside = &self.checkpoint.aside;
-        let format = if aside.is_empty() { FORMAT } else { FORMAT_WITH_ASIDE };
+        let format = match &self.checkpoint {
+            checkpoint if checkpoint::has_shards(checkpoint) => FORMAT_OF_SHARDS,
+            checkpoint if !checkpoint.aside.is_empty() => FORMAT_WITH_ASIDE,
+            _ => FORMAT,
+        };
         out.extend_from_slice(&format.to_le_bytes());
         out.extend_from_slice(&self.digest.to_le_bytes());
         for number in [self.installs, self.pages, self.durable] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         checkpoint::encode(&self.checkpoint, &mut out);
-        if format == FORMAT_WITH_ASIDE {
-            checkpoint::encode_aside(aside, &mut out);
+        if format >= FORMAT_WITH_ASIDE {
+            checkpoint::encode_aside(&self.checkpoint.aside, &mut out);
+        }
+        if format >= FORMAT_OF_SHARDS {
+            checkpoint::encode_shards(&self.checkpoint, &mut out);
         }
         let crc = crc32c::crc32c(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -58,12 +66,12 @@ impl State {
         }
         let mut fields = Fields::new(body);
         match fields.u32() {
-            Ok(format @ (FORMAT | FORMAT_WITH_ASIDE)) => {
+            Ok(format @ FORMAT..=FORMAT_OF_SHARDS) => {
                 Self::decode_fields(format, fields).map_err(|Malformed| "the home's state is malformed".to_owned())
             }
-            Ok(got) => Err(format!(
-                "the home's state is in format {got}, this program knows formats up to {FORMAT_WITH_ASIDE}"
-            )),
+            Ok(got) => {
+                Err(format!("the home's state is in format {got}, this program knows formats up to {FORMAT_OF_SHARDS}"))
+            }
             Err(Malformed) => Err("the home's state is empty".to_owned()),
         }
     }
@@ -72,8 +80,11 @@ impl State {
         let (digest, installs, pages) = (fields.u32()?, fields.u64()?, fields.u64()?);
         let durable = fields.u64()?;
         let mut checkpoint = checkpoint::decode(&mut fields)?;
-        if format == FORMAT_WITH_ASIDE {
+        if format >= FORMAT_WITH_ASIDE {
             checkpoint.aside = checkpoint::decode_aside(&mut fields)?;
+        }
+        if format >= FORMAT_OF_SHARDS {
+            checkpoint::decode_shards(&mut fields, &mut checkpoint)?;
         }
         fields.end()?;
         Ok(Self { digest, installs, pages, durable, checkpoint })

@@ -30,7 +30,7 @@ fn batch(pages: u32, version: u64) -> (Vec<HomeImage>, Checkpoint) {
         version: Version(version),
         image: Bytes::from(vec![version as u8; 3000]),
     };
-    ((0..pages).map(image).collect(), Checkpoint { applied: Version(version), ..Checkpoint::default() })
+    ((0..pages).map(image).collect(), Checkpoint { applied: Version(version).into(), ..Checkpoint::default() })
 }
 
 fn version(home: &dyn Home, number: u32) -> Option<Version> {
@@ -57,7 +57,7 @@ fn a_batch_is_home_with_its_checkpoint_or_not_at_all() {
         let is_new = home.checkpoint() == next;
         assert!(is_new || !installed, "crash at {at}: it was promised");
         let (applied, durable, installs, fourth) = if is_new { (8, 80, 2, Some(Version(8))) } else { (7, 70, 1, None) };
-        assert_eq!(home.checkpoint().applied, Version(applied), "crash at {at}");
+        assert_eq!(home.checkpoint().applied, Version(applied).into(), "crash at {at}");
         assert_eq!((home.durable(), home.installs()), (durable, installs), "crash at {at}");
         assert_eq!((version(&home, 0), version(&home, 3)), (Some(Version(applied)), fourth), "crash at {at}");
         assert!(home.must_have(installs).is_ok() && home.must_have(installs + 1).is_err());
@@ -87,8 +87,8 @@ fn a_checkpoint() {
     let advance = Advance { page: PageId::new(1, 2), prev: Version(3), version: Version(4) };
     let outcomes = ClientOutcomes { client: ClientId(5), answered: 6, committed: vec![(7, vec![advance])] };
     let checkpoint = Checkpoint {
-        applied: Version(8),
-        forgotten: Version(9),
+        applied: Version(8).into(),
+        forgotten: Version(9).into(),
         next_pages: vec![(1, 10)],
         outcomes: vec![outcomes],
         ..Checkpoint::default()
@@ -112,7 +112,7 @@ fn changes_that_were_set_aside() {
     let changes =
         vec![SlotChange { slot: 3, value: Some(Bytes::from_static(b"kept")) }, SlotChange { slot: 4, value: None }];
     let aside = vec![SetAside { page: PageId::new(1, 2), version: Version(8), changes }];
-    let checkpoint = Checkpoint { applied: Version(9), aside, ..Checkpoint::default() };
+    let checkpoint = Checkpoint { applied: Version(9).into(), aside, ..Checkpoint::default() };
     let state = State { digest: 11, installs: 12, pages: 13, durable: 14, checkpoint };
     let bytes = state.encode();
     assert_eq!(State::decode(&Bytes::from(bytes.clone())), Ok(state));

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use store::{CommitRecord, Counted, LeasesGiven, Record, UncountedCommit};
-use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
+use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, Shard, SlotChange, TxnId, Vector, Version};
 use vfs::{Aligned, Directory};
 
 fn hex(bytes: &[u8]) -> String {
@@ -34,21 +34,33 @@ fn a_marker() {
     }
 }
 
+/// Counts of the shards 1 and 300.
+fn several() -> Vector {
+    let mut counts = Vector::new();
+    counts.raise(Shard(1), Version(0x0E0F));
+    counts.raise(Shard(300), Version(0x1011));
+    counts
+}
+
+const OTHERS: &str = "01000000000000000f0e0000000000002c010000000000001110000000000000";
+
 #[test]
 fn an_epoch() {
     let incarnation = Incarnation(0x0102);
     let leases = LeasesGiven { lease_ms: 2000, spaces: vec![3, 4] };
-    let lineage = Lineage::new(vec![(Life(0x0A0B), Version(0)), (Life(0x0C0D), Version(5))]);
+    let lineage = Lineage::new(vec![(Life(0x0A0B), Vector::new()), (Life(0x0C0D), Version(5).into())]);
     let lives = "020000000b0a00000000000000000000000000000d0c0000000000000500000000000000";
+    let (others, none) = (format!("0200000000000000{OTHERS}"), "0000000000000000");
     let spaces = "0201000000000000d0070000020000000300000004000000";
-    for (leases, lineage, count, golden) in [
+    for (leases, lineage, counts, golden) in [
         (None, Lineage::default(), None, "0201000000000000".to_owned()),
         (Some(LeasesGiven::default()), Lineage::default(), None, "02010000000000000000000000000000".to_owned()),
         (Some(leases.clone()), Lineage::default(), None, spaces.to_owned()),
         (Some(leases.clone()), lineage.clone(), None, format!("{spaces}{lives}")),
-        (Some(leases), lineage, Some(Version(9)), format!("{spaces}{lives}0900000000000000")),
+        (Some(leases.clone()), lineage.clone(), Some(Version(9).into()), format!("{spaces}{lives}0900000000000000")),
+        (Some(leases), lineage, Some(several()), format!("{spaces}{lives}0000000000000000{others}{none}{none}")),
     ] {
-        is_golden(1, Record::Incarnation { incarnation, leases, lineage, count }, &golden);
+        is_golden(1, Record::Incarnation { incarnation, leases, lineage, counts }, &golden);
     }
 }
 
@@ -60,8 +72,11 @@ fn a_commit() {
     let deltas = vec![Delta { page: PageId::new(3, 4), changes }];
     let head = "0a000000000000000b0000000000000007000000000000000100000000000000";
     let delta = "04000000030000000200000002000000010001000200000002000000000000006162";
-    let commit = CommitRecord { txn, count: Version(0x0C0D), answered: 7, deltas: deltas.clone() };
+    let commit = CommitRecord { txn, counts: Version(0x0C0D).into(), answered: 7, deltas: deltas.clone() };
     is_golden(5, Record::Commit(commit), &format!("{head}0d0c000000000000{delta}"));
+    let commit = CommitRecord { txn, counts: several(), answered: 7, deltas: deltas.clone() };
+    let head_of_two = head.replace("0100000000000000", "0100000002000000");
+    is_golden(5, Record::Commit(commit), &format!("{head_of_two}0000000000000000{OTHERS}{delta}"));
     is_golden(2, Record::Uncounted(UncountedCommit { txn, answered: 7, deltas }), &format!("{head}{delta}"));
     let counts = Record::Counts(vec![Counted { txn, version: Version(5) }]);
     is_golden(3, counts, "01000000000000000a000000000000000b000000000000000500000000000000");

@@ -80,7 +80,7 @@ fn a_disk_drives_any_home() {
     disk.on_done(Box::new(move |done| drop(events.send(done))));
     let install = |pages: u32| {
         let images = (0..pages).map(|number| image(PageId::new(1, number), Version(5))).collect();
-        disk.submit(DiskWork::Install(images, Checkpoint { applied: Version(5), ..Checkpoint::default() }));
+        disk.submit(DiskWork::Install(images, Checkpoint { applied: Version(5).into(), ..Checkpoint::default() }));
         heard.recv().unwrap()
     };
     assert_eq!((install(3), install(2)), (DiskDone::HomeFull, DiskDone::Installed));
@@ -91,7 +91,7 @@ fn a_disk_drives_any_home() {
     disk.submit(DiskWork::Append(Position(1), record(1)));
     assert!(!disk.flush(&mut |_| {}));
     disk.close().unwrap();
-    assert_eq!((home.durable(), home.checkpoint().applied), (1, Version(5)));
+    assert_eq!((home.durable(), home.checkpoint().applied), (1, Version(5).into()));
     let mut scan = Scan::<StoreRecords>::begin(files, LogId(1), home.durable()).unwrap();
     assert_eq!(scan.next_record().unwrap(), Some((1, record(1))));
     assert_eq!((scan.next_record().unwrap(), u64::from(scan.witness())), (None, home.installs()));

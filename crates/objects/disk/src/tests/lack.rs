@@ -249,7 +249,7 @@ fn a_process_without_descriptors_goes_on() {
         let change = SlotChange { slot: 0, value: Some(Bytes::from(vec![7; 4000])) };
         let deltas = vec![Delta { page: PageId::new(0, 1), changes: vec![change] }];
         let txn = TxnId { client: ClientId(1), number };
-        let record = CommitRecord { txn, count: Version(number), answered: 1, deltas };
+        let record = CommitRecord { txn, counts: Version(number).into(), answered: 1, deltas };
         disk.submit(DiskWork::Append(Position(number), Record::Commit(record)));
         disk.flush(&mut |done| drop(durable.send(done)));
     }

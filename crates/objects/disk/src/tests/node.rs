@@ -41,7 +41,7 @@ pub(crate) fn record(position: u64) -> Record {
         _ if position.is_multiple_of(16) => commit(txn, SEGMENT_BYTES + dice.roll(40_000) as usize, &mut dice),
         0 => {
             let (incarnation, lineage) = (Incarnation(position), Lineage::default());
-            Record::Incarnation { incarnation, leases: None, lineage, count: None }
+            Record::Incarnation { incarnation, leases: None, lineage, counts: None }
         }
         1 => Record::Grant { space: 1, next: position as u32 },
         2 => Record::Counts((0..dice.roll(5)).map(|n| Counted { txn, version: Version(n) }).collect()),
@@ -65,7 +65,7 @@ fn commit(txn: TxnId, bytes: usize, dice: &mut Dice) -> Record {
     if txn.number <= RECORDS_OF_FORMAT_1 {
         return Record::Uncounted(UncountedCommit { txn, answered, deltas });
     }
-    Record::Commit(CommitRecord { txn, count: Version(txn.number), answered, deltas })
+    Record::Commit(CommitRecord { txn, counts: Version(txn.number).into(), answered, deltas })
 }
 
 /// The image of a page at a version.
@@ -246,7 +246,7 @@ impl Node {
         for image in &images {
             promises.home.entry(image.page).or_default().1 = version;
         }
-        self.disk.submit(DiskWork::Install(images, Checkpoint { applied: version, ..Checkpoint::default() }));
+        self.disk.submit(DiskWork::Install(images, Checkpoint { applied: version.into(), ..Checkpoint::default() }));
         let installed = self.wait(|done| match done {
             DiskDone::Installed => Some(true),
             DiskDone::HomeFull => Some(false),

@@ -64,7 +64,7 @@ fn large_records_come_back_from_files_that_are_read_ahead_and_from_others() {
         let changes = |page| vec![SlotChange { slot: 0, value: Some(value(page)) }];
         let deltas = (0..400).map(|page| Delta { page: PageId::from_bits(page), changes: changes(page) }).collect();
         let txn = TxnId { client: ClientId(1), number };
-        Record::Commit(CommitRecord { txn, count: Version(number), answered: 0, deltas })
+        Record::Commit(CommitRecord { txn, counts: Version(number).into(), answered: 0, deltas })
     };
     let directories: [Arc<dyn Files>; 2] = [Arc::new(Directory::new(&scratch.0)), Arc::new(Memory::default())];
     for files in directories {

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use store::{CommitRecord, Counted, LeasesGiven, Record, UncountedCommit};
-use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
+use types::{ClientId, Delta, Incarnation, Life, PageId, Shard, SlotChange, TxnId, Vector, Version};
 use vfs::Aligned;
 
 fn txn() -> impl Strategy<Value = TxnId> {
@@ -29,28 +29,42 @@ fn any_record() -> impl Strategy<Value = Record> {
     prop_oneof![
         (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4), lives()))).prop_map(
             |(incarnation, given)| {
-                let (leases, (lineage, count)) = given.map_or_else(Default::default, |(ms, spaces, lives)| {
+                let (leases, (lineage, counts)) = given.map_or_else(Default::default, |(ms, spaces, lives)| {
                     (Some(LeasesGiven { lease_ms: ms, spaces }), lives)
                 });
-                Record::Incarnation { incarnation: Incarnation(incarnation), leases, lineage, count }
+                Record::Incarnation { incarnation: Incarnation(incarnation), leases, lineage, counts }
             }
         ),
         any::<(u32, u32)>().prop_map(|(space, next)| Record::Grant { space, next }),
         vec(counted, 0..50).prop_map(Record::Counts),
         (txn(), any::<u64>(), vec(delta(), 0..20))
             .prop_map(|(txn, answered, deltas)| Record::Uncounted(UncountedCommit { txn, answered, deltas })),
-        (txn(), any::<(u64, u64)>(), vec(delta(), 0..20)).prop_map(|(txn, (count, answered), deltas)| {
-            Record::Commit(CommitRecord { txn, count: Version(count), answered, deltas })
-        }),
+        (txn(), any::<u64>(), vector(), vec(delta(), 0..20))
+            .prop_map(|(txn, answered, counts, deltas)| Record::Commit(CommitRecord { txn, counts, answered, deltas })),
     ]
 }
 
-/// The lives in a record, and the count behind them, which a record without lives does not have.
-fn lives() -> impl Strategy<Value = (Lineage, Option<Version>)> {
-    (vec(any::<(u64, u64)>(), 0..40), option::of(any::<u64>())).prop_map(|(lives, count)| {
-        let count = count.filter(|_| !lives.is_empty()).map(Version);
-        let lives = lives.into_iter().map(|(life, began)| (Life(life), Version(began)));
-        (Lineage::new(lives.collect()), count)
+/// The lives in a record, and the counts behind them, which a record without lives does not have.
+fn lives() -> impl Strategy<Value = (Lineage, Option<Vector>)> {
+    let of_one_shard = || any::<u64>().prop_map(|count| Vector::only(Version(count)));
+    prop_oneof![
+        (vec((any::<u64>(), of_one_shard()), 0..40), option::of(of_one_shard())),
+        (vec((any::<u64>(), vector()), 1..40), vector().prop_map(Some)),
+    ]
+    .prop_map(|(lives, counts)| {
+        let counts = counts.filter(|_| !lives.is_empty());
+        let lives = lives.into_iter().map(|(life, began)| (Life(life), began));
+        (Lineage::new(lives.collect()), counts)
+    })
+}
+
+fn vector() -> impl Strategy<Value = Vector> {
+    proptest::collection::btree_map(0..8_u16, any::<u64>(), 0..4).prop_map(|counts| {
+        let mut vector = Vector::new();
+        for (shard, count) in counts {
+            vector.raise(Shard(shard), Version(count));
+        }
+        vector
     })
 }
 

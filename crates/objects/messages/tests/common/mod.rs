@@ -5,6 +5,7 @@ use bytes::Bytes;
 use framing::{Answer, Batch, Codec, Header, Inbox, NODE, OPERATOR, Outbox, PIECE};
 use machine::{Cell, Goodbye, Parcel, Status, Table};
 use messages::*;
+use std::num::{NonZeroU16, NonZeroU32};
 use types::limits::PIECE_BYTES_MAX;
 use types::*;
 
@@ -140,6 +141,19 @@ pub fn key() -> PeerKey {
     PeerKey::new(std::array::from_fn(|at| 0xA0 + at as u8))
 }
 
+pub fn welcome() -> Parcel {
+    to_client(Welcome {
+        features: GROUP,
+        cluster: ClusterId(0xC1),
+        node: NodeId(3),
+        incarnation: Incarnation(2),
+        lineage: Lineage::new(vec![(Life(0xA), Version(3).into()), (Life(0xB), Version(4).into())]),
+        sharding: Sharding::new(NonZeroU16::new(5).unwrap(), NonZeroU32::new(64).unwrap()),
+        through: Version(77).into(),
+        limits: SessionLimits { fetches: 10, commits: 11, silence_ms: 1500 },
+    })
+}
+
 pub fn help() -> Parcel {
     let (number, through, address) = (6, Version(77).into(), "10.0.0.7:4096".into());
     to_client(Help { requester: ClientId(5), number, through, address, key: key(), pages: vec![page(1), page(2)] })
@@ -204,19 +218,10 @@ fn of_groups() -> Vec<Parcel> {
 pub fn samples() -> Vec<Parcel> {
     let range = PageRange { first: page(16), count: 8 };
     let hello = Hello { features: GROUP, cluster: None, client: ClientId(5), epoch: 6 };
-    let limits = SessionLimits { fetches: 10, commits: 11, silence_ms: 1500 };
     let mut samples = vec![
         to_server(hello.clone()),
         to_server(Hello { cluster: Some(ClusterId(0xC1)), ..hello }),
-        to_client(Welcome {
-            features: GROUP,
-            cluster: ClusterId(0xC1),
-            node: NodeId(3),
-            incarnation: Incarnation(2),
-            lineage: Lineage::new(vec![(Life(0xA), Version(3)), (Life(0xB), Version(4))]),
-            through: Version(77).into(),
-            limits,
-        }),
+        welcome(),
         to_client(Goodbye { reason: GoodbyeReason::Malformed, text: "größe".into() }),
         to_server(Resume {
             horizon: Version(77).into(),

@@ -11,7 +11,7 @@ use messages::{
 };
 use types::{
     ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange, PeerKey,
-    Refusal, SlotChange, SlotSet, TxnId, Version,
+    Refusal, Sharding, SlotChange, SlotSet, TxnId, Version,
 };
 
 fn pages(words: &[&str]) -> Option<Vec<PageId>> {
@@ -82,7 +82,7 @@ fn incarnation(rest: &[&str]) -> Option<Incarnation> {
 fn lineage(words: &str) -> Option<Lineage> {
     let life = |word: &str| {
         let (life, began) = word.split_once('@')?;
-        Some((Life(u64::from_str_radix(life, 16).ok()?), version(began)?))
+        Some((Life(u64::from_str_radix(life, 16).ok()?), version(began)?.into()))
     };
     Some(Lineage::new(words.split(',').filter(|word| !word.is_empty()).map(life).collect::<Option<_>>()?))
 }
@@ -96,6 +96,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
             node: NodeId(0),
             incarnation: incarnation(rest)?,
             lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
+            sharding: Sharding::ONE,
             through: version(named(rest, "through").unwrap_or("0"))?.into(),
             limits: SessionLimits {
                 fetches: 64,

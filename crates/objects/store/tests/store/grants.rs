@@ -203,7 +203,7 @@ pub(crate) fn an_emptied_page_is_granted_again_with_its_version() {
     let pages = driver.grant(a, 2);
     driver.commit(a, &txn(1, 1).write(pages[0], 0, 0, b"x").write(pages[1], 0, 0, b"y"));
     driver.commit(a, &txn(1, 2).delete(pages[0], 0, 1));
-    let emptied = driver.store.status().applied;
+    let emptied = driver.store.status().applied.of(Shard::ONLY);
     driver.say(b, Grant { space: 0, count: 1 });
     driver.sync();
     let [ToClient::Invalidations(told), ToClient::Granted(granted)] = &driver.take(b)[..] else {
@@ -246,7 +246,7 @@ fn emptied_pages_are_found_after_a_restart() {
     driver.commit(a, &pages.iter().fold(txn(1, 1), |txn, &page| txn.write(page, 0, 0, b"x")));
     driver.commit(a, &txn(1, 2).delete(pages[0], 0, 1).delete(pages[1], 0, 1));
     assert_eq!(driver.grant(a, 1), [pages[0]]);
-    let horizon = driver.store.status().applied;
+    let horizon = driver.store.status().applied.of(Shard::ONLY);
     driver.crash();
     let a = driver.greet(2, 1, 2);
     let (_, resumed) = driver.resume(a, horizon, &[], &[range(&pages[..1])]);

@@ -10,7 +10,7 @@ use store::{Config, SessionId};
 use types::limits::{
     ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX, PAGES_PER_MESSAGE_MAX, VOUCHED_PER_SESSION_MAX,
 };
-use types::{ClientId, GoodbyeReason, Incarnation, Limits, PageId, Refusal, TxnId, Version};
+use types::{ClientId, GoodbyeReason, Incarnation, Limits, PageId, Refusal, TxnId, Vector, Version};
 
 /// A redirector's hello.
 pub(crate) fn group_hello(client: u64, epoch: u64) -> ToServer {
@@ -678,17 +678,17 @@ fn the_status_says_how_each_session_stands() {
     driver.say(g, txn(7, 1).write(ROOT, 5, 0, b"y").message());
     driver.say(a, messages::Fetch { pages: vec![ROOT], at_least: Version(9).into(), number: 0, follow: None });
     let status = driver.store.status();
-    assert_eq!((status.applied, status.pruned), (Version(1), Version::ZERO));
+    assert_eq!((status.applied, status.pruned), (Version(1).into(), Vector::new()));
     assert_eq!(status.refusals.into_iter().collect::<Vec<_>>(), [("stale", 1)]);
     let [of_a, of_g, of_greeted] = &status.sessions[..] else { panic!("expected three: {:?}", status.sessions) };
     assert_eq!((of_a.session, of_a.client, &of_a.leads), (a, ClientId(1), &None));
     assert_eq!((of_a.pages, of_a.fetches, of_a.commits, of_a.invalidations), (3, 1, 0, 0));
-    assert_eq!((of_a.acked, of_a.vouched), (Some(Version(1)), 0));
+    assert_eq!((of_a.acked.clone(), of_a.vouched), (Some(Version(1).into()), 0));
     let leads = Leader { group: "x".into(), epoch: 5, address: "here".into() };
     assert_eq!((of_g.session, of_g.client, &of_g.leads), (g, ClientId(100), &Some(leads)));
     assert_eq!((of_g.pages, of_g.fetches, of_g.commits, of_g.invalidations), (1, 0, 1, 1));
-    assert_eq!((of_g.acked, of_g.vouched), (Some(Version::ZERO), 1));
-    assert_eq!((of_greeted.session, of_greeted.acked), (greeted, None));
+    assert_eq!((of_g.acked.clone(), of_g.vouched), (Some(Vector::new()), 1));
+    assert_eq!((of_greeted.session, of_greeted.acked.clone()), (greeted, None));
     // A redirector that leads no longer is not named.
     let other = join_group(&mut driver, 5, 105, &[]);
     answers(&mut driver, other, lead("x", 6, "there"));

@@ -208,7 +208,7 @@ fn a_watcher_holds_up_no_pruning() {
     driver.say(own, txn(1, 1).write(ROOT, 0, 0, b"a").message());
     promise(&mut driver, watcher, 1);
     driver.say(own, messages::Ack { through: Version(1).into() });
-    assert_eq!(driver.store.status().pruned, Version(1));
+    assert_eq!(driver.store.status().pruned, Version(1).into());
 }
 
 #[test]
