@@ -1,5 +1,5 @@
-//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, also with a store of several shards, of two
-//! masters' streams out of order, and of volumes.
+//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, also with a store of several shards, of
+//! commits over the shards of several nodes, of two masters' streams out of order, and of volumes.
 //!
 //! The simulator is linked by a feature of this crate, so that the other entry points do not wait for its build:
 //! without the feature the command calls cargo for the program that has it.
@@ -34,7 +34,8 @@ mod linked {
             Options { seeds, first, kind: Some(kind), .. } => seeds_from(kind, first, seeds.unwrap_or(1000)),
             Options { seeds, first, .. } => {
                 let count = seeds.unwrap_or(1000);
-                let others = [Kind::Shards, Kind::Reorder, Kind::Volumes].map(|kind| seeds_from(kind, first, count));
+                let others = [Kind::Shards, Kind::Roles, Kind::Reorder, Kind::Volumes]
+                    .map(|kind| seeds_from(kind, first, count));
                 others.into_iter().fold(seeds_from(Kind::Nodes, first, count), Result::and)
             }
         }
@@ -123,6 +124,7 @@ mod linked {
                 match word.as_str() {
                     "--trace" => options.trace = true,
                     "--shards" => options.kind = Some(Kind::Shards),
+                    "--roles" => options.kind = Some(Kind::Roles),
                     "--reorder" => options.kind = Some(Kind::Reorder),
                     "--volumes" => options.kind = Some(Kind::Volumes),
                     "--race" => options.kind = Some(Kind::Steered(race(words.next())?)),

@@ -66,6 +66,24 @@ pub enum Rule {
     InstallCovers,
     /// Only a page without slots that are ahead of its version is sent to a peer.
     HelpInSequence,
+    /// In a store of several nodes the reads of a prepared transaction are in the way of writers.
+    PrepareReads,
+    /// In a store of several nodes a read-only transaction waits for prepared writes of what it has read.
+    ReadersMeetPrepared,
+    /// A commit that another master has prepared goes before those in line, which may wait for it.
+    HeldPasses,
+    /// A transaction that is decided and not applied keeps none waiting: a read of what it writes is stale.
+    WaitUndecided,
+    /// A master applies the decisions of a shard in the order of their counts.
+    ApplyInOrder,
+    /// A gap below a decided count is void once every transaction that was prepared then is decided or released.
+    VoidBehindPrepared,
+    /// Each count of an epoch is above all counts of earlier ones.
+    EpochInCount,
+    /// A coordinator takes no count at or below the highest one that a master has seen.
+    CountAboveVotes,
+    /// A master at which a commit has only read is told that it is over.
+    ReleaseReaders,
     /// The count of a shard in a horizon moves with the `through` of its own master, and with nothing else.
     OwnHorizon,
     /// A change that a master leaves to another stream to tell holds back the master's own `through` until it was heard
@@ -223,7 +241,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 101] = [
+    pub const ALL: [Self; 110] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -251,6 +269,15 @@ impl Rule {
         Self::JoinUp,
         Self::InstallCovers,
         Self::HelpInSequence,
+        Self::PrepareReads,
+        Self::ReadersMeetPrepared,
+        Self::HeldPasses,
+        Self::WaitUndecided,
+        Self::ApplyInOrder,
+        Self::VoidBehindPrepared,
+        Self::EpochInCount,
+        Self::CountAboveVotes,
+        Self::ReleaseReaders,
         Self::OwnHorizon,
         Self::HoldThrough,
         Self::KeepOrder,

@@ -86,6 +86,17 @@ impl Vector {
     }
 }
 
+/// The highest of these counts for each shard.
+impl FromIterator<(Shard, Version)> for Vector {
+    fn from_iter<I: IntoIterator<Item = (Shard, Version)>>(counts: I) -> Self {
+        let mut vector = Self::new();
+        for (shard, count) in counts {
+            vector.raise(shard, count);
+        }
+        vector
+    }
+}
+
 /// The vector of a store with one shard.
 impl From<Version> for Vector {
     fn from(count: Version) -> Self {

@@ -8,8 +8,9 @@
 //!       check/*               the invariants of docs/protocol.md, one file each
 //!     Processes               machines of any family by name, as a test arranges them
 //! ```
-//! Two more kinds of run have a small world of their own. `reorder`: two masters' streams, out of order, around the
-//! real cache. `volumes`: a volume with its owners, holders, home and registry.
+//! Three more kinds of run have a small world of their own. `roles`: commits over the shards of several nodes.
+//! `reorder`: two masters' streams, out of order, around the real cache. `volumes`: a volume with its owners, holders,
+//! home and registry.
 //!
 //! The machines are the real ones, hosted by the same `machine::Hosted` as over TCP and files. Those of one process
 //! hear each other at once or a little later, as threads would take that from one to the other. The simulator has a
@@ -39,6 +40,7 @@ mod processes;
 mod queue;
 mod reorder;
 mod rng;
+mod roles;
 mod run;
 mod runner;
 mod scenario;

@@ -11,6 +11,19 @@ use types::{Broken, Rule};
 const OF_REORDERING: [Rule; 6] =
     [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
 
+/// The rules of commits over the shards of several nodes.
+const OF_ROLES: [Rule; 9] = [
+    Rule::WaitUndecided,
+    Rule::EpochInCount,
+    Rule::HeldPasses,
+    Rule::PrepareReads,
+    Rule::ReadersMeetPrepared,
+    Rule::ApplyInOrder,
+    Rule::VoidBehindPrepared,
+    Rule::CountAboveVotes,
+    Rule::ReleaseReaders,
+];
+
 /// The rules that only a store of several shards puts to the test.
 const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
@@ -83,6 +96,7 @@ impl Kind {
         let steered = STEERED.iter().find(|(steered, _)| *steered == rule).map(|(_, race)| Self::Steered(*race));
         match rule {
             rule if OF_REORDERING.contains(&rule) => Self::Reorder,
+            rule if OF_ROLES.contains(&rule) => Self::Roles,
             rule if OF_SHARDS.contains(&rule) => Self::Shards,
             _ => steered.unwrap_or(Self::Nodes),
         }

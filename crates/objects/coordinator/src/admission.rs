@@ -9,12 +9,12 @@
 //! 3. Requests that are not logged yet are bounded in bytes, whatever they wait for.
 
 use crate::under_way::{Stage, UnderWay, memory_bytes};
-use crate::{Asker, Coordinator, Hears, Output};
+use crate::{Asker, Coordinator, Hears};
 use alloc::sync::Arc;
-use messages::{CommitRequest, Outcome, Prepare};
+use messages::{CommitRequest, Outcome};
 use smallvec::smallvec;
 use types::limits::{TXN_BYTES_MAX, TXN_PAGES_MAX};
-use types::{Delta, Refusal, Rule, SessionId, TxnId};
+use types::{Delta, Refusal, Rule, SessionId, TxnId, Vector};
 
 impl Coordinator {
     /// A session wants a transaction committed.
@@ -24,8 +24,10 @@ impl Coordinator {
         if self.is_no_copy(&request) {
             self.reply(from, request.txn, Outcome::Unknown, Hears::Worthwhile);
         } else if request.writes.is_empty() {
-            // It leaves no trace, so a copy is judged again.
-            self.begin(asker, request);
+            // It leaves no trace, so a copy is judged again, unless the first one still is.
+            if !self.answer_also(asker, request.txn) {
+                self.begin(asker, request);
+            }
         } else if !self.answer_again(asker, request.txn) {
             match self.check(from, &request) {
                 Ok(()) => self.begin(asker, request),
@@ -84,14 +86,17 @@ impl Coordinator {
         let (bytes, request) = (memory_bytes(&request), Arc::new(request));
         self.unlogged_bytes += bytes;
         self.charge(asker.session, 1);
+        let txn = request.txn;
         let under_way = UnderWay {
-            request: request.clone(),
             bytes,
             stage: Stage::Preparing { is_withdrawn: false },
+            parts: self.masters.at_once(&request),
+            floor: Vector::new(),
             askers: smallvec![asker],
+            request,
         };
-        self.under_way.insert(request.txn, under_way);
-        self.out.push_back(Output::Prepare(asker.session, Prepare(request)));
+        self.under_way.insert(txn, under_way);
+        self.ask_masters(txn);
     }
 }
 

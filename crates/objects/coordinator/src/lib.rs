@@ -1,15 +1,16 @@
 //! The coordinator role: takes commits through their phases, and remembers their outcomes.
 //!
 //! ```text
-//!   CommitRequest --> Prepare ~~> Vote --> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied --> reply
+//!   CommitRequest --> Prepare ~~> Votes -> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied --> reply
 //!                                  |                     |          ^          ^
 //!                           refused: reply                   position    commit point
 //! ```
 //! # How it is called
-//! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From then on, in any order:
-//! [`Coordinator::connected`], [`Coordinator::commit`], [`Coordinator::ask_outcome`], [`Coordinator::voted`],
-//! [`Coordinator::placed`], [`Coordinator::durable`], [`Coordinator::applied`], [`Coordinator::disconnected`]; and
-//! after each of them [`Coordinator::poll_output`] until it returns nothing.
+//! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From
+//! then on, in any order: [`Coordinator::connected`], [`Coordinator::commit`], [`Coordinator::ask_outcome`],
+//! [`Coordinator::voted`], [`Coordinator::placed`], [`Coordinator::sequence_again`], [`Coordinator::durable`],
+//! [`Coordinator::applied`], [`Coordinator::disconnected`]; and after each of them [`Coordinator::poll_output`] until
+//! it returns nothing.
 //!
 //! # Files
 //! | file | what it knows or does |
@@ -17,6 +18,7 @@
 //! | `admission` | a request before its first phase: sound and new |
 //! | `phases` | prepare, sequence, log, decide, reply |
 //! | `under_way`, `askers` | how far a commit is, and who is answered for it |
+//! | `parts` | which master judges which part of a transaction |
 //! | `outcomes` | the outcome of each transaction |
 //! | `records` | what a commit leaves in the log and in a checkpoint |
 #![no_std]
@@ -26,6 +28,7 @@ extern crate alloc;
 mod admission;
 mod askers;
 mod outcomes;
+mod parts;
 mod phases;
 mod records;
 mod under_way;
@@ -33,16 +36,19 @@ mod under_way;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 pub use askers::Asker;
-use messages::{Advance, CommitReply, Decide, Outcome, Prepare, Sequence};
+use messages::{Advance, CommitReply, Decide, Outcome, Prepare, Release, Sequence};
 use outcomes::Outcomes;
+use parts::Masters;
 pub use records::{ClientOutcomes, CommitRecord};
 use smallvec::SmallVec;
-use types::{Broken, ClientId, Incarnation, Limits, Map, SessionId, Sharding, TxnId, Vector};
+use types::{Broken, ClientId, Incarnation, Limits, Map, NodeId, SessionId, Shard, Sharding, TxnId, Vector};
 use under_way::UnderWay;
 
 /// The settings of a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
+    /// Its node.
+    pub node: NodeId,
     /// The incarnation of its process. Requests that were sent to an earlier one are refused as `lapsed`.
     pub incarnation: Incarnation,
     /// Which pages have counts in common.
@@ -58,17 +64,19 @@ pub struct Config {
 /// An action that the coordinator wants done.
 #[derive(Debug)]
 pub enum Output {
-    /// Have a transaction judged that came on this session.
-    Prepare(SessionId, Prepare),
-    /// The master may let go of it, unless it is prepared; [`Coordinator::voted`] says so.
-    Withdraw(TxnId),
+    /// Have the master at this node judge a transaction, or a part of it, that came on this session.
+    Prepare(NodeId, SessionId, Prepare),
+    /// The master at this node may let go of it, unless it is prepared; [`Coordinator::voted`] says so.
+    Withdraw(NodeId, TxnId),
+    /// The master at this node forgets what it has prepared.
+    Release(NodeId, Release),
     /// Get a place for it.
     Sequence(Sequence),
     /// Append its record to the log. [`Coordinator::durable`] says when that is durable.
     Log(CommitRecord),
-    /// Have it applied; [`Coordinator::applied`] answers. To these sessions the reply stands for the invalidation:
-    /// before it they hear all earlier ones, and this one never.
-    Decide(Decide, SmallVec<[SessionId; 1]>),
+    /// Have it applied at this node; [`Coordinator::applied`] answers. To these sessions the reply stands for the
+    /// invalidation: before it they hear all earlier ones, and this one never.
+    Decide(NodeId, Decide, SmallVec<[SessionId; 1]>),
     /// Answer a session.
     Reply(SessionId, CommitReply, Hears),
     /// Something is kept for this client, which may come back for it.
@@ -101,6 +109,7 @@ pub struct Stats {
 #[derive(Debug)]
 pub struct Coordinator {
     config: Config,
+    masters: Masters,
     out: VecDeque<Output>,
     /// The sessions past hello, and how many commit requests each has outstanding.
     sessions: Map<SessionId, usize>,
@@ -118,6 +127,7 @@ impl Coordinator {
     /// their clients had them.
     pub fn new(config: Config, outcomes: Vec<ClientOutcomes>, forgotten: Vector) -> Self {
         Self {
+            masters: Masters::new(config.sharding, config.node),
             out: VecDeque::new(),
             sessions: Map::default(),
             under_way: Map::default(),
@@ -133,6 +143,11 @@ impl Coordinator {
     /// The log held this commit, which has moved its pages so.
     pub fn recovered(&mut self, txn: TxnId, answered: u64, advances: Vec<Advance>) {
         self.outcomes.remember(txn, answered, advances);
+    }
+
+    /// A shard is at this node from now on. All are at the coordinator's own until this says otherwise.
+    pub fn place(&mut self, shard: Shard, at: NodeId) {
+        self.masters.place(shard, at);
     }
 
     /// A session has said hello.

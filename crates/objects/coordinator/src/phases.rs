@@ -1,55 +1,134 @@
 //! The phases of a commit.
 //!
-//! 1. *Prepare*: the master judges it. Prepared, its writes are in others' way until it is decided.
-//! 2. *Sequence*: it gets its counts.
+//! 1. *Prepare*: the masters of its pages judge it. Prepared, it is in others' way until it is decided. Several masters
+//!    are asked at once. If one of them is busy, all let go of it, and are asked again in the order of their shards,
+//!    where it may wait. A master at which it has only read is told when it has committed (**ReleaseReaders**).
+//! 2. *Sequence*: it gets its counts, each above the highest that a master has seen (**CountAboveVotes**): a sequencer
+//!    whose term is over does no harm.
 //! 3. *Log*: its record goes to the log with the counts. Its durability is the commit point: the commit is applied, and
 //!    its counts shown to any other machine, no earlier (**LogBeforeReply**).
-//! 4. *Decide*: the master applies it and tells every holder of the changed pages, but for those that get the reply.
+//! 4. *Decide*: the masters apply it and tell every holder of the changed pages, but for those that get the reply.
 //! 5. *Reply*: it is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To
 //!    a redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too:
 //!    the member that gets the answer may ask its redirector for a page that it has written to (**HearBeforeAnswer**).
 
+use crate::parts::{are_above, in_order};
 use crate::under_way::{Stage, UnderWay};
 use crate::{Asker, CommitRecord, Coordinator, Hears, Output};
 use alloc::vec::Vec;
 use core::mem;
-use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Prepare, Sequence, Verdict, Vote};
+use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Prepare, Release, Sequence, Verdict, Vote};
 use smallvec::SmallVec;
-use types::{Refusal, Rule, Shard, TxnId};
+use types::{NodeId, Refusal, Rule, TxnId, Vector};
 
 impl Coordinator {
-    /// A master has judged a transaction.
-    pub fn voted(&mut self, vote: Vote) {
-        let Vote { txn, verdict } = vote;
+    /// Asks masters for the parts that should be asked for now.
+    pub(crate) fn ask_masters(&mut self, txn: TxnId) {
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        let Some(asker) = under_way.askers.first() else { return };
+        let among = under_way.parts.among(!under_way.request.writes.is_empty());
+        for (master, request) in under_way.parts.ask() {
+            self.out.push_back(Output::Prepare(master, asker.session, Prepare { request, among }));
+        }
+    }
+
+    /// The master at this node has judged a transaction, or its part of it.
+    pub fn voted(&mut self, by: NodeId, vote: Vote) {
+        let Vote { txn, verdict, highest } = vote;
         let is_preparing = |of: &&mut UnderWay| matches!(of.stage, Stage::Preparing { .. });
         let Some(under_way) = self.under_way.get_mut(&txn).filter(is_preparing) else { return };
-        let is_read_only = under_way.request.writes.is_empty();
-        match verdict {
-            Verdict::Prepared if is_read_only => self.end(txn, &Outcome::Committed { pages: Vec::new() }),
-            Verdict::Refused(refusal) if is_read_only => self.end(txn, &Outcome::Refused(refusal)),
-            Verdict::Refused(refusal) => {
-                let request = under_way.request.clone();
+        if !under_way.parts.judged(by, verdict) {
+            return;
+        }
+        under_way.floor.join(&highest);
+        if under_way.parts.asked().next().is_some() {
+            return;
+        }
+        if under_way.parts.obstacles().next().is_some() {
+            self.meet_obstacles(txn);
+        } else if under_way.parts.has_more() {
+            self.ask_next(txn);
+        } else if under_way.request.writes.is_empty() {
+            self.end(txn, &Outcome::Committed { pages: Vec::new() });
+        } else {
+            under_way.stage = Stage::Sequencing;
+            self.sequence(txn);
+        }
+    }
+
+    /// One more master has prepared a transaction. The next one is asked, unless it was withdrawn.
+    fn ask_next(&mut self, txn: TxnId) {
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        if under_way.stage == (Stage::Preparing { is_withdrawn: true }) {
+            self.release(txn);
+            self.has_withdrawn(txn);
+        } else {
+            self.ask_masters(txn);
+        }
+    }
+
+    /// Some master has not prepared a transaction, and the others let go of it. If one of them refuses it, it ends. If
+    /// one was busy, all are asked again in the order of their shards.
+    fn meet_obstacles(&mut self, txn: TxnId) {
+        self.release(txn);
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        let refusals = under_way.parts.obstacles().filter_map(|verdict| match verdict {
+            Verdict::Refused(refusal) => Some(refusal.clone()),
+            Verdict::Prepared | Verdict::Busy | Verdict::Withdrawn => None,
+        });
+        let request = under_way.request.clone();
+        match refusals.reduce(both) {
+            Some(refusal) if request.writes.is_empty() => self.end(txn, &Outcome::Refused(refusal)),
+            Some(refusal) => {
                 let outcome = self.judge_refused(&request, refusal);
                 self.end(txn, &outcome);
             }
-            Verdict::Withdrawn => self.has_withdrawn(txn),
-            Verdict::Prepared => {
-                under_way.stage = Stage::Sequencing;
-                let mut shards: SmallVec<[Shard; 1]> = SmallVec::new();
-                for shard in under_way.request.writes.iter().map(|delta| self.config.sharding.of(delta.page)) {
-                    if let Err(at) = shards.binary_search(&shard) {
-                        shards.insert(at, shard);
-                    }
-                }
-                self.out.push_back(Output::Sequence(Sequence { txn, shards }));
+            None if under_way.stage == (Stage::Preparing { is_withdrawn: true }) => self.has_withdrawn(txn),
+            // A master has no room, and the transaction would hold up others until it has: its client comes again.
+            None if under_way.parts.is_in_turn() => {
+                let outcome = self.judge_refused(&request, Refusal::Busy);
+                self.end(txn, &outcome);
+            }
+            None => {
+                (under_way.parts, under_way.floor) = (self.masters.in_turn(&request), Vector::new());
+                self.ask_masters(txn);
             }
         }
     }
 
-    /// The sequencer has given a transaction its place.
+    /// The masters that have prepared a transaction let go of it.
+    fn release(&mut self, txn: TxnId) {
+        let Some(under_way) = self.under_way.get(&txn) else { return };
+        if !under_way.request.writes.is_empty() {
+            let releases = under_way.parts.prepared().into_iter();
+            self.out.extend(releases.map(|(master, _)| Output::Release(master, Release { txn })));
+        }
+    }
+
+    fn sequence(&mut self, txn: TxnId) {
+        let Some(under_way) = self.under_way.get(&txn) else { return };
+        let shards = in_order(under_way.request.writes.iter().map(|delta| self.masters.shard_of(delta.page)));
+        self.out.push_back(Output::Sequence(Sequence { txn, shards }));
+    }
+
+    /// Another sequencer serves: it is asked for the places that the last one has not given, or not well.
+    pub fn sequence_again(&mut self) {
+        let waiting = self.under_way.iter().filter(|(_, of)| of.stage == Stage::Sequencing);
+        let mut waiting: Vec<_> = waiting.map(|(&txn, _)| txn).collect();
+        waiting.sort_unstable();
+        for txn in waiting {
+            self.sequence(txn);
+        }
+    }
+
+    /// The sequencer has given a transaction its place. A sequencer whose term is over may give a place
+    /// that a master has seen taken: the next one is asked instead.
     pub fn placed(&mut self, placed: &Placed) {
         let txn = placed.txn;
         let Some(under_way) = self.under_way.get_mut(&txn).filter(|of| of.stage == Stage::Sequencing) else { return };
+        if !are_above(&placed.counts, &under_way.floor) && !self.config.broken.is(Rule::CountAboveVotes) {
+            return;
+        }
         under_way.stage = Stage::Logging(placed.counts.clone());
         let CommitRequest { answered, ref writes, .. } = *under_way.request;
         self.unlogged_bytes -= under_way.bytes;
@@ -62,15 +141,40 @@ impl Coordinator {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
         let Stage::Logging(counts) = &mut under_way.stage else { return };
         let counts = mem::take(counts);
-        under_way.stage = Stage::Deciding;
-        // A session that has ended is told nothing, and what replaced it learns of the commit like anyone else.
-        let is_replied = |asker: &&Asker| asker.knows_writes && self.sessions.contains_key(&asker.session);
-        let replied = under_way.askers.iter().filter(is_replied).map(|asker| asker.session).collect();
-        self.out.push_back(Output::Decide(Decide { txn, counts }, replied));
+        // A session that has ended is told nothing, and what replaced it learns of the commit like anyone else. The
+        // reply comes from this node, so it stands for the invalidation where this node alone has one to send.
+        let is_own = under_way.parts.alone() == Some(self.masters.own());
+        let is_replied = |asker: &&Asker| is_own && asker.knows_writes && self.sessions.contains_key(&asker.session);
+        let replied: SmallVec<_> = under_way.askers.iter().filter(is_replied).map(|asker| asker.session).collect();
+        let mut deciding = SmallVec::new();
+        for (master, writes) in under_way.parts.prepared() {
+            if writes {
+                deciding.push(master);
+                let decide = Decide { txn, counts: counts.clone() };
+                self.out.push_back(Output::Decide(master, decide, replied.clone()));
+            } else if !self.config.broken.is(Rule::ReleaseReaders) {
+                self.out.push_back(Output::Release(master, Release { txn }));
+            }
+        }
+        under_way.stage = Stage::Deciding(deciding, Vec::new());
     }
 
-    /// The master has applied a transaction, which has moved its pages so.
-    pub fn applied(&mut self, txn: TxnId, advances: Vec<Advance>) {
+    /// The master at this node has applied a transaction, which has moved its pages so.
+    pub fn applied(&mut self, by: NodeId, txn: TxnId, advances: Vec<Advance>) {
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        let Stage::Deciding(deciding, moved) = &mut under_way.stage else { return };
+        let Some(at) = deciding.iter().position(|&master| master == by) else { return };
+        deciding.swap_remove(at);
+        moved.extend(advances);
+        if deciding.is_empty() {
+            let mut advances = mem::take(moved);
+            advances.sort_unstable_by_key(|advance| advance.page);
+            self.finish(txn, advances);
+        }
+    }
+
+    /// Every master has applied a transaction.
+    fn finish(&mut self, txn: TxnId, advances: Vec<Advance>) {
         let Some(UnderWay { request, askers, .. }) = self.under_way.remove(&txn) else { return };
         self.stats.commits += 1;
         let hears_first = !self.config.broken.is(Rule::HearBeforeAnswer);
@@ -98,18 +202,18 @@ impl Coordinator {
                 && !*is_withdrawn
             {
                 *is_withdrawn = true;
-                out.push_back(Output::Withdraw(txn));
+                out.extend(under_way.parts.asked().map(|master| Output::Withdraw(master, txn)));
             }
         }
     }
 
-    /// The master has let go of a transaction. If it was sent again in the meantime, the master gets it again.
+    /// The masters have let go of a transaction. If it was sent again in the meantime, they get it again.
     fn has_withdrawn(&mut self, txn: TxnId) {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
-        let is_awaited = under_way.is_awaited(&self.sessions);
-        if let Some(asker) = under_way.askers.first().filter(|_| is_awaited) {
+        if under_way.is_awaited(&self.sessions) {
             under_way.stage = Stage::Preparing { is_withdrawn: false };
-            self.out.push_back(Output::Prepare(asker.session, Prepare(under_way.request.clone())));
+            (under_way.parts, under_way.floor) = (self.masters.at_once(&under_way.request), Vector::new());
+            self.ask_masters(txn);
         } else {
             self.unlogged_bytes -= under_way.bytes;
             self.under_way.remove(&txn);
@@ -145,5 +249,18 @@ impl Coordinator {
             self.out.push_back(Output::Keep(request.txn.client));
         }
         outcome
+    }
+}
+
+/// The refusal of a transaction that two masters refuse: a client that has read something stale learns of all of it.
+fn both(one: Refusal, other: Refusal) -> Refusal {
+    match (one, other) {
+        (Refusal::Stale(mut one), Refusal::Stale(other)) => {
+            one.extend(other);
+            one.sort_unstable_by_key(|(page, _)| *page);
+            Refusal::Stale(one)
+        }
+        (Refusal::Stale(stale), _) | (_, Refusal::Stale(stale)) => Refusal::Stale(stale),
+        (one, _) => one,
     }
 }

@@ -1,9 +1,12 @@
 //! Transactions under way.
 
 use crate::askers::Askers;
+use crate::parts::Parts;
 use alloc::sync::Arc;
-use messages::{CommitRequest, PageReads};
-use types::{Delta, Map, SessionId, SlotNo, Vector, Version};
+use alloc::vec::Vec;
+use messages::{Advance, CommitRequest, PageReads};
+use smallvec::SmallVec;
+use types::{Delta, Map, NodeId, SessionId, SlotNo, Vector, Version};
 
 /// The bytes of a delta and of a change in memory, beside the values.
 const DELTA_BYTES: usize = size_of::<Delta>();
@@ -16,6 +19,9 @@ pub(crate) struct UnderWay {
     /// The bytes of memory that the request takes.
     pub(crate) bytes: usize,
     pub(crate) stage: Stage,
+    pub(crate) parts: Parts,
+    /// The highest counts that the masters have seen which have prepared it.
+    pub(crate) floor: Vector,
     pub(crate) askers: Askers,
 }
 
@@ -29,14 +35,14 @@ impl UnderWay {
 /// How far a transaction is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The master has it. If it is withdrawn, the master was told that it may let go of it.
+    /// The masters have it. If it is withdrawn, those that have not answered were told that they may let go of it.
     Preparing { is_withdrawn: bool },
     /// The sequencer has it.
     Sequencing,
     /// The log has it, with these counts.
     Logging(Vector),
-    /// The record is durable, and the master applies the transaction.
-    Deciding,
+    /// The record is durable, and these masters apply the transaction, which has moved these pages so far.
+    Deciding(SmallVec<[NodeId; 1]>, Vec<Advance>),
 }
 
 /// The bytes of memory that a request takes: its writes, and the list of its reads.

@@ -3,12 +3,13 @@
 
 use bytes::Bytes;
 use coordinator::{Asker, CommitRecord, Config, Coordinator, Hears, Output};
-use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Sequence, Vote};
+use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Release, Sequence, Vote};
 use types::{
-    Broken, ClientId, Delta, Incarnation, Limits, PageId, Refusal, SessionId, Shard, Sharding, SlotChange, SlotSet,
-    TxnId, Vector, Version,
+    Broken, ClientId, Delta, Incarnation, Limits, NodeId, PageId, Refusal, SessionId, Shard, Sharding, SlotChange,
+    SlotSet, TxnId, Vector, Version,
 };
 
+const NODE: NodeId = NodeId(0);
 const PAGE: PageId = PageId::new(0, 0);
 const TXN: TxnId = TxnId { client: ClientId(1), number: 1 };
 const OLD: SessionId = SessionId(1);
@@ -16,7 +17,8 @@ const NEW: SessionId = SessionId(2);
 
 fn coordinator(unlogged_bytes_max: usize) -> Coordinator {
     let (incarnation, limits) = (Incarnation(1), Limits::SHIPPED);
-    let config = Config { incarnation, sharding: Sharding::ONE, unlogged_bytes_max, limits, broken: Broken::NONE };
+    let config =
+        Config { node: NODE, incarnation, sharding: Sharding::ONE, unlogged_bytes_max, limits, broken: Broken::NONE };
     let mut coordinator = Coordinator::new(config, Vec::new(), Vector::new());
     coordinator.connected(OLD);
     coordinator
@@ -37,11 +39,12 @@ fn request(number: u64, bytes: usize) -> CommitRequest {
 /// Everything that it wants done, each in a word or two.
 fn wants(coordinator: &mut Coordinator) -> Vec<String> {
     let word = |output| match output {
-        Output::Prepare(from, prepare) => format!("prepare {} for {}", prepare.0.txn.number, from.0),
-        Output::Withdraw(txn) => format!("withdraw {}", txn.number),
+        Output::Prepare(_, from, prepare) => format!("prepare {} for {}", prepare.request.txn.number, from.0),
+        Output::Withdraw(_, txn) => format!("withdraw {}", txn.number),
+        Output::Release(_, Release { txn }) => format!("release {}", txn.number),
         Output::Sequence(Sequence { txn, shards }) => format!("sequence {} in {shards:?}", txn.number),
         Output::Log(CommitRecord { txn, counts, .. }) => format!("log {} at {counts}", txn.number),
-        Output::Decide(Decide { txn, counts }, replied) => {
+        Output::Decide(_, Decide { txn, counts }, replied) => {
             format!(
                 "decide {} at {counts}, replied {:?}",
                 txn.number,
@@ -71,13 +74,13 @@ fn a_commit_goes_through_its_phases() {
     let mut coordinator = coordinator(1000);
     coordinator.commit(OLD, request(1, 10));
     assert_eq!(wants(&mut coordinator), ["prepare 1 for 1"]);
-    coordinator.voted(Vote::prepared(TXN));
+    coordinator.voted(NODE, Vote::prepared(TXN, Vector::new()));
     assert_eq!(wants(&mut coordinator), [format!("sequence 1 in {:?}", [Shard::ONLY])]);
     coordinator.placed(&placed());
     assert_eq!(wants(&mut coordinator), ["log 1 at v5"]);
     coordinator.durable(TXN);
     assert_eq!(wants(&mut coordinator), ["decide 1 at v5, replied [1]"]);
-    coordinator.applied(TXN, vec![advance()]);
+    coordinator.applied(NODE, TXN, vec![advance()]);
     assert_eq!(wants(&mut coordinator), ["1 committed, to 1 behind Earlier", "keep 1"]);
     // A copy has the same outcome, and so has a question.
     coordinator.commit(OLD, request(1, 10));
@@ -95,10 +98,10 @@ fn an_answer_counts_once() {
     coordinator.durable(TXN);
     coordinator.placed(&placed());
     wants(&mut coordinator);
-    coordinator.voted(Vote::prepared(TXN));
+    coordinator.voted(NODE, Vote::prepared(TXN, Vector::new()));
     wants(&mut coordinator);
-    for late in [Vote::prepared(TXN), Vote::refused(TXN, Refusal::Busy), Vote::withdrawn(TXN)] {
-        coordinator.voted(late);
+    for late in [Vote::prepared(TXN, Vector::new()), Vote::refused(TXN, Refusal::Busy), Vote::withdrawn(TXN)] {
+        coordinator.voted(NODE, late);
     }
     coordinator.durable(TXN);
     assert!(wants(&mut coordinator).is_empty());
@@ -118,7 +121,7 @@ fn a_commit_that_nobody_waits_for_is_withdrawn() {
     coordinator.connected(NEW);
     coordinator.commit(NEW, request(2, 1000));
     assert_eq!(wants(&mut coordinator), ["keep 1", "2 too_many, to 2"], "the master still has the first");
-    coordinator.voted(Vote::withdrawn(TXN));
+    coordinator.voted(NODE, Vote::withdrawn(TXN));
     coordinator.commit(NEW, request(3, 1000));
     assert_eq!(wants(&mut coordinator), ["prepare 3 for 2"]);
 }
@@ -132,7 +135,7 @@ fn a_withdrawn_commit_that_is_sent_again_is_prepared_again() {
     coordinator.connected(NEW);
     coordinator.commit(NEW, request(1, 10));
     assert_eq!(wants(&mut coordinator), ["prepare 1 for 1", "withdraw 1"]);
-    coordinator.voted(Vote::withdrawn(TXN));
+    coordinator.voted(NODE, Vote::withdrawn(TXN));
     assert_eq!(wants(&mut coordinator), ["prepare 1 for 2"]);
 }
 
@@ -148,11 +151,11 @@ fn a_commit_that_is_prepared_goes_on() {
         if is_back {
             coordinator.commit(NEW, request(1, 10));
         }
-        coordinator.voted(Vote::prepared(TXN));
+        coordinator.voted(NODE, Vote::prepared(TXN, Vector::new()));
         coordinator.placed(&placed());
         coordinator.durable(TXN);
         wants(&mut coordinator);
-        coordinator.applied(TXN, vec![advance()]);
+        coordinator.applied(NODE, TXN, vec![advance()]);
         let reply = is_back.then_some("1 committed, to 2 behind Earlier");
         assert_eq!(wants(&mut coordinator), reply.into_iter().chain(["keep 1"]).collect::<Vec<_>>());
         // It asks when it is back.
@@ -168,12 +171,12 @@ fn who_does_not_know_the_writes_hears_of_them_first() {
     coordinator.connected(NEW);
     coordinator.commit(OLD, request(1, 10));
     coordinator.ask_outcome(Asker { session: NEW, knows_writes: false }, TXN);
-    coordinator.voted(Vote::prepared(TXN));
+    coordinator.voted(NODE, Vote::prepared(TXN, Vector::new()));
     coordinator.placed(&placed());
     coordinator.durable(TXN);
     let decide = wants(&mut coordinator).pop();
     assert_eq!(decide.as_deref(), Some("decide 1 at v5, replied [1]"));
-    coordinator.applied(TXN, vec![advance()]);
+    coordinator.applied(NODE, TXN, vec![advance()]);
     let all = format!("1 committed, to 2 behind {:?}", Hears::All);
     assert_eq!(wants(&mut coordinator), ["1 committed, to 1 behind Earlier".to_owned(), "keep 1".to_owned(), all]);
 }
@@ -184,7 +187,7 @@ fn a_refusal_stands_for_every_copy() {
     let mut coordinator = coordinator(1000);
     coordinator.commit(OLD, request(1, 10));
     wants(&mut coordinator);
-    coordinator.voted(Vote::refused(TXN, Refusal::Busy));
+    coordinator.voted(NODE, Vote::refused(TXN, Refusal::Busy));
     assert_eq!(wants(&mut coordinator), ["keep 1", "1 busy, to 1"]);
     coordinator.commit(OLD, request(1, 10));
     assert_eq!(wants(&mut coordinator), ["1 busy, to 1"]);
@@ -192,7 +195,7 @@ fn a_refusal_stands_for_every_copy() {
     for _ in 0..2 {
         coordinator.commit(OLD, read_only.clone());
         assert_eq!(wants(&mut coordinator), ["prepare 2 for 1"]);
-        coordinator.voted(Vote::refused(read_only.txn, Refusal::Stale(Vec::new())));
+        coordinator.voted(NODE, Vote::refused(read_only.txn, Refusal::Stale(Vec::new())));
         assert_eq!(wants(&mut coordinator), ["2 stale, to 1"]);
     }
     coordinator.close();

@@ -2,30 +2,75 @@
 
 use crate::Master;
 use crate::outputs::Output;
-use messages::{Advance, Decide, Invalidation};
-use types::{Delta, SessionId, Time, TxnId};
+use crate::pages::Prepared;
+use alloc::format;
+use machine::Goodbye;
+use messages::{Advance, Decide, Invalidation, Release};
+use smallvec::SmallVec;
+use types::{Rule, SessionId, Time, TxnId};
 
 impl Master {
-    /// Applies a transaction that was prepared. Every holder of the changed pages is told, and every watcher, but for
-    /// the sessions to which the reply stands for the invalidation: these hear all earlier ones first.
-    pub fn decide(&mut self, now: Time, decide: Decide, replied: &[SessionId]) {
-        let Decide { txn, counts } = decide;
+    /// A transaction that was prepared has committed. It is applied when all that come before it are. Every holder of
+    /// the changed pages is told, and every watcher, but for the sessions to which the reply stands for the
+    /// invalidation: these hear all earlier ones first.
+    ///
+    /// # Errors
+    /// If a count is not above the last one that was applied, which ends the session of its coordinator.
+    pub fn decide(&mut self, now: Time, decide: Decide, replied: SmallVec<[SessionId; 1]>) -> Result<(), Goodbye> {
+        let Decide { txn, counts: all } = decide;
+        let Some(counts) = self.pages.counts_here(txn, &all) else { return Ok(()) };
+        let applied = self.pages.applied();
+        if counts.iter().any(|&(shard, count)| count <= applied.of(shard)) {
+            return Err(Goodbye::malformed(format!("expected counts of {txn:?} above {applied}, got {all}")));
+        }
+        let counts = counts.into_iter().collect();
+        let may_go = self.is_next(&counts) || self.config.broken.is(Rule::ApplyInOrder);
+        if let Some(prepared) = self.pages.prepared_txn(txn) {
+            prepared.decided = Some((counts.clone(), replied));
+        }
+        if may_go {
+            self.apply(now, txn);
+        } else {
+            self.comes_early(txn, &counts);
+        }
+        self.apply_early(now);
+        Ok(())
+    }
+
+    /// A transaction that is prepared here leaves nothing.
+    pub fn release(&mut self, now: Time, release: Release) {
+        let Release { txn } = release;
+        if self.pages.is_undecided(txn) {
+            self.pages.unprepare(txn);
+            self.leases.forget(txn);
+            self.turns.make_way();
+            self.apply_early(now);
+        }
+    }
+
+    fn apply_early(&mut self, now: Time) {
+        while let Some(txn) = self.take_next() {
+            self.apply(now, txn);
+        }
+    }
+
+    fn apply(&mut self, now: Time, txn: TxnId) {
         self.turns.make_way();
-        let Some(prepared) = self.pages.decided(txn) else { return };
+        let Some(prepared) = self.pages.unprepare(txn) else { return };
+        let Some((counts, replied)) = &prepared.decided else { return };
         for &session in replied {
             self.flush_for_reply(session);
         }
-        let deltas = &prepared.request.writes;
-        let advances = self.pages.advances(&counts, deltas);
-        self.pages.apply(prepared.position, &counts, deltas);
+        let advances = self.pages.advances(counts, prepared.writes());
+        self.pages.apply(prepared.position, counts, prepared.writes());
         self.writeback.has_committed(now);
         self.fetches.has_applied();
-        self.distribute(now, txn, deltas, &advances, replied);
+        self.distribute(now, txn, &prepared, &advances, replied);
         self.out.push(Output::Applied(txn, advances));
     }
 
-    fn distribute(&mut self, now: Time, txn: TxnId, deltas: &[Delta], advances: &[Advance], replied: &[SessionId]) {
-        for (&Advance { page, prev, version }, delta) in advances.iter().zip(deltas) {
+    fn distribute(&mut self, now: Time, txn: TxnId, prepared: &Prepared, advances: &[Advance], replied: &[SessionId]) {
+        for (&Advance { page, prev, version }, delta) in advances.iter().zip(prepared.writes()) {
             let slots = delta.slots();
             for &holder in self.pages.holders(page) {
                 if !replied.contains(&holder) {
@@ -43,7 +88,7 @@ impl Master {
                 self.invalidations.push(now, watcher, invalidation);
             }
         }
-        for delta in deltas {
+        for delta in prepared.writes() {
             self.page_has_changed(delta.page);
         }
     }

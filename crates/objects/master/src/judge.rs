@@ -22,15 +22,11 @@ use types::{PageId, Position, Refusal, SessionId, Time, TxnId};
 impl Master {
     /// Judges a transaction that came on this session. A read-only one is validated once, and leaves no trace.
     pub fn prepare(&mut self, now: Time, from: SessionId, prepare: Prepare) {
-        let Prepare(request) = prepare;
-        if request.writes.is_empty() {
-            let stale = self.pages.stale(&request);
-            let vote = if stale.is_empty() {
-                Vote::prepared(request.txn)
-            } else {
-                Vote::refused(request.txn, Refusal::Stale(stale))
-            };
-            return self.out.push(Output::Vote(vote));
+        let request = prepare.request.clone();
+        let takes_place = self.turns.is_kept_for(&request);
+        let ticket = Ticket::new(from, prepare, self.config.limits.reads_per_commit);
+        if !ticket.writes() {
+            return self.judge_read_only(ticket);
         }
         // A page that does not exist can be read, and is empty; but it cannot be written to.
         if let Some(absent) = request.writes.iter().find(|delta| !self.grants.exists(delta.page)) {
@@ -38,9 +34,18 @@ impl Master {
         }
         self.losses.has_come(now, &request);
         let is_new = self.fills_new_pages(&request);
-        let takes_place = self.turns.is_kept_for(&request);
-        let ticket = Ticket::new(from, request, self.config.limits.reads_per_commit);
         self.admit(now, Ticket { is_new, takes_place, ..ticket });
+    }
+
+    fn judge_read_only(&mut self, ticket: Ticket) {
+        let stale = self.pages.stale(&ticket.request);
+        if !stale.is_empty() {
+            self.refuse(&ticket, Refusal::Stale(stale));
+        } else if self.pages.must_wait_to_read(&ticket.request) {
+            self.await_turn(ticket);
+        } else {
+            self.vote_prepared(&ticket);
+        }
     }
 
     /// Forgets a transaction that its coordinator withdraws, unless it is prepared.
@@ -61,8 +66,9 @@ impl Master {
     fn admit(&mut self, now: Time, ticket: Ticket) {
         let has_place = ticket.takes_place && self.turns.is_kept_for(&ticket.request);
         match self.room_for(ticket.need()) {
-            Room::Now if !self.is_short_of_room() => self.judge(now, ticket),
+            Room::Now if !self.is_short_of_room() || ticket.is_held() => self.judge(now, ticket),
             Room::Never => self.refuse(&ticket, Refusal::StoreFull),
+            Room::Now | Room::Later if !ticket.may_wait() || ticket.is_held() => self.is_busy(&ticket),
             Room::Now | Room::Later if has_place => self.await_room_in_place(ticket),
             Room::Now | Room::Later => self.parked.push(Waiting::Commit(ticket)),
         }
@@ -70,16 +76,19 @@ impl Master {
 
     /// There is room for a transaction: validates and prepares it, or lets it wait.
     pub(crate) fn judge(&mut self, now: Time, mut ticket: Ticket) {
+        if !ticket.writes() {
+            return self.judge_read_only(ticket);
+        }
         match self.pages.validate(&ticket.request) {
             Verdict::Met => self.await_turn(ticket),
-            Verdict::Valid if self.stands_in_the_way(&ticket.request) || self.would_overtake(&ticket) => {
+            Verdict::Valid if self.stands_in_the_way(&ticket.request) || self.must_queue(&ticket) => {
                 self.await_turn(ticket);
             }
             Verdict::Valid => {
                 self.leave_line(&ticket.request);
                 self.pages.prepare(&ticket);
                 if let Some(ticket) = self.await_promises(now, ticket) {
-                    self.out.push(Output::Vote(Vote::prepared(ticket.request.txn)));
+                    self.vote_prepared(&ticket);
                 }
             }
             Verdict::Refused(refusal) => {
@@ -110,6 +119,16 @@ impl Master {
             return None;
         }
         Some(ticket)
+    }
+
+    /// The transaction would have to wait where it may not.
+    pub(crate) fn is_busy(&mut self, ticket: &Ticket) {
+        self.out.push(Output::Vote(Vote::busy(ticket.request.txn)));
+    }
+
+    pub(crate) fn vote_prepared(&mut self, ticket: &Ticket) {
+        let highest = self.pages.highest(&ticket.request, &self.early);
+        self.out.push(Output::Vote(Vote::prepared(ticket.request.txn, highest)));
     }
 
     pub(crate) fn refuse(&mut self, ticket: &Ticket, refusal: Refusal) {

@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use directory::Urgency;
 use machine::Goodbye;
-use messages::{CommitRequest, Intent, Leased, Pong, Promise, Vote};
+use messages::{CommitRequest, Intent, Leased, Pong, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, GoodbyeReason, Map, PageId, Rule, SessionId, SlotSet, Time, TxnId};
 
@@ -133,6 +133,11 @@ impl Leases {
     pub(crate) fn next_due(&self) -> Option<Time> {
         let over = |waiting: &Waiting| waiting.left.values().map(|asked| asked.until).fold(waiting.until, Time::max);
         self.waiting.values().map(over).min()
+    }
+
+    /// The transaction no longer waits for promises.
+    pub(crate) fn forget(&mut self, txn: TxnId) {
+        self.waiting.remove(&txn);
     }
 
     fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
@@ -284,7 +289,7 @@ impl Master {
         for ticket in self.leases.take_ready(now) {
             // Its reads are in nobody's way any more.
             self.turns.make_way();
-            self.out.push(Output::Vote(Vote::prepared(ticket.request.txn)));
+            self.vote_prepared(&ticket);
         }
     }
 

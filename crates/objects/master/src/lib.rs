@@ -6,7 +6,8 @@
 //! - the sessions: [`Master::connected`], [`Master::resumed`], [`Master::fetch`], [`Master::released`],
 //!   [`Master::grant`], [`Master::ack`], [`Master::revalidate`], [`Master::heartbeat`], [`Master::promise`],
 //!   [`Master::has_room`], [`Master::disconnected`];
-//! - the commits: [`Master::prepare`], [`Master::withdraw`], [`Master::logged`], [`Master::decide`];
+//! - the commits: [`Master::prepare`], [`Master::withdraw`], [`Master::logged`], [`Master::decide`],
+//!   [`Master::release`];
 //! - the disk: [`Master::has_read`], [`Master::is_damaged`], [`Master::installed`], [`Master::home_full`];
 //!
 //! and after each of them [`Master::follow_up`], then [`Master::poll_output`] until it returns nothing, and
@@ -19,7 +20,7 @@
 //! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
 //! | `ahead`, `queue` | pages that no request waits for yet, and which of them leaves next |
 //! | `judge`, `ticket` | a transaction that is judged, and prepared |
-//! | `decide` | a transaction that has committed is applied, and its changes are told |
+//! | `decide`, `early` | a transaction that has committed is applied, and its changes are told; in which order |
 //! | `room`, `need` | room in the MOB, and the requests that wait for it |
 //! | `turns`, `losses`, `overlap` | commits that wait for a prepared one, or for a client that has lost often |
 //! | `validate` | is every slot that was read still the newest |
@@ -38,6 +39,7 @@ extern crate alloc;
 mod ahead;
 mod damage;
 mod decide;
+mod early;
 mod fetch;
 mod follow;
 mod grant;
@@ -66,6 +68,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
 use directory::{Streams, Urgency};
+use early::Early;
 use fetch::Fetches;
 pub use follow::References;
 use grant::Grants;
@@ -90,6 +93,8 @@ use writeback::WriteBack;
 pub struct Config {
     /// Which pages have counts in common.
     pub sharding: Sharding,
+    /// Whether there are other nodes, which coordinate commits too, and are masters of other pages.
+    pub has_peers: bool,
     /// Committed deltas that may wait for write-back, in bytes.
     pub mob_bytes_limit: usize,
     /// Page images kept for fetches, in bytes.
@@ -141,6 +146,7 @@ pub struct Master {
     losses: Losses,
     grants: Grants,
     writeback: WriteBack,
+    early: Early,
     /// When pages that were granted before the restart and not claimed since come back.
     unclaimed: Option<Time>,
     closing: bool,
@@ -168,6 +174,7 @@ impl Master {
             losses: Losses::default(),
             grants,
             writeback: WriteBack::new(),
+            early: Early::default(),
             unclaimed: None,
             closing: false,
             pages_sent: 0,
@@ -182,7 +189,7 @@ impl Master {
 
     /// How the deltas of a commit move their pages at these counts.
     pub fn advances(&self, counts: &Vector, deltas: &[Delta]) -> Vec<Advance> {
-        self.pages.advances(counts, deltas)
+        self.pages.advances(counts, deltas.iter())
     }
 
     /// The log held a record of pages that were granted: all of the space below `next`.

@@ -1,12 +1,13 @@
 //! The pages: what each is now, who holds it, and who is about to change it.
 //!
 //! 1. A page is its home image with the MOB laid over it.
-//! 2. Deltas are applied in the order of their counts, each once: one at or below the page's home version is there
-//!    already.
+//! 2. Deltas are applied in the order of their counts (`early`), each once: one at or below the page's home version is
+//!    there already.
 //! 3. A page whose home image cannot be read takes no more changes. Its earlier changes are set aside (see `damage`).
 //! 4. No page passes its size limit: what a delta may add is bounded before it is logged, and computed where the bound
 //!    is not enough, so that applying it cannot fail.
 
+use crate::early::Early;
 use crate::images::{Images, Waiter};
 use crate::mob::Mob;
 use crate::outputs::Outputs;
@@ -22,10 +23,11 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
 use messages::{Advance, CommitRequest, PageReads};
+use smallvec::SmallVec;
 use types::limits::PAGE_BYTES_MAX;
 use types::{
-    Broken, Delta, Map, ObjectPage, PageId, Position, Refusal, Rule, SessionId, Sharding, SlotSet, TxnId, Vector,
-    Version,
+    Broken, Delta, Map, ObjectPage, PageId, Position, Refusal, Rule, SessionId, Shard, Sharding, SlotSet, TxnId,
+    Vector, Version,
 };
 
 /// A page that was ever written to. The others are at version zero and take no memory.
@@ -43,20 +45,31 @@ impl Default for PageState {
     }
 }
 
-/// A transaction that was found valid and is not decided.
+/// A transaction that was found valid and is not applied.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    pub(crate) request: Arc<CommitRequest>,
+    /// Its parts, which a coordinator that prepares in the order of shards may send one by one.
+    pub(crate) parts: SmallVec<[Arc<CommitRequest>; 1]>,
     /// A bound of what it adds to the MOB, in bytes.
     mob_bytes: usize,
     /// Where its record is in the log; zero until it is there.
     pub(crate) position: Position,
+    /// Its counts, and the sessions to which the coordinator's reply stands for the invalidation, once it is decided.
+    pub(crate) decided: Option<(Vector, SmallVec<[SessionId; 1]>)>,
+}
+
+impl Prepared {
+    /// Its writes, part by part.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = &Delta> {
+        self.parts.iter().flat_map(|part| &part.writes)
+    }
 }
 
 /// The pages of one node.
 #[derive(Debug)]
 pub(crate) struct Pages {
     sharding: Sharding,
+    has_peers: bool,
     table: Map<PageId, PageState>,
     applied: Vector,
     /// The counts that were applied when the process started.
@@ -83,6 +96,7 @@ impl Pages {
         };
         let mut pages = Self {
             sharding: config.sharding,
+            has_peers: config.has_peers,
             table: home.iter().map(state).collect(),
             applied: Vector::new(),
             resumed: Vector::new(),
@@ -206,10 +220,29 @@ impl Pages {
         let checks_pruned = !self.broken.is(Rule::PruneCheck);
         let of = |reads: &PageReads| {
             let pruned = if checks_pruned { self.count_of(reads.page, self.pruned()) } else { Version::ZERO };
-            stale_slots(reads, self.version(reads.page), &self.recent, pruned)
+            let mut slots = stale_slots(reads, self.version(reads.page), &self.recent, pruned);
+            if self.has_peers {
+                slots.union_with(&self.locks.about_to_change(reads));
+            }
+            slots
         };
         let stale = request.reads.iter().map(|reads| (reads.page, of(reads)));
         stale.filter(|(_, slots)| !slots.is_empty()).collect()
+    }
+
+    /// Whether a prepared transaction writes what a read-only one has read, and may be acknowledged before it is
+    /// applied here.
+    pub(crate) fn must_wait_to_read(&self, request: &CommitRequest) -> bool {
+        self.has_peers && self.locks.conflict(request) && !self.broken.is(Rule::ReadersMeetPrepared)
+    }
+
+    /// The highest count that is known of each shard that a transaction writes to.
+    pub(crate) fn highest(&self, request: &CommitRequest, early: &Early) -> Vector {
+        let mut highest = Vector::new();
+        for shard in request.writes.iter().map(|delta| self.sharding.of(delta.page)) {
+            highest.raise(shard, self.applied.of(shard).max(early.highest(shard)));
+        }
+        highest
     }
 
     /// Judges a transaction that writes: is everything that it read current, is it free of others, does it fit?
@@ -221,7 +254,8 @@ impl Pages {
         if let Some(delta) = request.writes.iter().find(|delta| self.damaged.contains_key(&delta.page)) {
             return Verdict::Refused(Refusal::PageDamaged(delta.page));
         }
-        if !self.broken.is(Rule::PrepareLocks) && self.locks.conflict(request) {
+        let meets = self.locks.conflict(request) || self.locks.reads_conflict(request);
+        if meets && !self.broken.is(Rule::PrepareLocks) {
             return Verdict::Met;
         }
         let verdicts = request.writes.iter().map(|delta| self.check_fit(delta));
@@ -232,9 +266,58 @@ impl Pages {
     pub(crate) fn prepare(&mut self, ticket: &Ticket) {
         let Ticket { request, mob_bytes, .. } = ticket;
         self.locks.lock(request.txn, &request.writes);
+        if self.has_peers && !self.broken.is(Rule::PrepareReads) {
+            self.locks.lock_reads(request.txn, &request.reads);
+        }
         self.prepared_bytes += mob_bytes;
-        let prepared = Prepared { request: request.clone(), mob_bytes: *mob_bytes, position: Position(0) };
-        self.prepared.insert(request.txn, prepared);
+        let prepared = self.prepared.entry(request.txn).or_insert_with(|| Prepared {
+            parts: SmallVec::new(),
+            mob_bytes: 0,
+            position: Position(0),
+            decided: None,
+        });
+        prepared.parts.push(request.clone());
+        prepared.mob_bytes += mob_bytes;
+    }
+
+    /// The transaction, if it is prepared.
+    pub(crate) fn prepared_txn(&mut self, txn: TxnId) -> Option<&mut Prepared> {
+        self.prepared.get_mut(&txn)
+    }
+
+    /// The prepared transactions that write to a shard and are not decided.
+    pub(crate) fn undecided(&self, shard: Shard) -> impl Iterator<Item = TxnId> + '_ {
+        let writes = move |prepared: &Prepared| prepared.writes().any(|delta| self.sharding.of(delta.page) == shard);
+        let is_meant = move |(_, prepared): &(&TxnId, &Prepared)| prepared.decided.is_none() && writes(prepared);
+        self.prepared.iter().filter(is_meant).map(|(&txn, _)| txn)
+    }
+
+    /// A prepared transaction is decided, and cannot be applied yet.
+    pub(crate) fn decide_early(&mut self, txn: TxnId, counts: &Vector) {
+        let Some(prepared) = self.prepared.get(&txn).filter(|_| !self.broken.is(Rule::WaitUndecided)) else { return };
+        for part in &prepared.parts {
+            self.locks.unlock_reads(txn, &part.reads);
+            for delta in &part.writes {
+                self.locks.decide(txn, delta.page, counts.of(self.sharding.of(delta.page)));
+            }
+        }
+    }
+
+    /// The counts of a prepared transaction that is decided.
+    pub(crate) fn counts_of(&self, txn: TxnId) -> Option<&Vector> {
+        Some(&self.prepared.get(&txn)?.decided.as_ref()?.0)
+    }
+
+    /// The counts of the shards here that a transaction writes to; `None` unless it is prepared and not decided.
+    pub(crate) fn counts_here(&self, txn: TxnId, counts: &Vector) -> Option<Vec<(Shard, Version)>> {
+        let prepared = self.prepared.get(&txn).filter(|prepared| prepared.decided.is_none())?;
+        let shards = prepared.writes().map(|delta| self.sharding.of(delta.page));
+        Some(shards.map(|shard| (shard, counts.of(shard))).collect())
+    }
+
+    /// Whether a transaction is prepared and not decided.
+    pub(crate) fn is_undecided(&self, txn: TxnId) -> bool {
+        self.prepared.get(&txn).is_some_and(|prepared| prepared.decided.is_none())
     }
 
     /// The record of a prepared transaction is in the log.
@@ -244,11 +327,14 @@ impl Pages {
         }
     }
 
-    /// A transaction is decided, and no longer in the way of others.
-    pub(crate) fn decided(&mut self, txn: TxnId) -> Option<Prepared> {
+    /// A transaction is over, and no longer in the way of others.
+    pub(crate) fn unprepare(&mut self, txn: TxnId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&txn)?;
         self.prepared_bytes -= prepared.mob_bytes;
-        self.locks.unlock(txn, &prepared.request.writes);
+        for part in &prepared.parts {
+            self.locks.unlock(txn, &part.writes);
+            self.locks.unlock_reads(txn, &part.reads);
+        }
         Some(prepared)
     }
 
@@ -263,14 +349,14 @@ impl Pages {
     }
 
     /// How the deltas will move their pages at these counts.
-    pub(crate) fn advances(&self, counts: &Vector, deltas: &[Delta]) -> Vec<Advance> {
+    pub(crate) fn advances<'a>(&self, counts: &Vector, deltas: impl Iterator<Item = &'a Delta>) -> Vec<Advance> {
         let advance = |page| Advance { page, prev: self.version(page), version: self.count_of(page, counts) };
-        deltas.iter().map(|delta| advance(delta.page)).collect()
+        deltas.map(|delta| advance(delta.page)).collect()
     }
 
     /// Applies a commit that was prepared, at the counts that follow.
-    pub(crate) fn apply(&mut self, position: Position, counts: &Vector, deltas: &[Delta]) {
-        debug_assert!(counts.counts().iter().all(|&(shard, count)| count == self.applied.of(shard).next()));
+    pub(crate) fn apply<'a>(&mut self, position: Position, counts: &Vector, deltas: impl Iterator<Item = &'a Delta>) {
+        debug_assert!(counts.counts().iter().all(|&(shard, count)| count > self.applied.of(shard)));
         self.applied.join(counts);
         for delta in deltas {
             let shard = self.sharding.of(delta.page);

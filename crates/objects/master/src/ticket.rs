@@ -3,7 +3,7 @@
 use crate::need::Need;
 use crate::{SessionId, mob};
 use alloc::sync::Arc;
-use messages::CommitRequest;
+use messages::{Among, CommitRequest, Prepare};
 
 /// A commit request that the master has not voted for yet.
 #[derive(Debug)]
@@ -11,6 +11,7 @@ pub(crate) struct Ticket {
     /// The session that it came on.
     pub(crate) from: SessionId,
     pub(crate) request: Arc<CommitRequest>,
+    pub(crate) among: Among,
     /// A bound of what it adds to the MOB.
     pub(crate) mob_bytes: usize,
     /// Whether it writes to a page that nothing is in.
@@ -22,15 +23,32 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn new(from: SessionId, request: Arc<CommitRequest>, reads_left: u8) -> Self {
+    pub(crate) fn new(from: SessionId, prepare: Prepare, reads_left: u8) -> Self {
+        let Prepare { request, among } = prepare;
         Self {
             from,
+            among,
             is_new: true,
             mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
             reads_left,
             takes_place: false,
             request,
         }
+    }
+
+    /// Whether the transaction writes, here or elsewhere.
+    pub(crate) fn writes(&self) -> bool {
+        self.among.writes(&self.request)
+    }
+
+    /// Whether it may wait for others, or for room.
+    pub(crate) fn may_wait(&self) -> bool {
+        !matches!(self.among, Among::AtOnce { writes: true })
+    }
+
+    /// Whether another master has prepared it, so that others may wait for it.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.among, Among::InTurn { is_held: true, .. })
     }
 
     /// The room that it needs.

@@ -21,7 +21,11 @@
 //!    `losses`): else it would come behind all that have won in the meantime, and lose to those that are nearer. Others
 //!    wait behind it if they write what it has lost by. If it comes while there is no room, it waits for that in its
 //!    place.
-//! 7. Their number is bounded. Beyond, a commit is refused as busy. Their memory is bounded by the coordinator.
+//! 7. In a store of several nodes a commit may come that other masters have prepared. Those in line may wait for it
+//!    there or here, so it goes before them (**HeldPasses**), and it does not wait for room. It waits for prepared ones
+//!    alone: the masters are asked in the order of shards, so each of these waits for shards behind, and no circle
+//!    closes.
+//! 8. Their number is bounded. Beyond, a commit is refused as busy. Their memory is bounded by the coordinator.
 
 use crate::losses::Claim;
 use crate::need::Need;
@@ -150,8 +154,14 @@ impl Turns {
 }
 
 impl Master {
+    /// Whether a commit that meets no prepared one waits behind others in line all the same.
+    pub(crate) fn must_queue(&self, ticket: &Ticket) -> bool {
+        let may_pass = ticket.is_held() && !self.config.broken.is(Rule::HeldPasses);
+        !may_pass && self.would_overtake(ticket)
+    }
+
     /// Whether a commit would overtake somebody in line.
-    pub(crate) fn would_overtake(&self, ticket: &Ticket) -> bool {
+    fn would_overtake(&self, ticket: &Ticket) -> bool {
         let (broken, request) = (self.config.broken, &ticket.request);
         let place = self.turns.place_of(ticket);
         self.turns.line.iter().take(place).any(|before| match before {
@@ -162,8 +172,12 @@ impl Master {
         })
     }
 
-    /// A commit waits its turn: in its place, if one was kept, or else behind those that wait already.
+    /// A commit waits its turn: in its place, if one was kept, or else behind those that wait already. If it may not
+    /// wait, the master is busy.
     pub(crate) fn await_turn(&mut self, mut ticket: Ticket) {
+        if !ticket.may_wait() {
+            return self.is_busy(&ticket);
+        }
         let place = self.turns.place_of(&ticket);
         let waiting = self.turns.line.len();
         if place == waiting && waiting >= self.config.limits.commits_in_turn {
@@ -231,6 +245,7 @@ impl Master {
                     match self.room_for(ticket.need()) {
                         Room::Now => self.judge(now, ticket),
                         Room::Never => self.refuse(&ticket, Refusal::StoreFull),
+                        Room::Later if ticket.is_held() => self.is_busy(&ticket),
                         Room::Later => {
                             self.turns.lacks = Some(ticket.need());
                             self.turns.line.push_back(InLine::Commit(ticket));

@@ -6,14 +6,23 @@
 //!    everything through there, or through the page's last change, has learned of its last change.
 //!
 //! A prepared transaction's writes are in the way of a commit that has read those slots, which waits (see `turns`).
-//! Its reads are in nobody's way: on one node the log's order is the order of the counts, so a commit that comes
-//! after it in the log is serial after it. For the same reason a read-only transaction is not hindered at all: it is
-//! serial before everything that has no count yet.
+//!
+//! In a store of one node its reads are in nobody's way: the log's order is the order of the counts, so a commit that
+//! comes after it in the log is serial after it. For the same reason a read-only transaction is not hindered at all: it
+//! is serial before everything that has no count yet.
+//!
+//! With other nodes the order in which one master prepares two transactions and the order of their counts may differ,
+//! and a prepared transaction may be acknowledged before it is applied here. So a prepared transaction's reads are in
+//! the way of writers (**PrepareReads**), and a read-only transaction waits for its writes (**ReadersMeetPrepared**).
+//!
+//! A transaction that is decided and waits for earlier counts (`early`) keeps none waiting: those counts may belong to
+//! transactions that wait for others. A read of what it writes is stale, as it will be when it is applied
+//! (**WaitUndecided**).
 
 use alloc::vec::Vec;
-use messages::CommitRequest;
+use messages::{CommitRequest, PageReads};
 use smallvec::SmallVec;
-use types::{Delta, Map, ObjectPage, PageId, Refusal, SlotSet, TxnId};
+use types::{Delta, Map, ObjectPage, PageId, Refusal, SlotSet, TxnId, Version};
 
 /// The effect of one prepared transaction on one page.
 #[derive(Debug)]
@@ -21,21 +30,71 @@ struct Lock {
     txn: TxnId,
     writes: SlotSet,
     image_bytes: usize,
+    /// The version that the page will have, if that is decided and not applied.
+    decided: Option<Version>,
 }
 
-/// The pages that prepared transactions will change.
+/// The pages that prepared transactions will change, and what they have read in a store of several nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     pages: Map<PageId, SmallVec<[Lock; 1]>>,
+    reads: Map<PageId, SmallVec<[(TxnId, SlotSet); 1]>>,
 }
 
 impl Locks {
     /// The transaction is prepared: from here on its writes are in the way of others.
     pub(crate) fn lock(&mut self, txn: TxnId, deltas: &[Delta]) {
         for delta in deltas {
-            let lock = Lock { txn, writes: delta.slots(), image_bytes: image_bytes_bound(delta) };
+            let (writes, image_bytes) = (delta.slots(), image_bytes_bound(delta));
+            let lock = Lock { txn, writes, image_bytes, decided: None };
             self.pages.entry(delta.page).or_default().push(lock);
         }
+    }
+
+    /// The transaction is prepared in a store of several nodes: its reads are in the way of writers.
+    pub(crate) fn lock_reads(&mut self, txn: TxnId, reads: &[PageReads]) {
+        for PageReads { page, slots, .. } in reads {
+            self.reads.entry(*page).or_default().push((txn, slots.clone()));
+        }
+    }
+
+    /// Its reads are no longer in the way of writers.
+    pub(crate) fn unlock_reads(&mut self, txn: TxnId, reads: &[PageReads]) {
+        for PageReads { page, .. } in reads {
+            let Some(locks) = self.reads.get_mut(page) else { continue };
+            locks.retain(|(of, _)| *of != txn);
+            if locks.is_empty() {
+                self.reads.remove(page);
+            }
+        }
+    }
+
+    /// Whether a prepared transaction has read what this one writes.
+    pub(crate) fn reads_conflict(&self, request: &CommitRequest) -> bool {
+        !self.reads.is_empty()
+            && request.writes.iter().any(|delta| {
+                let locks = self.reads.get(&delta.page).map_or(&[][..], |locks| locks);
+                let is_other =
+                    |(txn, slots): &(TxnId, SlotSet)| *txn != request.txn && slots.intersects(&delta.slots());
+                locks.iter().any(is_other)
+            })
+    }
+
+    /// The transaction is decided, and will bring the page to this version.
+    pub(crate) fn decide(&mut self, txn: TxnId, page: PageId, version: Version) {
+        let locks = self.pages.get_mut(&page).into_iter().flatten();
+        locks.filter(|lock| lock.txn == txn).for_each(|lock| lock.decided = Some(version));
+    }
+
+    /// The slots that were read and that a decided transaction is about to change.
+    pub(crate) fn about_to_change(&self, reads: &PageReads) -> SlotSet {
+        let locks = self.pages.get(&reads.page).map_or(&[][..], |locks| locks);
+        let mut slots = SlotSet::new();
+        for (lock, version) in locks.iter().filter_map(|lock| Some((lock, lock.decided?))) {
+            let both = lock.writes.iter().filter(|&slot| reads.slots.contains(slot));
+            slots.union_with(&both.filter(|&slot| reads.evidence_of(slot) < version).collect());
+        }
+        slots
     }
 
     /// The transaction has its count.
@@ -66,12 +125,13 @@ impl Locks {
         self.pages.get(&page).into_iter().flatten().map(|lock| (lock.txn, lock.writes.clone()))
     }
 
-    /// Whether a prepared transaction writes what this one has read.
+    /// Whether a prepared transaction that is not decided writes what this one has read.
     pub(crate) fn conflict(&self, request: &CommitRequest) -> bool {
         !self.pages.is_empty()
             && request.reads.iter().any(|reads| {
                 let locks = self.pages.get(&reads.page).map_or(&[][..], |locks| locks);
-                locks.iter().any(|lock| lock.writes.intersects(&reads.slots))
+                let is_other = |lock: &&Lock| lock.txn != request.txn && lock.decided.is_none();
+                locks.iter().filter(is_other).any(|lock| lock.writes.intersects(&reads.slots))
             })
     }
 

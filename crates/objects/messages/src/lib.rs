@@ -58,7 +58,7 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
-pub use roles::{Decide, Placed, Prepare, Sequence, Verdict, Vote};
+pub use roles::{Among, Decide, Placed, Prepare, Release, Sequence, Verdict, Vote};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use vector::PerShard;

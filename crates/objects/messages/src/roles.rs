@@ -1,22 +1,65 @@
 //! The messages by which the roles of a store take a commit through its phases.
 //!
 //! ```text
-//!   coordinator --Prepare--> master       --Vote----> coordinator
+//!   coordinator --Prepare--> masters      --Vote----> coordinator
 //!               --Sequence-> sequencer    --Placed--> coordinator
-//!               --Decide---> master
+//!               --Decide---> masters
 //! ```
-//! A coordinator may withdraw a transaction that is not prepared.
-//! In a store of one node all three roles are in one process, and each message is a function call.
+//! A coordinator may withdraw a transaction that is not prepared, and releases one that is prepared at one master and
+//! refused by another. In a store of one node all three roles are in one process, and each message is a function call.
 
 use crate::CommitRequest;
 use alloc::sync::Arc;
 use smallvec::SmallVec;
 use types::{Refusal, Shard, TxnId, Vector};
 
-/// Has a transaction judged by the master of its pages. A transaction that writes is prepared until it is decided, so
-/// that its writes are in the way of others. A read-only one is judged once.
+/// Has a transaction judged by a master of its pages. A transaction that writes is prepared until it is decided, so
+/// that it is in the way of others. A read-only one is judged once.
 #[derive(Clone, Debug)]
-pub struct Prepare(pub Arc<CommitRequest>);
+pub struct Prepare {
+    /// The transaction, or the reads and writes of it that are the master's to judge.
+    pub request: Arc<CommitRequest>,
+    /// The other masters that judge it.
+    pub among: Among,
+}
+
+impl Prepare {
+    /// Has all of a transaction judged by one master.
+    pub fn alone(request: Arc<CommitRequest>) -> Self {
+        Self { request, among: Among::Alone }
+    }
+}
+
+/// The other masters that judge a transaction, and whether it writes anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// There is no other.
+    Alone,
+    /// All are asked at the same time, so none of them may keep a transaction that writes waiting: of two transactions
+    /// that wait in two lines, each could be in front of the other.
+    AtOnce {
+        /// Whether it writes.
+        writes: bool,
+    },
+    /// One is asked after another, in the order of their shards.
+    InTurn {
+        /// Whether it writes.
+        writes: bool,
+        /// Whether a master before has prepared it. Then others may wait for it already, so it waits for prepared
+        /// transactions alone: neither behind those in line, nor for room.
+        is_held: bool,
+    },
+}
+
+impl Among {
+    /// Whether a transaction writes, at the master that judges this part of it or elsewhere.
+    pub fn writes(self, part: &CommitRequest) -> bool {
+        match self {
+            Self::Alone => !part.writes.is_empty(),
+            Self::AtOnce { writes } | Self::InTurn { writes, .. } => writes,
+        }
+    }
+}
 
 /// A master's answer to [`Prepare`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +68,9 @@ pub struct Vote {
     pub txn: TxnId,
     /// The verdict.
     pub verdict: Verdict,
+    /// The highest count that the master has seen of each shard that a prepared transaction writes to. The count of the
+    /// transaction must be above it: a sequencer whose term is over may not know it.
+    pub highest: Vector,
 }
 
 /// A master's verdict on a transaction. It knows nothing more of one that it has not prepared.
@@ -34,24 +80,31 @@ pub enum Verdict {
     Prepared,
     /// The transaction cannot commit.
     Refused(Refusal),
+    /// The transaction would have to wait for another one, or for room, and may not.
+    Busy,
     /// The coordinator has withdrawn the transaction before it was prepared.
     Withdrawn,
 }
 
 impl Vote {
-    /// The transaction is valid.
-    pub fn prepared(txn: TxnId) -> Self {
-        Self { txn, verdict: Verdict::Prepared }
+    /// The transaction is valid, and its counts must be above these.
+    pub fn prepared(txn: TxnId, highest: Vector) -> Self {
+        Self { txn, verdict: Verdict::Prepared, highest }
+    }
+
+    /// The transaction would have to wait.
+    pub fn busy(txn: TxnId) -> Self {
+        Self { txn, verdict: Verdict::Busy, highest: Vector::new() }
     }
 
     /// The transaction cannot commit.
     pub fn refused(txn: TxnId, refusal: Refusal) -> Self {
-        Self { txn, verdict: Verdict::Refused(refusal) }
+        Self { txn, verdict: Verdict::Refused(refusal), highest: Vector::new() }
     }
 
     /// The transaction was withdrawn before it was prepared.
     pub fn withdrawn(txn: TxnId) -> Self {
-        Self { txn, verdict: Verdict::Withdrawn }
+        Self { txn, verdict: Verdict::Withdrawn, highest: Vector::new() }
     }
 }
 
@@ -80,4 +133,12 @@ pub struct Decide {
     pub txn: TxnId,
     /// Its count in each shard that it writes to. Its record is durable.
     pub counts: Vector,
+}
+
+/// Tells a master that a transaction which it has prepared leaves nothing there: it was given up, or it has only read
+/// there and has committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The transaction.
+    pub txn: TxnId,
 }

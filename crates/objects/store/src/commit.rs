@@ -71,15 +71,19 @@ impl Store {
     fn do_for_coordinator(&mut self, now: Time, output: coordinator::Output) {
         use coordinator::Output;
         match output {
-            Output::Prepare(from, prepare) => self.admit(now, from, prepare),
-            Output::Withdraw(txn) if self.room.withdraw(txn) => self.coordinator.voted(Vote::withdrawn(txn)),
-            Output::Withdraw(txn) => self.master.withdraw(txn),
+            Output::Prepare(_, from, prepare) => self.admit(now, from, prepare),
+            Output::Withdraw(_, txn) if self.room.withdraw(txn) => self.voted(Vote::withdrawn(txn)),
+            Output::Withdraw(_, txn) => self.master.withdraw(txn),
+            Output::Release(_, release) => self.master.release(now, release),
             Output::Sequence(sequence) => {
                 let placed = self.sequencer.handle(sequence);
                 self.coordinator.placed(&placed);
             }
             Output::Log(record) => self.log(now, record),
-            Output::Decide(decide, replied) => self.master.decide(now, decide, &replied),
+            Output::Decide(_, decide, replied) => {
+                let decided = self.master.decide(now, decide, replied);
+                debug_assert!(decided.is_ok(), "the sequencer is the node's own: {decided:?}");
+            }
             Output::Reply(to, reply, hears) => self.reply_outcome(to, reply, hears),
             Output::Keep(client) => self.sessions.expect_back(now, client),
         }
@@ -100,12 +104,17 @@ impl Store {
                 if vote.verdict != Verdict::Prepared {
                     self.room.give_back(vote.txn);
                 }
-                self.coordinator.voted(vote);
+                self.voted(vote);
             }
-            Output::Applied(txn, advances) => self.coordinator.applied(txn, advances),
+            Output::Applied(txn, advances) => self.coordinator.applied(self.config.node, txn, advances),
             Output::Read(pages) => self.out.disk(DiskWork::Read(pages)),
             Output::Install(install) => self.install(now, install),
         }
+    }
+
+    /// The node's master has judged a transaction.
+    pub(crate) fn voted(&mut self, vote: Vote) {
+        self.coordinator.voted(self.config.node, vote);
     }
 
     /// Logs a commit. The durability of its record is the commit point.

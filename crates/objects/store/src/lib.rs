@@ -114,6 +114,7 @@ impl Config {
     fn of_master(&self) -> master::Config {
         master::Config {
             sharding: self.sharding,
+            has_peers: false,
             mob_bytes_limit: self.mob_bytes_limit,
             cache_bytes_limit: self.cache_bytes_limit,
             recent_limit: self.recent_limit,
@@ -248,7 +249,8 @@ impl Store {
         let Checkpoint { applied, next_pages, outcomes, forgotten, aside } = checkpoint;
         let Config { sharding, limits, broken, .. } = config;
         let unlogged_bytes_max = TXN_BYTES_MAX.max(config.mob_bytes_limit);
-        let coordinator = coordinator::Config { incarnation, sharding, unlogged_bytes_max, limits, broken };
+        let coordinator =
+            coordinator::Config { node: config.node, incarnation, sharding, unlogged_bytes_max, limits, broken };
         Self {
             cluster,
             incarnation,
@@ -260,7 +262,7 @@ impl Store {
             leaders: Leaders::new(limits),
             lives: Lives::default(),
             coordinator: Coordinator::new(coordinator, outcomes, forgotten),
-            sequencer: Sequencer::new(Epoch::default()),
+            sequencer: Sequencer::new(Epoch::default(), broken),
             master: Master::new(config.of_master(), master::Opened { pages, next_pages, aside }),
             log: Log::new(log_bytes_free),
             room: Room::default(),

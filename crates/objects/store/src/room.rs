@@ -67,14 +67,15 @@ impl Room {
     /// Removes a commit that waits. Returns whether it was here.
     pub(crate) fn withdraw(&mut self, txn: TxnId) -> bool {
         let before = self.waiting.len();
-        self.waiting.retain(|waiting| !matches!(waiting, Waiting::Commit(_, Prepare(request)) if request.txn == txn));
+        self.waiting
+            .retain(|waiting| !matches!(waiting, Waiting::Commit(_, Prepare { request, .. }) if request.txn == txn));
         self.waiting.len() < before
     }
 
     /// The commits that wait and came on this session.
     pub(crate) fn waiting_of(&self, session: SessionId) -> impl Iterator<Item = &CommitRequest> {
         self.waiting.iter().filter_map(move |waiting| match waiting {
-            Waiting::Commit(from, Prepare(request)) if *from == session => Some(&**request),
+            Waiting::Commit(from, Prepare { request, .. }) if *from == session => Some(&**request),
             Waiting::Commit(..) | Waiting::Grant(..) => None,
         })
     }
@@ -97,13 +98,13 @@ impl Room {
 impl Store {
     /// The coordinator wants a transaction judged: the master does so when there is room in the log.
     pub(crate) fn admit(&mut self, now: Time, from: SessionId, prepare: Prepare) {
-        if prepare.0.writes.is_empty() {
+        if prepare.request.writes.is_empty() {
             return self.master.prepare(now, from, prepare);
         }
-        let need = self.need_of(&prepare.0);
+        let need = self.need_of(&prepare.request);
         match self.room_for(need) {
             Found::Now if !self.room.is_short() => self.pass_on(now, from, prepare, need),
-            Found::Never => self.coordinator.voted(Vote::refused(prepare.0.txn, Refusal::StoreFull)),
+            Found::Never => self.voted(Vote::refused(prepare.request.txn, Refusal::StoreFull)),
             Found::Now | Found::Later => self.room.waiting.push_back(Waiting::Commit(from, prepare)),
         }
     }
@@ -129,7 +130,7 @@ impl Store {
         let mut is_any = false;
         while let Some(first) = self.room.waiting.front() {
             let need = match first {
-                Waiting::Commit(_, Prepare(request)) => self.need_of(request),
+                Waiting::Commit(_, Prepare { request, .. }) => self.need_of(request),
                 Waiting::Grant(..) => NEED_OF_GRANT,
             };
             let found = self.room_for(need);
@@ -138,11 +139,11 @@ impl Store {
             }
             is_any = true;
             match self.room.waiting.pop_front().expect("just seen") {
-                Waiting::Commit(_, Prepare(request)) if self.closing => {
-                    self.coordinator.voted(Vote::refused(request.txn, Refusal::Closing));
+                Waiting::Commit(_, Prepare { request, .. }) if self.closing => {
+                    self.voted(Vote::refused(request.txn, Refusal::Closing));
                 }
-                Waiting::Commit(_, Prepare(request)) if found == Found::Never => {
-                    self.coordinator.voted(Vote::refused(request.txn, Refusal::StoreFull));
+                Waiting::Commit(_, Prepare { request, .. }) if found == Found::Never => {
+                    self.voted(Vote::refused(request.txn, Refusal::StoreFull));
                 }
                 Waiting::Commit(from, prepare) => self.pass_on(now, from, prepare, need),
                 Waiting::Grant(..) if self.closing => {}
@@ -159,7 +160,7 @@ impl Store {
     }
 
     fn pass_on(&mut self, now: Time, from: SessionId, prepare: Prepare, need: Need) {
-        self.room.keep(prepare.0.txn, need.bytes);
+        self.room.keep(prepare.request.txn, need.bytes);
         self.master.prepare(now, from, prepare);
     }
 
