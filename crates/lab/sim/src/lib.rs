@@ -68,6 +68,7 @@ pub use mutants::{
 pub use network::{Carried, Family, SharedLine};
 pub use ordered::Content;
 pub use processes::{Disks, Line, Processes};
+pub use roles::opposite_roles;
 pub use run::Report;
 pub use runner::{Kind, Options, Summary, run_seeds};
 pub use scenario::Race;

@@ -17,13 +17,6 @@ fn three_hundred_seeds_of_several_shards_find_nothing() {
     assert!(summary.commits > 10_000, "hardly anything was committed: {summary}");
 }
 
-#[test]
-fn five_hundred_seeds_of_roles_find_nothing() {
-    let summary = run_seeds(0, 500, &Options { kind: Kind::Roles, ..Options::default() }, |_| {});
-    assert!(summary.failures.is_empty(), "{summary}");
-    assert!(summary.commits > 10_000, "hardly anything was committed: {summary}");
-}
-
 /// Seeds that notice a fault that was once there, with the rule whose absence lets it happen again. When scenarios are
 /// drawn in another way a seed becomes another day: one that notices nothing any more fails here, and another is due.
 const KEPT: [(Kind, u64, Rule, &str); 12] = [

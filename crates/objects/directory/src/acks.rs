@@ -8,8 +8,32 @@ use types::{Map, Shard, Vector, Version};
 #[derive(Debug)]
 pub struct Acks<H> {
     by_holder: Map<H, Vector>,
-    /// How many are at each count of a shard. Those at zero are not listed.
-    shards: BTreeMap<Shard, BTreeMap<Version, usize>>,
+    shards: BTreeMap<Shard, Holders>,
+}
+
+/// The holders that have acknowledged a count of one shard.
+#[derive(Debug, Default)]
+struct Holders {
+    /// How many are at each count.
+    at: BTreeMap<Version, usize>,
+    /// How many they are. The others are at zero.
+    count: usize,
+}
+
+impl Holders {
+    fn join(&mut self, count: Version) {
+        *self.at.entry(count).or_default() += 1;
+        self.count += 1;
+    }
+
+    fn leave(&mut self, count: Version) {
+        let Some(holders) = self.at.get_mut(&count) else { return };
+        *holders -= 1;
+        self.count -= 1;
+        if *holders == 0 {
+            self.at.remove(&count);
+        }
+    }
 }
 
 impl<H> Default for Acks<H> {
@@ -23,7 +47,7 @@ impl<H: Copy + Eq + Hash> Acks<H> {
     pub fn join(&mut self, holder: H, through: Vector) {
         self.leave(holder);
         for &(shard, count) in through.counts() {
-            *self.shards.entry(shard).or_default().entry(count).or_default() += 1;
+            self.shards.entry(shard).or_default().join(count);
         }
         self.by_holder.insert(holder, through);
     }
@@ -36,8 +60,8 @@ impl<H: Copy + Eq + Hash> Acks<H> {
             if before < count {
                 acked.raise(shard, count);
                 let holders = self.shards.entry(shard).or_default();
-                leave(holders, before);
-                *holders.entry(count).or_default() += 1;
+                holders.leave(before);
+                holders.join(count);
             }
         }
     }
@@ -46,7 +70,7 @@ impl<H: Copy + Eq + Hash> Acks<H> {
     pub fn leave(&mut self, holder: H) {
         for &(shard, count) in self.by_holder.remove(&holder).iter().flat_map(Vector::counts) {
             if let Some(holders) = self.shards.get_mut(&shard) {
-                leave(holders, count);
+                holders.leave(count);
             }
         }
     }
@@ -61,24 +85,8 @@ impl<H: Copy + Eq + Hash> Acks<H> {
         if self.by_holder.is_empty() {
             return None;
         }
-        let mut least = Vector::new();
-        for (&shard, holders) in &self.shards {
-            let listed = holders.values().sum::<usize>();
-            if let Some((&count, _)) = holders.first_key_value().filter(|_| listed == self.by_holder.len()) {
-                least.raise(shard, count);
-            }
-        }
-        Some(least)
-    }
-}
-
-/// One holder is at this count no longer.
-fn leave(holders: &mut BTreeMap<Version, usize>, count: Version) {
-    if let Some(at) = holders.get_mut(&count) {
-        *at -= 1;
-        if *at == 0 {
-            holders.remove(&count);
-        }
+        let all_have = self.shards.iter().filter(|(_, holders)| holders.count == self.by_holder.len());
+        Some(all_have.filter_map(|(&shard, holders)| Some((shard, *holders.at.first_key_value()?.0))).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::format;
 use machine::Goodbye;
 use messages::{Advance, Decide, Invalidation, Release};
 use smallvec::SmallVec;
-use types::{Rule, SessionId, Time, TxnId};
+use types::{Rule, SessionId, Time, TxnId, Vector};
 
 impl Master {
     /// A transaction that was prepared has committed. It is applied when all that come before it are. Every holder of
@@ -18,12 +18,14 @@ impl Master {
     /// If a count is not above the last one that was applied, which ends the session of its coordinator.
     pub fn decide(&mut self, now: Time, decide: Decide, replied: SmallVec<[SessionId; 1]>) -> Result<(), Goodbye> {
         let Decide { txn, counts: all } = decide;
-        let Some(counts) = self.pages.counts_here(txn, &all) else { return Ok(()) };
-        let applied = self.pages.applied();
-        if counts.iter().any(|&(shard, count)| count <= applied.of(shard)) {
-            return Err(Goodbye::malformed(format!("expected counts of {txn:?} above {applied}, got {all}")));
+        let Some(prepared) = self.pages.undecided_txn(txn) else { return Ok(()) };
+        let (applied, mut counts) = (self.pages.applied(), Vector::new());
+        for shard in prepared.writes().map(|delta| self.config.sharding.of(delta.page)) {
+            if all.of(shard) <= applied.of(shard) {
+                return Err(Goodbye::malformed(format!("expected counts of {txn:?} above {applied}, got {all}")));
+            }
+            counts.raise(shard, all.of(shard));
         }
-        let counts = counts.into_iter().collect();
         let may_go = self.is_next(&counts) || self.config.broken.is(Rule::ApplyInOrder);
         if let Some(prepared) = self.pages.prepared_txn(txn) {
             prepared.decided = Some((counts.clone(), replied));

@@ -308,16 +308,14 @@ impl Pages {
         Some(&self.prepared.get(&txn)?.decided.as_ref()?.0)
     }
 
-    /// The counts of the shards here that a transaction writes to; `None` unless it is prepared and not decided.
-    pub(crate) fn counts_here(&self, txn: TxnId, counts: &Vector) -> Option<Vec<(Shard, Version)>> {
-        let prepared = self.prepared.get(&txn).filter(|prepared| prepared.decided.is_none())?;
-        let shards = prepared.writes().map(|delta| self.sharding.of(delta.page));
-        Some(shards.map(|shard| (shard, counts.of(shard))).collect())
+    /// A transaction that is prepared and not decided.
+    pub(crate) fn undecided_txn(&self, txn: TxnId) -> Option<&Prepared> {
+        self.prepared.get(&txn).filter(|prepared| prepared.decided.is_none())
     }
 
     /// Whether a transaction is prepared and not decided.
     pub(crate) fn is_undecided(&self, txn: TxnId) -> bool {
-        self.prepared.get(&txn).is_some_and(|prepared| prepared.decided.is_none())
+        self.undecided_txn(txn).is_some()
     }
 
     /// The record of a prepared transaction is in the log.

@@ -253,3 +253,42 @@ impl Redirector {
         Some(outcome)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::num::{NonZeroU16, NonZeroU32};
+    use types::{ClientId, Incarnation, Shard};
+
+    const MEMBER: SessionId = SessionId(1);
+
+    /// The store has answered for the page when its shard was at 1 and the other one at 9.
+    #[test]
+    fn a_read_is_held_against_the_count_of_its_own_shard() {
+        let sharding = Sharding::new(NonZeroU16::new(2).expect("not zero"), NonZeroU32::MIN);
+        let page = PageId::new(0, 0);
+        let shard = sharding.of(page);
+        let other = Shard(1 - shard.0);
+        let counts = [(shard, Version(1)), (other, Version(9))].into_iter().collect();
+        let horizon = Horizon { counts: &counts, sharding };
+        let (mut lease, mut holders) = (Lease::new(100, Broken::NONE), Holders::default());
+        holders.list(page, MEMBER);
+        let nothing = Horizon { counts: &Vector::new(), sharding };
+        lease.begin(Time::ZERO, Leased { nonce: 0, lease_ms: 1000, spaces: alloc::vec![0] }, nothing);
+        lease.ask(page);
+        lease.answered(page, horizon);
+        let judged = |evidence| {
+            let slots = SlotSet::from_iter([0]);
+            let request = CommitRequest {
+                txn: TxnId { client: ClientId(1), number: 1 },
+                incarnation: Incarnation(1),
+                answered: 1,
+                reads: alloc::vec![PageReads { page, slots, evidence: Version(evidence), exceptions: Vec::new() }],
+                writes: Vec::new(),
+            };
+            lease.judge(Time::ZERO, MEMBER, &request, &holders, sharding).is_some()
+        };
+        assert!(judged(1), "every change of the page since is known here");
+        assert!(!judged(0), "the store knows what was before");
+    }
+}

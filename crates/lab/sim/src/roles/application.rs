@@ -28,6 +28,8 @@ pub(crate) struct Application {
     number: u64,
     /// Transactions that it is still to run.
     pub(crate) left: u32,
+    /// When it began with what it has not got through yet.
+    pub(crate) since: Option<u64>,
     pub(crate) running: Option<Running>,
 }
 
@@ -38,6 +40,7 @@ impl Application {
             client: ClientId(number as u64 + 1),
             number: 0,
             left: scenario.transactions,
+            since: None,
             running: None,
         }
     }
@@ -45,8 +48,14 @@ impl Application {
     /// Begins a transaction.
     pub(crate) fn begin(&mut self, step: u64, scenario: &Scenario, rng: &mut Rng) {
         self.number += 1;
+        self.since.get_or_insert(step);
         let mut objects = BTreeSet::new();
-        for _ in 0..rng.between(1, scenario.objects_max) {
+        if scenario.touches_all {
+            let pages = (0..scenario.pages).map(|number| PageId::new(0, number));
+            objects.extend(pages.flat_map(|page| (0..scenario.slots).map(move |slot| ObjectId::new(page, slot))));
+        }
+        let most = if scenario.touches_all { 0 } else { rng.between(1, scenario.objects_max) };
+        for _ in 0..most {
             let page = PageId::new(0, rng.below(scenario.pages.into()) as u32);
             objects.insert(ObjectId::new(page, rng.below(scenario.slots.into()) as u16));
         }

@@ -27,4 +27,5 @@ mod node;
 mod run;
 mod scenario;
 
+pub use run::opposite_roles;
 pub(crate) use run::run_seed;

@@ -40,6 +40,20 @@ struct World {
     sessions: BTreeMap<SessionId, usize>,
     links: BTreeMap<(End, End), VecDeque<Message>>,
     history: History,
+    /// How many steps each commit has taken, from its first attempt on.
+    waits: Vec<u64>,
+}
+
+/// Has sixteen applications at two nodes change the same two objects. Returns how many steps each commit took, from its
+/// first attempt on, in order.
+///
+/// # Panics
+/// If a check fails.
+pub fn opposite_roles(seed: u64) -> Vec<u64> {
+    let mut world = World::of(Scenario::of_opposite_roles(), Rng::new(seed), Broken::NONE, false);
+    world.live().expect("nothing goes wrong");
+    world.waits.sort_unstable();
+    world.waits
 }
 
 /// Runs one seed.
@@ -61,6 +75,10 @@ impl World {
     fn new(seed: u64, broken: Broken, readable: bool) -> Self {
         let mut rng = Rng::new(seed);
         let scenario = Scenario::draw(&mut rng);
+        Self::of(scenario, rng, broken, readable)
+    }
+
+    fn of(scenario: Scenario, rng: Rng, broken: Broken, readable: bool) -> Self {
         let mut world = Self {
             broken,
             step: 0,
@@ -71,6 +89,7 @@ impl World {
             sessions: BTreeMap::new(),
             links: BTreeMap::new(),
             history: History::default(),
+            waits: Vec::new(),
             rng,
             scenario,
         };
@@ -255,6 +274,7 @@ impl World {
         match &reply.outcome {
             Outcome::Committed { pages } => {
                 application.left -= 1;
+                self.waits.extend(application.since.take().map(|since| self.step - since));
                 let version = |object: &types::ObjectId| {
                     pages.iter().find(|moved| moved.page == object.page).map(|moved| moved.version).unwrap_or_default()
                 };

@@ -27,9 +27,32 @@ pub(crate) struct Scenario {
     pub(crate) deposed_permille: u32,
     /// Links that carry hardly anything, as `from * nodes + to`.
     pub(crate) slow: Vec<bool>,
+    /// Each transaction touches every object.
+    pub(crate) touches_all: bool,
 }
 
 impl Scenario {
+    /// Sixteen applications at two nodes, which all change the same two objects, one at each node, and nothing goes
+    /// wrong.
+    pub(crate) fn of_opposite_roles() -> Self {
+        Self {
+            nodes: 2,
+            sharding: Sharding::new(NonZeroU16::MIN.saturating_add(1), NonZeroU32::MIN),
+            pages: 2,
+            slots: 1,
+            applications: 16,
+            transactions: 40,
+            objects_max: 2,
+            read_only_permille: 0,
+            write_permille: 1000,
+            leave_ppm: 0,
+            elect_ppm: 0,
+            deposed_permille: 0,
+            slow: vec![false; 4],
+            touches_all: true,
+        }
+    }
+
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let nodes = rng.pick(&[1, 2, 2, 3, 3, 4]);
         let shards = NonZeroU16::new(rng.pick(&[1, 2, 2, 3, 4, 6])).expect("not zero");
@@ -48,6 +71,7 @@ impl Scenario {
             elect_ppm: rng.pick(&[0, 0, 500, 5000]),
             deposed_permille: rng.pick(&[0, 200, 700]),
             slow: (0..nodes * nodes).map(|_| rng.chance(slow)).collect(),
+            touches_all: false,
         }
     }
 
