@@ -7,7 +7,7 @@ use crate::{PageId, Sharding, Vector, Version};
 pub struct Horizon<'a> {
     /// The counts.
     pub counts: &'a Vector,
-    /// The pages that each of them is of.
+    /// Which pages each count is for.
     pub sharding: Sharding,
 }
 

@@ -154,7 +154,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// How a master is told of the others.
+    /// The other masters, as each of them learns of them.
     pub(crate) fn among(&self, writes: bool) -> Among {
         match &self.list[..] {
             [_] => Among::Alone,

@@ -23,7 +23,6 @@ impl Master {
     /// Judges a transaction that came on this session. A read-only one is validated once, and leaves no trace.
     pub fn prepare(&mut self, now: Time, from: SessionId, prepare: Prepare) {
         let request = prepare.request.clone();
-        let takes_place = self.turns.is_kept_for(&request);
         let ticket = Ticket::new(from, prepare, self.config.limits.reads_per_commit);
         if !ticket.writes() {
             return self.judge_read_only(ticket);
@@ -34,6 +33,7 @@ impl Master {
         }
         self.losses.has_come(now, &request);
         let is_new = self.fills_new_pages(&request);
+        let takes_place = self.turns.is_kept_for(&request);
         self.admit(now, Ticket { is_new, takes_place, ..ticket });
     }
 

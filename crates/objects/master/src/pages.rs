@@ -238,11 +238,8 @@ impl Pages {
 
     /// The highest count that is known of each shard that a transaction writes to.
     pub(crate) fn highest(&self, request: &CommitRequest, early: &Early) -> Vector {
-        let mut highest = Vector::new();
-        for shard in request.writes.iter().map(|delta| self.sharding.of(delta.page)) {
-            highest.raise(shard, self.applied.of(shard).max(early.highest(shard)));
-        }
-        highest
+        let shards = request.writes.iter().map(|delta| self.sharding.of(delta.page));
+        shards.map(|shard| (shard, self.applied.of(shard).max(early.highest(shard)))).collect()
     }
 
     /// Judges a transaction that writes: is everything that it read current, is it free of others, does it fit?

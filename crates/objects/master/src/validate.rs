@@ -7,7 +7,7 @@
 //!
 //! A prepared transaction's writes are in the way of a commit that has read those slots, which waits (see `turns`).
 //!
-//! In a store of one node its reads are in nobody's way: the log's order is the order of the counts, so a commit that
+//! In a store of one node its reads are not in the way of writers: the log's order is the order of the counts, so a commit that
 //! comes after it in the log is serial after it. For the same reason a read-only transaction is not hindered at all: it
 //! is serial before everything that has no count yet.
 //!
@@ -60,6 +60,9 @@ impl Locks {
 
     /// Its reads are no longer in the way of writers.
     pub(crate) fn unlock_reads(&mut self, txn: TxnId, reads: &[PageReads]) {
+        if self.reads.is_empty() {
+            return;
+        }
         for PageReads { page, .. } in reads {
             let Some(locks) = self.reads.get_mut(page) else { continue };
             locks.retain(|(of, _)| *of != txn);

@@ -164,7 +164,7 @@ fn decisions_are_applied_in_the_order_of_their_counts() {
     assert_eq!(peer.decide(2, &[(0, 2)]), rest);
 }
 
-/// 2 was given a count, and its coordinator has lost it. Nobody else can have it.
+/// 2 was given a count, and its coordinator has lost it. No other transaction can have it.
 #[test]
 fn a_gap_is_void_once_what_was_prepared_behind_it_is_decided() {
     let mut peer = Peer::new(true);
@@ -226,7 +226,7 @@ fn a_read_only_transaction_waits_for_prepared_writes() {
     assert_eq!(peer.prepare(3, &[(0, 2)], &[], READ_ONLY), ["3 prepared above v0"]);
     let stale = ["1 applied at [1]", "2 stale", "told of [1] through v1"];
     assert_eq!(peer.decide(1, &[(0, 1)]), stale);
-    // It left nothing: its reads are in nobody's way.
+    // It left nothing that a writer would meet.
     assert_eq!(peer.prepare(4, &[], &[(0, 2)], AT_ONCE), ["4 prepared above v1"]);
     // With one node a commit is applied before it is acknowledged, and a reader is serial before it.
     let mut alone = Peer::new(false);
@@ -278,7 +278,7 @@ fn nobody_waits_for_a_decision_that_waits() {
     assert!(peer.prepare(3, &[(1, 2)], &[], READ_ONLY).is_empty(), "2 is not decided");
     assert_eq!(peer.decide(2, &[(0, 2), (1, 1)]), ["3 stale"], "1 may come before 2");
     assert_eq!(peer.prepare(1, &[(1, 2)], &[(1, 2)], HELD), ["1 stale"]);
-    // Its reads are in nobody's way, for what comes now is behind it.
+    // Its reads are free: a later commit is behind it.
     assert_eq!(peer.prepare(4, &[(0, 3)], &[(0, 3)], AT_ONCE), ["4 prepared above v2"]);
     assert_eq!(peer.release(1), ["2 applied at [1, 2]", "told of [2, 2] through {0: v2, 1: v1}"]);
 }

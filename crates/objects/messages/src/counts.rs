@@ -34,7 +34,5 @@ impl Invalidations {
 
 /// The highest of these versions for each shard.
 fn newest(sharding: Sharding, versions: &mut dyn Iterator<Item = (PageId, Version)>) -> Vector {
-    let mut counts = Vector::new();
-    versions.for_each(|(page, version)| counts.raise(sharding.of(page), version));
-    counts
+    versions.map(|(page, version)| (sharding.of(page), version)).collect()
 }

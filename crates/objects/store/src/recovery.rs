@@ -29,11 +29,7 @@ impl Recovery {
 impl Recovery {
     /// The counts that follow in the shards of these: what a record without counts would be given.
     fn following(&self, counts: &Vector) -> Vector {
-        let mut following = Vector::new();
-        for &(shard, _) in counts.counts() {
-            following.raise(shard, self.given.of(shard).next());
-        }
-        following
+        counts.counts().iter().map(|&(shard, _)| (shard, self.given.of(shard).next())).collect()
     }
 }
 
