@@ -29,7 +29,7 @@ Usage: cargo xtask <command>
             --seed S          this one
             --trace           with every event of it
             --shards          of whole nodes with a store of several shards
-            --roles           of commits over the shards of several nodes
+            --cluster         of several nodes that are one store
             --reorder         of two masters' streams out of order, and not of whole nodes
             --volumes         of a volume with its owners, holders and home
             --race NAME       steered towards one kind of race

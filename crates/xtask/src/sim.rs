@@ -34,7 +34,7 @@ mod linked {
             Options { seeds, first, kind: Some(kind), .. } => seeds_from(kind, first, seeds.unwrap_or(1000)),
             Options { seeds, first, .. } => {
                 let count = seeds.unwrap_or(1000);
-                let others = [Kind::Shards, Kind::Roles, Kind::Reorder, Kind::Volumes]
+                let others = [Kind::Shards, Kind::Cluster, Kind::Reorder, Kind::Volumes]
                     .map(|kind| seeds_from(kind, first, count));
                 others.into_iter().fold(seeds_from(Kind::Nodes, first, count), Result::and)
             }
@@ -124,7 +124,7 @@ mod linked {
                 match word.as_str() {
                     "--trace" => options.trace = true,
                     "--shards" => options.kind = Some(Kind::Shards),
-                    "--roles" => options.kind = Some(Kind::Roles),
+                    "--cluster" => options.kind = Some(Kind::Cluster),
                     "--reorder" => options.kind = Some(Kind::Reorder),
                     "--volumes" => options.kind = Some(Kind::Volumes),
                     "--race" => options.kind = Some(Kind::Steered(race(words.next())?)),

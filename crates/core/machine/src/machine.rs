@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt::Debug;
-use types::{ClientId, GoodbyeReason, PeerKey, Position, SessionId, Time};
+use types::{ClientId, GoodbyeReason, NodeId, PeerKey, Position, SessionId, Time};
 
 /// A connection to another process, or to another machine of this one, as the machine at this end knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ pub enum Port {
     ToPeer(ClientId),
     /// From a peer, numbered by the driver like a session.
     FromPeer(SessionId),
+    /// To another node of the same store, which is one of its members.
+    Node(NodeId),
 }
 
 impl Port {

@@ -41,4 +41,4 @@ pub use shard::{Shard, Sharding};
 pub use slots::SlotSet;
 pub use time::Time;
 pub use vector::Vector;
-pub use version::{Epoch, Version};
+pub use version::{Epoch, Opening, Version};

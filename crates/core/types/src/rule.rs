@@ -84,6 +84,21 @@ pub enum Rule {
     CountAboveVotes,
     /// A master at which a commit has only read is told that it is over.
     ReleaseReaders,
+    /// A shard opens when every node has told what its log holds for it.
+    AwaitAllLogs,
+    /// Before a node tells what its log holds for a shard that opens, it gives up the commits that were prepared under
+    /// an earlier opening and are not in its log.
+    FencePrepared,
+    /// A node tells what its log holds for a shard that opens once all records on their way there are durable.
+    AwaitAppended,
+    /// A shard that opens compares the deltas of the logs with the versions in its page home.
+    CompareWithHome,
+    /// A coordinator that is back has a master let go of what it has prepared unless its log holds that.
+    ForgetAfterDecide,
+    /// A master answers a decision of what it does not have prepared: it has applied it, or gets it from the log.
+    AcknowledgeAgain,
+    /// A commit stays in the log until its outcome is remembered, whatever is written back.
+    OutcomeBeforeFree,
     /// The count of a shard in a horizon moves with the `through` of its own master, and with nothing else.
     OwnHorizon,
     /// A change that a master leaves to another stream to tell holds back the master's own `through` until it was heard
@@ -241,7 +256,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 110] = [
+    pub const ALL: [Self; 117] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -278,6 +293,13 @@ impl Rule {
         Self::EpochInCount,
         Self::CountAboveVotes,
         Self::ReleaseReaders,
+        Self::AwaitAllLogs,
+        Self::FencePrepared,
+        Self::AwaitAppended,
+        Self::CompareWithHome,
+        Self::ForgetAfterDecide,
+        Self::AcknowledgeAgain,
+        Self::OutcomeBeforeFree,
         Self::OwnHorizon,
         Self::HoldThrough,
         Self::KeepOrder,

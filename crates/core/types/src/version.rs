@@ -46,6 +46,11 @@ impl Epoch {
     }
 }
 
+/// A term of a shard's master. Each is one higher than the last of the shard, and requests to the master name it, so
+/// that a request of an earlier term has no effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Opening(pub u32);
+
 impl fmt::Debug for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v{}", self.0)

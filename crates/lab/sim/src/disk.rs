@@ -34,6 +34,8 @@ pub(crate) struct Profile {
 pub(crate) struct StoreDisk {
     profile: Profile,
     sharding: Sharding,
+    /// Whether the log has every commit of the pages: the store has one node.
+    is_alone: bool,
     /// Durable records, oldest first; the first of them has position `first`.
     log: VecDeque<Record>,
     first: Position,
@@ -78,6 +80,7 @@ impl StoreDisk {
         Self {
             profile,
             sharding,
+            is_alone: true,
             log: VecDeque::new(),
             first: Position(1),
             needed: Position(1),
@@ -93,6 +96,11 @@ impl StoreDisk {
             became_durable: Vec::new(),
             home_full: false,
         }
+    }
+
+    /// The disk of one of several nodes, whose pages others commit to, too.
+    pub(crate) fn of_several(self) -> Self {
+        Self { is_alone: false, ..self }
     }
 
     /// The pages that are home, for another disk to begin with. Those who wrote it are no longer there, and ask for
@@ -117,7 +125,7 @@ impl StoreDisk {
 
     /// A home image never replaces a newer one, and the home is never ahead of the log.
     fn check_install(&self, images: &[HomeImage], checkpoint: &Checkpoint) -> Check {
-        ensure(self.counts.reaches(&checkpoint.applied), "disk", || {
+        ensure(!self.is_alone || self.counts.reaches(&checkpoint.applied), "disk", || {
             format!(
                 "a checkpoint of {:?} is installed, and the log is durable through {:?}",
                 checkpoint.applied, self.counts
@@ -264,6 +272,7 @@ impl Disk for StoreDisk {
             // This one never grows. But a segment is full sooner where records are large, so that all before what is
             // needed is free at last, also behind a few of them.
             DiskWork::MakeRoom(_) => Ok(Some(start(Operation::Free(self.needed), self.profile.read, rng))),
+            DiskWork::ReadLog => Ok(Some(start(Operation::ReadLog, self.profile.read, rng))),
             DiskWork::Read(pages) => {
                 let early = rng.chance(500);
                 let operation = if early { Operation::Deliver(self.find(pages)) } else { Operation::Read(pages) };
@@ -291,6 +300,11 @@ impl Disk for StoreDisk {
             Operation::Read(pages) => (in_answers(self.find(pages), rng), None),
             Operation::Deliver(found) => (in_answers(found, rng), None),
             Operation::Install => (vec![self.install()], None),
+            Operation::ReadLog => {
+                let positions = (self.first.0..).map(Position);
+                let records = positions.zip(self.log.iter().cloned()).collect();
+                (vec![DiskDone::Log { records, is_last: true }], None)
+            }
             Operation::Free(position) => {
                 self.free(position);
                 (vec![DiskDone::Freed { log_bytes_free: self.log_bytes_free() }], None)

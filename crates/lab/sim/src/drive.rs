@@ -18,6 +18,7 @@ pub(crate) enum Operation {
     /// These pages were read when it began, and are handed over when it ends.
     Deliver(Vec<Found>),
     Install,
+    ReadLog,
     Free(Position),
     /// A disk that has failed works again.
     Reopen,
@@ -36,7 +37,7 @@ impl Operation {
     fn kind(&self) -> usize {
         match self {
             Self::Flush | Self::Reopen => 0,
-            Self::Read(_) | Self::Deliver(_) | Self::Beside(_) => 1,
+            Self::Read(_) | Self::Deliver(_) | Self::ReadLog | Self::Beside(_) => 1,
             Self::Install => 2,
             Self::Free(_) => 3,
         }

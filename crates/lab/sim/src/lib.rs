@@ -8,7 +8,7 @@
 //!       check/*               the invariants of docs/protocol.md, one file each
 //!     Processes               machines of any family by name, as a test arranges them
 //! ```
-//! Three more kinds of run have a small world of their own. `roles`: commits over the shards of several nodes.
+//! Three more kinds of run have a small world of their own. `cluster`: several nodes that are one store.
 //! `reorder`: two masters' streams, out of order, around the real cache. `volumes`: a volume with its owners, holders,
 //! home and registry.
 //!
@@ -20,6 +20,7 @@ mod actor;
 mod branches;
 mod bytes;
 mod check;
+mod cluster;
 mod crash_point;
 mod disk;
 mod drive;
@@ -40,7 +41,6 @@ mod processes;
 mod queue;
 mod reorder;
 mod rng;
-mod roles;
 mod run;
 mod runner;
 mod scenario;
@@ -54,6 +54,7 @@ mod value;
 mod violation;
 mod volumes;
 
+pub use cluster::opposite_roles;
 pub use crash_point::CrashPoint;
 pub use drive::Record;
 pub use enumerate::{Enumeration, enumerate_crashes};
@@ -68,7 +69,6 @@ pub use mutants::{
 pub use network::{Carried, Family, SharedLine};
 pub use ordered::Content;
 pub use processes::{Disks, Line, Processes};
-pub use roles::opposite_roles;
 pub use run::Report;
 pub use runner::{Kind, Options, Summary, run_seeds};
 pub use scenario::Race;

@@ -93,6 +93,8 @@ impl<S: Scene> Engine<S> {
         match link.port {
             Port::Session(id) | Port::FromPeer(id) => Some((id, End::Listener)),
             Port::Upstream(_) | Port::ToPeer(_) => Some((*self.processes[number].dialed.get(&link)?, End::Dialer)),
+            // Its stores have one node each.
+            Port::Node(_) => None,
         }
     }
 

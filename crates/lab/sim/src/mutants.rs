@@ -12,7 +12,8 @@ const OF_REORDERING: [Rule; 6] =
     [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
 
 /// The rules of commits over the shards of several nodes.
-const OF_ROLES: [Rule; 9] = [
+const OF_CLUSTERS: [Rule; 15] = [
+    Rule::AcknowledgeAgain,
     Rule::WaitUndecided,
     Rule::EpochInCount,
     Rule::HeldPasses,
@@ -22,6 +23,11 @@ const OF_ROLES: [Rule; 9] = [
     Rule::VoidBehindPrepared,
     Rule::CountAboveVotes,
     Rule::ReleaseReaders,
+    Rule::AwaitAllLogs,
+    Rule::FencePrepared,
+    Rule::AwaitAppended,
+    Rule::CompareWithHome,
+    Rule::ForgetAfterDecide,
 ];
 
 /// The rules that only a store of several shards puts to the test.
@@ -29,7 +35,8 @@ const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 37] = [
+pub const OF_NAMED_TESTS: [Rule; 38] = [
+    Rule::OutcomeBeforeFree,
     Rule::FetchAtLeast,
     Rule::ShowWhole,
     Rule::CompareAhead,
@@ -96,7 +103,7 @@ impl Kind {
         let steered = STEERED.iter().find(|(steered, _)| *steered == rule).map(|(_, race)| Self::Steered(*race));
         match rule {
             rule if OF_REORDERING.contains(&rule) => Self::Reorder,
-            rule if OF_ROLES.contains(&rule) => Self::Roles,
+            rule if OF_CLUSTERS.contains(&rule) => Self::Cluster,
             rule if OF_SHARDS.contains(&rule) => Self::Shards,
             _ => steered.unwrap_or(Self::Nodes),
         }

@@ -1,7 +1,7 @@
 //! Many seeds: spread over threads, summed up in the order of the seeds.
 
+use crate::cluster;
 use crate::reorder;
-use crate::roles;
 use crate::run::{self, Report};
 use crate::scenario::{Day, Race};
 use crate::trace::mix;
@@ -22,8 +22,8 @@ pub enum Kind {
     Shards,
     /// The same, steered towards one kind of race.
     Steered(Race),
-    /// Commits over the shards of several nodes.
-    Roles,
+    /// Several nodes that are one store, with faults.
+    Cluster,
     /// Two masters' streams, out of order.
     Reorder,
     /// A volume with its owners, holders, home and registry.
@@ -37,7 +37,7 @@ impl Kind {
             Self::Nodes => run::run_seed(seed, Day::default(), broken, readable),
             Self::Shards => run::run_seed(seed, Day { has_shards: true, ..Day::default() }, broken, readable),
             Self::Steered(race) => run::run_seed(seed, Day { race: Some(race), ..Day::default() }, broken, readable),
-            Self::Roles => roles::run_seed(seed, broken, readable),
+            Self::Cluster => cluster::run_seed(seed, broken, readable),
             Self::Reorder => reorder::run_seed(seed, broken, readable),
             // Its rules are others, and all stand.
             Self::Volumes => volumes::run_seed(seed, Broken::NONE, readable),
@@ -50,7 +50,7 @@ impl Kind {
             Self::Nodes => String::new(),
             Self::Shards => "--shards ".into(),
             Self::Steered(race) => format!("--race {} ", race.name()),
-            Self::Roles => "--roles ".into(),
+            Self::Cluster => "--cluster ".into(),
             Self::Reorder => "--reorder ".into(),
             Self::Volumes => "--volumes ".into(),
         }
@@ -63,7 +63,7 @@ impl fmt::Display for Kind {
             Self::Nodes => "nodes",
             Self::Shards => "shards",
             Self::Steered(race) => race.name(),
-            Self::Roles => "roles",
+            Self::Cluster => "cluster",
             Self::Reorder => "reorder",
             Self::Volumes => "volumes",
         })

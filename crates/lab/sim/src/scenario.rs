@@ -4,7 +4,7 @@
 //! The draws lean towards races: few hot pages, one client on a slow path, caches that hold two pages, a master that
 //! remembers hardly any change.
 
-mod draw;
+pub(crate) mod draw;
 mod limits;
 mod race;
 mod rates;

@@ -9,7 +9,7 @@
 //! 3. Requests that are not logged yet are bounded in bytes, whatever they wait for.
 
 use crate::under_way::{Stage, UnderWay, memory_bytes};
-use crate::{Asker, Coordinator, Hears};
+use crate::{Asker, Coordinator, Hears, Output};
 use alloc::sync::Arc;
 use messages::{CommitRequest, Outcome};
 use smallvec::smallvec;
@@ -87,16 +87,40 @@ impl Coordinator {
         self.unlogged_bytes += bytes;
         self.charge(asker.session, 1);
         let txn = request.txn;
+        let writes = !request.writes.is_empty();
+        if writes {
+            self.out.push_back(Output::Reserve(asker.session, request.clone()));
+        }
         let under_way = UnderWay {
             bytes,
-            stage: Stage::Preparing { is_withdrawn: false },
+            stage: if writes { Stage::Reserving } else { Stage::Preparing { is_withdrawn: false } },
             parts: self.masters.at_once(&request),
             floor: Vector::new(),
             askers: smallvec![asker],
             request,
         };
         self.under_way.insert(txn, under_way);
-        self.ask_masters(txn);
+        if !writes {
+            self.ask_masters(txn);
+        }
+    }
+
+    /// There is room in the log for a transaction.
+    pub fn reserved(&mut self, txn: TxnId) {
+        let is_meant = |of: &&mut UnderWay| of.stage == Stage::Reserving;
+        if let Some(under_way) = self.under_way.get_mut(&txn).filter(is_meant) {
+            under_way.stage = Stage::Preparing { is_withdrawn: false };
+            self.ask_masters(txn);
+        }
+    }
+
+    /// There will be no room in the log for a transaction.
+    pub fn not_reserved(&mut self, txn: TxnId, why: Refusal) {
+        if let Some(under_way) = self.under_way.get(&txn).filter(|of| of.stage == Stage::Reserving) {
+            let request = under_way.request.clone();
+            let outcome = self.judge_refused(&request, why);
+            self.end(txn, &outcome);
+        }
     }
 }
 

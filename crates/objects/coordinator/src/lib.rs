@@ -1,16 +1,16 @@
 //! The coordinator role: takes commits through their phases, and remembers their outcomes.
 //!
 //! ```text
-//!   CommitRequest --> Prepare ~~> Votes -> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied --> reply
-//!                                  |                     |          ^          ^
-//!                           refused: reply                   position    commit point
+//!   CommitRequest --> Reserve ~~> Prepare ~~> Votes -> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied
+//!                        |                      |                     |                   ^                      |
+//!                  refused: reply         refused: reply              position       commit point              reply
 //! ```
 //! # How it is called
-//! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From
-//! then on, in any order: [`Coordinator::connected`], [`Coordinator::commit`], [`Coordinator::ask_outcome`],
-//! [`Coordinator::voted`], [`Coordinator::placed`], [`Coordinator::sequence_again`], [`Coordinator::durable`],
-//! [`Coordinator::applied`], [`Coordinator::disconnected`]; and after each of them [`Coordinator::poll_output`] until
-//! it returns nothing.
+//! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From then on, in any order:
+//! [`Coordinator::connected`], [`Coordinator::commit`], [`Coordinator::ask_outcome`], [`Coordinator::reserved`],
+//! [`Coordinator::not_reserved`], [`Coordinator::voted`], [`Coordinator::placed`], [`Coordinator::sequence_again`],
+//! [`Coordinator::durable`], [`Coordinator::applied`], [`Coordinator::disconnected`]; and after each of them
+//! [`Coordinator::poll_output`] until it returns nothing.
 //!
 //! # Files
 //! | file | what it knows or does |
@@ -19,6 +19,7 @@
 //! | `phases` | prepare, sequence, log, decide, reply |
 //! | `under_way`, `askers` | how far a commit is, and who is answered for it |
 //! | `parts` | which master judges which part of a transaction |
+//! | `peers` | links that are lost and found, shards that are opened again |
 //! | `outcomes` | the outcome of each transaction |
 //! | `records` | what a commit leaves in the log and in a checkpoint |
 #![no_std]
@@ -29,19 +30,21 @@ mod admission;
 mod askers;
 mod outcomes;
 mod parts;
+mod peers;
 mod phases;
 mod records;
 mod under_way;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use askers::Asker;
-use messages::{Advance, CommitReply, Decide, Outcome, Prepare, Release, Sequence};
+use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, Prepare, Release, Sequence};
 use outcomes::Outcomes;
 use parts::Masters;
 pub use records::{ClientOutcomes, CommitRecord};
 use smallvec::SmallVec;
-use types::{Broken, ClientId, Incarnation, Limits, Map, NodeId, SessionId, Shard, Sharding, TxnId, Vector};
+use types::{Broken, ClientId, Incarnation, Limits, Map, NodeId, Opening, SessionId, Shard, Sharding, TxnId, Vector};
 use under_way::UnderWay;
 
 /// The settings of a coordinator.
@@ -64,6 +67,11 @@ pub struct Config {
 /// An action that the coordinator wants done.
 #[derive(Debug)]
 pub enum Output {
+    /// Keep room in the log for the record of a transaction that came on this session. [`Coordinator::reserved`] or
+    /// [`Coordinator::not_reserved`] answers.
+    Reserve(SessionId, Arc<CommitRequest>),
+    /// Free the room that is kept for the record of a transaction, or stop its wait for room: there will be no record.
+    GiveBack(TxnId),
     /// Have the master at this node judge a transaction, or a part of it, that came on this session.
     Prepare(NodeId, SessionId, Prepare),
     /// The master at this node may let go of it, unless it is prepared; [`Coordinator::voted`] says so.
@@ -79,8 +87,8 @@ pub enum Output {
     Decide(NodeId, Decide, SmallVec<[SessionId; 1]>),
     /// Answer a session.
     Reply(SessionId, CommitReply, Hears),
-    /// Something is kept for this client, which may come back for it.
-    Keep(ClientId),
+    /// The outcome of a transaction is kept for its client, which may come back for it.
+    Keep(TxnId),
 }
 
 /// The invalidations that a session hears before a reply.
@@ -145,9 +153,9 @@ impl Coordinator {
         self.outcomes.remember(txn, answered, advances);
     }
 
-    /// A shard is at this node from now on. All are at the coordinator's own until this says otherwise.
-    pub fn place(&mut self, shard: Shard, at: NodeId) {
-        self.masters.place(shard, at);
+    /// A shard is at this node in this opening, unless a later one is known. A store of one node has no openings.
+    pub fn place(&mut self, shard: Shard, at: NodeId, opening: Opening) {
+        self.masters.place(shard, at, opening);
     }
 
     /// A session has said hello.

@@ -9,34 +9,56 @@
 //! In turn, parts follow each other in the order of their shards, which is the same for all transactions: so no circle
 //! of them waits for each other.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use messages::{Among, CommitRequest, Verdict};
+use messages::{Among, CommitRequest, Openings, Verdict};
 use smallvec::{SmallVec, smallvec};
-use types::{NodeId, PageId, Shard, Sharding, Vector};
+use types::{NodeId, Opening, PageId, Shard, Sharding, Vector};
+
+/// The master of a shard, and the opening in which it has it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    node: NodeId,
+    opening: Opening,
+}
 
 /// The master of each shard.
 #[derive(Debug)]
 pub(crate) struct Masters {
     sharding: Sharding,
     own: NodeId,
-    /// The masters of shards that are at other nodes.
-    others: BTreeMap<Shard, NodeId>,
+    /// Where the shards of a store of several nodes are. In a store of one node they are at the coordinator's own.
+    places: BTreeMap<Shard, Place>,
+    /// The nodes to which there is no link.
+    away: BTreeSet<NodeId>,
 }
 
 impl Masters {
     /// All shards are at this node.
     pub(crate) fn new(sharding: Sharding, own: NodeId) -> Self {
-        Self { sharding, own, others: BTreeMap::new() }
+        Self { sharding, own, places: BTreeMap::new(), away: BTreeSet::new() }
     }
 
-    /// A shard is at this node from now on.
-    pub(crate) fn place(&mut self, shard: Shard, at: NodeId) {
-        if at == self.own {
-            self.others.remove(&shard);
-        } else {
-            self.others.insert(shard, at);
+    /// A shard is at this node in this opening, unless a later one is known.
+    pub(crate) fn place(&mut self, shard: Shard, node: NodeId, opening: Opening) {
+        let known = self.places.entry(shard).or_insert(Place { node, opening });
+        if known.opening <= opening {
+            *known = Place { node, opening };
         }
+    }
+
+    /// There is a link to a node, or there is none.
+    pub(crate) fn set_away(&mut self, node: NodeId, is_away: bool) {
+        if is_away {
+            self.away.insert(node);
+        } else {
+            self.away.remove(&node);
+        }
+    }
+
+    /// Whether there is no link to a node.
+    pub(crate) fn is_away(&self, node: NodeId) -> bool {
+        self.away.contains(&node)
     }
 
     /// The coordinator's own node.
@@ -50,13 +72,14 @@ impl Masters {
     }
 
     fn of(&self, shard: Shard) -> NodeId {
-        self.others.get(&shard).copied().unwrap_or(self.own)
+        self.places.get(&shard).map_or(self.own, |place| place.node)
     }
 
     /// The parts of a transaction that is asked for at once.
     pub(crate) fn at_once(&self, request: &Arc<CommitRequest>) -> Parts {
-        if self.others.is_empty() {
-            let all = Part { master: self.own, request: request.clone(), state: State::Unasked };
+        if self.places.is_empty() {
+            let (request, openings) = (request.clone(), Openings::new());
+            let all = Part { master: self.own, request, openings, state: State::Unasked };
             return Parts { in_turn: false, list: smallvec![all] };
         }
         let mut groups: SmallVec<[NodeId; 1]> = SmallVec::new();
@@ -67,7 +90,7 @@ impl Masters {
             }
         }
         let part_of = |page| groups.iter().position(|&group| group == self.of(self.shard_of(page)));
-        Parts { in_turn: false, list: split(request, &groups, part_of) }
+        Parts { in_turn: false, list: self.split(request, &groups, part_of) }
     }
 
     /// The parts of a transaction that is asked for in the order of shards.
@@ -81,7 +104,31 @@ impl Masters {
             part_of_shard.insert(shard, groups.len() - 1);
         }
         let part_of = |page| part_of_shard.get(&self.shard_of(page)).copied();
-        Parts { in_turn: true, list: split(request, &groups, part_of) }
+        Parts { in_turn: true, list: self.split(request, &groups, part_of) }
+    }
+
+    /// Gives each of these masters its part. A single part is the request itself.
+    fn split(
+        &self,
+        request: &Arc<CommitRequest>,
+        masters: &[NodeId],
+        part_of: impl Fn(PageId) -> Option<usize>,
+    ) -> SmallVec<[Part; 1]> {
+        let part = |(at, &master): (usize, &NodeId)| {
+            let request = if masters.len() == 1 {
+                request.clone()
+            } else {
+                let reads = request.reads.iter().filter(|reads| part_of(reads.page) == Some(at));
+                let writes = request.writes.iter().filter(|delta| part_of(delta.page) == Some(at));
+                let (txn, incarnation, answered) = (request.txn, request.incarnation, request.answered);
+                let (reads, writes) = (reads.cloned().collect(), writes.cloned().collect());
+                Arc::new(CommitRequest { txn, incarnation, answered, reads, writes })
+            };
+            let opening = |shard| Some((shard, self.places.get(&shard)?.opening));
+            let openings = self.shards(&request).into_iter().filter_map(opening).collect();
+            Part { master, request, openings, state: State::Unasked }
+        };
+        masters.iter().enumerate().map(part).collect()
     }
 
     /// The shards that a transaction touches, in order.
@@ -103,27 +150,6 @@ pub(crate) fn in_order(shards: impl Iterator<Item = Shard>) -> SmallVec<[Shard; 
     ordered
 }
 
-/// Gives each of these masters its part. A single part is the request itself.
-fn split(
-    request: &Arc<CommitRequest>,
-    masters: &[NodeId],
-    part_of: impl Fn(PageId) -> Option<usize>,
-) -> SmallVec<[Part; 1]> {
-    let part = |(at, &master): (usize, &NodeId)| {
-        let request = if masters.len() == 1 {
-            request.clone()
-        } else {
-            let reads = request.reads.iter().filter(|reads| part_of(reads.page) == Some(at));
-            let writes = request.writes.iter().filter(|delta| part_of(delta.page) == Some(at));
-            let (txn, incarnation, answered) = (request.txn, request.incarnation, request.answered);
-            let (reads, writes) = (reads.cloned().collect(), writes.cloned().collect());
-            Arc::new(CommitRequest { txn, incarnation, answered, reads, writes })
-        };
-        Part { master, request, state: State::Unasked }
-    };
-    masters.iter().enumerate().map(part).collect()
-}
-
 /// The state of one part.
 #[derive(Debug)]
 enum State {
@@ -137,10 +163,24 @@ enum State {
 pub(crate) struct Part {
     pub(crate) master: NodeId,
     pub(crate) request: Arc<CommitRequest>,
+    /// The openings of its shards in which it is judged.
+    openings: Openings,
     state: State,
 }
 
 impl Part {
+    /// Whether its master was asked, and has not said that it cannot be.
+    fn is_out(&self) -> bool {
+        self.is_prepared() || matches!(self.state, State::Asked)
+    }
+
+    /// Whether it is judged in an opening that is over, now that there are these.
+    pub(crate) fn is_before(&self, openings: &Openings) -> bool {
+        let is_over =
+            |(shard, opening): &(Shard, Opening)| openings.iter().any(|new| new.0 == *shard && new.1 > *opening);
+        self.openings.iter().any(is_over)
+    }
+
     fn is_prepared(&self) -> bool {
         matches!(self.state, State::Judged(Verdict::Prepared))
     }
@@ -174,12 +214,12 @@ impl Parts {
     }
 
     /// The parts that should be asked for now: all of them, or the next. They count as asked for.
-    pub(crate) fn ask(&mut self) -> SmallVec<[(NodeId, Arc<CommitRequest>); 1]> {
+    pub(crate) fn ask(&mut self) -> SmallVec<[(NodeId, Arc<CommitRequest>, Openings); 1]> {
         let most = if self.in_turn { 1 } else { self.list.len() };
         let unasked = self.list.iter_mut().filter(|part| matches!(part.state, State::Unasked)).take(most);
         let ask = |part: &mut Part| {
             part.state = State::Asked;
-            (part.master, part.request.clone())
+            (part.master, part.request.clone(), part.openings.clone())
         };
         unasked.map(ask).collect()
     }
@@ -190,6 +230,20 @@ impl Parts {
         let Some(part) = self.list.iter_mut().find(is_it) else { return false };
         part.state = State::Judged(verdict);
         true
+    }
+
+    /// Counts some parts as busy that their masters have judged, or were asked for. Returns whether there was one.
+    pub(crate) fn fail(&mut self, is_meant: impl Fn(&Part) -> bool) -> bool {
+        let mut is_any = false;
+        for part in self.list.iter_mut().filter(|part| part.is_out() && is_meant(part)) {
+            (part.state, is_any) = (State::Judged(Verdict::Busy), true);
+        }
+        is_any
+    }
+
+    /// Whether the master at this node has prepared a part.
+    pub(crate) fn is_prepared_at(&self, node: NodeId) -> bool {
+        self.list.iter().any(|part| part.master == node && part.is_prepared())
     }
 
     /// The masters that have not answered.

@@ -1,25 +1,26 @@
 //! The phases of a commit.
 //!
-//! 1. *Prepare*: the masters of its pages judge it. Prepared, it is in others' way until it is decided. Several masters
+//! 1. *Reserve*: there is room for its record in the log, so that it need not wait once it is in others' way.
+//! 2. *Prepare*: the masters of its pages judge it. Prepared, it is in others' way until it is decided. Several masters
 //!    are asked at once. If one of them is busy, all let go of it, and are asked again in the order of their shards,
 //!    where it may wait. A master at which it has only read is told when it has committed (**ReleaseReaders**).
-//! 2. *Sequence*: it gets its counts, each above the highest that a master has seen (**CountAboveVotes**): a sequencer
+//! 3. *Sequence*: it gets its counts, each above the highest that a master has seen (**CountAboveVotes**): a sequencer
 //!    whose term is over does no harm.
-//! 3. *Log*: its record goes to the log with the counts. Its durability is the commit point: the commit is applied, and
+//! 4. *Log*: its record goes to the log with the counts. Its durability is the commit point: the commit is applied, and
 //!    its counts shown to any other machine, no earlier (**LogBeforeReply**).
-//! 4. *Decide*: the masters apply it and tell every holder of the changed pages, but for those that get the reply.
-//! 5. *Reply*: it is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To
+//! 5. *Decide*: the masters apply it and tell every holder of the changed pages, but for those that get the reply.
+//! 6. *Reply*: it is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To
 //!    a redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too:
 //!    the member that gets the answer may ask its redirector for a page that it has written to (**HearBeforeAnswer**).
 
 use crate::parts::{are_above, in_order};
-use crate::under_way::{Stage, UnderWay};
+use crate::under_way::{Deciding, Stage, UnderWay};
 use crate::{Asker, CommitRecord, Coordinator, Hears, Output};
 use alloc::vec::Vec;
 use core::mem;
 use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Prepare, Release, Sequence, Verdict, Vote};
 use smallvec::SmallVec;
-use types::{NodeId, Refusal, Rule, TxnId, Vector};
+use types::{NodeId, Refusal, Rule, TxnId, Vector, Version};
 
 impl Coordinator {
     /// Asks masters for the parts that should be asked for now.
@@ -27,8 +28,17 @@ impl Coordinator {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
         let Some(asker) = under_way.askers.first() else { return };
         let among = under_way.parts.among(!under_way.request.writes.is_empty());
-        for (master, request) in under_way.parts.ask() {
-            self.out.push_back(Output::Prepare(master, asker.session, Prepare { request, among }));
+        let session = asker.session;
+        let mut is_any_away = false;
+        for (master, request, openings) in under_way.parts.ask() {
+            if self.masters.is_away(master) {
+                is_any_away = true;
+            } else {
+                self.out.push_back(Output::Prepare(master, session, Prepare { request, among, openings }));
+            }
+        }
+        if is_any_away {
+            self.fail_away(txn);
         }
     }
 
@@ -41,6 +51,12 @@ impl Coordinator {
             return;
         }
         under_way.floor.join(&highest);
+        self.go_on(txn);
+    }
+
+    /// Takes a transaction further whose masters have all answered.
+    pub(crate) fn go_on(&mut self, txn: TxnId) {
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
         if under_way.parts.asked().next().is_some() {
             return;
         }
@@ -146,31 +162,49 @@ impl Coordinator {
         let is_own = under_way.parts.alone() == Some(self.masters.own());
         let is_replied = |asker: &&Asker| is_own && asker.knows_writes && self.sessions.contains_key(&asker.session);
         let replied: SmallVec<_> = under_way.askers.iter().filter(is_replied).map(|asker| asker.session).collect();
-        let mut deciding = SmallVec::new();
+        let mut masters = SmallVec::new();
         for (master, writes) in under_way.parts.prepared() {
             if writes {
-                deciding.push(master);
+                masters.push(master);
                 let decide = Decide { txn, counts: counts.clone() };
                 self.out.push_back(Output::Decide(master, decide, replied.clone()));
             } else if !self.config.broken.is(Rule::ReleaseReaders) {
                 self.out.push_back(Output::Release(master, Release { txn }));
             }
         }
-        under_way.stage = Stage::Deciding(deciding, Vec::new());
+        under_way.stage = Stage::Deciding(Deciding { counts, masters, moved: Vec::new() });
     }
 
     /// The master at this node has applied a transaction, which has moved its pages so.
     pub fn applied(&mut self, by: NodeId, txn: TxnId, advances: Vec<Advance>) {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
-        let Stage::Deciding(deciding, moved) = &mut under_way.stage else { return };
-        let Some(at) = deciding.iter().position(|&master| master == by) else { return };
-        deciding.swap_remove(at);
-        moved.extend(advances);
-        if deciding.is_empty() {
-            let mut advances = mem::take(moved);
-            advances.sort_unstable_by_key(|advance| advance.page);
-            self.finish(txn, advances);
+        let Stage::Deciding(deciding) = &mut under_way.stage else { return };
+        let Some(at) = deciding.masters.iter().position(|&master| master == by) else { return };
+        deciding.masters.swap_remove(at);
+        deciding.moved.extend(advances);
+        if deciding.masters.is_empty() {
+            let (counts, mut moved) = (mem::take(&mut deciding.counts), mem::take(&mut deciding.moved));
+            if moved.len() < under_way.request.writes.len() {
+                moved = self.as_counted(txn, &counts, &moved);
+            }
+            moved.sort_unstable_by_key(|advance| advance.page);
+            self.finish(txn, moved);
         }
+    }
+
+    /// How a transaction has moved the pages that it wrote. A master that was lost before it could say so leaves the
+    /// version before unknown, and the counts say the one after.
+    fn as_counted(&self, txn: TxnId, counts: &Vector, moved: &[Advance]) -> Vec<Advance> {
+        let writes = self.under_way.get(&txn).map_or(&[][..], |of| &of.request.writes);
+        let of_page = |page| {
+            let version = counts.of(self.masters.shard_of(page));
+            moved.iter().find(|advance| advance.page == page).copied().unwrap_or(Advance {
+                page,
+                prev: Version::ZERO,
+                version,
+            })
+        };
+        writes.iter().map(|delta| of_page(delta.page)).collect()
     }
 
     /// Every master has applied a transaction.
@@ -185,7 +219,7 @@ impl Coordinator {
             }
         }
         self.outcomes.remember(txn, request.answered, advances);
-        self.out.push_back(Output::Keep(txn.client));
+        self.out.push_back(Output::Keep(txn));
         for asker in askers.iter().filter(|asker| !asker.knows_writes && hears_first) {
             let Some(outcome) = self.outcomes.get(txn) else { return };
             self.reply(asker.session, txn, outcome, Hears::All);
@@ -195,16 +229,30 @@ impl Coordinator {
     /// Withdraws what all those have gone that waited for, and that is not prepared: its client sends it again.
     pub(crate) fn withdraw_unawaited(&mut self) {
         let Self { under_way, sessions, out, .. } = self;
-        for (&txn, under_way) in under_way {
-            let is_awaited = under_way.is_awaited(sessions);
-            if let Stage::Preparing { is_withdrawn } = &mut under_way.stage
-                && !is_awaited
-                && !*is_withdrawn
-            {
-                *is_withdrawn = true;
-                out.extend(under_way.parts.asked().map(|master| Output::Withdraw(master, txn)));
+        let mut not_begun = SmallVec::<[TxnId; 4]>::new();
+        for (&txn, under_way) in under_way.iter_mut().filter(|(_, of)| !of.is_awaited(sessions)) {
+            match &mut under_way.stage {
+                Stage::Reserving => not_begun.push(txn),
+                Stage::Preparing { is_withdrawn } if !*is_withdrawn => {
+                    *is_withdrawn = true;
+                    out.extend(under_way.parts.asked().map(|master| Output::Withdraw(master, txn)));
+                }
+                _ => {}
             }
         }
+        for txn in not_begun {
+            self.drop_unprepared(txn);
+        }
+    }
+
+    /// Forgets a transaction that is prepared nowhere. Returns what was known of it.
+    fn drop_unprepared(&mut self, txn: TxnId) -> Option<UnderWay> {
+        let under_way = self.under_way.remove(&txn)?;
+        self.unlogged_bytes -= under_way.bytes;
+        if !under_way.request.writes.is_empty() {
+            self.out.push_back(Output::GiveBack(txn));
+        }
+        Some(under_way)
     }
 
     /// The masters have let go of a transaction. If it was sent again in the meantime, they get it again.
@@ -215,15 +263,13 @@ impl Coordinator {
             (under_way.parts, under_way.floor) = (self.masters.at_once(&under_way.request), Vector::new());
             self.ask_masters(txn);
         } else {
-            self.unlogged_bytes -= under_way.bytes;
-            self.under_way.remove(&txn);
+            self.drop_unprepared(txn);
         }
     }
 
     /// Ends a transaction that is not prepared.
-    fn end(&mut self, txn: TxnId, outcome: &Outcome) {
-        let Some(UnderWay { bytes, askers, .. }) = self.under_way.remove(&txn) else { return };
-        self.unlogged_bytes -= bytes;
+    pub(crate) fn end(&mut self, txn: TxnId, outcome: &Outcome) {
+        let Some(UnderWay { askers, .. }) = self.drop_unprepared(txn) else { return };
         self.count(outcome);
         for asker in askers {
             self.charge(asker.session, -1);
@@ -246,7 +292,7 @@ impl Coordinator {
             if might_commit {
                 self.outcomes.remember_refused(request, &outcome);
             }
-            self.out.push_back(Output::Keep(request.txn.client));
+            self.out.push_back(Output::Keep(request.txn));
         }
         outcome
     }

@@ -32,17 +32,41 @@ impl UnderWay {
     }
 }
 
+impl UnderWay {
+    /// Whether it has committed, and the master at this node has yet to apply it.
+    pub(crate) fn is_decided_at(&self, node: NodeId) -> bool {
+        matches!(&self.stage, Stage::Deciding(deciding) if deciding.masters.contains(&node))
+    }
+
+    /// Whether the master at this node has prepared it, and it is not decided.
+    pub(crate) fn may_decide(&self, node: NodeId) -> bool {
+        !matches!(self.stage, Stage::Deciding(..)) && self.parts.is_prepared_at(node)
+    }
+}
+
 /// How far a transaction is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// There must be room for it in the log first.
+    Reserving,
     /// The masters have it. If it is withdrawn, those that have not answered were told that they may let go of it.
     Preparing { is_withdrawn: bool },
     /// The sequencer has it.
     Sequencing,
     /// The log has it, with these counts.
     Logging(Vector),
-    /// The record is durable, and these masters apply the transaction, which has moved these pages so far.
-    Deciding(SmallVec<[NodeId; 1]>, Vec<Advance>),
+    /// The record is durable, and masters apply the transaction.
+    Deciding(Deciding),
+}
+
+/// A transaction that has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deciding {
+    pub(crate) counts: Vector,
+    /// The masters that have yet to apply it.
+    pub(crate) masters: SmallVec<[NodeId; 1]>,
+    /// How it has moved pages, as far as its masters have said.
+    pub(crate) moved: Vec<Advance>,
 }
 
 /// The bytes of memory that a request takes: its writes, and the list of its reads.

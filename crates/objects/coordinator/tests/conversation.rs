@@ -36,9 +36,23 @@ fn request(number: u64, bytes: usize) -> CommitRequest {
     }
 }
 
-/// Everything that it wants done, each in a word or two.
+/// Everything that it wants done, each in a word or two. The log has room for everything.
 fn wants(coordinator: &mut Coordinator) -> Vec<String> {
-    let word = |output| match output {
+    let mut wants = Vec::new();
+    while let Some(output) = coordinator.poll_output() {
+        match output {
+            Output::Reserve(_, request) => coordinator.reserved(request.txn),
+            Output::GiveBack(_) => {}
+            output => wants.push(word(output)),
+        }
+    }
+    wants
+}
+
+fn word(output: Output) -> String {
+    match output {
+        Output::Reserve(from, request) => format!("reserve {} for {}", request.txn.number, from.0),
+        Output::GiveBack(txn) => format!("give back {}", txn.number),
         Output::Prepare(_, from, prepare) => format!("prepare {} for {}", prepare.request.txn.number, from.0),
         Output::Withdraw(_, txn) => format!("withdraw {}", txn.number),
         Output::Release(_, Release { txn }) => format!("release {}", txn.number),
@@ -56,9 +70,8 @@ fn wants(coordinator: &mut Coordinator) -> Vec<String> {
             (Outcome::Refused(refusal), _) => format!("{} {}, to {}", txn.number, refusal.name(), to.0),
             (Outcome::Unknown, _) => format!("{} unknown, to {}", txn.number, to.0),
         },
-        Output::Keep(client) => format!("keep {}", client.0),
-    };
-    std::iter::from_fn(|| coordinator.poll_output()).map(word).collect()
+        Output::Keep(txn) => format!("keep {}", txn.client.0),
+    }
 }
 
 fn placed() -> Placed {
@@ -69,10 +82,17 @@ fn advance() -> Advance {
     Advance { page: PAGE, prev: Version::ZERO, version: Version(5) }
 }
 
+/// A session wants a transaction committed, and the log has room for it.
+fn commit(coordinator: &mut Coordinator, from: SessionId, request: CommitRequest) {
+    let txn = request.txn;
+    coordinator.commit(from, request);
+    coordinator.reserved(txn);
+}
+
 #[test]
 fn a_commit_goes_through_its_phases() {
     let mut coordinator = coordinator(1000);
-    coordinator.commit(OLD, request(1, 10));
+    commit(&mut coordinator, OLD, request(1, 10));
     assert_eq!(wants(&mut coordinator), ["prepare 1 for 1"]);
     coordinator.voted(NODE, Vote::prepared(TXN, Vector::new()));
     assert_eq!(wants(&mut coordinator), [format!("sequence 1 in {:?}", [Shard::ONLY])]);
@@ -83,7 +103,7 @@ fn a_commit_goes_through_its_phases() {
     coordinator.applied(NODE, TXN, vec![advance()]);
     assert_eq!(wants(&mut coordinator), ["1 committed, to 1 behind Earlier", "keep 1"]);
     // A copy has the same outcome, and so has a question.
-    coordinator.commit(OLD, request(1, 10));
+    commit(&mut coordinator, OLD, request(1, 10));
     coordinator.ask_outcome(Asker { session: OLD, knows_writes: false }, TXN);
     let again = "1 committed, to 1 behind Worthwhile";
     assert_eq!(wants(&mut coordinator), [again, again]);
@@ -94,7 +114,7 @@ fn a_commit_goes_through_its_phases() {
 #[test]
 fn an_answer_counts_once() {
     let mut coordinator = coordinator(1000);
-    coordinator.commit(OLD, request(1, 10));
+    commit(&mut coordinator, OLD, request(1, 10));
     coordinator.durable(TXN);
     coordinator.placed(&placed());
     wants(&mut coordinator);
@@ -114,15 +134,15 @@ fn an_answer_counts_once() {
 #[test]
 fn a_commit_that_nobody_waits_for_is_withdrawn() {
     let mut coordinator = coordinator(100);
-    coordinator.commit(OLD, request(1, 1000));
+    commit(&mut coordinator, OLD, request(1, 1000));
     wants(&mut coordinator);
     coordinator.disconnected(OLD);
     assert_eq!(wants(&mut coordinator), ["withdraw 1"]);
     coordinator.connected(NEW);
-    coordinator.commit(NEW, request(2, 1000));
+    commit(&mut coordinator, NEW, request(2, 1000));
     assert_eq!(wants(&mut coordinator), ["keep 1", "2 too_many, to 2"], "the master still has the first");
     coordinator.voted(NODE, Vote::withdrawn(TXN));
-    coordinator.commit(NEW, request(3, 1000));
+    commit(&mut coordinator, NEW, request(3, 1000));
     assert_eq!(wants(&mut coordinator), ["prepare 3 for 2"]);
 }
 
@@ -130,10 +150,10 @@ fn a_commit_that_nobody_waits_for_is_withdrawn() {
 #[test]
 fn a_withdrawn_commit_that_is_sent_again_is_prepared_again() {
     let mut coordinator = coordinator(1000);
-    coordinator.commit(OLD, request(1, 10));
+    commit(&mut coordinator, OLD, request(1, 10));
     coordinator.disconnected(OLD);
     coordinator.connected(NEW);
-    coordinator.commit(NEW, request(1, 10));
+    commit(&mut coordinator, NEW, request(1, 10));
     assert_eq!(wants(&mut coordinator), ["prepare 1 for 1", "withdraw 1"]);
     coordinator.voted(NODE, Vote::withdrawn(TXN));
     assert_eq!(wants(&mut coordinator), ["prepare 1 for 2"]);
@@ -144,12 +164,12 @@ fn a_withdrawn_commit_that_is_sent_again_is_prepared_again() {
 fn a_commit_that_is_prepared_goes_on() {
     for is_back in [true, false] {
         let mut coordinator = coordinator(1000);
-        coordinator.commit(OLD, request(1, 10));
+        commit(&mut coordinator, OLD, request(1, 10));
         coordinator.disconnected(OLD);
         wants(&mut coordinator);
         coordinator.connected(NEW);
         if is_back {
-            coordinator.commit(NEW, request(1, 10));
+            commit(&mut coordinator, NEW, request(1, 10));
         }
         coordinator.voted(NODE, Vote::prepared(TXN, Vector::new()));
         coordinator.placed(&placed());
@@ -169,7 +189,7 @@ fn a_commit_that_is_prepared_goes_on() {
 fn who_does_not_know_the_writes_hears_of_them_first() {
     let mut coordinator = coordinator(1000);
     coordinator.connected(NEW);
-    coordinator.commit(OLD, request(1, 10));
+    commit(&mut coordinator, OLD, request(1, 10));
     coordinator.ask_outcome(Asker { session: NEW, knows_writes: false }, TXN);
     coordinator.voted(NODE, Vote::prepared(TXN, Vector::new()));
     coordinator.placed(&placed());
@@ -185,20 +205,20 @@ fn who_does_not_know_the_writes_hears_of_them_first() {
 #[test]
 fn a_refusal_stands_for_every_copy() {
     let mut coordinator = coordinator(1000);
-    coordinator.commit(OLD, request(1, 10));
+    commit(&mut coordinator, OLD, request(1, 10));
     wants(&mut coordinator);
     coordinator.voted(NODE, Vote::refused(TXN, Refusal::Busy));
     assert_eq!(wants(&mut coordinator), ["keep 1", "1 busy, to 1"]);
-    coordinator.commit(OLD, request(1, 10));
+    commit(&mut coordinator, OLD, request(1, 10));
     assert_eq!(wants(&mut coordinator), ["1 busy, to 1"]);
     let read_only = CommitRequest { writes: Vec::new(), ..request(2, 0) };
     for _ in 0..2 {
-        coordinator.commit(OLD, read_only.clone());
+        commit(&mut coordinator, OLD, read_only.clone());
         assert_eq!(wants(&mut coordinator), ["prepare 2 for 1"]);
         coordinator.voted(NODE, Vote::refused(read_only.txn, Refusal::Stale(Vec::new())));
         assert_eq!(wants(&mut coordinator), ["2 stale, to 1"]);
     }
     coordinator.close();
-    coordinator.commit(OLD, request(3, 10));
+    commit(&mut coordinator, OLD, request(3, 10));
     assert_eq!(wants(&mut coordinator), ["keep 1", "3 closing, to 1"]);
 }

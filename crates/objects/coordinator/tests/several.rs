@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use coordinator::{Asker, CommitRecord, Config, Coordinator, Output};
 use messages::{
-    Advance, Among, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Prepare, Sequence, Vote,
+    Advance, Among, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Prepare, Sequence, Undecided, Vote,
 };
 use std::cell::Cell;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::panic;
 use types::{
-    Broken, ClientId, Delta, Incarnation, Limits, NodeId, PageId, Refusal, Rule, SessionId, Shard, Sharding,
+    Broken, ClientId, Delta, Incarnation, Limits, NodeId, Opening, PageId, Refusal, Rule, SessionId, Shard, Sharding,
     SlotChange, SlotSet, TxnId, Vector, Version,
 };
 
@@ -40,8 +40,9 @@ fn coordinator() -> Coordinator {
     let (incarnation, limits, broken) = (Incarnation(1), Limits::SHIPPED, TAKEN_OUT.get());
     let config = Config { node: OWN, incarnation, sharding: sharding(), unlogged_bytes_max: 1000, limits, broken };
     let mut coordinator = Coordinator::new(config, Vec::new(), Vector::new());
-    coordinator.place(Shard(1), PEER);
-    coordinator.place(Shard(3), PEER);
+    for shard in 0..4 {
+        coordinator.place(Shard(shard), if shard % 2 == 0 { OWN } else { PEER }, Opening(1));
+    }
     coordinator.connected(SESSION);
     coordinator
 }
@@ -80,10 +81,24 @@ fn shards(pages: impl Iterator<Item = PageId>) -> Vec<u16> {
     shards
 }
 
-/// Everything that it wants done, each in a few words.
+/// Everything that it wants done, each in a few words. The log has room for everything.
 fn wants(coordinator: &mut Coordinator) -> Vec<String> {
-    let word = |output| match output {
-        Output::Prepare(at, _, Prepare { request, among }) => {
+    let mut wants = Vec::new();
+    while let Some(output) = coordinator.poll_output() {
+        match output {
+            Output::Reserve(_, request) => coordinator.reserved(request.txn),
+            Output::GiveBack(_) => {}
+            output => wants.push(word(output)),
+        }
+    }
+    wants
+}
+
+fn word(output: Output) -> String {
+    match output {
+        Output::Reserve(..) => "room".into(),
+        Output::GiveBack(_) => "give back".into(),
+        Output::Prepare(at, _, Prepare { request, among, .. }) => {
             let reads = shards(request.reads.iter().map(|reads| reads.page));
             let writes = shards(request.writes.iter().map(|delta| delta.page));
             let how = match among {
@@ -109,8 +124,7 @@ fn wants(coordinator: &mut Coordinator) -> Vec<String> {
             Outcome::Unknown => "unknown".into(),
         },
         Output::Keep(_) => "keep".into(),
-    };
-    std::iter::from_fn(|| coordinator.poll_output()).map(word).collect()
+    }
 }
 
 fn prepared(highest: &[(u16, u64)]) -> Vote {
@@ -125,10 +139,17 @@ fn stale(shard: u16) -> Vote {
     Vote::refused(TXN, Refusal::Stale(vec![(page(shard), SlotSet::from_iter([0]))]))
 }
 
+/// A session wants a transaction committed, and the log has room for it.
+fn commit(coordinator: &mut Coordinator, from: SessionId, request: CommitRequest) {
+    let txn = request.txn;
+    coordinator.commit(from, request);
+    coordinator.reserved(txn);
+}
+
 #[test]
 fn a_commit_on_two_nodes_goes_through_its_phases() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1, 3], &[0, 3]));
+    commit(&mut coordinator, SESSION, request(&[0, 1, 3], &[0, 3]));
     let asked = ["n0: prepare [0] [0] at once, true", "n1: prepare [1, 3] [3] at once, true"];
     assert_eq!(wants(&mut coordinator), asked);
     coordinator.voted(PEER, prepared(&[(3, 8)]));
@@ -151,7 +172,7 @@ fn a_commit_on_two_nodes_goes_through_its_phases() {
 #[test]
 fn a_commit_on_one_shard_asks_its_master_alone() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[1, 3], &[3]));
+    commit(&mut coordinator, SESSION, request(&[1, 3], &[3]));
     assert_eq!(wants(&mut coordinator), ["n1: prepare [1, 3] [3] alone"]);
     coordinator.voted(OWN, prepared(&[]));
     assert!(wants(&mut coordinator).is_empty(), "the other node was not asked");
@@ -163,7 +184,7 @@ fn a_commit_on_one_shard_asks_its_master_alone() {
 #[test]
 fn a_master_that_was_only_read_from_is_released_once_it_has_committed() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0]));
     wants(&mut coordinator);
     coordinator.voted(OWN, prepared(&[]));
     coordinator.voted(PEER, prepared(&[]));
@@ -176,7 +197,7 @@ fn a_master_that_was_only_read_from_is_released_once_it_has_committed() {
 #[test]
 fn a_read_only_transaction_is_judged_in_one_round() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[]));
     assert_eq!(wants(&mut coordinator), ["n0: prepare [0] [] at once, false", "n1: prepare [1] [] at once, false"]);
     coordinator.voted(OWN, prepared(&[]));
     coordinator.voted(PEER, stale(1));
@@ -187,14 +208,14 @@ fn a_read_only_transaction_is_judged_in_one_round() {
 #[test]
 fn a_refused_part_releases_the_others() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
     wants(&mut coordinator);
     coordinator.voted(PEER, stale(1));
     assert!(wants(&mut coordinator).is_empty(), "the other may have prepared it");
     coordinator.voted(OWN, prepared(&[]));
     assert_eq!(wants(&mut coordinator), ["n0: release", "keep", "stale [1]"]);
     let mut coordinator = self::coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
     wants(&mut coordinator);
     coordinator.voted(OWN, stale(0));
     coordinator.voted(PEER, stale(1));
@@ -206,7 +227,7 @@ fn a_refused_part_releases_the_others() {
 #[test]
 fn busy_masters_are_asked_in_the_order_of_shards() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1, 2], &[0, 1, 2]));
+    commit(&mut coordinator, SESSION, request(&[0, 1, 2], &[0, 1, 2]));
     let asked = ["n0: prepare [0, 2] [0, 2] at once, true", "n1: prepare [1] [1] at once, true"];
     assert_eq!(wants(&mut coordinator), asked);
     coordinator.voted(OWN, prepared(&[(0, 3), (2, 7)]));
@@ -225,7 +246,7 @@ fn busy_masters_are_asked_in_the_order_of_shards() {
 #[test]
 fn a_count_that_a_master_has_seen_is_not_taken() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
     wants(&mut coordinator);
     coordinator.voted(OWN, prepared(&[(0, 4)]));
     coordinator.voted(PEER, prepared(&[(1, 9)]));
@@ -244,7 +265,7 @@ fn a_count_that_a_master_has_seen_is_not_taken() {
 #[test]
 fn a_withdrawn_commit_leaves_nothing_at_any_master() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
     wants(&mut coordinator);
     coordinator.voted(OWN, prepared(&[]));
     coordinator.disconnected(SESSION);
@@ -253,7 +274,7 @@ fn a_withdrawn_commit_leaves_nothing_at_any_master() {
     assert_eq!(wants(&mut coordinator), ["n0: release"]);
     // The same, but the client is back by then: all masters are asked again.
     let mut coordinator = self::coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
     coordinator.disconnected(SESSION);
     coordinator.connected(SessionId(2));
     coordinator.ask_outcome(Asker { session: SessionId(2), knows_writes: true }, TXN);
@@ -268,7 +289,7 @@ fn a_withdrawn_commit_leaves_nothing_at_any_master() {
 #[test]
 fn a_withdrawn_commit_takes_no_more_turns() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
     coordinator.voted(OWN, Vote::busy(TXN));
     coordinator.voted(PEER, Vote::busy(TXN));
     wants(&mut coordinator);
@@ -278,7 +299,108 @@ fn a_withdrawn_commit_takes_no_more_turns() {
     assert_eq!(wants(&mut coordinator), ["n0: release"]);
 }
 
-const NOTICED_BY: [(Rule, fn()); 2] = [
+/// A transaction of the shards 0 and 1 that both masters have prepared.
+fn both_prepared() -> Coordinator {
+    let mut coordinator = coordinator();
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
+    wants(&mut coordinator);
+    coordinator.voted(OWN, prepared(&[]));
+    coordinator.voted(PEER, prepared(&[]));
+    assert_eq!(wants(&mut coordinator), ["sequence [0, 1]"]);
+    coordinator
+}
+
+fn counted() -> Placed {
+    Placed { txn: TXN, counts: vector(&[(0, 5), (1, 7)]) }
+}
+
+/// With [`Rule::FencePrepared`] taken out it would commit, and the master that has forgotten it would never apply it.
+#[test]
+fn what_was_prepared_in_an_earlier_opening_does_not_commit() {
+    let mut coordinator = both_prepared();
+    coordinator.fence(PEER, &[(Shard(1), Opening(2))].into_iter().collect());
+    let again = ["n0: release", "n0: prepare [0] [0] in turn, first"];
+    assert_eq!(wants(&mut coordinator), again, "it is asked for once more");
+    coordinator.placed(&counted());
+    assert!(wants(&mut coordinator).is_empty(), "the place was another attempt's");
+    coordinator.voted(OWN, prepared(&[]));
+    assert_eq!(wants(&mut coordinator), ["n1: prepare [1] [1] in turn, held"]);
+}
+
+/// Its record is on its way to the log, which tells it to the master that opens.
+#[test]
+fn what_is_being_logged_commits_whatever_is_opened() {
+    let mut coordinator = both_prepared();
+    coordinator.placed(&counted());
+    coordinator.fence(PEER, &[(Shard(1), Opening(2))].into_iter().collect());
+    coordinator.durable(TXN);
+    let decides = ["n0: decide {0: v5, 1: v7} 0", "n1: decide {0: v5, 1: v7} 0"];
+    assert_eq!(wants(&mut coordinator), [&["log {0: v5, 1: v7}"][..], &decides].concat());
+}
+
+#[test]
+fn a_node_that_is_lost_is_as_good_as_busy_until_it_is_found() {
+    let mut coordinator = coordinator();
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
+    coordinator.voted(PEER, prepared(&[]));
+    wants(&mut coordinator);
+    coordinator.lost(PEER);
+    assert!(wants(&mut coordinator).is_empty(), "its own master has not answered");
+    coordinator.voted(OWN, prepared(&[]));
+    assert_eq!(wants(&mut coordinator), ["n0: release", "n0: prepare [0] [0] in turn, first"]);
+    coordinator.voted(OWN, prepared(&[]));
+    assert_eq!(wants(&mut coordinator), ["n0: release", "keep", "busy"]);
+    // The master has it prepared still, and learns that nothing comes of it.
+    coordinator.found(PEER, &Undecided { txns: vec![TXN] }, |_| None);
+    assert_eq!(wants(&mut coordinator), ["n1: release"]);
+    commit(&mut coordinator, SESSION, CommitRequest { txn: TxnId { number: 2, ..TXN }, ..request(&[1], &[1]) });
+    assert_eq!(wants(&mut coordinator), ["n1: prepare [1] [1] alone"]);
+}
+
+/// A transaction that has its counts does not depend on links.
+#[test]
+fn what_is_counted_is_decided_when_the_node_is_back() {
+    let mut coordinator = both_prepared();
+    coordinator.lost(PEER);
+    coordinator.placed(&counted());
+    coordinator.found(PEER, &Undecided { txns: vec![TXN] }, |_| None);
+    assert_eq!(wants(&mut coordinator), ["log {0: v5, 1: v7}"], "it is under way");
+    coordinator.durable(TXN);
+    coordinator.lost(PEER);
+    wants(&mut coordinator);
+    coordinator.applied(OWN, TXN, vec![moved(0, 5)]);
+    coordinator.found(PEER, &Undecided { txns: vec![TXN] }, |_| Some(vector(&[(0, 5), (1, 7)])));
+    assert_eq!(wants(&mut coordinator), ["n1: decide {0: v5, 1: v7} 0"], "the first word of it was lost");
+    // The next time it is decided there: it was applied.
+    coordinator.lost(PEER);
+    coordinator.found(PEER, &Undecided { txns: vec![] }, |_| Some(vector(&[(0, 5), (1, 7)])));
+    assert_eq!(wants(&mut coordinator), ["committed [0, 1]", "keep"]);
+}
+
+#[test]
+fn a_commit_waits_for_room_before_any_master_is_asked() {
+    let mut coordinator = coordinator();
+    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    let next = |coordinator: &mut Coordinator| word(coordinator.poll_output().expect("it wants something"));
+    assert_eq!(next(&mut coordinator), "room");
+    assert!(coordinator.poll_output().is_none());
+    // Its client goes, and the wait for room ends.
+    coordinator.disconnected(SESSION);
+    assert_eq!(next(&mut coordinator), "give back");
+    coordinator.reserved(TXN);
+    assert!(coordinator.poll_output().is_none());
+    coordinator.connected(SESSION);
+    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
+    assert_eq!(next(&mut coordinator), "room");
+    coordinator.not_reserved(TXN, Refusal::StoreFull);
+    assert_eq!(
+        [next(&mut coordinator), next(&mut coordinator), next(&mut coordinator)],
+        ["keep", "give back", "store_full"]
+    );
+}
+
+const NOTICED_BY: [(Rule, fn()); 3] = [
+    (Rule::FencePrepared, what_was_prepared_in_an_earlier_opening_does_not_commit),
     (Rule::ReleaseReaders, a_master_that_was_only_read_from_is_released_once_it_has_committed),
     (Rule::CountAboveVotes, a_count_that_a_master_has_seen_is_not_taken),
 ];

@@ -131,6 +131,7 @@ impl Opening {
             reserve::keep(&*self.files)?;
         }
         let Self { files, config, claim, patience, home, .. } = self;
-        RealDisk::start(Parts { files, readers: config.readers, log, home: Box::new(home), patience }, claim.lock)
+        let (readers, home) = (config.readers, Box::new(home));
+        RealDisk::start(Parts { files, readers, log, log_id: id, home, patience }, claim.lock)
     }
 }

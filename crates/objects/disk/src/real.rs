@@ -4,7 +4,7 @@
 use crate::error::DiskError;
 use crate::page_file::{Found, Home, Installed};
 use crate::records::StoreRecords;
-use log::{Durable, Log, Made};
+use log::{Durable, Log, LogId, Made, Scan};
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -32,12 +32,16 @@ pub struct RealDisk {
 /// The keeper's tasks.
 enum Keeping {
     Install(Vec<HomeImage>, Checkpoint),
+    ReadLog,
     Free(Position),
     MakeRoom(u64),
     Grow(String),
     /// A flush waits for what it needs.
     Retry,
 }
+
+/// Records of the log that are read before they are passed on.
+const RECORDS_AT_A_TIME: usize = 64;
 
 /// A listener to the work that the disk's own threads have done.
 type OnDone = Box<dyn Fn(DiskDone) + Send + Sync>;
@@ -49,6 +53,7 @@ type OnFailed = Box<dyn Fn(&str) + Send + Sync>;
 struct Shared {
     files: Arc<dyn Files>,
     log: Log<StoreRecords>,
+    log_id: LogId,
     home: Box<dyn Home>,
     patience: Arc<Patience>,
     done: OnceLock<OnDone>,
@@ -65,6 +70,8 @@ pub(crate) struct Parts {
     pub(crate) readers: usize,
     /// The log, behind its last record.
     pub(crate) log: Log<StoreRecords>,
+    /// The log's identity, which its segments name.
+    pub(crate) log_id: LogId,
     /// The page home.
     pub(crate) home: Box<dyn Home>,
     /// Whether the home waits out what passes.
@@ -78,10 +85,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl RealDisk {
     /// Starts the threads over what was opened.
     pub(crate) fn start(parts: Parts, dir_lock: Lock) -> Result<Self, DiskError> {
-        let Parts { files, readers, log, home, patience } = parts;
+        let Parts { files, readers, log, log_id, home, patience } = parts;
         patience.run(true);
         let (done, failed) = (OnceLock::new(), OnceLock::new());
-        let shared = Arc::new(Shared { files, log, home, patience, done, failed, end: Once::new() });
+        let shared = Arc::new(Shared { files, log, log_id, home, patience, done, failed, end: Once::new() });
         let (reads, to_read) = channel();
         let (keeping, to_keep) = channel();
         let mut disk = Self {
@@ -181,6 +188,7 @@ impl machine::Disk for RealDisk {
                 let _ = self.reads.as_ref().map(|reads| reads.send(pages));
             }
             DiskWork::Install(images, checkpoint) => self.keep(Keeping::Install(images, checkpoint)),
+            DiskWork::ReadLog => self.keep(Keeping::ReadLog),
             DiskWork::Free(position) => self.keep(Keeping::Free(position)),
             DiskWork::MakeRoom(bytes) => self.keep(Keeping::MakeRoom(bytes)),
         }
@@ -315,6 +323,7 @@ impl Shared {
         if !self.log.has_failed() {
             let result = match work {
                 Keeping::Install(images, checkpoint) => self.install(&images, checkpoint),
+                Keeping::ReadLog => self.read_log(),
                 Keeping::Free(position) => {
                     self.free(position);
                     Ok(())
@@ -334,6 +343,23 @@ impl Shared {
             Installed::Done => DiskDone::Installed,
             Installed::Full => DiskDone::HomeFull,
         });
+        Ok(())
+    }
+
+    /// Reads the log as far as it is durable now. Nothing of it is freed in the meantime, as this thread does that.
+    fn read_log(&self) -> Result<(), FileError> {
+        let through = self.log.durable();
+        let mut scan = Scan::<StoreRecords>::begin(self.files.clone(), self.log_id, 0)?;
+        let (mut records, mut read) = (Vec::new(), 0);
+        while read < through {
+            let Some((position, record)) = scan.next_record()? else { return Err(scan.lacks(through)) };
+            read = position;
+            records.push((Position(position), record));
+            if records.len() == RECORDS_AT_A_TIME {
+                self.tell(DiskDone::Log { records: std::mem::take(&mut records), is_last: false });
+            }
+        }
+        self.tell(DiskDone::Log { records, is_last: true });
         Ok(())
     }
 

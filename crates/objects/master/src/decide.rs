@@ -4,21 +4,37 @@ use crate::Master;
 use crate::outputs::Output;
 use crate::pages::Prepared;
 use alloc::format;
+use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Advance, Decide, Invalidation, Release};
+use messages::{Advance, Applied, Decide, Invalidation, Release};
 use smallvec::SmallVec;
-use types::{Rule, SessionId, Time, TxnId, Vector};
+use types::{NodeId, Rule, SessionId, Time, TxnId, Vector};
 
 impl Master {
-    /// A transaction that was prepared has committed. It is applied when all that come before it are. Every holder of
-    /// the changed pages is told, and every watcher, but for the sessions to which the reply stands for the
-    /// invalidation: these hear all earlier ones first.
+    /// A transaction that was prepared has committed, says the coordinator at this node. It is applied when all that
+    /// come before it are. Every holder of the changed pages is told, and every watcher, but for the sessions to which
+    /// the reply stands for the invalidation: these hear all earlier ones first.
     ///
     /// # Errors
     /// If a count is not above the last one that was applied, which ends the session of its coordinator.
-    pub fn decide(&mut self, now: Time, decide: Decide, replied: SmallVec<[SessionId; 1]>) -> Result<(), Goodbye> {
+    pub fn decide(
+        &mut self,
+        now: Time,
+        coordinator: NodeId,
+        decide: Decide,
+        replied: SmallVec<[SessionId; 1]>,
+    ) -> Result<(), Goodbye> {
         let Decide { txn, counts: all } = decide;
+        if self.pages.prepared_txn(txn).is_none() && !self.config.broken.is(Rule::AcknowledgeAgain) {
+            // It is applied, or was prepared in an earlier opening: then this one has it, or gets it, from the log
+            // (**AcknowledgeAgain**).
+            self.out.push(Output::Applied(coordinator, Applied { txn, advances: Vec::new() }));
+        }
         let Some(prepared) = self.pages.undecided_txn(txn) else { return Ok(()) };
+        if prepared.writes().next().is_none() {
+            self.release(now, Release { txn });
+            return Ok(());
+        }
         let (applied, mut counts) = (self.pages.applied(), Vector::new());
         for shard in prepared.writes().map(|delta| self.config.sharding.of(delta.page)) {
             if all.of(shard) <= applied.of(shard) {
@@ -68,7 +84,7 @@ impl Master {
         self.writeback.has_committed(now);
         self.fetches.has_applied();
         self.distribute(now, txn, &prepared, &advances, replied);
-        self.out.push(Output::Applied(txn, advances));
+        self.out.push(Output::Applied(prepared.coordinator, Applied { txn, advances }));
     }
 
     fn distribute(&mut self, now: Time, txn: TxnId, prepared: &Prepared, advances: &[Advance], replied: &[SessionId]) {

@@ -100,15 +100,18 @@ impl Images {
         })
     }
 
-    /// Removes a commit. Returns whether it was here. Its page is read all the same.
-    pub(crate) fn remove_waiting_commit(&mut self, is_it: impl Fn(&Ticket) -> bool) -> bool {
-        let mut is_removed = false;
+    /// Takes out the commits that are meant. Their pages are read all the same.
+    pub(crate) fn take_waiting_commits(&mut self, is_meant: impl Fn(&Ticket) -> bool) -> Vec<Ticket> {
+        let mut taken = Vec::new();
         for waiters in self.waiting.values_mut() {
-            let before = waiters.len();
-            waiters.retain(|waiter| !matches!(waiter, Waiter::Commit(ticket) if is_it(ticket)));
-            is_removed |= waiters.len() < before;
+            for waiter in core::mem::take(waiters) {
+                match waiter {
+                    Waiter::Commit(ticket) if is_meant(&ticket) => taken.push(ticket),
+                    other => waiters.push(other),
+                }
+            }
         }
-        is_removed
+        taken
     }
 
     /// Memory taken, in bytes.

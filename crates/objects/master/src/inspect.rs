@@ -5,7 +5,7 @@ use crate::sessions::SessionState;
 use crate::turns::InLine;
 use alloc::vec::Vec;
 use messages::CommitRequest;
-use types::{ClientId, PageId, SessionId, SlotSet, Time, TxnId, Vector};
+use types::{ClientId, PageId, SessionId, SlotChange, SlotSet, Time, TxnId, Vector};
 
 /// The figures of a master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +78,11 @@ impl Master {
     /// Whether the page exists, for checkers.
     pub fn has_page(&self, page: PageId) -> bool {
         self.grants.exists(page)
+    }
+
+    /// The changes of a page that are not written back, for checkers.
+    pub fn changes(&self, page: PageId) -> Vec<SlotChange> {
+        self.pages.mob().changes(page)
     }
 
     /// The commits that wait their turn, in order, for checkers.

@@ -14,22 +14,27 @@ use crate::Master;
 use crate::images::Waiter;
 use crate::outputs::Output;
 use crate::room::{Room, Waiting};
-use crate::ticket::Ticket;
+use crate::ticket::{Origin, Ticket};
 use crate::validate::Verdict;
+use alloc::vec::Vec;
 use messages::{Prepare, Vote};
-use types::{PageId, Position, Refusal, SessionId, Time, TxnId};
+use types::{PageId, Position, Refusal, Time, TxnId};
 
 impl Master {
-    /// Judges a transaction that came on this session. A read-only one is validated once, and leaves no trace.
-    pub fn prepare(&mut self, now: Time, from: SessionId, prepare: Prepare) {
+    /// Judges a transaction. A read-only one is validated once, and leaves no trace.
+    pub fn prepare(&mut self, now: Time, from: Origin, prepare: Prepare) {
         let request = prepare.request.clone();
+        let serves = self.shards.serve(&prepare.openings);
         let ticket = Ticket::new(from, prepare, self.config.limits.reads_per_commit);
+        if !serves {
+            return self.is_busy(&ticket);
+        }
         if !ticket.writes() {
             return self.judge_read_only(ticket);
         }
         // A page that does not exist can be read, and is empty; but it cannot be written to.
         if let Some(absent) = request.writes.iter().find(|delta| !self.grants.exists(delta.page)) {
-            return self.out.push(Output::Vote(Vote::refused(request.txn, Refusal::NoSuchPage(absent.page))));
+            return self.refuse(&ticket, Refusal::NoSuchPage(absent.page));
         }
         self.losses.has_come(now, &request);
         let is_new = self.fills_new_pages(&request);
@@ -50,10 +55,17 @@ impl Master {
 
     /// Forgets a transaction that its coordinator withdraws, unless it is prepared.
     pub fn withdraw(&mut self, txn: TxnId) {
-        let is_its = |ticket: &Ticket| ticket.request.txn == txn;
-        if self.parked.remove(is_its) || self.turns.remove(is_its) || self.pages.remove_waiting_commit(is_its) {
-            self.out.push(Output::Vote(Vote::withdrawn(txn)));
+        for ticket in self.take_waiting(|ticket| ticket.request.txn == txn) {
+            self.vote(&ticket, Vote::withdrawn(txn));
         }
+    }
+
+    /// Takes the transactions out that wait and are meant.
+    pub(crate) fn take_waiting(&mut self, is_meant: impl Fn(&Ticket) -> bool) -> Vec<Ticket> {
+        let mut taken = self.parked.take(&is_meant);
+        taken.extend(self.turns.take(&is_meant));
+        taken.extend(self.pages.take_waiting_commits(&is_meant));
+        taken
     }
 
     /// The record of a prepared transaction is in the log.
@@ -123,16 +135,20 @@ impl Master {
 
     /// The transaction would have to wait where it may not.
     pub(crate) fn is_busy(&mut self, ticket: &Ticket) {
-        self.out.push(Output::Vote(Vote::busy(ticket.request.txn)));
+        self.vote(ticket, Vote::busy(ticket.request.txn));
     }
 
     pub(crate) fn vote_prepared(&mut self, ticket: &Ticket) {
         let highest = self.pages.highest(&ticket.request, &self.early);
-        self.out.push(Output::Vote(Vote::prepared(ticket.request.txn, highest)));
+        self.vote(ticket, Vote::prepared(ticket.request.txn, highest));
     }
 
     pub(crate) fn refuse(&mut self, ticket: &Ticket, refusal: Refusal) {
-        self.out.push(Output::Vote(Vote::refused(ticket.request.txn, refusal)));
+        self.vote(ticket, Vote::refused(ticket.request.txn, refusal));
+    }
+
+    fn vote(&mut self, ticket: &Ticket, vote: Vote) {
+        self.out.push(Output::Vote(ticket.from.coordinator, vote));
     }
 
     /// A page that was waited for is in memory.

@@ -249,7 +249,7 @@ impl Master {
             for &holder in self.pages.holders(delta.page).iter().chain(self.sessions.watchers()) {
                 let Some(held) = self.leases.held.get(&holder) else { continue };
                 let slots = delta.slots();
-                if holder != ticket.from && held.until > now && !held.has_promised(delta.page, &slots) {
+                if !ticket.is_of(holder) && held.until > now && !held.has_promised(delta.page, &slots) {
                     intents.entry(holder).or_default().push((delta.page, slots));
                 }
             }
@@ -323,7 +323,7 @@ impl Master {
             return;
         }
         let waiting = self.parked.tickets().chain(self.turns.tickets()).chain(self.pages.waiting_commits());
-        let own = waiting.filter(|ticket| ticket.from == session);
+        let own = waiting.filter(|ticket| ticket.is_of(session));
         let mut intents: Vec<_> = own.filter_map(|ticket| self.intent_of(&ticket.request)).collect();
         intents.extend(elsewhere.into_iter().filter_map(|request| self.intent_of(request)));
         for intent in intents {

@@ -8,6 +8,7 @@
 //!   [`Master::has_room`], [`Master::disconnected`];
 //! - the commits: [`Master::prepare`], [`Master::withdraw`], [`Master::logged`], [`Master::decide`],
 //!   [`Master::release`];
+//! - the other nodes: [`Master::open`], [`Master::lost_coordinator`];
 //! - the disk: [`Master::has_read`], [`Master::is_damaged`], [`Master::installed`], [`Master::home_full`];
 //!
 //! and after each of them [`Master::follow_up`], then [`Master::poll_output`] until it returns nothing, and
@@ -25,6 +26,7 @@
 //! | `turns`, `losses`, `overlap` | commits that wait for a prepared one, or for a client that has lost often |
 //! | `validate` | is every slot that was read still the newest |
 //! | `pages`, `mob` | what each page is now |
+//! | `shards` | which shards are served, and how one opens |
 //! | `invalidations` | what is said to a session, and what goes before it |
 //! | `leases` | groups that may validate on their own, and watchers, which learn of each change before it is visible |
 //! | `grant` | which pages exist, and whose the empty ones are |
@@ -59,6 +61,7 @@ mod resume;
 mod revalidate;
 mod room;
 mod sessions;
+mod shards;
 mod ticket;
 mod turns;
 mod validate;
@@ -83,6 +86,8 @@ use pages::Pages;
 use room::Parked;
 use sessions::Sessions;
 pub use sessions::{Kind, SessionState};
+use shards::Shards;
+pub use ticket::Origin;
 use turns::Turns;
 use types::{Broken, Delta, Limits, PageId, Position, SessionId, Sharding, Time, Vector, Version};
 pub use writeback::LogState;
@@ -135,6 +140,7 @@ pub struct Master {
     config: Config,
     out: Outputs,
     sessions: Sessions,
+    shards: Shards,
     pages: Pages,
     leases: Leases,
     /// Leases that were given before a restart.
@@ -164,6 +170,7 @@ impl Master {
         Self {
             out: Outputs::default(),
             sessions: Sessions::default(),
+            shards: Shards::new(config.has_peers),
             pages: Pages::new(&config, &pages, aside),
             leases: Leases::default(),
             earlier: EarlierLeases::default(),

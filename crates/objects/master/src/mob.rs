@@ -113,6 +113,12 @@ impl Mob {
         self.by_age.first().map(|(position, _)| *position)
     }
 
+    /// The pages, and the least version of any entry of each.
+    pub(crate) fn first_versions(&self) -> impl Iterator<Item = (PageId, Version)> + '_ {
+        let first = |page: &Page| page.entries.iter().map(|entry| entry.version).min();
+        self.pages.iter().filter_map(move |(&id, page)| Some((id, first(page)?)))
+    }
+
     /// The pages, those with the oldest deltas first.
     pub(crate) fn oldest_pages(&self) -> impl Iterator<Item = PageId> + '_ {
         self.by_age.iter().map(|(_, page)| *page)

@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::Goodbye;
-use messages::{Advance, Granted, ToClient, Vote};
-use types::{PageId, SessionId, SlotChange, TxnId, Vector, Version};
+use messages::{Applied, Granted, ToClient, Vote};
+use types::{NodeId, PageId, SessionId, SlotChange, Vector, Version};
 
 /// An action that a master wants done.
 #[derive(Debug)]
@@ -18,10 +18,10 @@ pub enum Output {
     AwaitRoom(SessionId),
     /// A session has ended, and this is why.
     End(SessionId, Goodbye),
-    /// Tell the coordinator.
-    Vote(Vote),
-    /// Tell the coordinator that a transaction is applied, and how it has moved its pages.
-    Applied(TxnId, Vec<Advance>),
+    /// Tell the coordinator at this node.
+    Vote(NodeId, Vote),
+    /// Tell the coordinator at this node.
+    Applied(NodeId, Applied),
     /// Read these pages from the home: [`crate::Master::has_read`] or [`crate::Master::is_damaged`] for each.
     Read(Vec<PageId>),
     /// Write pages back. One is outstanding at a time: [`crate::Master::installed`] or [`crate::Master::home_full`].

@@ -26,8 +26,8 @@ use messages::{Advance, CommitRequest, PageReads};
 use smallvec::SmallVec;
 use types::limits::PAGE_BYTES_MAX;
 use types::{
-    Broken, Delta, Map, ObjectPage, PageId, Position, Refusal, Rule, SessionId, Shard, Sharding, SlotSet, TxnId,
-    Vector, Version,
+    Broken, Delta, Map, NodeId, ObjectPage, PageId, Position, Refusal, Rule, SessionId, Shard, Sharding, SlotSet,
+    TxnId, Vector, Version,
 };
 
 /// A page that was ever written to. The others are at version zero and take no memory.
@@ -50,6 +50,8 @@ impl Default for PageState {
 pub(crate) struct Prepared {
     /// Its parts, which a coordinator that prepares in the order of shards may send one by one.
     pub(crate) parts: SmallVec<[Arc<CommitRequest>; 1]>,
+    /// The node that coordinates it.
+    pub(crate) coordinator: NodeId,
     /// A bound of what it adds to the MOB, in bytes.
     mob_bytes: usize,
     /// Where its record is in the log; zero until it is there.
@@ -261,7 +263,7 @@ impl Pages {
 
     /// A transaction was found valid: until it is decided its writes are in the way of others.
     pub(crate) fn prepare(&mut self, ticket: &Ticket) {
-        let Ticket { request, mob_bytes, .. } = ticket;
+        let Ticket { request, mob_bytes, from, .. } = ticket;
         self.locks.lock(request.txn, &request.writes);
         if self.has_peers && !self.broken.is(Rule::PrepareReads) {
             self.locks.lock_reads(request.txn, &request.reads);
@@ -269,6 +271,7 @@ impl Pages {
         self.prepared_bytes += mob_bytes;
         let prepared = self.prepared.entry(request.txn).or_insert_with(|| Prepared {
             parts: SmallVec::new(),
+            coordinator: from.coordinator,
             mob_bytes: 0,
             position: Position(0),
             decided: None,
@@ -286,6 +289,14 @@ impl Pages {
     pub(crate) fn undecided(&self, shard: Shard) -> impl Iterator<Item = TxnId> + '_ {
         let writes = move |prepared: &Prepared| prepared.writes().any(|delta| self.sharding.of(delta.page) == shard);
         let is_meant = move |(_, prepared): &(&TxnId, &Prepared)| prepared.decided.is_none() && writes(prepared);
+        self.prepared.iter().filter(is_meant).map(|(&txn, _)| txn)
+    }
+
+    /// The transactions of a coordinator that are prepared and not decided.
+    pub(crate) fn undecided_of(&self, coordinator: NodeId) -> impl Iterator<Item = TxnId> + '_ {
+        let is_meant = move |(_, prepared): &(&TxnId, &Prepared)| {
+            prepared.decided.is_none() && prepared.coordinator == coordinator
+        };
         self.prepared.iter().filter(is_meant).map(|(&txn, _)| txn)
     }
 
@@ -365,14 +376,44 @@ impl Pages {
     /// Applies a commit that the log held. A delta that is home already is passed over.
     pub(crate) fn replay(&mut self, position: Position, counts: &Vector, deltas: &[Delta]) {
         for delta in deltas {
-            let version = self.count_of(delta.page, counts);
-            let state = self.table.entry(delta.page).or_default();
-            let aside = self.aside.get(&delta.page).map_or(Version::ZERO, |aside| aside.version);
-            if version > state.home.max(aside) {
-                state.version = version;
-                self.mob.apply(position, version, delta);
+            self.replay_delta(position, self.count_of(delta.page, counts), delta);
+        }
+    }
+
+    /// Applies a delta that a log held, unless it was written back (**CompareWithHome**).
+    pub(crate) fn replay_delta(&mut self, position: Position, version: Version, delta: &Delta) {
+        let state = self.table.entry(delta.page).or_default();
+        let aside = self.aside.get(&delta.page).map_or(Version::ZERO, |aside| aside.version);
+        let is_home = version <= state.home.max(aside);
+        let is_there = if self.broken.is(Rule::CompareWithHome) { version <= state.version } else { is_home };
+        if !is_there {
+            state.version = version;
+            self.mob.apply(position, version, delta);
+        }
+    }
+
+    /// Everything in a shard through this count was applied before it was opened.
+    pub(crate) fn resume_shard(&mut self, shard: Shard, applied: Version) {
+        self.applied.raise(shard, applied);
+        self.resumed.raise(shard, applied);
+        self.recent.prune(&[(shard, applied)].into_iter().collect());
+    }
+
+    /// The highest version of any page of a shard.
+    pub(crate) fn newest_of(&self, shard: Shard) -> Version {
+        let of_shard = self.table.iter().filter(|(page, _)| self.sharding.of(**page) == shard);
+        of_shard.map(|(_, state)| state.version).max().unwrap_or_default()
+    }
+
+    /// The counts through which each shard is written back.
+    pub(crate) fn home_through(&self) -> Vector {
+        let mut least: BTreeMap<Shard, Version> = self.applied.counts().iter().copied().collect();
+        for (page, oldest) in self.mob.first_versions() {
+            if let Some(through) = least.get_mut(&self.sharding.of(page)) {
+                *through = (*through).min(Version(oldest.0 - 1));
             }
         }
+        least.into_iter().collect()
     }
 
     /// The page as it is now; `None` if its home image is not in memory.
@@ -405,9 +446,9 @@ impl Pages {
         waiting.into_iter()
     }
 
-    /// Removes a commit that waits for a page. Returns whether there was one.
-    pub(crate) fn remove_waiting_commit(&mut self, is_it: impl Fn(&Ticket) -> bool) -> bool {
-        self.images.remove_waiting_commit(is_it)
+    /// Takes out the commits that wait for a page and are meant.
+    pub(crate) fn take_waiting_commits(&mut self, is_meant: impl Fn(&Ticket) -> bool) -> Vec<Ticket> {
+        self.images.take_waiting_commits(is_meant)
     }
 
     /// Waits for pages that are not in memory.

@@ -17,6 +17,7 @@ use crate::Master;
 use crate::need::Need;
 use crate::ticket::Ticket;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use messages::{CommitRequest, Grant};
 use types::{Map, Refusal, SessionId, Time};
 
@@ -62,11 +63,16 @@ impl Parked {
         self.waiting.push_back(waiting);
     }
 
-    /// Removes a commit. Returns whether it was here.
-    pub(crate) fn remove(&mut self, is_it: impl Fn(&Ticket) -> bool) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|waiting| !matches!(waiting, Waiting::Commit(ticket) if is_it(ticket)));
-        self.waiting.len() < before
+    /// Takes out the commits that are meant.
+    pub(crate) fn take(&mut self, is_meant: impl Fn(&Ticket) -> bool) -> Vec<Ticket> {
+        let mut taken = Vec::new();
+        for waiting in core::mem::take(&mut self.waiting) {
+            match waiting {
+                Waiting::Commit(ticket) if is_meant(&ticket) => taken.push(ticket),
+                other => self.waiting.push_back(other),
+            }
+        }
+        taken
     }
 
     fn pop(&mut self) -> Option<Waiting> {

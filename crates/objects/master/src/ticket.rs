@@ -4,12 +4,21 @@ use crate::need::Need;
 use crate::{SessionId, mob};
 use alloc::sync::Arc;
 use messages::{Among, CommitRequest, Prepare};
+use types::NodeId;
+
+/// Where a transaction comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The node that coordinates it.
+    pub coordinator: NodeId,
+    /// The session that it came on, if that is one with the master's own node.
+    pub session: Option<SessionId>,
+}
 
 /// A commit request that the master has not voted for yet.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    /// The session that it came on.
-    pub(crate) from: SessionId,
+    pub(crate) from: Origin,
     pub(crate) request: Arc<CommitRequest>,
     pub(crate) among: Among,
     /// A bound of what it adds to the MOB.
@@ -23,8 +32,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn new(from: SessionId, prepare: Prepare, reads_left: u8) -> Self {
-        let Prepare { request, among } = prepare;
+    pub(crate) fn new(from: Origin, prepare: Prepare, reads_left: u8) -> Self {
+        let Prepare { request, among, .. } = prepare;
         Self {
             from,
             among,
@@ -49,6 +58,11 @@ impl Ticket {
     /// Whether another master has prepared it, so that others may wait for it.
     pub(crate) fn is_held(&self) -> bool {
         matches!(self.among, Among::InTurn { is_held: true, .. })
+    }
+
+    /// Whether it came on this session.
+    pub(crate) fn is_of(&self, session: SessionId) -> bool {
+        self.from.session == Some(session)
     }
 
     /// The room that it needs.

@@ -31,7 +31,7 @@ use crate::losses::Claim;
 use crate::need::Need;
 use crate::overlap::{each, reads, writes, writes_what_is_read};
 use crate::room::Room;
-use crate::ticket::Ticket;
+use crate::ticket::{Origin, Ticket};
 use crate::validate::Stale;
 use crate::{Master, SessionId};
 use alloc::collections::VecDeque;
@@ -44,7 +44,7 @@ use types::{ClientId, Limits, PageId, Refusal, Rule, SlotSet, Time};
 pub(crate) struct Kept {
     pub(crate) client: ClientId,
     /// Where it has learned of its loss.
-    from: SessionId,
+    from: Origin,
     /// The slots that it has lost by.
     pub(crate) slots: Vec<(PageId, SlotSet)>,
     pub(crate) until: Time,
@@ -82,15 +82,19 @@ impl Turns {
         })
     }
 
-    /// Removes a commit. Returns whether it was here. It may have been the one that lacked room.
-    pub(crate) fn remove(&mut self, is_it: impl Fn(&Ticket) -> bool) -> bool {
-        let before = self.line.len();
-        self.line.retain(|waiter| !matches!(waiter, InLine::Commit(ticket) if is_it(ticket)));
-        let is_removed = self.line.len() < before;
-        if is_removed {
+    /// Takes out the commits that are meant. One of them may have been the one that lacked room.
+    pub(crate) fn take(&mut self, is_meant: impl Fn(&Ticket) -> bool) -> Vec<Ticket> {
+        let mut taken = Vec::new();
+        for waiter in core::mem::take(&mut self.line) {
+            match waiter {
+                InLine::Commit(ticket) if is_meant(&ticket) => taken.push(ticket),
+                other => self.line.push_back(other),
+            }
+        }
+        if !taken.is_empty() {
             (self.may_go, self.lacks) = (true, None);
         }
-        is_removed
+        taken
     }
 
     /// A prepared commit is in nobody's way any more, or in fewer commits' way.
@@ -115,9 +119,10 @@ impl Turns {
     /// Whether somebody of the session is in line who has read of these slots, which have changed.
     pub(crate) fn waits_for(&self, session: SessionId, page: PageId, slots: &SlotSet) -> bool {
         self.line.iter().any(|waiter| match waiter {
-            InLine::Commit(ticket) => ticket.from == session && reads(&ticket.request, [(page, slots)]),
+            InLine::Commit(ticket) => ticket.is_of(session) && reads(&ticket.request, [(page, slots)]),
             InLine::Kept(kept) => {
-                kept.from == session && each(&kept.slots).any(|(lost, by)| lost == page && by.intersects(slots))
+                kept.from.session == Some(session)
+                    && each(&kept.slots).any(|(lost, by)| lost == page && by.intersects(slots))
             }
         })
     }

@@ -3,19 +3,22 @@
 
 use bytes::Bytes;
 use core::time::Duration;
-use master::{Config, EarlierLeases, Kind, LogState, Master, Opened, Output};
-use messages::{Among, CommitRequest, Decide, PageReads, Prepare, Release, Resume, ToClient, Verdict};
+use master::{Config, EarlierLeases, HomePage, Kind, LogState, Master, Opened, Origin, Output};
+use messages::{
+    Among, Applied, CommitRequest, Decide, Openings, PageReads, Prepare, RecalledCommit, Release, Resume, ToClient,
+    Verdict,
+};
 use std::cell::Cell;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::panic;
 use std::sync::Arc;
 use types::{
-    Broken, ClientId, Delta, Incarnation, Limits, PageId, Rule, SessionId, Shard, Sharding, SlotChange, SlotSet, Time,
-    TxnId, Vector, Version,
+    Broken, ClientId, Delta, Incarnation, Limits, NodeId, Opening, PageId, Position, Rule, SessionId, Shard, Sharding,
+    SlotChange, SlotSet, Time, TxnId, Vector, Version,
 };
 
 const NOW: Time = Time(1);
-const COORDINATOR: SessionId = SessionId(1);
+const COORDINATOR: NodeId = NodeId(1);
 const READER: SessionId = SessionId(2);
 
 thread_local! {
@@ -35,6 +38,11 @@ fn page(shard: u16) -> PageId {
         .expect("there are two")
 }
 
+/// Both shards, in the opening in which they are served.
+fn openings() -> Openings {
+    [(Shard(0), Opening(1)), (Shard(1), Opening(1))].into_iter().collect()
+}
+
 fn txn(number: u64) -> TxnId {
     TxnId { client: ClientId(number), number: 1 }
 }
@@ -47,6 +55,23 @@ fn vector(counts: &[(u16, u64)]) -> Vector {
     vector
 }
 
+fn config(has_peers: bool) -> Config {
+    Config {
+        sharding: sharding(),
+        has_peers,
+        mob_bytes_limit: 1 << 20,
+        cache_bytes_limit: 1 << 20,
+        recent_limit: 1000,
+        invalidation_delay: Duration::ZERO,
+        leased_spaces: Vec::new(),
+        lease: Duration::from_secs(2),
+        grace: Duration::from_secs(60),
+        references: |_, _| {},
+        limits: Limits::SHIPPED,
+        broken: TAKEN_OUT.get(),
+    }
+}
+
 /// A master, and the words for what it has said since.
 struct Peer {
     master: Master,
@@ -55,25 +80,17 @@ struct Peer {
 impl Peer {
     /// A reader holds both pages, so that it is told of each change.
     fn new(has_peers: bool) -> Self {
-        let config = Config {
-            sharding: sharding(),
-            has_peers,
-            mob_bytes_limit: 1 << 20,
-            cache_bytes_limit: 1 << 20,
-            recent_limit: 1000,
-            invalidation_delay: Duration::ZERO,
-            leased_spaces: Vec::new(),
-            lease: Duration::from_secs(2),
-            grace: Duration::from_secs(60),
-            references: |_, _| {},
-            limits: Limits::SHIPPED,
-            broken: TAKEN_OUT.get(),
-        };
+        let config = config(has_peers);
         let mut master = Master::new(config, Opened { next_pages: vec![(0, 2)], ..Opened::default() });
         master.start(NOW, EarlierLeases::default());
         master.connected(READER, ClientId(99), Kind::Client);
         let none = Resume { horizon: Vector::new(), pages: vec![], grants: vec![], last: true, missed: 0 };
         master.resumed(NOW, READER, &none).unwrap();
+        if has_peers {
+            for (shard, opening) in openings() {
+                master.open(shard, opening, Version::ZERO, Position(0), Vec::new());
+            }
+        }
         let mut peer = Self { master };
         for shard in [0, 1] {
             let fetch = messages::Fetch { pages: vec![page(shard)], at_least: Vector::new(), number: 1, follow: None };
@@ -89,13 +106,13 @@ impl Peer {
         self.master.follow_up(NOW, log);
         self.master.flush(READER, directory::Urgency::Worthwhile);
         let word = |output| match output {
-            Output::Vote(vote) => Some(match vote.verdict {
+            Output::Vote(_, vote) => Some(match vote.verdict {
                 Verdict::Prepared => format!("{} prepared above {}", vote.txn.client.0, vote.highest),
                 Verdict::Refused(refusal) => format!("{} {}", vote.txn.client.0, refusal.name()),
                 Verdict::Busy => format!("{} busy", vote.txn.client.0),
                 Verdict::Withdrawn => format!("{} withdrawn", vote.txn.client.0),
             }),
-            Output::Applied(txn, moved) => {
+            Output::Applied(_, Applied { txn, advances: moved }) => {
                 let versions: Vec<_> = moved.iter().map(|moved| moved.version.0).collect();
                 Some(format!("{} applied at {versions:?}", txn.client.0))
             }
@@ -129,13 +146,15 @@ impl Peer {
         }
         request.reads.sort_unstable_by_key(|reads| reads.page);
         request.writes.sort_unstable_by_key(|delta| delta.page);
-        self.master.prepare(NOW, COORDINATOR, Prepare { request: Arc::new(request), among });
+        let openings = openings();
+        let from = Origin { coordinator: COORDINATOR, session: None };
+        self.master.prepare(NOW, from, Prepare { request: Arc::new(request), among, openings });
         self.says()
     }
 
     fn decide(&mut self, number: u64, counts: &[(u16, u64)]) -> Vec<String> {
         let decide = Decide { txn: txn(number), counts: vector(counts) };
-        self.master.decide(NOW, decide, [].into_iter().collect()).unwrap();
+        self.master.decide(NOW, COORDINATOR, decide, [].into_iter().collect()).unwrap();
         self.says()
     }
 
@@ -289,16 +308,51 @@ fn a_decision_is_taken_once_and_above_all_others() {
     peer.prepare(1, &[], &[(0, 1)], Among::Alone);
     peer.prepare(2, &[], &[(0, 2)], Among::Alone);
     assert_eq!(peer.decide(1, &[(0, 1)]).len(), 2);
-    assert!(peer.decide(1, &[(0, 1)]).is_empty(), "told again");
-    assert!(peer.decide(7, &[(0, 9)]).is_empty(), "never prepared");
+    assert_eq!(peer.decide(1, &[(0, 1)]), ["1 applied at []"], "told again");
+    assert_eq!(peer.decide(7, &[(0, 9)]), ["7 applied at []"], "of an earlier opening");
     for forged in [vector(&[]), vector(&[(0, 1)]), vector(&[(1, 1)])] {
         let decide = Decide { txn: txn(2), counts: forged };
-        assert!(peer.master.decide(NOW, decide, [].into_iter().collect()).is_err());
+        assert!(peer.master.decide(NOW, COORDINATOR, decide, [].into_iter().collect()).is_err());
     }
     assert_eq!(peer.decide(2, &[(0, 2)]).len(), 2, "it is still prepared");
 }
 
-const NOTICED_BY: [(Rule, fn()); 6] = [
+/// The page home has the page at version 4. The logs hold 3, which is written back, 5 and 6.
+#[test]
+fn a_shard_opens_with_what_its_home_lacks_in_the_order_of_the_counts() {
+    let home = vec![HomePage { page: page(0), version: Version(4), bytes: 100 }];
+    let opened = Opened { pages: home, next_pages: vec![(0, 2)], ..Opened::default() };
+    let mut master = Master::new(config(true), opened);
+    master.start(NOW, EarlierLeases::default());
+    assert!(!master.serves(Shard(0)));
+    let commit = |count: u64, slot: u16, value: &'static str| RecalledCommit {
+        shard: Shard(0),
+        count: Version(count),
+        deltas: vec![Delta { page: page(0), changes: vec![SlotChange { slot, value: Some(value.into()) }] }],
+    };
+    let found = vec![commit(6, 1, "six"), commit(3, 2, "three"), commit(5, 1, "five"), commit(5, 3, "too")];
+    master.open(Shard(0), Opening(1), Version(2), Position(1), found);
+    let changes = [(1, "six"), (3, "too")].map(|(slot, value)| SlotChange { slot, value: Some(value.into()) });
+    assert_eq!(master.changes(page(0)), changes);
+    assert_eq!((master.applied(), master.home_through()), (&vector(&[(0, 6)]), vector(&[(0, 4)])));
+    assert!(master.serves(Shard(0)) && !master.serves(Shard(1)));
+}
+
+/// The transactions of a lost coordinator go, but for the prepared ones.
+#[test]
+fn a_lost_coordinator_leaves_what_is_prepared() {
+    let mut peer = Peer::new(true);
+    peer.prepare(1, &[], &[(0, 1)], AT_ONCE);
+    assert!(peer.prepare(2, &[(0, 1)], &[(0, 1)], IN_TURN).is_empty(), "it waits");
+    peer.master.lost_coordinator(COORDINATOR);
+    assert_eq!(peer.master.undecided_of(COORDINATOR), [txn(1)]);
+    assert!(peer.master.undecided_of(NodeId(7)).is_empty());
+    assert_eq!(peer.release(1), [""; 0], "nobody waits any more");
+}
+
+const NOTICED_BY: [(Rule, fn()); 8] = [
+    (Rule::AcknowledgeAgain, a_decision_is_taken_once_and_above_all_others),
+    (Rule::CompareWithHome, a_shard_opens_with_what_its_home_lacks_in_the_order_of_the_counts),
     (Rule::WaitUndecided, nobody_waits_for_a_decision_that_waits),
     (Rule::HeldPasses, a_transaction_that_is_held_goes_before_those_in_line),
     (Rule::ApplyInOrder, decisions_are_applied_in_the_order_of_their_counts),

@@ -58,7 +58,10 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
-pub use roles::{Among, Decide, Placed, Prepare, Release, Sequence, Verdict, Vote};
+pub use roles::{
+    Among, Applied, Decide, Openings, Placed, Prepare, Recall, Recalled, RecalledCommit, Release, Sequence, ToNode,
+    Undecided, Verdict, Vote,
+};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use vector::PerShard;

@@ -1,10 +1,10 @@
 //! A commit's way through the roles of the node, each of which says what it wants done.
 //!
 //! ```text
-//!           Prepare              Vote           Sequence, Placed      durable          Decide
-//!   coordinator --room--> master ----> coordinator ----> log ~~~~~~~~~~> coordinator ----> master --applied-->
+//!           Reserve, Prepare     Vote           Sequence, Placed      durable          Decide
+//!   coordinator --------> master ----> coordinator ----> log ~~~~~~~~~~> coordinator ----> master --applied-->
 //! ```
-//! Each arrow is a message of `messages::roles`, and here a function call.
+//! Each arrow is a message of `messages::roles`, and a function call between roles of the same node (`peers`).
 //!
 //! 1. There is room in the log before the master judges a commit (`room`).
 //! 2. A commit gets its counts with its position in the log, so both have the same order.
@@ -14,15 +14,15 @@ use crate::{CommitRecord, DiskWork, Record, SessionId, Store};
 use coordinator::{Asker, Hears};
 use directory::Urgency;
 use machine::Goodbye;
-use master::NextPage;
-use messages::{AskOutcome, CommitReply, CommitRequest, Verdict, Vote};
+use master::{NextPage, Origin};
+use messages::{AskOutcome, CommitReply, CommitRequest, ToNode};
 use types::{ClientId, Position, Rule, Time};
 
 impl Store {
     /// A session wants a transaction committed.
     pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Goodbye> {
         self.admit_client(now, from, request.txn.client)?;
-        form::check(&request, self.master.applied(), self.config.sharding)?;
+        form::check(&request, &self.master, self.config.sharding)?;
         self.coordinator.commit(from, request);
         Ok(())
     }
@@ -71,21 +71,26 @@ impl Store {
     fn do_for_coordinator(&mut self, now: Time, output: coordinator::Output) {
         use coordinator::Output;
         match output {
-            Output::Prepare(_, from, prepare) => self.admit(now, from, prepare),
-            Output::Withdraw(_, txn) if self.room.withdraw(txn) => self.voted(Vote::withdrawn(txn)),
-            Output::Withdraw(_, txn) => self.master.withdraw(txn),
-            Output::Release(_, release) => self.master.release(now, release),
-            Output::Sequence(sequence) => {
-                let placed = self.sequencer.handle(sequence);
-                self.coordinator.placed(&placed);
+            Output::Reserve(from, request) => self.reserve(from, request),
+            Output::GiveBack(txn) => self.room.give_back(txn),
+            Output::Prepare(at, from, prepare) if at == self.config.node => {
+                self.master.prepare(now, Origin { coordinator: at, session: Some(from) }, prepare);
             }
+            Output::Prepare(at, _, prepare) => self.tell(now, at, ToNode::Prepare(prepare)),
+            Output::Withdraw(at, txn) => self.tell(now, at, ToNode::Withdraw(txn)),
+            Output::Release(at, release) => self.tell(now, at, ToNode::Release(release)),
+            Output::Sequence(sequence) => self.tell(now, self.peers.sequencer(), ToNode::Sequence(sequence)),
             Output::Log(record) => self.log(now, record),
-            Output::Decide(_, decide, replied) => {
-                let decided = self.master.decide(now, decide, replied);
-                debug_assert!(decided.is_ok(), "the sequencer is the node's own: {decided:?}");
+            Output::Decide(at, decide, replied) if at == self.config.node => {
+                let decided = self.master.decide(now, at, decide, replied);
+                debug_assert!(decided.is_ok(), "it was counted above what the master has seen: {decided:?}");
             }
+            Output::Decide(at, decide, _) => self.tell(now, at, ToNode::Decide(decide)),
             Output::Reply(to, reply, hears) => self.reply_outcome(to, reply, hears),
-            Output::Keep(client) => self.sessions.expect_back(now, client),
+            Output::Keep(txn) => {
+                self.kept.has_ended(txn);
+                self.sessions.expect_back(now, txn.client);
+            }
         }
     }
 
@@ -100,28 +105,22 @@ impl Store {
             }
             Output::AwaitRoom(session) => self.out.await_room(session),
             Output::End(session, why) => self.end(now, session, why),
-            Output::Vote(vote) => {
-                if vote.verdict != Verdict::Prepared {
-                    self.room.give_back(vote.txn);
-                }
-                self.voted(vote);
-            }
-            Output::Applied(txn, advances) => self.coordinator.applied(self.config.node, txn, advances),
+            Output::Vote(to, vote) => self.tell(now, to, ToNode::Vote(vote)),
+            Output::Applied(to, applied) => self.tell(now, to, ToNode::Applied(applied)),
             Output::Read(pages) => self.out.disk(DiskWork::Read(pages)),
             Output::Install(install) => self.install(now, install),
         }
-    }
-
-    /// The node's master has judged a transaction.
-    pub(crate) fn voted(&mut self, vote: Vote) {
-        self.coordinator.voted(self.config.node, vote);
     }
 
     /// Logs a commit. The durability of its record is the commit point.
     fn log(&mut self, now: Time, record: CommitRecord) {
         let txn = record.txn;
         self.room.give_back(txn);
+        let counts = self.peers.are_some().then(|| record.counts.clone());
         let position = self.log.append(Record::Commit(record), &mut self.out);
+        if let Some(counts) = counts {
+            self.kept.push(position, txn, counts);
+        }
         self.master.logged(txn, position);
         self.in_flight.push(position, txn);
         if self.config.broken.is(Rule::LogBeforeReply) {

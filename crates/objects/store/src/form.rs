@@ -2,13 +2,17 @@
 
 use alloc::format;
 use machine::Goodbye;
+use master::Master;
 use messages::{CommitRequest, PageReads};
-use types::{Sharding, Vector, Version};
+use types::{Sharding, Version};
 
 /// Refuses to continue with a session whose requests no client of ours would send.
-pub(crate) fn check(request: &CommitRequest, applied: &Vector, sharding: Sharding) -> Result<(), Goodbye> {
+pub(crate) fn check(request: &CommitRequest, master: &Master, sharding: Sharding) -> Result<(), Goodbye> {
     request.check_form()?;
-    request.reads.iter().try_for_each(|reads| check_evidence(reads, applied.of(sharding.of(reads.page))))
+    let applied = master.applied();
+    let shard = |reads: &PageReads| sharding.of(reads.page);
+    let mut of_here = request.reads.iter().filter(|reads| master.serves(shard(reads)));
+    of_here.try_for_each(|reads| check_evidence(reads, applied.of(shard(reads))))
 }
 
 /// Evidence is a count that this store has given.

@@ -20,10 +20,12 @@ pub(crate) struct Covered {
 }
 
 impl Store {
-    /// The position that a checkpoint taken now covers: everything before the first commit that is not durable. The
-    /// last record stays out, as it is never freed.
+    /// The position that a checkpoint taken now covers: everything before the first commit that is not durable, or that
+    /// other nodes have not applied. The last record stays out, as it is never freed.
     fn coverable(&self) -> Position {
-        self.in_flight.first().unwrap_or(self.log.last()).min(self.log.last())
+        let unanswered = self.kept.first_under_way().filter(|_| !self.config.broken.is(Rule::OutcomeBeforeFree));
+        let under_way = [self.in_flight.first(), unanswered];
+        under_way.into_iter().flatten().fold(self.log.last(), Position::min)
     }
 
     /// Whether a checkpoint taken now would cover more than the last one.
@@ -57,6 +59,7 @@ impl Store {
     pub(crate) fn installed(&mut self) {
         self.master.installed();
         self.covered.last = self.covered.next;
+        self.tell_home();
         self.free_home();
     }
 
@@ -65,8 +68,9 @@ impl Store {
         let mut needed = self.covered.last;
         if self.config.broken.is(Rule::FreeAfterHome) {
             needed = self.coverable();
-        } else if let Some(oldest) = self.master.oldest() {
-            needed = needed.min(oldest);
+        } else {
+            let oldest = [self.master.oldest(), self.kept.oldest()];
+            needed = oldest.into_iter().flatten().fold(needed, Position::min);
         }
         needed = needed.min(self.lives.needed(|position| self.log.is_durable(position)));
         self.log.free_before(needed, &mut self.out);

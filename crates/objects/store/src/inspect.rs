@@ -1,8 +1,9 @@
 //! The view that checkers have of a store. No other code uses it.
 
 use crate::{SessionId, Store};
+use alloc::vec::Vec;
 use master::InTurn;
-use types::{PageId, SlotSet, TxnId, Vector};
+use types::{PageId, SlotChange, SlotSet, TxnId, Vector};
 
 impl Store {
     /// Whether the session is listed as a holder of the page, for checkers.
@@ -28,6 +29,16 @@ impl Store {
     /// The commits that wait their turn, in order, for checkers.
     pub fn in_turn(&self) -> impl Iterator<Item = InTurn<'_>> {
         self.master.in_turn()
+    }
+
+    /// The changes of a page that are not written back, for checkers.
+    pub fn changes(&self, page: PageId) -> Vec<SlotChange> {
+        self.master.changes(page)
+    }
+
+    /// The counts through which updates are applied, for checkers.
+    pub fn applied(&self) -> &Vector {
+        self.master.applied()
     }
 
     /// The writes of prepared transactions, for checkers.

@@ -5,8 +5,10 @@
 //! # How it is called
 //! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on,
 //! in any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
-//! [`Store::handle_timeout`]; and after each of them [`Store::poll_output`] until it returns nothing, then
-//! [`Store::poll_timeout`] for when to call again. `now` never goes back.
+//! [`Store::handle_timeout`]; in a store of several nodes also [`Store::node_linked`], [`Store::handle_node`],
+//! [`Store::node_lost`], [`Store::open`], [`Store::place`], [`Store::sequence`] and [`Store::follow_sequencer`]. After
+//! each of them [`Store::poll_output`] until it returns nothing, then [`Store::poll_timeout`] for when to call again.
+//! `now` never goes back.
 //!
 //! # Files
 //! | file | what it knows or does |
@@ -18,6 +20,7 @@
 //! | `room` | room in the log, and the requests that wait for it |
 //! | `log`, `in_flight`, `freeing` | which position, what of it is durable, what is still needed |
 //! | `lives` | the lives of the process, and leases that were given before a restart |
+//! | `peers`, `openings`, `kept` | the other nodes; shards that open; what of the log they need |
 //! | `recovery`, `uncounted` | from the log after a crash; the commits in a log of an earlier format |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
@@ -35,11 +38,14 @@ mod group;
 mod hello;
 mod in_flight;
 mod inspect;
+mod kept;
 mod leaders;
 mod lives;
 mod log;
 mod machine;
+mod openings;
 mod outputs;
+mod peers;
 mod recovery;
 mod room;
 mod sessions;
@@ -57,13 +63,16 @@ use coordinator::Coordinator;
 use core::time::Duration;
 use freeing::Covered;
 use in_flight::InFlight;
+use kept::Kept;
 use leaders::Leaders;
 use lives::Lives;
 use log::Log;
 use master::Master;
 pub use master::{InTurn, References};
-use messages::{Ping, ToClient, ToServer};
+use messages::{Ping, ToClient, ToNode, ToServer};
+use openings::Opens;
 use outputs::Outputs;
+use peers::Peers;
 use recovery::Recovery;
 use room::Room;
 use sequencer::Sequencer;
@@ -83,6 +92,8 @@ pub use work::{
 pub struct Config {
     /// This node's place in the store.
     pub node: NodeId,
+    /// All nodes of the store, this one among them; none if it is the only one for ever.
+    pub members: Vec<NodeId>,
     /// Which pages have counts in common.
     pub sharding: Sharding,
     /// Committed deltas that may wait for write-back, in bytes.
@@ -114,7 +125,7 @@ impl Config {
     fn of_master(&self) -> master::Config {
         master::Config {
             sharding: self.sharding,
-            has_peers: false,
+            has_peers: !self.members.is_empty(),
             mob_bytes_limit: self.mob_bytes_limit,
             cache_bytes_limit: self.cache_bytes_limit,
             recent_limit: self.recent_limit,
@@ -133,6 +144,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             node: NodeId(0),
+            members: Vec::new(),
             sharding: Sharding::ONE,
             mob_bytes_limit: 64 * 1024 * 1024,
             cache_bytes_limit: 64 * 1024 * 1024,
@@ -173,6 +185,10 @@ pub enum Output {
     },
     /// Say when everything that was sent on this session before has left, by [`Store::has_room`].
     AwaitRoom(SessionId),
+    /// Say something to another node. Messages to one node keep their order.
+    Tell(NodeId, ToNode),
+    /// End the link to another node, which has said what no node of ours would.
+    EndLink(NodeId, Goodbye),
     /// Do disk work.
     Disk(DiskWork),
     /// Everything that was committed is home and every session has ended: the process may stop.
@@ -195,12 +211,16 @@ pub struct Store {
     leaders: Leaders,
     lives: Lives,
     coordinator: Coordinator,
-    sequencer: Sequencer,
+    /// The node's own sequencer, if it serves.
+    sequencer: Option<Sequencer>,
     master: Master,
     log: Log,
     room: Room,
     in_flight: InFlight,
     covered: Covered,
+    peers: Peers,
+    openings: Opens,
+    kept: Kept,
     recovery: Recovery,
     /// When the silent are looked for next.
     sweep: Option<Time>,
@@ -251,6 +271,10 @@ impl Store {
         let unlogged_bytes_max = TXN_BYTES_MAX.max(config.mob_bytes_limit);
         let coordinator =
             coordinator::Config { node: config.node, incarnation, sharding, unlogged_bytes_max, limits, broken };
+        let mut coordinator = Coordinator::new(coordinator, outcomes, forgotten);
+        for &node in config.members.iter().filter(|node| **node != config.node) {
+            coordinator.lost(node);
+        }
         Self {
             cluster,
             incarnation,
@@ -261,13 +285,16 @@ impl Store {
             own_client: None,
             leaders: Leaders::new(limits),
             lives: Lives::default(),
-            coordinator: Coordinator::new(coordinator, outcomes, forgotten),
-            sequencer: Sequencer::new(Epoch::default(), broken),
+            coordinator,
+            sequencer: config.members.is_empty().then(|| Sequencer::new(Epoch::default(), broken)),
             master: Master::new(config.of_master(), master::Opened { pages, next_pages, aside }),
             log: Log::new(log_bytes_free),
             room: Room::default(),
             in_flight: InFlight::default(),
             covered: Covered::default(),
+            peers: Peers::new(config.node, config.members.clone()),
+            openings: Opens::default(),
+            kept: Kept::default(),
             recovery: Recovery::new(applied),
             sweep: None,
             closing: false,
@@ -339,6 +366,7 @@ impl Store {
             DiskDone::Durable { through, log_bytes_free } => {
                 self.log.durable(through, log_bytes_free);
                 self.finish_through(now, through);
+                self.read_log();
                 self.open_write_back();
                 self.free_home();
             }
@@ -352,6 +380,7 @@ impl Store {
             DiskDone::Damaged(page, why) => self.master.is_damaged(now, page, why),
             DiskDone::Installed => self.installed(),
             DiskDone::HomeFull => self.master.home_full(now),
+            DiskDone::Log { records, is_last } => self.has_read_log(now, records, is_last),
         }
         self.follow_up(now);
     }

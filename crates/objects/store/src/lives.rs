@@ -106,7 +106,7 @@ impl Store {
     fn log_life(&mut self, now: Time) {
         let leases = self.lives.lasting(now, &self.config);
         let lineage = self.lives.lineage.clone();
-        let counts = Some(self.sequencer.last().clone());
+        let counts = Some(self.sequencer.as_ref().map(|of| of.last().clone()).unwrap_or_default());
         let record = Record::Incarnation { incarnation: self.incarnation, leases: Some(leases), lineage, counts };
         self.lives.next = self.log.append(record, &mut self.out);
     }

@@ -11,14 +11,18 @@ impl Machine for Store {
     }
 
     fn connected(&mut self, now: Time, port: Port) {
-        if let Port::Session(session) = port {
-            self.connected(now, session);
+        match port {
+            Port::Session(session) => self.connected(now, session),
+            Port::Node(node) => self.node_linked(now, node),
+            Port::Upstream(_) | Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
     }
 
     fn disconnected(&mut self, now: Time, port: Port) {
-        if let Port::Session(session) = port {
-            self.disconnected(now, session);
+        match port {
+            Port::Session(session) => self.disconnected(now, session),
+            Port::Node(node) => self.node_lost(now, node),
+            Port::Upstream(_) | Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
     }
 
@@ -35,8 +39,10 @@ impl Machine for Store {
     }
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
-        if let Port::Session(session) = port {
-            self.handle(now, session, message.expect());
+        match port {
+            Port::Session(session) => self.handle(now, session, message.expect()),
+            Port::Node(node) => self.handle_node(now, node, message.expect()),
+            Port::Upstream(_) | Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
     }
 
@@ -67,6 +73,8 @@ impl Machine for Store {
         Some(match self.poll_output()? {
             crate::Output::Send { to, message, after } => Output::Send(Port::Session(to), Parcel::new(message), after),
             crate::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
+            crate::Output::Tell(node, message) => Output::Send(Port::Node(node), Parcel::new(message), None),
+            crate::Output::EndLink(node, why) => Output::End(Port::Node(node), why.reason, why.text),
             crate::Output::AwaitRoom(session) => Output::AwaitRoom(Port::Session(session)),
             crate::Output::Disk(work) => Output::Disk(Opaque::new(work)),
             crate::Output::Closed => Output::Closed,

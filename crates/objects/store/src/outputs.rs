@@ -3,7 +3,8 @@
 use crate::{DiskWork, Output, Position, SessionId};
 use alloc::collections::VecDeque;
 use machine::Goodbye;
-use messages::ToClient;
+use messages::{ToClient, ToNode};
+use types::NodeId;
 
 /// The queue that [`crate::Store::poll_output`] empties.
 #[derive(Debug, Default)]
@@ -30,6 +31,17 @@ impl Outputs {
     /// Asks to be told when everything that was sent on a session has left.
     pub(crate) fn await_room(&mut self, session: SessionId) {
         self.0.push_back(Output::AwaitRoom(session));
+    }
+
+    /// Says something to another node.
+    pub(crate) fn tell(&mut self, to: NodeId, message: ToNode) {
+        self.0.push_back(Output::Tell(to, message));
+    }
+
+    /// Ends the link to another node, and says why.
+    pub(crate) fn end_link(&mut self, node: NodeId, why: Goodbye) {
+        self.tell(node, why.clone().into());
+        self.0.push_back(Output::EndLink(node, why));
     }
 
     /// Asks for disk work.

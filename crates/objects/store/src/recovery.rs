@@ -7,7 +7,7 @@
 //! Nothing is written before all is read, so recovery can be interrupted anywhere and begun again.
 
 use crate::{CommitRecord, Position, Record, Store, Uncounted};
-use types::{Rule, Shard, Time, Vector};
+use types::{Rule, Shard, Time, Vector, Version};
 
 /// The state of a recovery until [`Store::start`].
 #[derive(Debug)]
@@ -27,6 +27,11 @@ impl Recovery {
 }
 
 impl Recovery {
+    /// The count through which a shard was applied when its node wrote back last.
+    pub(crate) fn applied(&self, shard: Shard) -> Version {
+        self.checkpoint.of(shard)
+    }
+
     /// The counts that follow in the shards of these: what a record without counts would be given.
     fn following(&self, counts: &Vector) -> Vector {
         counts.counts().iter().map(|&(shard, _)| (shard, self.given.of(shard).next())).collect()
@@ -70,8 +75,10 @@ impl Store {
         while let Some((position, commit)) = self.recovery.uncounted.pop(self.recovery.given.of(Shard::ONLY).next()) {
             self.replay(position, commit);
         }
-        self.sequencer.resume(&self.recovery.given);
-        self.master.recovered_through(&self.recovery.given);
+        if !self.peers.are_some() {
+            self.sequencer.iter_mut().for_each(|sequencer| sequencer.resume(&self.recovery.given));
+            self.master.recovered_through(&self.recovery.given);
+        }
         for client in self.coordinator.clients().collect::<alloc::vec::Vec<_>>() {
             self.sessions.expect_back(now, client);
         }
@@ -80,6 +87,11 @@ impl Store {
 
     fn replay(&mut self, position: Position, commit: CommitRecord) {
         let CommitRecord { txn, mut counts, answered, deltas } = commit;
+        if self.peers.are_some() {
+            // Its shards take it from the log when they open, here like elsewhere.
+            self.coordinator.recovered(txn, answered, self.master.advances(&counts, &deltas));
+            return self.kept.recovered(position, txn, counts);
+        }
         if self.config.broken.is(Rule::CountsInRecord) {
             counts = self.recovery.following(&counts);
         }

@@ -16,8 +16,9 @@ use crate::work::commit_bytes_bound;
 use crate::{Record, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::format;
+use alloc::sync::Arc;
 use machine::Goodbye;
-use messages::{CommitRequest, Grant, Prepare, Vote};
+use messages::{CommitRequest, Grant};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{Map, Refusal, Time, TxnId};
 
@@ -27,7 +28,7 @@ const KEPT_BYTES_MAX: u64 = 1 << 20;
 /// A request that waits for room.
 #[derive(Debug)]
 enum Waiting {
-    Commit(SessionId, Prepare),
+    Commit(SessionId, Arc<CommitRequest>),
     Grant(SessionId, Grant),
 }
 
@@ -59,23 +60,18 @@ enum Found {
 }
 
 impl Room {
-    /// Gives back the room that is kept for a commit.
+    /// Gives back the room that is kept for a commit, or ends its wait for room.
     pub(crate) fn give_back(&mut self, txn: TxnId) {
-        self.kept_bytes -= self.kept.remove(&txn).unwrap_or_default();
-    }
-
-    /// Removes a commit that waits. Returns whether it was here.
-    pub(crate) fn withdraw(&mut self, txn: TxnId) -> bool {
-        let before = self.waiting.len();
-        self.waiting
-            .retain(|waiting| !matches!(waiting, Waiting::Commit(_, Prepare { request, .. }) if request.txn == txn));
-        self.waiting.len() < before
+        match self.kept.remove(&txn) {
+            Some(bytes) => self.kept_bytes -= bytes,
+            None => self.waiting.retain(|of| !matches!(of, Waiting::Commit(_, request) if request.txn == txn)),
+        }
     }
 
     /// The commits that wait and came on this session.
     pub(crate) fn waiting_of(&self, session: SessionId) -> impl Iterator<Item = &CommitRequest> {
         self.waiting.iter().filter_map(move |waiting| match waiting {
-            Waiting::Commit(from, Prepare { request, .. }) if *from == session => Some(&**request),
+            Waiting::Commit(from, request) if *from == session => Some(&**request),
             Waiting::Commit(..) | Waiting::Grant(..) => None,
         })
     }
@@ -96,16 +92,13 @@ impl Room {
 }
 
 impl Store {
-    /// The coordinator wants a transaction judged: the master does so when there is room in the log.
-    pub(crate) fn admit(&mut self, now: Time, from: SessionId, prepare: Prepare) {
-        if prepare.request.writes.is_empty() {
-            return self.master.prepare(now, from, prepare);
-        }
-        let need = self.need_of(&prepare.request);
+    /// The coordinator wants room for the record of a transaction.
+    pub(crate) fn reserve(&mut self, from: SessionId, request: Arc<CommitRequest>) {
+        let need = self.need_of(&request);
         match self.room_for(need) {
-            Found::Now if !self.room.is_short() => self.pass_on(now, from, prepare, need),
-            Found::Never => self.voted(Vote::refused(prepare.request.txn, Refusal::StoreFull)),
-            Found::Now | Found::Later => self.room.waiting.push_back(Waiting::Commit(from, prepare)),
+            Found::Now if !self.room.is_short() => self.keep(request.txn, need),
+            Found::Never => self.coordinator.not_reserved(request.txn, Refusal::StoreFull),
+            Found::Now | Found::Later => self.room.waiting.push_back(Waiting::Commit(from, request)),
         }
     }
 
@@ -130,7 +123,7 @@ impl Store {
         let mut is_any = false;
         while let Some(first) = self.room.waiting.front() {
             let need = match first {
-                Waiting::Commit(_, Prepare { request, .. }) => self.need_of(request),
+                Waiting::Commit(_, request) => self.need_of(request),
                 Waiting::Grant(..) => NEED_OF_GRANT,
             };
             let found = self.room_for(need);
@@ -139,13 +132,13 @@ impl Store {
             }
             is_any = true;
             match self.room.waiting.pop_front().expect("just seen") {
-                Waiting::Commit(_, Prepare { request, .. }) if self.closing => {
-                    self.voted(Vote::refused(request.txn, Refusal::Closing));
+                Waiting::Commit(_, request) if self.closing => {
+                    self.coordinator.not_reserved(request.txn, Refusal::Closing);
                 }
-                Waiting::Commit(_, Prepare { request, .. }) if found == Found::Never => {
-                    self.voted(Vote::refused(request.txn, Refusal::StoreFull));
+                Waiting::Commit(_, request) if found == Found::Never => {
+                    self.coordinator.not_reserved(request.txn, Refusal::StoreFull);
                 }
-                Waiting::Commit(from, prepare) => self.pass_on(now, from, prepare, need),
+                Waiting::Commit(_, request) => self.keep(request.txn, need),
                 Waiting::Grant(..) if self.closing => {}
                 Waiting::Grant(from, _) if found == Found::Never => self.master.grant_nothing(from),
                 Waiting::Grant(from, grant) => {
@@ -159,9 +152,9 @@ impl Store {
         is_any
     }
 
-    fn pass_on(&mut self, now: Time, from: SessionId, prepare: Prepare, need: Need) {
-        self.room.keep(prepare.request.txn, need.bytes);
-        self.master.prepare(now, from, prepare);
+    fn keep(&mut self, txn: TxnId, need: Need) {
+        self.room.keep(txn, need.bytes);
+        self.coordinator.reserved(txn);
     }
 
     fn need_of(&self, request: &CommitRequest) -> Need {

@@ -156,6 +156,8 @@ pub enum DiskWork {
     /// Have room in the log for this many bytes, as far as it may grow; answered by [`DiskDone::Freed`], whether there
     /// is room then or not.
     MakeRoom(u64),
+    /// Read all durable records that are needed; answered by [`DiskDone::Log`], in one or several answers.
+    ReadLog,
     /// Read these pages from the home; answered by [`DiskDone::Pages`], all of them in one or several answers.
     Read(Vec<PageId>),
     /// Install these pages and the checkpoint in one atomic, durable batch. One is outstanding at a time; answered by
@@ -187,6 +189,13 @@ pub enum DiskDone {
     Pages(Vec<(PageId, Option<(Version, Bytes)>)>),
     /// A page of the home cannot be read, and why. It answers for this page like [`DiskDone::Pages`].
     Damaged(PageId, String),
+    /// Records of the log, in order.
+    Log {
+        /// Where they are, and what they say.
+        records: Vec<(Position, Record)>,
+        /// Whether these are the last.
+        is_last: bool,
+    },
     /// The batch is home.
     Installed,
     /// The disk has no room for the batch; nothing of it was installed.

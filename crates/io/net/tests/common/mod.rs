@@ -100,6 +100,7 @@ type Pages = HashMap<PageId, (Version, Bytes)>;
 fn serve(pages: &mut Pages, work: DiskWork) -> DiskDone {
     match work {
         DiskWork::Append(..) => unreachable!("appends are flushed"),
+        DiskWork::ReadLog => unreachable!("the store has one node"),
         DiskWork::Free(_) | DiskWork::MakeRoom(_) => DiskDone::Freed { log_bytes_free: 1 << 30 },
         DiskWork::Read(wanted) => {
             DiskDone::Pages(wanted.into_iter().map(|page| (page, pages.get(&page).cloned())).collect())

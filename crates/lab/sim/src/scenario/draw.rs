@@ -92,7 +92,7 @@ pub(super) fn disk_delay(rng: &mut Rng) -> Delay {
     }
 }
 
-pub(super) fn disk(rng: &mut Rng) -> Profile {
+pub(crate) fn disk(rng: &mut Rng) -> Profile {
     Profile {
         flush: disk_delay(rng),
         read: disk_delay(rng),
@@ -106,6 +106,7 @@ pub(super) fn disk(rng: &mut Rng) -> Profile {
 pub(super) fn store_config(rng: &mut Rng, broken: Broken) -> store::Config {
     store::Config {
         node: NodeId(0),
+        members: Vec::new(),
         sharding: Sharding::ONE,
         mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
         cache_bytes_limit: rng.pick(&[0, 1000, 1 << 20]),

@@ -74,7 +74,8 @@ fn a_disk_drives_any_home() {
     assert_eq!(scan.next_record().unwrap(), None);
     let log = Log::resume(files.clone(), LogId(1), config().limits(), 1, &scan).unwrap();
     let (home, lock) = (TwoPages::default(), files.lock("lock", Locking::Signed).unwrap().unwrap());
-    let parts = Parts { files: files.clone(), readers: 1, log, home: Box::new(home.clone()), patience: Arc::default() };
+    let (log_id, patience) = (LogId(1), Arc::default());
+    let parts = Parts { files: files.clone(), readers: 1, log, log_id, home: Box::new(home.clone()), patience };
     let disk = RealDisk::start(parts, lock).unwrap();
     let (events, heard) = channel();
     disk.on_done(Box::new(move |done| drop(events.send(done))));

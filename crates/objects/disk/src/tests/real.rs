@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use store::{CommitRecord, DiskDone, DiskWork, Position, Record};
 use types::{ClientId, Delta, PageId, SlotChange, TxnId, Version};
@@ -52,6 +53,54 @@ fn a_real_directory_keeps_what_was_promised() {
         node.close().unwrap();
         assert_eq!(crate::check(&scratch.0).unwrap().findings, []);
     }
+}
+
+/// Another node opens its shards and asks for the log, while records are appended.
+#[test]
+fn the_log_is_read_as_far_as_it_is_durable_while_it_is_written() {
+    let files: Arc<dyn Files> = Arc::new(Memory::default());
+    let disk = Opening::begin(files, &config()).unwrap().finish().unwrap();
+    let (events, heard) = channel();
+    disk.on_done(Box::new(move |done| drop(events.send(done))));
+    let mut appended = 0..;
+    let mut append = |records: usize| {
+        for number in appended.by_ref().take(records) {
+            disk.submit(DiskWork::Append(Position(number + 1), record(number + 1)));
+        }
+    };
+    let read = || {
+        let mut all = Vec::new();
+        disk.submit(DiskWork::ReadLog);
+        loop {
+            match heard.recv().unwrap() {
+                DiskDone::Log { records, is_last } => {
+                    all.extend(records);
+                    if is_last {
+                        return all;
+                    }
+                }
+                DiskDone::Freed { .. } | DiskDone::Grown { .. } => {}
+                other => panic!("expected the log, got {other:?}"),
+            }
+        }
+    };
+    assert_eq!(read(), [], "nothing is durable");
+    let expected = |numbers: std::ops::RangeInclusive<u64>| -> Vec<_> {
+        numbers.map(|number| (Position(number), record(number))).collect()
+    };
+    append(150);
+    while disk.flush(&mut |_| {}) {}
+    append(5);
+    assert_eq!(read(), expected(1..=150), "five are on their way");
+    while disk.flush(&mut |_| {}) {}
+    disk.submit(DiskWork::Free(Position(100)));
+    append(5);
+    while disk.flush(&mut |_| {}) {}
+    // The records that were freed last may come again.
+    let found = read();
+    let first = found[0].0.0;
+    assert!(first <= 100, "it begins with record {first}");
+    assert_eq!(found, expected(first..=160));
 }
 
 /// Records of a few MiB each: some lie across what the scan reads at a time, and some across segments.

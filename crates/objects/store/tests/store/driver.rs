@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use messages::{
     CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Invalidation, Outcome, Page, PageReads, Ping, Resume,
-    Resumed, ToClient, ToServer,
+    Resumed, ToClient, ToNode, ToServer,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,8 +13,8 @@ use store::{
     Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Output, Position, Record, SessionId, SetAside, Store,
 };
 use types::{
-    Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, ObjectPage, PageId, PageRange, SlotChange,
-    SlotNo, Time, TxnId, Version,
+    Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange,
+    SlotChange, SlotNo, Time, TxnId, Version,
 };
 
 thread_local! {
@@ -54,6 +54,8 @@ pub(crate) struct Driver {
     held: Vec<(SessionId, ToClient, Position)>,
     inbox: BTreeMap<SessionId, Vec<ToClient>>,
     ended: BTreeMap<SessionId, GoodbyeReason>,
+    /// Messages to other nodes, and the ends of links to them.
+    pub(crate) said: Vec<(NodeId, ToNode)>,
     closed: bool,
 }
 
@@ -85,6 +87,7 @@ impl Driver {
             held: Vec::new(),
             inbox: BTreeMap::new(),
             ended: BTreeMap::new(),
+            said: Vec::new(),
             closed: false,
         };
         driver.restart();
@@ -95,6 +98,7 @@ impl Driver {
     pub(crate) fn crash(&mut self) {
         self.work.clear();
         self.held.clear();
+        self.said.clear();
         self.restart();
     }
 
@@ -134,6 +138,18 @@ impl Driver {
     pub(crate) fn say(&mut self, session: SessionId, message: impl Into<ToServer>) {
         self.store.handle(self.now, session, message.into());
         self.collect();
+    }
+
+    /// Another node says something; the disk does nothing yet. Returns what the store says to it.
+    pub(crate) fn hear(&mut self, from: NodeId, message: ToNode) -> Vec<ToNode> {
+        self.store.handle_node(self.now, from, message);
+        self.said_to(from)
+    }
+
+    /// The messages to another node since it was asked last.
+    pub(crate) fn said_to(&mut self, node: NodeId) -> Vec<ToNode> {
+        self.collect();
+        self.said.extract_if(.., |(to, _)| *to == node).map(|(_, message)| message).collect()
     }
 
     /// Does all disk work there is, and what follows from it.
@@ -219,6 +235,10 @@ impl Driver {
                 self.log_bytes = self.log_bytes.max(wanted);
                 DiskDone::Freed { log_bytes_free: self.log_bytes - self.log_used() }
             }
+            DiskWork::ReadLog => {
+                let records = self.disk.log.iter().map(|(at, record)| (*at, record.clone())).collect();
+                DiskDone::Log { records, is_last: true }
+            }
             DiskWork::Read(pages) => {
                 let (damaged, whole): (Vec<_>, Vec<_>) =
                     pages.into_iter().partition(|page| self.damaged.contains(page));
@@ -250,6 +270,8 @@ impl Driver {
                     self.ended.insert(session, reason);
                 }
                 Output::AwaitRoom(session) => self.awaits_room.push(session),
+                Output::Tell(to, message) => self.said.push((to, message)),
+                Output::EndLink(to, why) => self.said.push((to, why.into())),
                 Output::Disk(work) => self.work.push_back(work),
                 Output::Closed => self.closed = true,
             }
@@ -294,6 +316,11 @@ impl Driver {
 
     pub(crate) fn log_records(&self) -> usize {
         self.disk.log.len()
+    }
+
+    /// Whether the log holds such a record.
+    pub(crate) fn has_record(&self, is_meant: impl Fn(&Record) -> bool) -> bool {
+        self.disk.log.values().any(is_meant)
     }
 
     /// A session past hello, with nothing resumed yet.

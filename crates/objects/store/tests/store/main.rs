@@ -12,6 +12,7 @@ mod lease_waits;
 mod leases;
 mod losses;
 mod model;
+mod nodes;
 mod promised;
 mod recovery;
 mod room;

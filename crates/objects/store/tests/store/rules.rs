@@ -1,10 +1,15 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{commits, driver, follow, grants, groups, lease_waits, losses, promised, recovery, turns, watch};
+use crate::{commits, driver, follow, grants, groups, lease_waits, losses, nodes, promised, recovery, turns, watch};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 19] = [
+const NOTICED_BY: [(Rule, fn()); 24] = [
+    (Rule::OutcomeBeforeFree, nodes::the_log_keeps_what_has_no_outcome_yet),
+    (Rule::AwaitAllLogs, nodes::a_shard_opens_when_every_log_has_told),
+    (Rule::AwaitAppended, nodes::a_record_on_its_way_to_the_log_is_told),
+    (Rule::ForgetAfterDecide, nodes::a_node_that_is_back_knows_what_it_has_committed_from_its_log),
+    (Rule::FreeAfterHome, nodes::the_log_keeps_what_another_shard_has_not_written_back),
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::FollowUnheld, follow::a_page_that_a_session_holds_does_not_follow),

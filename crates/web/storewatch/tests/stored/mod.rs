@@ -41,6 +41,7 @@ impl Disk {
                 self.log = self.log.split_off(&position);
                 DiskDone::Freed { log_bytes_free: self.bytes_free() }
             }
+            DiskWork::ReadLog => unreachable!("the store has one node"),
             DiskWork::MakeRoom(_) => DiskDone::Freed { log_bytes_free: self.bytes_free() },
             DiskWork::Read(pages) => {
                 DiskDone::Pages(pages.into_iter().map(|page| (page, self.home.get(&page).cloned())).collect())

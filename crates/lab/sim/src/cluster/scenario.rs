@@ -1,8 +1,10 @@
 //! The properties of one seed's run.
 
+use crate::disk::Profile;
 use crate::rng::Rng;
+use crate::scenario::draw;
 use core::num::{NonZeroU16, NonZeroU32};
-use types::{PageId, Sharding};
+use types::{PageId, Shard, Sharding};
 
 /// A day.
 #[derive(Clone, Debug)]
@@ -20,11 +22,16 @@ pub(crate) struct Scenario {
     pub(crate) objects_max: u64,
     pub(crate) read_only_permille: u32,
     pub(crate) write_permille: u32,
-    /// How often something happens to a client or a sequencer, in a million steps.
+    /// How often something happens, in a million steps: a client is gone and back, another sequencer serves, a node
+    /// crashes, a link is lost.
     pub(crate) leave_ppm: u64,
     pub(crate) elect_ppm: u64,
-    /// How often a coordinator asks a sequencer whose term is over, once there is one.
-    pub(crate) deposed_permille: u32,
+    pub(crate) crash_ppm: u64,
+    pub(crate) cut_ppm: u64,
+    /// How fast a node is back, a link is found, and a node learns of the sequencer, in a million steps.
+    pub(crate) return_ppm: u64,
+    pub(crate) mob_bytes_limit: usize,
+    pub(crate) disk: Profile,
     /// Links that carry hardly anything, as `from * nodes + to`.
     pub(crate) slow: Vec<bool>,
     /// Each transaction touches every object.
@@ -47,7 +54,11 @@ impl Scenario {
             write_permille: 1000,
             leave_ppm: 0,
             elect_ppm: 0,
-            deposed_permille: 0,
+            crash_ppm: 0,
+            cut_ppm: 0,
+            return_ppm: 1_000_000,
+            mob_bytes_limit: 1 << 20,
+            disk: draw::disk(&mut Rng::new(0)),
             slow: vec![false; 4],
             touches_all: true,
         }
@@ -57,6 +68,9 @@ impl Scenario {
         let nodes = rng.pick(&[1, 2, 2, 3, 3, 4]);
         let shards = NonZeroU16::new(rng.pick(&[1, 2, 2, 3, 4, 6])).expect("not zero");
         let slow = rng.pick(&[0, 100, 300]);
+        // A circle of those who wait for each other is broken by any loss: so nothing is lost on some days.
+        let is_calm = rng.chance(400);
+        let or_calm = |ppm: u64| if is_calm { 0 } else { ppm };
         Self {
             nodes,
             sharding: Sharding::new(shards, NonZeroU32::MIN),
@@ -67,16 +81,25 @@ impl Scenario {
             objects_max: rng.pick(&[2, 3, 5]),
             read_only_permille: rng.pick(&[0, 200, 500]),
             write_permille: rng.pick(&[300, 500, 800]),
-            leave_ppm: rng.pick(&[0, 0, 2000, 20_000]),
+            leave_ppm: or_calm(rng.pick(&[0, 0, 2000, 20_000])),
             elect_ppm: rng.pick(&[0, 0, 500, 5000]),
-            deposed_permille: rng.pick(&[0, 200, 700]),
+            crash_ppm: or_calm(rng.pick(&[0, 0, 500, 2000])),
+            cut_ppm: or_calm(rng.pick(&[0, 0, 1000, 5000])),
+            return_ppm: rng.pick(&[1000, 10_000, 100_000]),
+            mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
+            disk: draw::disk(rng),
             slow: (0..nodes * nodes).map(|_| rng.chance(slow)).collect(),
             touches_all: false,
         }
     }
 
+    /// The node that has a shard.
+    pub(crate) fn node_of(&self, shard: Shard) -> usize {
+        usize::from(shard.0) % self.nodes
+    }
+
     /// The node that is master of a page.
     pub(crate) fn master_of(&self, page: PageId) -> usize {
-        usize::from(self.sharding.of(page).0) % self.nodes
+        self.node_of(self.sharding.of(page))
     }
 }

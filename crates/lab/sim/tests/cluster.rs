@@ -1,11 +1,11 @@
-//! Commits over the shards of several nodes: many seeds in a row, the same one twice, and how long the last one waits.
+//! Several nodes that are one store: many seeds in a row, the same one twice, and how long the last one waits.
 
 use sim::{Kind, Options, opposite_roles, run_seeds};
 use types::Broken;
 
 #[test]
 fn a_thousand_seeds_find_nothing() {
-    let summary = run_seeds(0, 1000, &Options { kind: Kind::Roles, ..Options::default() }, |_| {});
+    let summary = run_seeds(0, 1000, &Options { kind: Kind::Cluster, ..Options::default() }, |_| {});
     assert!(summary.failures.is_empty(), "{summary}");
     assert!(summary.commits > 50_000, "hardly anything was committed: {summary}");
 }
@@ -13,7 +13,7 @@ fn a_thousand_seeds_find_nothing() {
 #[test]
 fn one_seed_is_one_run() {
     for seed in 0..40 {
-        let run = |readable| Kind::Roles.run_seed(seed, Broken::NONE, readable);
+        let run = |readable| Kind::Cluster.run_seed(seed, Broken::NONE, readable);
         let (one, other) = (run(false), run(true));
         assert_eq!((one.hash, one.commits), (other.hash, other.commits), "seed {seed}");
     }

@@ -1,6 +1,6 @@
 //! Applications: transactions that read the masters' pages one by one, at different moments, and commit.
 
-use super::node::value;
+use super::node::value_of;
 use super::scenario::Scenario;
 use crate::rng::Rng;
 use messages::{CommitRequest, PageReads};
@@ -17,14 +17,15 @@ pub(crate) struct Running {
     /// The writers of what it has read, and its evidence.
     pub(crate) reads: BTreeMap<ObjectId, (Option<TxnId>, Version)>,
     pub(crate) writes: BTreeSet<ObjectId>,
-    pub(crate) is_asked: bool,
+    /// The life of its coordinator that it was sent to, once it was.
+    pub(crate) sent_to: Option<Incarnation>,
 }
 
 /// One application, at its coordinator.
 #[derive(Debug)]
 pub(crate) struct Application {
     pub(crate) coordinator: usize,
-    client: ClientId,
+    pub(crate) client: ClientId,
     number: u64,
     /// Transactions that it is still to run.
     pub(crate) left: u32,
@@ -67,7 +68,7 @@ impl Application {
             to_read.swap(at, rng.index(at + 1));
         }
         let txn = TxnId { client: self.client, number: self.number };
-        self.running = Some(Running { txn, begun: step, to_read, reads: BTreeMap::new(), writes, is_asked: false });
+        self.running = Some(Running { txn, begun: step, to_read, reads: BTreeMap::new(), writes, sent_to: None });
     }
 
     /// The request of the transaction that runs.
@@ -88,14 +89,14 @@ impl Application {
         });
         let mut writes: BTreeMap<PageId, Vec<SlotChange>> = BTreeMap::new();
         for object in &running.writes {
-            let change = SlotChange { slot: object.slot, value: Some(value()) };
+            let change = SlotChange { slot: object.slot, value: Some(value_of(running.txn)) };
             writes.entry(object.page).or_default().push(change);
         }
         let mut deltas: Vec<_> = writes.into_iter().map(|(page, changes)| Delta { page, changes }).collect();
         deltas.sort_unstable_by_key(|delta| delta.page);
         Some(CommitRequest {
             txn: running.txn,
-            incarnation: Incarnation(1),
+            incarnation: running.sent_to?,
             answered: running.txn.number,
             reads: reads.collect(),
             writes: deltas,

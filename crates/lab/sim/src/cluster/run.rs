@@ -1,0 +1,498 @@
+//! One run from its seed to its verdict: each application commits its transactions, and at the end nothing may be left.
+
+use super::application::Application;
+use super::history::{Committed, History};
+use super::node::{Node, Wish, nothing_left};
+use super::scenario::Scenario;
+use crate::rng::Rng;
+use crate::run::{Report, guarded};
+use crate::trace::Trace;
+use crate::violation::{Check, ensure};
+use messages::{CommitReply, Openings, Outcome, ToNode};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{Broken, Epoch, Incarnation, NodeId, ObjectId, Opening, Refusal, SessionId, Shard, Time, Version};
+
+/// The step after which nothing more goes wrong, and the last one by which everything must be over.
+const STORM_STEPS: u64 = 50_000;
+const STEPS_MAX: u64 = 400_000;
+
+/// The content of a link.
+#[derive(Clone, Debug)]
+enum Packet {
+    Message(ToNode),
+    /// The link is up.
+    Linked,
+    /// The link is lost.
+    Lost,
+}
+
+/// The facts that all nodes look up in one place: who has which shard, and who is the sequencer.
+#[derive(Debug)]
+struct Registry {
+    openings: Vec<Opening>,
+    epoch: Epoch,
+    sequencer: usize,
+    /// The life in which it was elected.
+    elected: Incarnation,
+}
+
+/// The nodes, and what is under way.
+#[derive(Debug)]
+struct World {
+    scenario: Scenario,
+    rng: Rng,
+    step: u64,
+    trace: Trace,
+    nodes: Vec<Node>,
+    registry: Registry,
+    /// The epoch of the sequencer that each node knows.
+    known_epochs: Vec<Epoch>,
+    applications: Vec<Application>,
+    /// The session of each application, which is another one each time.
+    sessions: BTreeMap<SessionId, usize>,
+    /// How many sessions there ever were.
+    epoch: u64,
+    /// The pairs of nodes that have a link.
+    linked: BTreeSet<(usize, usize)>,
+    packets: BTreeMap<(usize, usize), VecDeque<Packet>>,
+    history: History,
+    /// How many steps each commit has taken, from its first attempt on.
+    waits: Vec<u64>,
+}
+
+/// Has sixteen applications at two nodes change the same two objects. Returns how many steps each commit took, from its
+/// first attempt on, in order.
+///
+/// # Panics
+/// If a check fails.
+pub fn opposite_roles(seed: u64) -> Vec<u64> {
+    let mut world = World::of(Scenario::of_opposite_roles(), Rng::new(seed), Broken::NONE, false);
+    world.live().expect("nothing goes wrong");
+    world.waits.sort_unstable();
+    world.waits
+}
+
+/// Runs one seed.
+pub(crate) fn run_seed(seed: u64, broken: Broken, readable: bool) -> Report {
+    let mut world = World::new(seed, broken, readable);
+    let scenario = format!("{:?}", world.scenario);
+    let verdict = guarded(|| world.live());
+    let commits = world.history.committed.len() as u64;
+    let mut trace = world.trace;
+    trace.event(Time(world.step), &[8, commits], || "the end");
+    let (hash, mut lines) = (trace.hash(), trace.into_lines());
+    if readable {
+        lines.insert(0, scenario);
+    }
+    Report { seed, commits, unknown: 0, hash, violation: verdict.err(), trace: lines }
+}
+
+impl World {
+    fn new(seed: u64, broken: Broken, readable: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let scenario = Scenario::draw(&mut rng);
+        Self::of(scenario, rng, broken, readable)
+    }
+
+    fn of(scenario: Scenario, rng: Rng, broken: Broken, readable: bool) -> Self {
+        let shards = usize::from(scenario.sharding.shards().get());
+        let registry =
+            Registry { openings: vec![Opening(0); shards], epoch: Epoch(0), sequencer: 0, elected: Incarnation(0) };
+        let mut world = Self {
+            step: 0,
+            trace: Trace::new(readable),
+            nodes: (0..scenario.nodes).map(|number| Node::new(&scenario, number, broken)).collect(),
+            registry,
+            known_epochs: vec![Epoch(0); scenario.nodes],
+            applications: (0..scenario.applications).map(|number| Application::new(number, &scenario)).collect(),
+            sessions: BTreeMap::new(),
+            epoch: 0,
+            linked: BTreeSet::new(),
+            packets: BTreeMap::new(),
+            history: History::default(),
+            waits: Vec::new(),
+            rng,
+            scenario,
+        };
+        for node in 0..world.nodes.len() {
+            world.start(node);
+        }
+        world.elect(0);
+        for (one, other) in world.pairs() {
+            world.link(one, other);
+        }
+        world
+    }
+
+    fn now(&self) -> Time {
+        Time(self.step * 10_000)
+    }
+
+    fn is_stormy(&self) -> bool {
+        self.step < STORM_STEPS
+    }
+
+    /// Whether it is time for what happens so often in a million steps.
+    fn happens(&mut self, ppm: u64) -> bool {
+        self.rng.below(1_000_000) < ppm
+    }
+
+    fn pairs(&self) -> Vec<(usize, usize)> {
+        let nodes = self.nodes.len();
+        (0..nodes).flat_map(|one| (one + 1..nodes).map(move |other| (one, other))).collect()
+    }
+
+    fn connect(&mut self, application: usize) {
+        self.epoch += 1;
+        let session = SessionId(self.epoch);
+        self.sessions.retain(|_, of| *of != application);
+        self.sessions.insert(session, application);
+        let of = &self.applications[application];
+        let (now, client) = (self.now(), of.client);
+        self.nodes[of.coordinator].connect(now, session, client, self.epoch);
+    }
+
+    fn session(&self, application: usize) -> SessionId {
+        *self.sessions.iter().find(|(_, of)| **of == application).expect("each has one").0
+    }
+
+    fn live(&mut self) -> Check {
+        self.rest("at the end")?;
+        self.history.check()?;
+        self.check_values("at the end")?;
+        // Nothing that was acknowledged is in memory alone.
+        for node in 0..self.nodes.len() {
+            self.crash(node);
+        }
+        self.rest("after the last loss of power")?;
+        self.check_values("after the last loss of power")
+    }
+
+    /// Goes on until everything has come to rest.
+    fn rest(&mut self, when: &str) -> Check {
+        let most = self.step + STEPS_MAX;
+        while !self.is_over() {
+            self.step += 1;
+            ensure(self.step < most, "liveness", || {
+                let left: Vec<_> = self.applications.iter().map(|of| (of.left, &of.running)).collect();
+                let nodes: Vec<_> = self.nodes.iter().map(|node| node.left(&self.scenario)).collect();
+                format!("nothing rests {when}: {left:?}, {nodes:?}, {:?}", self.packets)
+            })?;
+            self.happen()?;
+        }
+        for (number, node) in self.nodes.iter().enumerate() {
+            nothing_left(node.left(&self.scenario), number)?;
+        }
+        Ok(())
+    }
+
+    fn check_values(&self, when: &str) -> Check {
+        for (object, writer) in self.history.newest() {
+            let found = self.nodes[self.scenario.master_of(object.page)].writer(object);
+            ensure(found == Some(writer), "durability", || {
+                format!("{when} {object:?} is {found:?}'s, and {writer:?} wrote it last")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let idle = |application: &Application| application.left == 0 && application.running.is_none();
+        let is_quiet = self.packets.values().all(VecDeque::is_empty) && !self.nodes.iter().any(Node::is_busy);
+        let is_whole = self.nodes.iter().all(|node| node.left(&self.scenario).is_none());
+        is_quiet && self.applications.iter().all(idle) && self.linked.len() == self.pairs().len() && is_whole
+    }
+
+    /// One thing happens.
+    fn happen(&mut self) -> Check {
+        if self.is_stormy() {
+            self.trouble()?;
+        }
+        self.mend()?;
+        match self.rng.index(10) {
+            0..6 => self.deliver()?,
+            6 => {
+                let (node, now) = (self.rng.index(self.nodes.len()), self.now());
+                self.nodes[node].work(now, &mut self.rng);
+                self.settle(node)?;
+            }
+            _ => {
+                let application = self.rng.index(self.applications.len());
+                self.go_on(application)?;
+            }
+        }
+        // Time passes for those who wait for it.
+        if self.step.is_multiple_of(64) {
+            (0..self.nodes.len()).try_for_each(|node| self.settle(node))?;
+        }
+        Ok(())
+    }
+
+    /// Something goes wrong, now and then.
+    fn trouble(&mut self) -> Check {
+        let Scenario { leave_ppm, elect_ppm, crash_ppm, cut_ppm, .. } = self.scenario;
+        if self.happens(elect_ppm) {
+            let node = self.rng.index(self.nodes.len());
+            self.elect(node);
+        }
+        if self.happens(leave_ppm) {
+            self.come_back()?;
+        }
+        if self.happens(crash_ppm) {
+            let node = self.rng.index(self.nodes.len());
+            self.crash(node);
+        }
+        if self.happens(cut_ppm) {
+            let node = self.rng.index(self.nodes.len());
+            let other = self.rng.index(self.nodes.len());
+            self.cut(node.min(other), node.max(other));
+        }
+        Ok(())
+    }
+
+    /// Nodes, links and knowledge of the sequencer come back, at some time.
+    fn mend(&mut self) -> Check {
+        let return_ppm = if self.is_stormy() { self.scenario.return_ppm } else { 100_000 };
+        for node in 0..self.nodes.len() {
+            if !self.nodes[node].is_up() && self.happens(return_ppm) {
+                self.start(node);
+                self.settle(node)?;
+            }
+            let is_behind = self.known_epochs[node] < self.registry.epoch;
+            if is_behind && self.nodes[node].is_up() && self.happens(return_ppm) {
+                self.learn_of_sequencer(node);
+                self.settle(node)?;
+            }
+        }
+        let Registry { sequencer, elected, .. } = self.registry;
+        if self.nodes[sequencer].incarnation != elected && self.happens(return_ppm) {
+            let node = self.rng.index(self.nodes.len());
+            self.elect(node);
+        }
+        for (one, other) in self.pairs() {
+            if !self.linked.contains(&(one, other)) && self.happens(return_ppm) {
+                self.link(one, other);
+            }
+        }
+        Ok(())
+    }
+
+    /// A node begins another life: it opens its shards, and learns where the others are.
+    fn start(&mut self, number: usize) {
+        let now = self.now();
+        self.trace.event(now, &[5, number as u64], || format!("n{number} starts"));
+        let store = self.nodes[number].start(now);
+        let mut openings = Openings::new();
+        for (shard, opening) in (0..).map(Shard).zip(&mut self.registry.openings) {
+            let at = self.scenario.node_of(shard);
+            if at == number {
+                opening.0 += 1;
+                openings.push((shard, *opening));
+            } else if *opening > Opening(0) {
+                store.place(shard, NodeId(at as u16), *opening);
+            }
+        }
+        if !openings.is_empty() {
+            store.open(now, &openings);
+        }
+        store.follow_sequencer(now, NodeId(self.registry.sequencer as u16));
+        self.known_epochs[number] = self.registry.epoch;
+        let its: Vec<_> =
+            (0..self.applications.len()).filter(|&of| self.applications[of].coordinator == number).collect();
+        for application in its {
+            self.connect(application);
+            self.ask(application);
+        }
+    }
+
+    /// The power of a node fails. The others learn of it at some time.
+    fn crash(&mut self, number: usize) {
+        if !self.nodes[number].is_up() {
+            return;
+        }
+        self.trace.event(self.now(), &[6, number as u64], || format!("n{number} crashes"));
+        self.nodes[number].crash(&mut self.rng);
+        for other in (0..self.nodes.len()).filter(|&other| other != number) {
+            self.cut(number.min(other), number.max(other));
+            self.packets.remove(&(other, number));
+        }
+    }
+
+    /// Two nodes have a link, if both are up and know that they have lost the last one.
+    fn link(&mut self, one: usize, other: usize) {
+        let is_idle = |queue: Option<&VecDeque<Packet>>| queue.is_none_or(VecDeque::is_empty);
+        let knows = is_idle(self.packets.get(&(one, other))) && is_idle(self.packets.get(&(other, one)));
+        if knows && self.nodes[one].is_up() && self.nodes[other].is_up() {
+            self.linked.insert((one, other));
+            self.send(one, other, Packet::Linked);
+            self.send(other, one, Packet::Linked);
+        }
+    }
+
+    /// The link of two nodes is lost, with everything on its way.
+    fn cut(&mut self, one: usize, other: usize) {
+        if self.linked.remove(&(one, other)) {
+            self.trace
+                .event(self.now(), &[7, one as u64, other as u64], || format!("n{one} and n{other} lose their link"));
+            for (from, to) in [(one, other), (other, one)] {
+                self.packets.insert((from, to), VecDeque::from([Packet::Lost]));
+            }
+        }
+    }
+
+    /// A sequencer serves in another epoch. Its own node knows, and the others learn of it.
+    fn elect(&mut self, number: usize) {
+        let now = self.now();
+        let incarnation = self.nodes[number].incarnation;
+        if let Some(store) = self.nodes[number].store() {
+            self.registry.epoch = Epoch(self.registry.epoch.0 + 1);
+            (self.registry.sequencer, self.registry.elected) = (number, incarnation);
+            let epoch = self.registry.epoch;
+            self.trace.event(now, &[1, number as u64], || format!("{epoch:?} begins at n{number}"));
+            store.sequence(now, epoch);
+            self.known_epochs[number] = epoch;
+        }
+    }
+
+    fn learn_of_sequencer(&mut self, number: usize) {
+        let (now, at) = (self.now(), NodeId(self.registry.sequencer as u16));
+        if let Some(store) = self.nodes[number].store() {
+            store.follow_sequencer(now, at);
+            self.known_epochs[number] = self.registry.epoch;
+        }
+    }
+
+    /// A client is gone, and back at once on another session, where it asks for its outcome.
+    fn come_back(&mut self) -> Check {
+        let application = self.rng.index(self.applications.len());
+        let node = self.applications[application].coordinator;
+        if !self.nodes[node].is_up() {
+            return Ok(());
+        }
+        let (now, gone) = (self.now(), self.session(application));
+        self.trace.event(now, &[2, application as u64], || format!("a{application} is back"));
+        if let Some(store) = self.nodes[node].store() {
+            store.disconnected(now, gone);
+        }
+        self.connect(application);
+        self.ask(application);
+        self.settle(node)
+    }
+
+    /// Sends the request of an application again: its coordinator knows it, or takes it up.
+    fn ask(&mut self, application: usize) {
+        let (now, session, of) = (self.now(), self.session(application), &self.applications[application]);
+        if let (Some(request), Some(store)) = (of.request(), self.nodes[of.coordinator].store()) {
+            store.handle(now, session, request.into());
+        }
+    }
+
+    /// A link delivers what is next on it.
+    fn deliver(&mut self) -> Check {
+        let busy: Vec<_> = self.packets.iter().filter(|(_, queue)| !queue.is_empty()).map(|(&link, _)| link).collect();
+        if busy.is_empty() {
+            return Ok(());
+        }
+        let (from, to) = self.rng.pick(&busy);
+        if self.is_stormy() && self.scenario.slow[from * self.scenario.nodes + to] && !self.rng.chance(30) {
+            return Ok(());
+        }
+        let Some(packet) = self.packets.get_mut(&(from, to)).and_then(VecDeque::pop_front) else { return Ok(()) };
+        let now = self.now();
+        self.trace.event(now, &[3, from as u64, to as u64], || format!("n{from} to n{to}: {packet:?}"));
+        let Some(store) = self.nodes[to].store() else { return Ok(()) };
+        let peer = NodeId(from as u16);
+        match packet {
+            Packet::Message(message) => store.handle_node(now, peer, message),
+            Packet::Linked => store.node_linked(now, peer),
+            Packet::Lost => store.node_lost(now, peer),
+        }
+        self.settle(to)
+    }
+
+    /// Puts something on a link, unless it is lost.
+    fn send(&mut self, from: usize, to: usize, packet: Packet) {
+        if self.linked.contains(&(from.min(to), from.max(to))) {
+            self.packets.entry((from, to)).or_default().push_back(packet);
+        }
+    }
+
+    /// Sends what a node wants said.
+    fn settle(&mut self, number: usize) -> Check {
+        loop {
+            let now = self.now();
+            let wishes = self.nodes[number].wishes(now, &mut self.rng)?;
+            if wishes.is_empty() {
+                return Ok(());
+            }
+            for wish in wishes {
+                match wish {
+                    Wish::Tell(to, message) => self.send(number, to, Packet::Message(message)),
+                    Wish::Reply(to, reply) => self.reply(to, &reply)?,
+                }
+            }
+        }
+    }
+
+    /// An application learns of its outcome.
+    fn reply(&mut self, to: SessionId, reply: &CommitReply) -> Check {
+        let Some(&number) = self.sessions.get(&to) else { return Ok(()) };
+        self.trace.event(self.now(), &[4, number as u64], || format!("a{number}: {:?}", reply.outcome));
+        let application = &mut self.applications[number];
+        if let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome {
+            // It was sent to an earlier life of its coordinator, which has no outcome: it goes once more.
+            if let Some(running) = application.running.as_mut().filter(|running| running.txn == reply.txn) {
+                running.sent_to = Some(incarnation);
+                self.ask(number);
+            }
+            return Ok(());
+        }
+        let Some(running) = application.running.take_if(|running| running.txn == reply.txn) else { return Ok(()) };
+        match &reply.outcome {
+            Outcome::Committed { pages } => {
+                application.left -= 1;
+                self.waits.extend(application.since.take().map(|since| self.step - since));
+                let version = |object: &ObjectId| {
+                    pages.iter().find(|moved| moved.page == object.page).map(|moved| moved.version).unwrap_or_default()
+                };
+                let writes: BTreeMap<_, _> = running.writes.iter().map(|object| (*object, version(object))).collect();
+                ensure(writes.values().all(|version| *version > Version::ZERO), "answers", || {
+                    format!("{:?} wrote {:?}, and is told to have moved {pages:?}", running.txn, running.writes)
+                })?;
+                let reads = running.reads.iter().map(|(object, (writer, _))| (*object, *writer)).collect();
+                let (begun, acknowledged) = (running.begun, self.step);
+                self.history.committed.insert(running.txn, Committed { begun, acknowledged, reads, writes });
+                Ok(())
+            }
+            Outcome::Refused(_) => Ok(()),
+            Outcome::Unknown => ensure(false, "unknown", || format!("{:?} has an outcome", running.txn)),
+        }
+    }
+
+    /// An application begins a transaction, reads the next object, or commits.
+    fn go_on(&mut self, number: usize) -> Check {
+        let application = &mut self.applications[number];
+        match &mut application.running {
+            None if application.left > 0 => application.begin(self.step, &self.scenario, &mut self.rng),
+            Some(running) if !running.to_read.is_empty() => {
+                let object = *running.to_read.last().expect("just seen");
+                let node = &self.nodes[self.scenario.master_of(object.page)];
+                if node.serves(self.scenario.sharding.of(object.page)) {
+                    running.to_read.pop();
+                    let evidence = node.evidence(&self.scenario, object.page);
+                    running.reads.insert(object, (node.writer(object), evidence));
+                }
+            }
+            Some(running) if running.sent_to.is_none() => {
+                let node = application.coordinator;
+                if self.nodes[node].is_up() {
+                    running.sent_to = Some(self.nodes[node].incarnation);
+                    self.ask(number);
+                    self.settle(node)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! Shards that open: what all logs hold for them is collected, and then they are served.
+//!
+//! ```text
+//!   n1, which opens shard 4                      n0, n1, n2: every node's log
+//!      | Recall{4, opening 7} ---------------------> | gives up what was prepared for 4 in opening 6 or earlier
+//!      |                                             | waits for records that are on their way to its disk
+//!      |                                             | reads its log
+//!      | <---- Recalled{count v5, deltas} ... -------|
+//!      | all have answered: applies them, and serves
+//! ```
+//! 1. A master logs nothing of a prepared transaction. A commit is in the log of its coordinator, and nowhere else
+//!    until the shard has written it back. So a shard opens when all have answered (**AwaitAllLogs**), and no node logs
+//!    a commit of an earlier opening after its answer (**FencePrepared**, **AwaitAppended**).
+//! 2. A node that is away is asked when it is back. Opening can be interrupted anywhere, and begun again.
+
+use crate::{DiskWork, Position, Record, Store};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use messages::{Openings, Recall, Recalled, RecalledCommit, ToNode};
+use types::{Delta, NodeId, Opening, Rule, Shard, Time};
+
+/// Commits of one answer, at most.
+const COMMITS_PER_MESSAGE: usize = 256;
+
+/// Shards of this node that are opened together.
+#[derive(Debug)]
+struct Batch {
+    openings: Openings,
+    /// The nodes that have not told everything, and what each has told so far.
+    awaited: BTreeMap<NodeId, Vec<RecalledCommit>>,
+    found: Vec<RecalledCommit>,
+}
+
+/// A question of a node that opens shards.
+#[derive(Debug)]
+struct Question {
+    /// The node; none if the link to it was lost.
+    from: Option<NodeId>,
+    openings: Openings,
+    /// The records through here must be durable first.
+    after: Position,
+}
+
+/// The shards that open, here and elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Opens {
+    batches: Vec<Batch>,
+    questions: VecDeque<Question>,
+    /// The log is read for the first question.
+    is_reading: bool,
+}
+
+impl Opens {
+    /// The link to a node is lost: it asks again when it is back, and tells everything again.
+    pub(crate) fn lost(&mut self, node: NodeId) {
+        for batch in &mut self.batches {
+            batch.awaited.entry(node).and_modify(Vec::clear);
+        }
+        // The log may be under way for the first. A part of the answer is lost, so the rest is not sent.
+        for question in self.questions.iter_mut().filter(|question| question.from == Some(node)) {
+            question.from = None;
+        }
+    }
+
+    /// The shards that wait for logs, and for whose.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Shard, Opening, BTreeSet<NodeId>)> + '_ {
+        self.batches.iter().flat_map(|batch| {
+            let awaited: BTreeSet<_> = batch.awaited.keys().copied().collect();
+            batch.openings.iter().map(move |&(shard, opening)| (shard, opening, awaited.clone()))
+        })
+    }
+}
+
+impl Store {
+    /// Shards of this node open: they are served when the logs of all nodes have told what they hold for them.
+    pub fn open(&mut self, now: Time, openings: &Openings) {
+        let awaited = self.peers.members().iter().map(|&node| (node, Vec::new())).collect();
+        for &(shard, opening) in openings {
+            self.coordinator.place(shard, self.config.node, opening);
+        }
+        self.openings.batches.push(Batch { openings: openings.clone(), awaited, found: Vec::new() });
+        for node in self.peers.members().to_vec() {
+            self.tell(now, node, ToNode::Recall(Recall { openings: openings.clone() }));
+        }
+        self.follow_up(now);
+    }
+
+    /// The shards that are not served yet, and the nodes whose logs they wait for.
+    pub fn opening(&self) -> impl Iterator<Item = (Shard, Opening, BTreeSet<NodeId>)> + '_ {
+        self.openings.waiting()
+    }
+
+    /// Whether a shard is served here.
+    pub fn serves(&self, shard: Shard) -> bool {
+        self.master.serves(shard)
+    }
+
+    /// A node is back: it is asked what it has not told.
+    pub(crate) fn recall_from(&mut self, node: NodeId) {
+        for batch in self.openings.batches.iter().filter(|batch| batch.awaited.contains_key(&node)) {
+            self.out.tell(node, ToNode::Recall(Recall { openings: batch.openings.clone() }));
+        }
+    }
+
+    /// A node opens shards, and asks what the log of this node holds for them.
+    pub(crate) fn recalled_by(&mut self, from: NodeId, openings: Openings) {
+        self.coordinator.fence(from, &openings);
+        let is_awaited = !self.config.broken.is(Rule::AwaitAppended);
+        let after = if is_awaited { self.log.last() } else { Position(0) };
+        self.openings.questions.push_back(Question { from: Some(from), openings, after });
+        self.read_log();
+    }
+
+    /// Reads the log for the first question, if everything is durable that it asks for.
+    pub(crate) fn read_log(&mut self) {
+        let first = self.openings.questions.front();
+        let is_due = first.is_some_and(|question| self.log.is_durable(question.after));
+        if is_due && !self.openings.is_reading {
+            self.openings.is_reading = true;
+            self.out.disk(DiskWork::ReadLog);
+        }
+    }
+
+    /// The log was read, or a part of it.
+    pub(crate) fn has_read_log(&mut self, now: Time, records: Vec<(Position, Record)>, is_last: bool) {
+        let Some(Question { from, openings, .. }) = self.openings.questions.front() else { return };
+        if let (Some(from), openings) = (*from, openings.clone()) {
+            self.answer(now, from, &openings, records, is_last);
+        }
+        if is_last {
+            self.openings.is_reading = false;
+            self.openings.questions.pop_front();
+            self.read_log();
+        }
+    }
+
+    fn answer(&mut self, now: Time, to: NodeId, openings: &Openings, records: Vec<(Position, Record)>, is_last: bool) {
+        let mut commits: Vec<_> =
+            records.into_iter().flat_map(|(_, record)| self.concerning(record, openings)).collect();
+        let mut said_all = false;
+        while !said_all {
+            let rest = commits.split_off(commits.len().min(COMMITS_PER_MESSAGE));
+            said_all = rest.is_empty();
+            let is_last = is_last && said_all;
+            self.tell(now, to, ToNode::Recalled(Recalled { openings: openings.clone(), commits, is_last }));
+            commits = rest;
+        }
+    }
+
+    /// A record of the log, as far as it concerns shards that open.
+    fn concerning(&self, record: Record, openings: &Openings) -> Vec<RecalledCommit> {
+        let Record::Commit(commit) = record else { return Vec::new() };
+        let is_meant = |shard: Shard| openings.iter().any(|(opened, _)| *opened == shard);
+        let counts = commit.counts.counts().iter();
+        let meant = counts.filter(|&&(shard, count)| is_meant(shard) && !self.kept.has_home(shard, count));
+        let of_shard = |&(shard, count)| {
+            let is_its = |delta: &&Delta| self.config.sharding.of(delta.page) == shard;
+            RecalledCommit { shard, count, deltas: commit.deltas.iter().filter(is_its).cloned().collect() }
+        };
+        meant.map(of_shard).collect()
+    }
+
+    /// A node has told what its log holds for shards that open here.
+    pub(crate) fn recalled(&mut self, now: Time, from: NodeId, recalled: Recalled) {
+        let Recalled { openings, commits, is_last } = recalled;
+        let Some(at) = self.openings.batches.iter().position(|batch| batch.openings == openings) else { return };
+        let batch = &mut self.openings.batches[at];
+        let Some(told) = batch.awaited.get_mut(&from) else { return };
+        told.extend(commits);
+        if is_last {
+            batch.found.extend(batch.awaited.remove(&from).into_iter().flatten());
+            if batch.awaited.is_empty() || self.config.broken.is(Rule::AwaitAllLogs) {
+                let batch = self.openings.batches.remove(at);
+                self.open_up(now, batch);
+            }
+        }
+    }
+
+    fn open_up(&mut self, now: Time, batch: Batch) {
+        let mut found: BTreeMap<Shard, Vec<RecalledCommit>> = BTreeMap::new();
+        for commit in batch.found {
+            found.entry(commit.shard).or_default().push(commit);
+        }
+        for (shard, opening) in batch.openings {
+            let through = self.recovery.applied(shard);
+            self.master.open(shard, opening, through, self.log.last(), found.remove(&shard).unwrap_or_default());
+        }
+        self.carry_on(now);
+        self.tell_home();
+    }
+}

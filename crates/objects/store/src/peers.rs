@@ -1,0 +1,168 @@
+//! The other nodes of a store: the links to them, and what is said there.
+//!
+//! ```text
+//!   n0                                  n1
+//!    | <---- Undecided, Home ---- ----> |      first on each link, in both directions
+//!    | <---- Recall ------------------- |      if n1 opens shards
+//!    | ---- Prepare ...                 |      once n1 has said what it has prepared for n0
+//! ```
+//! 1. A link keeps its order. Messages that were on their way when it was lost never arrive, and both ends know.
+//! 2. A role says where its message goes. A message to the node itself is a function call.
+
+use crate::Store;
+use ::machine::Goodbye;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use master::Origin;
+use messages::{Recall, ToNode, Undecided};
+use types::{Epoch, NodeId, Opening, Shard, Time};
+
+/// The other nodes.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    /// All nodes of the store, this one among them. There is none in a store of one node.
+    members: Vec<NodeId>,
+    linked: BTreeSet<NodeId>,
+    /// The node whose sequencer is asked.
+    sequencer: NodeId,
+}
+
+impl Peers {
+    pub(crate) fn new(own: NodeId, members: Vec<NodeId>) -> Self {
+        Self { members, linked: BTreeSet::new(), sequencer: own }
+    }
+
+    /// All nodes of the store; none if there is one.
+    pub(crate) fn members(&self) -> &[NodeId] {
+        &self.members
+    }
+
+    /// Whether the store has several nodes.
+    pub(crate) fn are_some(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// Whether there is a link to this node.
+    pub(crate) fn is_linked(&self, node: NodeId) -> bool {
+        self.linked.contains(&node)
+    }
+
+    /// The node whose sequencer is asked.
+    pub(crate) fn sequencer(&self) -> NodeId {
+        self.sequencer
+    }
+}
+
+impl Store {
+    /// There is a link to another node.
+    pub fn node_linked(&mut self, now: Time, node: NodeId) {
+        self.peers.linked.insert(node);
+        self.out.tell(node, ToNode::Undecided(Undecided { txns: self.master.undecided_of(node) }));
+        self.out.tell(node, ToNode::Home(self.master.home_through()));
+        self.recall_from(node);
+        if node == self.peers.sequencer {
+            self.coordinator.sequence_again();
+        }
+        self.follow_up(now);
+    }
+
+    /// The link to another node is lost.
+    pub fn node_lost(&mut self, now: Time, node: NodeId) {
+        if self.peers.linked.remove(&node) {
+            self.coordinator.lost(node);
+            self.master.lost_coordinator(node);
+            self.openings.lost(node);
+            self.follow_up(now);
+        }
+    }
+
+    /// Another node has said something. If no node of ours would say that, the link ends.
+    pub fn handle_node(&mut self, now: Time, from: NodeId, message: ToNode) {
+        if !self.peers.is_linked(from) {
+            return;
+        }
+        if let Err(why) = self.heed(now, from, message) {
+            self.out.end_link(from, why);
+            self.node_lost(now, from);
+        }
+        self.follow_up(now);
+    }
+
+    /// A shard is at this node in this opening, as far as the store's configuration says.
+    pub fn place(&mut self, shard: Shard, at: NodeId, opening: Opening) {
+        self.coordinator.place(shard, at, opening);
+    }
+
+    /// Another sequencer serves.
+    pub fn follow_sequencer(&mut self, now: Time, at: NodeId) {
+        self.peers.sequencer = at;
+        self.coordinator.sequence_again();
+        self.follow_up(now);
+    }
+
+    /// This node's sequencer serves in a term of its own.
+    pub fn sequence(&mut self, now: Time, epoch: Epoch) {
+        self.sequencer = Some(sequencer::Sequencer::new(epoch, self.config.broken));
+        self.follow_sequencer(now, self.config.node);
+    }
+
+    /// Says something to a node, which may be its own. Without a link the message is lost.
+    pub(crate) fn tell(&mut self, now: Time, to: NodeId, message: ToNode) {
+        if to == self.config.node {
+            let done = self.heed(now, to, message);
+            debug_assert!(done.is_ok(), "a node takes its own word: {done:?}");
+        } else if self.peers.is_linked(to) {
+            self.out.tell(to, message);
+        }
+    }
+
+    /// Tells the logs of all nodes how far the shards of this one are written back.
+    pub(crate) fn tell_home(&mut self) {
+        if !self.peers.are_some() {
+            return;
+        }
+        let home = self.master.home_through();
+        self.kept.is_home(&home);
+        for &node in &self.peers.linked {
+            self.out.tell(node, ToNode::Home(home.clone()));
+        }
+    }
+
+    fn heed(&mut self, now: Time, from: NodeId, message: ToNode) -> Result<(), Goodbye> {
+        match message {
+            ToNode::Prepare(prepare) => {
+                self.master.prepare(now, Origin { coordinator: from, session: None }, prepare);
+            }
+            ToNode::Withdraw(txn) => self.master.withdraw(txn),
+            ToNode::Release(release) => self.master.release(now, release),
+            ToNode::Decide(decide) => {
+                // Nothing of it is in this log; it holds back what comes from now on, until it is written back.
+                self.master.logged(decide.txn, self.log.last());
+                return self.master.decide(now, from, decide, [].into_iter().collect());
+            }
+            ToNode::Vote(vote) => self.coordinator.voted(from, vote),
+            ToNode::Applied(applied) => self.coordinator.applied(from, applied.txn, applied.advances),
+            ToNode::Sequence(sequence) => {
+                // A sequencer ends with the process of its node, and another one is elected.
+                if let Some(sequencer) = &mut self.sequencer {
+                    let placed = sequencer.handle(sequence);
+                    self.tell(now, from, ToNode::Placed(placed));
+                }
+            }
+            ToNode::Placed(placed) => self.coordinator.placed(&placed),
+            ToNode::Undecided(undecided) => {
+                let kept = &self.kept;
+                self.coordinator.found(from, &undecided, |txn| kept.counts(txn).cloned());
+            }
+            ToNode::Recall(Recall { openings }) => self.recalled_by(from, openings),
+            ToNode::Recalled(recalled) => self.recalled(now, from, recalled),
+            // The driver ends the link.
+            ToNode::Goodbye(_) => {}
+            ToNode::Home(through) => {
+                self.kept.is_home(&through);
+                self.free_home();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! A node of a store of two, and what the other one says. Shard 0 is at the node, shard 1 at its peer.
+
+use crate::driver::{Driver, Txn, txn};
+use messages::{
+    AskOutcome, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToNode, Undecided, Vote,
+};
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
+use store::{Config, DiskWork, Record, SessionId};
+use types::{
+    Delta, Epoch, GoodbyeReason, NodeId, Opening, PageId, Shard, Sharding, SlotChange, TxnId, Vector, Version,
+};
+
+const OWN: NodeId = NodeId(0);
+const PEER: NodeId = NodeId(1);
+const TXN: TxnId = TxnId { client: types::ClientId(1), number: 1 };
+
+fn sharding() -> Sharding {
+    Sharding::new(NonZeroU16::new(2).unwrap(), NonZeroU32::MIN)
+}
+
+/// The page of space 0 that is in this shard.
+fn page(shard: u16) -> PageId {
+    let mut pages = (0..2).map(|number| PageId::new(0, number));
+    pages.find(|page| sharding().of(*page) == Shard(shard)).expect("there are two")
+}
+
+fn openings(shard: u16, opening: u32) -> messages::Openings {
+    [(Shard(shard), Opening(opening))].into_iter().collect()
+}
+
+fn vector(counts: &[(u16, u64)]) -> Vector {
+    counts.iter().map(|&(shard, count)| (Shard(shard), Version(count))).collect()
+}
+
+fn commit(shard: u16, count: u64, value: &'static str) -> RecalledCommit {
+    let change = SlotChange { slot: 0, value: Some(value.into()) };
+    let deltas = vec![Delta { page: page(shard), changes: vec![change] }];
+    RecalledCommit { shard: Shard(shard), count: Version(count), deltas }
+}
+
+/// A node that has a link to its peer, and has not opened its shard. It gives the counts itself.
+fn linked() -> Driver {
+    let config = Config { node: OWN, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
+    let mut driver = Driver::with(config);
+    driver.has_logged(Record::Grant { space: 0, next: 2 });
+    driver.crash();
+    link(&mut driver, &[]);
+    driver
+}
+
+/// The link is there, and the peer has these transactions prepared. Returns what the node says about them.
+fn link(driver: &mut Driver, undecided: &[TxnId]) -> Vec<ToNode> {
+    driver.store.place(Shard(1), PEER, Opening(1));
+    driver.store.sequence(driver.now, Epoch(1));
+    driver.store.node_linked(driver.now, PEER);
+    let first = driver.said_to(PEER);
+    assert!(matches!(&first[..], [ToNode::Undecided(_), ToNode::Home(_), ..]), "{first:?}");
+    driver.hear(PEER, ToNode::Undecided(Undecided { txns: undecided.to_vec() }))
+}
+
+/// The same, and its shard is open.
+fn opened() -> Driver {
+    let mut driver = linked();
+    driver.store.open(driver.now, &openings(0, 1));
+    driver.run();
+    tell(&mut driver, vec![], true);
+    driver
+}
+
+/// The peer tells what its log holds for shard 0.
+fn tell(driver: &mut Driver, commits: Vec<RecalledCommit>, is_last: bool) {
+    driver.hear(PEER, ToNode::Recalled(Recalled { openings: openings(0, 1), commits, is_last }));
+}
+
+/// A client commits a change of both shards. The peer prepares it, and the log has it.
+fn log_on_both(driver: &mut Driver) -> SessionId {
+    let session = driver.join(1, 1);
+    driver.said_to(PEER);
+    let request: Txn = txn(1, 1).to(9).write(page(0), 0, 0, b"new").write(page(1), 0, 0, b"new");
+    driver.say(session, request.message());
+    let [ToNode::Prepare(Prepare { openings, .. })] = &driver.said_to(PEER)[..] else { panic!("it asks its peer") };
+    assert_eq!(*openings, self::openings(1, 1));
+    driver.hear(PEER, ToNode::Vote(Vote::prepared(TXN, Vector::new())));
+    assert!(driver.work().any(|work| matches!(work, DiskWork::Append(..))), "it is on its way to the log");
+    session
+}
+
+#[test]
+pub(crate) fn a_shard_opens_when_every_log_has_told() {
+    let mut driver = linked();
+    driver.store.open(driver.now, &openings(0, 1));
+    assert_eq!(driver.said_to(PEER), [ToNode::Recall(Recall { openings: openings(0, 1) })]);
+    driver.run();
+    assert!(!driver.store.serves(Shard(0)), "its own log is not enough");
+    tell(&mut driver, vec![commit(0, 7, "seven"), commit(0, 5, "five")], false);
+    // The link is lost, and with it the rest: everything is told again.
+    driver.store.node_lost(driver.now, PEER);
+    link(&mut driver, &[]);
+    tell(&mut driver, vec![commit(0, 7, "seven")], false);
+    assert!(!driver.store.serves(Shard(0)), "there is more");
+    tell(&mut driver, vec![commit(0, 5, "five")], true);
+    assert!(driver.store.serves(Shard(0)));
+    assert_eq!(driver.store.changes(page(0)), commit(0, 7, "seven").deltas[0].changes);
+    assert_eq!(driver.store.applied(), &vector(&[(0, 7)]));
+}
+
+#[test]
+pub(crate) fn a_record_on_its_way_to_the_log_is_told() {
+    let mut driver = opened();
+    log_on_both(&mut driver);
+    // The peer was restarted, and opens its shard again.
+    assert!(driver.hear(PEER, ToNode::Recall(Recall { openings: openings(1, 2) })).is_empty());
+    assert!(!driver.work().any(|work| matches!(work, DiskWork::ReadLog)), "it waits for the record");
+    driver.run();
+    let said = driver.said_to(PEER);
+    let told = said.iter().find_map(|message| match message {
+        ToNode::Recalled(recalled) => Some(recalled.clone()),
+        _ => None,
+    });
+    let first = Epoch(1).first().0;
+    let commits = vec![commit(1, first, "new")];
+    assert_eq!(told, Some(Recalled { openings: openings(1, 2), commits, is_last: true }), "{said:?}");
+}
+
+#[test]
+pub(crate) fn a_node_that_is_back_knows_what_it_has_committed_from_its_log() {
+    let mut driver = opened();
+    log_on_both(&mut driver);
+    driver.sync();
+    driver.crash();
+    let other = TxnId { number: 2, ..TXN };
+    let said = link(&mut driver, &[TXN, other]);
+    let (decided, released) = (said.len(), &said[..]);
+    let [ToNode::Decide(decide), ToNode::Release(release)] = released else { panic!("{decided}: {said:?}") };
+    assert_eq!((decide.txn, release.txn), (TXN, other));
+    assert_eq!(decide.counts.of(Shard(1)), Epoch(1).first());
+}
+
+#[test]
+pub(crate) fn the_log_keeps_what_another_shard_has_not_written_back() {
+    let mut driver = opened();
+    log_on_both(&mut driver);
+    driver.run();
+    driver.hear(PEER, ToNode::Applied(messages::Applied { txn: TXN, advances: vec![] }));
+    driver.pass(Duration::from_secs(2));
+    let holds = |driver: &Driver| driver.has_record(|record| matches!(record, Record::Commit(_)));
+    assert!(driver.home(page(0)).is_some(), "its own shard is written back");
+    assert!(holds(&driver), "shard 1 is not");
+    driver.hear(PEER, ToNode::Home(vector(&[(1, Epoch(1).first().0)])));
+    driver.run();
+    driver.pass(Duration::from_secs(2));
+    assert!(!holds(&driver), "both have written it back");
+}
+
+/// Both shards have written the commit back, but the peer's word that it has applied it was lost with the link. Its
+/// client has no answer yet, and the coordinator is restarted.
+#[test]
+pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
+    let mut driver = opened();
+    log_on_both(&mut driver);
+    driver.run();
+    driver.hear(PEER, ToNode::Home(vector(&[(1, Epoch(1).first().0)])));
+    driver.pass(Duration::from_secs(2));
+    assert!(driver.home(page(0)).is_some(), "everything is written back");
+    driver.crash();
+    let session = driver.join(2, 1);
+    driver.say(session, AskOutcome { txn: TXN });
+    assert!(matches!(driver.outcome(session), Some(Outcome::Committed { .. })));
+}
+
+/// The answer of a node that was asked before the link was lost would lack what was told on it.
+#[test]
+fn an_answer_that_was_begun_on_a_lost_link_is_not_ended_on_the_next() {
+    let mut driver = opened();
+    driver.hear(PEER, ToNode::Recall(Recall { openings: openings(1, 2) }));
+    driver.store.node_lost(driver.now, PEER);
+    link(&mut driver, &[]);
+    driver.run();
+    assert!(driver.said_to(PEER).is_empty(), "nobody has asked on this link");
+    driver.hear(PEER, ToNode::Recall(Recall { openings: openings(1, 2) }));
+    driver.run();
+    assert!(matches!(&driver.said_to(PEER)[..], [ToNode::Recalled(_)]));
+}
+
+/// A part of a commit is asked for in the opening that its coordinator knows. In any other it is not judged.
+#[test]
+fn a_part_is_judged_in_the_opening_that_is_meant() {
+    let mut driver = opened();
+    let part = |number: u64, opening: u32| {
+        let Txn(request) = txn(2, number).write(page(0), 1, 0, b"x");
+        let among = messages::Among::AtOnce { writes: true };
+        ToNode::Prepare(Prepare { request: request.into(), among, openings: openings(0, opening) })
+    };
+    let verdict = |said: Vec<ToNode>| match &said[..] {
+        [ToNode::Vote(vote)] => format!("{:?}", vote.verdict),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(verdict(driver.hear(PEER, part(1, 2))), "Busy");
+    assert_eq!(verdict(driver.hear(PEER, part(1, 1))), "Prepared");
+}
+
+/// A peer that decides what cannot be loses its link, and nothing else happens.
+#[test]
+fn a_decision_below_what_is_applied_ends_the_link() {
+    let mut driver = opened();
+    let Txn(request) = txn(2, 1).write(page(0), 1, 0, b"x");
+    let (among, txn) = (messages::Among::AtOnce { writes: true }, request.txn);
+    driver.hear(PEER, ToNode::Prepare(Prepare { request: request.into(), among, openings: openings(0, 1) }));
+    let said = driver.hear(PEER, ToNode::Decide(messages::Decide { txn, counts: Vector::new() }));
+    let reasons: Vec<_> = said.iter().filter_map(message_reason).collect();
+    assert_eq!(reasons, [GoodbyeReason::Malformed; 2]);
+    // It is undecided still, and its coordinator learns of it on the next link.
+    driver.store.node_linked(driver.now, PEER);
+    let first = driver.said_to(PEER);
+    assert_eq!(first[0], ToNode::Undecided(Undecided { txns: vec![txn] }));
+}
+
+fn message_reason(message: &ToNode) -> Option<GoodbyeReason> {
+    if let ToNode::Goodbye(why) = message { Some(why.reason) } else { None }
+}
+
+/// After a restart a node is not the sequencer.
+#[test]
+fn a_sequencer_serves_in_its_own_life() {
+    let mut driver = opened();
+    let sequence = || ToNode::Sequence(Sequence { txn: TXN, shards: [Shard(1)].into_iter().collect() });
+    let counts = Vector::from_iter([(Shard(1), Epoch(1).first())]);
+    assert_eq!(driver.hear(PEER, sequence()), [ToNode::Placed(Placed { txn: TXN, counts })]);
+    driver.crash();
+    driver.store.node_linked(driver.now, PEER);
+    driver.said_to(PEER);
+    assert!(driver.hear(PEER, sequence()).is_empty());
+}
+
+/// The peer is gone. Its part of a commit is refused at once, and commits on other shards continue.
+#[test]
+fn commits_on_the_shards_of_a_node_that_is_away_are_refused_as_busy() {
+    let mut driver = opened();
+    let session = driver.join(1, 1);
+    driver.store.node_lost(driver.now, PEER);
+    let on_both = txn(1, 1).to(9).write(page(0), 0, 0, b"new").write(page(1), 0, 0, b"new");
+    assert_eq!(driver.commit(session, &on_both), Outcome::Refused(types::Refusal::Busy));
+    let on_own = txn(1, 2).to(9).write(page(0), 0, 0, b"new");
+    assert!(matches!(driver.commit(session, &on_own), Outcome::Committed { .. }));
+}
