@@ -11,7 +11,8 @@ use core::marker::PhantomData;
 use core::num::{NonZeroU16, NonZeroU32};
 use types::limits::SHARDS_MAX;
 use types::{
-    ClientId, ClusterId, Incarnation, Life, NodeId, PageId, PageRange, PeerKey, Shard, Sharding, Time, TxnId, Version,
+    ClientId, ClusterId, Incarnation, Life, NodeId, Opening, PageId, PageRange, PeerKey, Shard, Sharding, Time, TxnId,
+    Version,
 };
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -49,7 +50,8 @@ macro_rules! integers {
 integers! { u16 as U16, u32 as U32, u64 as U64 }
 
 number_fields! {
-    ClientId(u64) ClusterId(u64) Incarnation(u64) Life(u64) NodeId(u16) Shard(u16) Time(u64) Version(u64)
+    ClientId(u64) ClusterId(u64) Incarnation(u64) Life(u64) NodeId(u16) Opening(u32) Shard(u16) Time(u64)
+    Version(u64)
 }
 
 /// A flag is a number that says yes or no.

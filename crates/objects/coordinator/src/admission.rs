@@ -9,7 +9,7 @@
 //! 3. Requests that are not logged yet are bounded in bytes, whatever they wait for.
 
 use crate::under_way::{Stage, UnderWay, memory_bytes};
-use crate::{Asker, Coordinator, Hears, Output};
+use crate::{Asker, Coordinator, Hears};
 use alloc::sync::Arc;
 use messages::{CommitRequest, Outcome};
 use smallvec::smallvec;
@@ -17,8 +17,10 @@ use types::limits::{TXN_BYTES_MAX, TXN_PAGES_MAX};
 use types::{Delta, Refusal, Rule, SessionId, TxnId, Vector};
 
 impl Coordinator {
-    /// A session wants a transaction committed.
-    pub fn commit(&mut self, from: SessionId, request: CommitRequest) {
+    /// A session wants a transaction committed. Returns it if it is new and writes: then there must be room in the log
+    /// for its record, and [`Coordinator::reserved`] or [`Coordinator::not_reserved`] says what comes of that.
+    #[must_use]
+    pub fn commit(&mut self, from: SessionId, request: CommitRequest) -> Option<Arc<CommitRequest>> {
         self.outcomes.answered(request.txn.client, request.answered);
         let asker = Asker { session: from, knows_writes: true };
         if self.is_no_copy(&request) {
@@ -26,11 +28,13 @@ impl Coordinator {
         } else if request.writes.is_empty() {
             // It leaves no trace, so a copy is judged again, unless the first one still is.
             if !self.answer_also(asker, request.txn) {
+                let txn = request.txn;
                 self.begin(asker, request);
+                self.reserved(txn);
             }
         } else if !self.answer_again(asker, request.txn) {
             match self.check(from, &request) {
-                Ok(()) => self.begin(asker, request),
+                Ok(()) => return Some(self.begin(asker, request)),
                 Err(refusal) => {
                     let outcome = self.judge_refused(&request, refusal);
                     self.count(&outcome);
@@ -38,6 +42,7 @@ impl Coordinator {
                 }
             }
         }
+        None
     }
 
     /// A session asks for the outcome of a transaction.
@@ -82,27 +87,20 @@ impl Coordinator {
     }
 
     /// Begins with a transaction.
-    fn begin(&mut self, asker: Asker, request: CommitRequest) {
+    fn begin(&mut self, asker: Asker, request: CommitRequest) -> Arc<CommitRequest> {
         let (bytes, request) = (memory_bytes(&request), Arc::new(request));
         self.unlogged_bytes += bytes;
         self.charge(asker.session, 1);
-        let txn = request.txn;
-        let writes = !request.writes.is_empty();
-        if writes {
-            self.out.push_back(Output::Reserve(asker.session, request.clone()));
-        }
         let under_way = UnderWay {
             bytes,
-            stage: if writes { Stage::Reserving } else { Stage::Preparing { is_withdrawn: false } },
+            stage: Stage::Reserving,
             parts: self.masters.at_once(&request),
             floor: Vector::new(),
             askers: smallvec![asker],
-            request,
+            request: request.clone(),
         };
-        self.under_way.insert(txn, under_way);
-        if !writes {
-            self.ask_masters(txn);
-        }
+        self.under_way.insert(request.txn, under_way);
+        request
     }
 
     /// There is room in the log for a transaction.

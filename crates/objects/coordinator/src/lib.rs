@@ -1,9 +1,9 @@
 //! The coordinator role: takes commits through their phases, and remembers their outcomes.
 //!
 //! ```text
-//!   CommitRequest --> Reserve ~~> Prepare ~~> Votes -> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied
-//!                        |                      |                     |                   ^                      |
-//!                  refused: reply         refused: reply              position       commit point              reply
+//!   CommitRequest --> room ~~> Prepare ~~> Votes -> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied
+//!                      |                     |                    |                   ^                      |
+//!                refused: reply        refused: reply          position        commit point                reply
 //! ```
 //! # How it is called
 //! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From then on, in any order:
@@ -36,10 +36,9 @@ mod records;
 mod under_way;
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use askers::Asker;
-use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, Prepare, Release, Sequence};
+use messages::{Advance, CommitReply, Decide, Outcome, Prepare, Release, Sequence};
 use outcomes::Outcomes;
 use parts::Masters;
 pub use records::{ClientOutcomes, CommitRecord};
@@ -67,9 +66,6 @@ pub struct Config {
 /// An action that the coordinator wants done.
 #[derive(Debug)]
 pub enum Output {
-    /// Keep room in the log for the record of a transaction that came on this session. [`Coordinator::reserved`] or
-    /// [`Coordinator::not_reserved`] answers.
-    Reserve(SessionId, Arc<CommitRequest>),
     /// Free the room that is kept for the record of a transaction, or stop its wait for room: there will be no record.
     GiveBack(TxnId),
     /// Have the master at this node judge a transaction, or a part of it, that came on this session.

@@ -186,6 +186,19 @@ impl Part {
     }
 }
 
+/// The next step of a transaction, once a master has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Others have not answered.
+    Wait,
+    /// Some master has not prepared it.
+    MeetObstacles,
+    /// Others were not asked.
+    AskMore,
+    /// All have prepared it.
+    Count,
+}
+
 /// The parts of a transaction.
 #[derive(Debug)]
 pub(crate) struct Parts {
@@ -259,9 +272,17 @@ impl Parts {
         })
     }
 
-    /// Whether a part was not asked for yet.
-    pub(crate) fn has_more(&self) -> bool {
-        self.list.iter().any(|part| matches!(part.state, State::Unasked))
+    /// The next step.
+    pub(crate) fn next(&self) -> Next {
+        if self.asked().next().is_some() {
+            Next::Wait
+        } else if self.obstacles().next().is_some() {
+            Next::MeetObstacles
+        } else if self.list.iter().any(|part| matches!(part.state, State::Unasked)) {
+            Next::AskMore
+        } else {
+            Next::Count
+        }
     }
 
     /// The masters that have prepared a part, each once, and whether they write.

@@ -16,7 +16,7 @@ use crate::parts::Part;
 use crate::under_way::{Stage, UnderWay};
 use crate::{Coordinator, Output};
 use alloc::vec::Vec;
-use messages::{Decide, Openings, Release, Undecided};
+use messages::{Decide, Openings, Release};
 use types::{NodeId, Rule, TxnId, Vector};
 
 impl Coordinator {
@@ -30,9 +30,9 @@ impl Coordinator {
 
     /// There is a link to this node, whose master has these transactions prepared. `logged` returns the counts of one
     /// that the log holds.
-    pub fn found(&mut self, node: NodeId, undecided: &Undecided, logged: impl Fn(TxnId) -> Option<Vector>) {
+    pub fn found(&mut self, node: NodeId, undecided: &[TxnId], logged: impl Fn(TxnId) -> Option<Vector>) {
         self.masters.set_away(node, false);
-        for &txn in &undecided.txns {
+        for &txn in undecided {
             let under_way = self.under_way.get(&txn);
             let decides = under_way.is_none_or(|of| of.is_decided_at(node));
             let counts = logged(txn).filter(|_| decides && !self.config.broken.is(Rule::ForgetAfterDecide));
@@ -43,7 +43,7 @@ impl Coordinator {
             }
         }
         for txn in self.those(|of| of.is_decided_at(node)) {
-            if !undecided.txns.contains(&txn) {
+            if !undecided.contains(&txn) {
                 self.applied(node, txn, Vec::new());
             }
         }
@@ -66,10 +66,10 @@ impl Coordinator {
     /// Parts of a transaction are at nodes to which there is no link.
     pub(crate) fn fail_away(&mut self, txn: TxnId) {
         let Self { masters, under_way, .. } = self;
-        if let Some(under_way) = under_way.get_mut(&txn) {
-            under_way.parts.fail(|part| masters.is_away(part.master));
-        }
-        self.go_on(txn);
+        let Some(under_way) = under_way.get_mut(&txn) else { return };
+        under_way.parts.fail(|part| masters.is_away(part.master));
+        let next = under_way.parts.next();
+        self.go_on(txn, next);
     }
 
     /// Counts some parts of a transaction as busy.
@@ -79,7 +79,8 @@ impl Coordinator {
             if under_way.stage == Stage::Sequencing {
                 under_way.stage = Stage::Preparing { is_withdrawn: false };
             }
-            self.go_on(txn);
+            let next = under_way.parts.next();
+            self.go_on(txn, next);
         }
     }
 

@@ -13,7 +13,7 @@
 //!    a redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too:
 //!    the member that gets the answer may ask its redirector for a page that it has written to (**HearBeforeAnswer**).
 
-use crate::parts::{are_above, in_order};
+use crate::parts::{Next, are_above, in_order};
 use crate::under_way::{Deciding, Stage, UnderWay};
 use crate::{Asker, CommitRecord, Coordinator, Hears, Output};
 use alloc::vec::Vec;
@@ -51,20 +51,23 @@ impl Coordinator {
             return;
         }
         under_way.floor.join(&highest);
-        self.go_on(txn);
+        let next = under_way.parts.next();
+        self.go_on(txn, next);
     }
 
-    /// Takes a transaction further whose masters have all answered.
-    pub(crate) fn go_on(&mut self, txn: TxnId) {
-        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
-        if under_way.parts.asked().next().is_some() {
-            return;
+    /// Takes a transaction further whose masters have answered.
+    pub(crate) fn go_on(&mut self, txn: TxnId, next: Next) {
+        match next {
+            Next::Wait => {}
+            Next::MeetObstacles => self.meet_obstacles(txn),
+            Next::AskMore => self.ask_next(txn),
+            Next::Count => self.all_are_prepared(txn),
         }
-        if under_way.parts.obstacles().next().is_some() {
-            self.meet_obstacles(txn);
-        } else if under_way.parts.has_more() {
-            self.ask_next(txn);
-        } else if under_way.request.writes.is_empty() {
+    }
+
+    fn all_are_prepared(&mut self, txn: TxnId) {
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        if under_way.request.writes.is_empty() {
             self.end(txn, &Outcome::Committed { pages: Vec::new() });
         } else {
             under_way.stage = Stage::Sequencing;

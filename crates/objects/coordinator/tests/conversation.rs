@@ -41,7 +41,6 @@ fn wants(coordinator: &mut Coordinator) -> Vec<String> {
     let mut wants = Vec::new();
     while let Some(output) = coordinator.poll_output() {
         match output {
-            Output::Reserve(_, request) => coordinator.reserved(request.txn),
             Output::GiveBack(_) => {}
             output => wants.push(word(output)),
         }
@@ -51,7 +50,6 @@ fn wants(coordinator: &mut Coordinator) -> Vec<String> {
 
 fn word(output: Output) -> String {
     match output {
-        Output::Reserve(from, request) => format!("reserve {} for {}", request.txn.number, from.0),
         Output::GiveBack(txn) => format!("give back {}", txn.number),
         Output::Prepare(_, from, prepare) => format!("prepare {} for {}", prepare.request.txn.number, from.0),
         Output::Withdraw(_, txn) => format!("withdraw {}", txn.number),
@@ -84,9 +82,9 @@ fn advance() -> Advance {
 
 /// A session wants a transaction committed, and the log has room for it.
 fn commit(coordinator: &mut Coordinator, from: SessionId, request: CommitRequest) {
-    let txn = request.txn;
-    coordinator.commit(from, request);
-    coordinator.reserved(txn);
+    if let Some(request) = coordinator.commit(from, request) {
+        coordinator.reserved(request.txn);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use coordinator::{Asker, CommitRecord, Config, Coordinator, Output};
 use messages::{
-    Advance, Among, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Prepare, Sequence, Undecided, Vote,
+    Advance, Among, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Prepare, Sequence, Vote,
 };
 use std::cell::Cell;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -86,7 +86,6 @@ fn wants(coordinator: &mut Coordinator) -> Vec<String> {
     let mut wants = Vec::new();
     while let Some(output) = coordinator.poll_output() {
         match output {
-            Output::Reserve(_, request) => coordinator.reserved(request.txn),
             Output::GiveBack(_) => {}
             output => wants.push(word(output)),
         }
@@ -96,7 +95,6 @@ fn wants(coordinator: &mut Coordinator) -> Vec<String> {
 
 fn word(output: Output) -> String {
     match output {
-        Output::Reserve(..) => "room".into(),
         Output::GiveBack(_) => "give back".into(),
         Output::Prepare(at, _, Prepare { request, among, .. }) => {
             let reads = shards(request.reads.iter().map(|reads| reads.page));
@@ -141,9 +139,9 @@ fn stale(shard: u16) -> Vote {
 
 /// A session wants a transaction committed, and the log has room for it.
 fn commit(coordinator: &mut Coordinator, from: SessionId, request: CommitRequest) {
-    let txn = request.txn;
-    coordinator.commit(from, request);
-    coordinator.reserved(txn);
+    if let Some(request) = coordinator.commit(from, request) {
+        coordinator.reserved(request.txn);
+    }
 }
 
 #[test]
@@ -351,7 +349,7 @@ fn a_node_that_is_lost_is_as_good_as_busy_until_it_is_found() {
     coordinator.voted(OWN, prepared(&[]));
     assert_eq!(wants(&mut coordinator), ["n0: release", "keep", "busy"]);
     // The master has it prepared still, and learns that nothing comes of it.
-    coordinator.found(PEER, &Undecided { txns: vec![TXN] }, |_| None);
+    coordinator.found(PEER, &[TXN], |_| None);
     assert_eq!(wants(&mut coordinator), ["n1: release"]);
     commit(&mut coordinator, SESSION, CommitRequest { txn: TxnId { number: 2, ..TXN }, ..request(&[1], &[1]) });
     assert_eq!(wants(&mut coordinator), ["n1: prepare [1] [1] alone"]);
@@ -363,40 +361,36 @@ fn what_is_counted_is_decided_when_the_node_is_back() {
     let mut coordinator = both_prepared();
     coordinator.lost(PEER);
     coordinator.placed(&counted());
-    coordinator.found(PEER, &Undecided { txns: vec![TXN] }, |_| None);
+    coordinator.found(PEER, &[TXN], |_| None);
     assert_eq!(wants(&mut coordinator), ["log {0: v5, 1: v7}"], "it is under way");
     coordinator.durable(TXN);
     coordinator.lost(PEER);
     wants(&mut coordinator);
     coordinator.applied(OWN, TXN, vec![moved(0, 5)]);
-    coordinator.found(PEER, &Undecided { txns: vec![TXN] }, |_| Some(vector(&[(0, 5), (1, 7)])));
+    coordinator.found(PEER, &[TXN], |_| Some(vector(&[(0, 5), (1, 7)])));
     assert_eq!(wants(&mut coordinator), ["n1: decide {0: v5, 1: v7} 0"], "the first word of it was lost");
     // The next time it is decided there: it was applied.
     coordinator.lost(PEER);
-    coordinator.found(PEER, &Undecided { txns: vec![] }, |_| Some(vector(&[(0, 5), (1, 7)])));
+    coordinator.found(PEER, &[], |_| Some(vector(&[(0, 5), (1, 7)])));
     assert_eq!(wants(&mut coordinator), ["committed [0, 1]", "keep"]);
 }
 
 #[test]
 fn a_commit_waits_for_room_before_any_master_is_asked() {
     let mut coordinator = coordinator();
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
-    let next = |coordinator: &mut Coordinator| word(coordinator.poll_output().expect("it wants something"));
-    assert_eq!(next(&mut coordinator), "room");
-    assert!(coordinator.poll_output().is_none());
+    let new = coordinator.commit(SESSION, request(&[0, 1], &[0, 1])).expect("it is new");
+    assert_eq!(new.txn, TXN);
+    assert!(coordinator.commit(SESSION, request(&[0, 1], &[0, 1])).is_none(), "a copy waits with it");
+    assert!(wants(&mut coordinator).is_empty());
     // Its client goes, and the wait for room ends.
     coordinator.disconnected(SESSION);
-    assert_eq!(next(&mut coordinator), "give back");
+    assert!(matches!(coordinator.poll_output(), Some(Output::GiveBack(TXN))));
     coordinator.reserved(TXN);
-    assert!(coordinator.poll_output().is_none());
+    assert!(wants(&mut coordinator).is_empty());
     coordinator.connected(SESSION);
-    coordinator.commit(SESSION, request(&[0, 1], &[0, 1]));
-    assert_eq!(next(&mut coordinator), "room");
+    assert!(coordinator.commit(SESSION, request(&[0, 1], &[0, 1])).is_some());
     coordinator.not_reserved(TXN, Refusal::StoreFull);
-    assert_eq!(
-        [next(&mut coordinator), next(&mut coordinator), next(&mut coordinator)],
-        ["keep", "give back", "store_full"]
-    );
+    assert_eq!(wants(&mut coordinator), ["keep", "store_full"]);
 }
 
 const NOTICED_BY: [(Rule, fn()); 3] = [

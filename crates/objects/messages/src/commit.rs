@@ -145,7 +145,7 @@ impl Layout for CommitRequest {
 
 /// The bytes of a page's reads and of its delta, before their slots, exceptions and changes.
 const READS_BYTES_MIN: usize = 2 * u64::BYTES + 2 * u16::BYTES;
-const DELTA_BYTES_MIN: usize = PageId::BYTES + u16::BYTES;
+pub(crate) const DELTA_BYTES_MIN: usize = PageId::BYTES + u16::BYTES;
 
 /// The page, its evidence, how many words its slots have and how many exceptions there are; then the words and the
 /// exceptions.
@@ -171,12 +171,12 @@ fn get_reads(reader: &mut Reader<'_>) -> Result<PageReads, WireError> {
 }
 
 /// The page and how many changes there are, then those.
-fn put_delta(meta: &mut Meta<'_>, delta: &Delta) -> Result<(), WireError> {
+pub(crate) fn put_delta(meta: &mut Meta<'_>, delta: &Delta) -> Result<(), WireError> {
     (delta.page, delta.changes.len() as u16).put(meta);
     put_changes(meta, &delta.changes)
 }
 
-fn get_delta(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Delta, WireError> {
+pub(crate) fn get_delta(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Delta, WireError> {
     let (page, changes) = <(PageId, u16)>::get("delta", reader)?;
     let changes = get_changes(reader, changes.into(), changes_left)?;
     check_count("empty deltas", usize::from(changes.is_empty()), 0)?;
@@ -204,64 +204,79 @@ impl Layout for CommitReply {
     const LIMITS: Limits = Limits::bytes(TxnId::BYTES + u32::BYTES).and_more();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        (self.txn, outcome_number(&self.outcome)).put(meta);
+        self.txn.put(meta);
         match &self.outcome {
-            Outcome::Committed { pages } => Advances::put(pages, "pages committed", meta)?,
-            Outcome::Refused(Refusal::Stale(pages)) => {
-                check_count("stale pages", pages.len(), TXN_PAGES_MAX)?;
-                for (page, slots) in pages {
-                    put_page_slots(meta, *page, slots);
-                }
+            Outcome::Committed { pages } => {
+                outcome::COMMITTED.put(meta);
+                Advances::put(pages, "pages committed", meta)
             }
-            Outcome::Refused(Refusal::PageFull(page) | Refusal::NoSuchPage(page) | Refusal::PageDamaged(page)) => {
-                page.put(meta);
+            Outcome::Refused(refusal) => put_refusal(refusal, meta),
+            Outcome::Unknown => {
+                outcome::UNKNOWN.put(meta);
+                Ok(())
             }
-            Outcome::Refused(Refusal::Lapsed(incarnation)) => incarnation.put(meta),
-            Outcome::Refused(_) | Outcome::Unknown => {}
         }
-        Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let (txn, number) = <(TxnId, u32)>::get("outcome", reader)?;
-        let refusal = match number {
-            outcome::COMMITTED => {
-                let pages = Advances::get("pages committed", reader)?;
-                return Ok(Self { txn, outcome: Outcome::Committed { pages } });
-            }
-            outcome::UNKNOWN => return Ok(Self { txn, outcome: Outcome::Unknown }),
-            outcome::STALE => Refusal::Stale(get_page_slots(reader, "stale pages", TXN_PAGES_MAX)?),
-            outcome::BUSY => Refusal::Busy,
-            outcome::STORE_FULL => Refusal::StoreFull,
-            outcome::PAGE_FULL => Refusal::PageFull(Field::get("page", reader)?),
-            outcome::TOO_LARGE => Refusal::TooLarge,
-            outcome::NO_SUCH_PAGE => Refusal::NoSuchPage(Field::get("page", reader)?),
-            outcome::TOO_MANY => Refusal::TooMany,
-            outcome::CLOSING => Refusal::Closing,
-            outcome::PAGE_DAMAGED => Refusal::PageDamaged(Field::get("page", reader)?),
-            outcome::LAPSED => Refusal::Lapsed(Field::get("incarnation", reader)?),
-            got => return Err(WireError::Code { what: "outcome", got: got.into() }),
+        let outcome = match number {
+            outcome::COMMITTED => Outcome::Committed { pages: Advances::get("pages committed", reader)? },
+            outcome::UNKNOWN => Outcome::Unknown,
+            number => Outcome::Refused(get_refusal(number, reader)?),
         };
-        Ok(Self { txn, outcome: Outcome::Refused(refusal) })
+        Ok(Self { txn, outcome })
     }
 }
 
 /// How the pages of a commit moved.
 type Advances = Rest<TXN_PAGES_MAX>;
 
-fn outcome_number(outcome: &Outcome) -> u32 {
-    match outcome {
-        Outcome::Committed { .. } => outcome::COMMITTED,
-        Outcome::Unknown => outcome::UNKNOWN,
-        Outcome::Refused(Refusal::Stale(_)) => outcome::STALE,
-        Outcome::Refused(Refusal::Busy) => outcome::BUSY,
-        Outcome::Refused(Refusal::StoreFull) => outcome::STORE_FULL,
-        Outcome::Refused(Refusal::PageFull(_)) => outcome::PAGE_FULL,
-        Outcome::Refused(Refusal::TooLarge) => outcome::TOO_LARGE,
-        Outcome::Refused(Refusal::NoSuchPage(_)) => outcome::NO_SUCH_PAGE,
-        Outcome::Refused(Refusal::TooMany) => outcome::TOO_MANY,
-        Outcome::Refused(Refusal::Closing) => outcome::CLOSING,
-        Outcome::Refused(Refusal::Lapsed(_)) => outcome::LAPSED,
-        Outcome::Refused(Refusal::PageDamaged(_)) => outcome::PAGE_DAMAGED,
+/// A refusal's number among the outcomes, then what it calls for, to the end of the meta.
+pub(crate) fn put_refusal(refusal: &Refusal, meta: &mut Meta<'_>) -> Result<(), WireError> {
+    refusal_number(refusal).put(meta);
+    match refusal {
+        Refusal::Stale(pages) => {
+            check_count("stale pages", pages.len(), TXN_PAGES_MAX)?;
+            for (page, slots) in pages {
+                put_page_slots(meta, *page, slots);
+            }
+        }
+        Refusal::PageFull(page) | Refusal::NoSuchPage(page) | Refusal::PageDamaged(page) => page.put(meta),
+        Refusal::Lapsed(incarnation) => incarnation.put(meta),
+        Refusal::Busy | Refusal::StoreFull | Refusal::TooLarge | Refusal::TooMany | Refusal::Closing => {}
+    }
+    Ok(())
+}
+
+/// The refusal of this number among the outcomes.
+pub(crate) fn get_refusal(number: u32, reader: &mut Reader<'_>) -> Result<Refusal, WireError> {
+    Ok(match number {
+        outcome::STALE => Refusal::Stale(get_page_slots(reader, "stale pages", TXN_PAGES_MAX)?),
+        outcome::BUSY => Refusal::Busy,
+        outcome::STORE_FULL => Refusal::StoreFull,
+        outcome::PAGE_FULL => Refusal::PageFull(Field::get("page", reader)?),
+        outcome::TOO_LARGE => Refusal::TooLarge,
+        outcome::NO_SUCH_PAGE => Refusal::NoSuchPage(Field::get("page", reader)?),
+        outcome::TOO_MANY => Refusal::TooMany,
+        outcome::CLOSING => Refusal::Closing,
+        outcome::PAGE_DAMAGED => Refusal::PageDamaged(Field::get("page", reader)?),
+        outcome::LAPSED => Refusal::Lapsed(Field::get("incarnation", reader)?),
+        got => return Err(WireError::Code { what: "outcome", got: got.into() }),
+    })
+}
+
+fn refusal_number(refusal: &Refusal) -> u32 {
+    match refusal {
+        Refusal::Stale(_) => outcome::STALE,
+        Refusal::Busy => outcome::BUSY,
+        Refusal::StoreFull => outcome::STORE_FULL,
+        Refusal::PageFull(_) => outcome::PAGE_FULL,
+        Refusal::TooLarge => outcome::TOO_LARGE,
+        Refusal::NoSuchPage(_) => outcome::NO_SUCH_PAGE,
+        Refusal::TooMany => outcome::TOO_MANY,
+        Refusal::Closing => outcome::CLOSING,
+        Refusal::Lapsed(_) => outcome::LAPSED,
+        Refusal::PageDamaged(_) => outcome::PAGE_DAMAGED,
     }
 }

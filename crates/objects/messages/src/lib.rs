@@ -17,7 +17,7 @@
 //! batch of invalidations that it depends on; nothing else about order is promised, answers to different questions may
 //! overtake one another.
 //!
-//! The roles of a store meet in messages too ([`roles`]).
+//! The roles of a store meet in messages too ([`roles`]), and its nodes ([`nodes`]).
 //!
 //! The state of a session that an end has opened stands here too ([`upstream`]), and its keep-alive ([`heartbeat`]).
 #![no_std]
@@ -39,6 +39,7 @@ pub mod help;
 pub mod invalidation;
 pub mod lease;
 pub mod lineage;
+pub mod nodes;
 pub mod order;
 pub mod roles;
 pub mod session;
@@ -58,10 +59,8 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
-pub use roles::{
-    Among, Applied, Decide, Openings, Placed, Prepare, Recall, Recalled, RecalledCommit, Release, Sequence, ToNode,
-    Undecided, Verdict, Vote,
-};
+pub use nodes::{Applied, Home, NodeHello, Recall, Recalled, RecalledCommit, ToNode, Undecided, Withdraw};
+pub use roles::{Among, Decide, Openings, Placed, Prepare, Release, Sequence, Verdict, Vote};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use vector::PerShard;

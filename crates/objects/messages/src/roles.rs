@@ -6,18 +6,17 @@
 //!               --Decide---> masters
 //! ```
 //! A coordinator may withdraw a transaction that is not prepared, and releases one that is prepared at one master and
-//! refused by another. In a store of one node all three roles are in one process, and each message is a function call.
+//! refused by another. Between roles of one node each message is a function call; [`crate::nodes`] has the bytes of the
+//! others.
 
-use crate::{Advance, CommitRequest};
+use crate::CommitRequest;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use machine::{Goodbye, Message, Pace};
 use smallvec::SmallVec;
-use types::{Delta, Opening, Refusal, Shard, TxnId, Vector, Version};
+use types::{Opening, Refusal, Shard, TxnId, Vector};
 
 /// Has a transaction judged by a master of its pages. A transaction that writes is prepared until it is decided, so
 /// that it is in the way of others. A read-only one is judged once.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepare {
     /// The transaction, or the reads and writes of it that are the master's to judge.
     pub request: Arc<CommitRequest>,
@@ -142,101 +141,4 @@ pub struct Decide {
 pub struct Release {
     /// The transaction.
     pub txn: TxnId,
-}
-
-/// The messages of one node to another, which keep their order. A message that is on its way when the link is lost
-/// never arrives.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ToNode {
-    /// To a master.
-    Prepare(Prepare),
-    /// To a master, which may let go of the transaction if it is not prepared. Its vote says so.
-    Withdraw(TxnId),
-    /// To a master.
-    Release(Release),
-    /// To a master.
-    Decide(Decide),
-    /// To a coordinator.
-    Vote(Vote),
-    /// To a coordinator.
-    Applied(Applied),
-    /// To the sequencer.
-    Sequence(Sequence),
-    /// To a coordinator.
-    Placed(Placed),
-    /// To a coordinator.
-    Undecided(Undecided),
-    /// To a log.
-    Recall(Recall),
-    /// To a master that opens shards.
-    Recalled(Recalled),
-    /// To a log: the shards of the node that says it are written back through these counts.
-    Home(Vector),
-    /// Ends the link.
-    Goodbye(Goodbye),
-}
-
-impl From<Goodbye> for ToNode {
-    fn from(goodbye: Goodbye) -> Self {
-        Self::Goodbye(goodbye)
-    }
-}
-
-/// The roles count on their order.
-impl Message for ToNode {
-    const IS_ORDERED: bool = true;
-
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
-    }
-}
-
-/// A master has applied a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// The transaction.
-    pub txn: TxnId,
-    /// How it has moved its pages there.
-    pub advances: Vec<Advance>,
-}
-
-/// The transactions of a coordinator that a master has prepared and has no decision for: the master's first message on
-/// each link. The coordinator answers with a decision or a release for each that is not under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Undecided {
-    /// The transactions.
-    pub txns: Vec<TxnId>,
-}
-
-/// Wants to know what a log holds for shards that open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recall {
-    /// The shards and their new openings.
-    pub openings: Openings,
-}
-
-/// The commits that a log holds for shards that open, which may come in several messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recalled {
-    /// The question: the shards and their new openings.
-    pub openings: Openings,
-    /// The commits, in any order.
-    pub commits: Vec<RecalledCommit>,
-    /// Whether these are the last.
-    pub is_last: bool,
-}
-
-/// A commit of a log, as far as it concerns one shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecalledCommit {
-    /// The shard.
-    pub shard: Shard,
-    /// The count of the commit there.
-    pub count: Version,
-    /// Its writes there, in page order.
-    pub deltas: Vec<Delta>,
 }

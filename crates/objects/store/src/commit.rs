@@ -15,7 +15,7 @@ use coordinator::{Asker, Hears};
 use directory::Urgency;
 use machine::Goodbye;
 use master::{NextPage, Origin};
-use messages::{AskOutcome, CommitReply, CommitRequest, ToNode};
+use messages::{AskOutcome, CommitReply, CommitRequest, ToNode, Withdraw};
 use types::{ClientId, Position, Rule, Time};
 
 impl Store {
@@ -23,7 +23,9 @@ impl Store {
     pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Goodbye> {
         self.admit_client(now, from, request.txn.client)?;
         form::check(&request, &self.master, self.config.sharding)?;
-        self.coordinator.commit(from, request);
+        if let Some(request) = self.coordinator.commit(from, request) {
+            self.reserve(from, request);
+        }
         Ok(())
     }
 
@@ -71,15 +73,14 @@ impl Store {
     fn do_for_coordinator(&mut self, now: Time, output: coordinator::Output) {
         use coordinator::Output;
         match output {
-            Output::Reserve(from, request) => self.reserve(from, request),
             Output::GiveBack(txn) => self.room.give_back(txn),
             Output::Prepare(at, from, prepare) if at == self.config.node => {
                 self.master.prepare(now, Origin { coordinator: at, session: Some(from) }, prepare);
             }
             Output::Prepare(at, _, prepare) => self.tell(now, at, ToNode::Prepare(prepare)),
-            Output::Withdraw(at, txn) => self.tell(now, at, ToNode::Withdraw(txn)),
+            Output::Withdraw(at, txn) => self.tell(now, at, ToNode::Withdraw(Withdraw { txn })),
             Output::Release(at, release) => self.tell(now, at, ToNode::Release(release)),
-            Output::Sequence(sequence) => self.tell(now, self.peers.sequencer(), ToNode::Sequence(sequence)),
+            Output::Sequence(sequence) => self.want_counts(now, sequence),
             Output::Log(record) => self.log(now, record),
             Output::Decide(at, decide, replied) if at == self.config.node => {
                 let decided = self.master.decide(now, at, decide, replied);
@@ -105,7 +106,11 @@ impl Store {
             }
             Output::AwaitRoom(session) => self.out.await_room(session),
             Output::End(session, why) => self.end(now, session, why),
+            Output::Vote(to, vote) if to == self.config.node => self.coordinator.voted(to, vote),
             Output::Vote(to, vote) => self.tell(now, to, ToNode::Vote(vote)),
+            Output::Applied(to, applied) if to == self.config.node => {
+                self.coordinator.applied(to, applied.txn, applied.advances);
+            }
             Output::Applied(to, applied) => self.tell(now, to, ToNode::Applied(applied)),
             Output::Read(pages) => self.out.disk(DiskWork::Read(pages)),
             Output::Install(install) => self.install(now, install),

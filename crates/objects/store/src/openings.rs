@@ -16,11 +16,13 @@
 use crate::{DiskWork, Position, Record, Store};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use messages::nodes::RECALLED_PER_MESSAGE_MAX;
 use messages::{Openings, Recall, Recalled, RecalledCommit, ToNode};
+use types::limits::PIECE_BYTES_MAX;
 use types::{Delta, NodeId, Opening, Rule, Shard, Time};
 
-/// Commits of one answer, at most.
-const COMMITS_PER_MESSAGE: usize = 256;
+/// The bytes of a change in a message beside its value, at most.
+const CHANGE_BYTES: usize = 16;
 
 /// Shards of this node that are opened together.
 #[derive(Debug)]
@@ -135,16 +137,24 @@ impl Store {
     }
 
     fn answer(&mut self, now: Time, to: NodeId, openings: &Openings, records: Vec<(Position, Record)>, is_last: bool) {
-        let mut commits: Vec<_> =
-            records.into_iter().flat_map(|(_, record)| self.concerning(record, openings)).collect();
-        let mut said_all = false;
-        while !said_all {
-            let rest = commits.split_off(commits.len().min(COMMITS_PER_MESSAGE));
-            said_all = rest.is_empty();
-            let is_last = is_last && said_all;
-            self.tell(now, to, ToNode::Recalled(Recalled { openings: openings.clone(), commits, is_last }));
-            commits = rest;
+        let found: Vec<_> = records.into_iter().flat_map(|(_, record)| self.concerning(record, openings)).collect();
+        let (mut commits, mut bytes) = (Vec::new(), 0);
+        for commit in found {
+            // A large commit goes alone, so that a message is no larger than a transaction may be.
+            let more = commit
+                .deltas
+                .iter()
+                .map(|delta| delta.value_bytes() + CHANGE_BYTES * delta.changes.len())
+                .sum::<usize>();
+            if bytes + more > PIECE_BYTES_MAX || commits.len() == RECALLED_PER_MESSAGE_MAX {
+                let (openings, commits) = (openings.clone(), core::mem::take(&mut commits));
+                self.tell(now, to, ToNode::Recalled(Recalled { openings, commits, is_last: false }));
+                bytes = 0;
+            }
+            bytes += more;
+            commits.push(commit);
         }
+        self.tell(now, to, ToNode::Recalled(Recalled { openings: openings.clone(), commits, is_last }));
     }
 
     /// A record of the log, as far as it concerns shards that open.

@@ -11,11 +11,12 @@
 
 use crate::Store;
 use ::machine::Goodbye;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use master::Origin;
-use messages::{Recall, ToNode, Undecided};
-use types::{Epoch, NodeId, Opening, Shard, Time};
+use messages::nodes::UNDECIDED_PER_MESSAGE_MAX;
+use messages::{Home, Recall, Sequence, ToNode, Undecided};
+use types::{Epoch, NodeId, Opening, Shard, Time, TxnId};
 
 /// The other nodes.
 #[derive(Debug)]
@@ -23,13 +24,15 @@ pub(crate) struct Peers {
     /// All nodes of the store, this one among them. There is none in a store of one node.
     members: Vec<NodeId>,
     linked: BTreeSet<NodeId>,
+    /// The transactions that masters wait to hear of, as far as they have said on this link.
+    undecided: BTreeMap<NodeId, Vec<TxnId>>,
     /// The node whose sequencer is asked.
     sequencer: NodeId,
 }
 
 impl Peers {
     pub(crate) fn new(own: NodeId, members: Vec<NodeId>) -> Self {
-        Self { members, linked: BTreeSet::new(), sequencer: own }
+        Self { members, linked: BTreeSet::new(), undecided: BTreeMap::new(), sequencer: own }
     }
 
     /// All nodes of the store; none if there is one.
@@ -46,19 +49,23 @@ impl Peers {
     pub(crate) fn is_linked(&self, node: NodeId) -> bool {
         self.linked.contains(&node)
     }
-
-    /// The node whose sequencer is asked.
-    pub(crate) fn sequencer(&self) -> NodeId {
-        self.sequencer
-    }
 }
 
 impl Store {
     /// There is a link to another node.
     pub fn node_linked(&mut self, now: Time, node: NodeId) {
         self.peers.linked.insert(node);
-        self.out.tell(node, ToNode::Undecided(Undecided { txns: self.master.undecided_of(node) }));
-        self.out.tell(node, ToNode::Home(self.master.home_through()));
+        let undecided = self.master.undecided_of(node);
+        let mut parts = undecided.chunks(UNDECIDED_PER_MESSAGE_MAX).peekable();
+        loop {
+            let txns = parts.next().map(<[TxnId]>::to_vec).unwrap_or_default();
+            let is_last = parts.peek().is_none();
+            self.out.tell(node, ToNode::Undecided(Undecided { is_last, txns }));
+            if is_last {
+                break;
+            }
+        }
+        self.out.tell(node, ToNode::Home(Home { through: self.master.home_through() }));
         self.recall_from(node);
         if node == self.peers.sequencer {
             self.coordinator.sequence_again();
@@ -69,6 +76,7 @@ impl Store {
     /// The link to another node is lost.
     pub fn node_lost(&mut self, now: Time, node: NodeId) {
         if self.peers.linked.remove(&node) {
+            self.peers.undecided.remove(&node);
             self.coordinator.lost(node);
             self.master.lost_coordinator(node);
             self.openings.lost(node);
@@ -116,6 +124,17 @@ impl Store {
         }
     }
 
+    /// A transaction wants its counts from the sequencer.
+    pub(crate) fn want_counts(&mut self, now: Time, sequence: Sequence) {
+        match &mut self.sequencer {
+            Some(sequencer) if self.peers.sequencer == self.config.node => {
+                let placed = sequencer.handle(sequence);
+                self.coordinator.placed(&placed);
+            }
+            _ => self.tell(now, self.peers.sequencer, ToNode::Sequence(sequence)),
+        }
+    }
+
     /// Tells the logs of all nodes how far the shards of this one are written back.
     pub(crate) fn tell_home(&mut self) {
         if !self.peers.are_some() {
@@ -124,7 +143,7 @@ impl Store {
         let home = self.master.home_through();
         self.kept.is_home(&home);
         for &node in &self.peers.linked {
-            self.out.tell(node, ToNode::Home(home.clone()));
+            self.out.tell(node, ToNode::Home(Home { through: home.clone() }));
         }
     }
 
@@ -133,7 +152,7 @@ impl Store {
             ToNode::Prepare(prepare) => {
                 self.master.prepare(now, Origin { coordinator: from, session: None }, prepare);
             }
-            ToNode::Withdraw(txn) => self.master.withdraw(txn),
+            ToNode::Withdraw(withdraw) => self.master.withdraw(withdraw.txn),
             ToNode::Release(release) => self.master.release(now, release),
             ToNode::Decide(decide) => {
                 // Nothing of it is in this log; it holds back what comes from now on, until it is written back.
@@ -146,20 +165,24 @@ impl Store {
                 // A sequencer ends with the process of its node, and another one is elected.
                 if let Some(sequencer) = &mut self.sequencer {
                     let placed = sequencer.handle(sequence);
-                    self.tell(now, from, ToNode::Placed(placed));
+                    self.out.tell(from, ToNode::Placed(placed));
                 }
             }
             ToNode::Placed(placed) => self.coordinator.placed(&placed),
-            ToNode::Undecided(undecided) => {
-                let kept = &self.kept;
-                self.coordinator.found(from, &undecided, |txn| kept.counts(txn).cloned());
+            ToNode::Undecided(Undecided { is_last, txns }) => {
+                let all = self.peers.undecided.entry(from).or_default();
+                all.extend(txns);
+                if is_last {
+                    let (all, kept) = (core::mem::take(all), &self.kept);
+                    self.coordinator.found(from, &all, |txn| kept.counts(txn).cloned());
+                }
             }
             ToNode::Recall(Recall { openings }) => self.recalled_by(from, openings),
             ToNode::Recalled(recalled) => self.recalled(now, from, recalled),
-            // The driver ends the link.
-            ToNode::Goodbye(_) => {}
-            ToNode::Home(through) => {
-                self.kept.is_home(&through);
+            // The driver ends the link, and has begun it.
+            ToNode::Goodbye(_) | ToNode::NodeHello(_) => {}
+            ToNode::Home(home) => {
+                self.kept.is_home(&home.through);
                 self.free_home();
             }
         }

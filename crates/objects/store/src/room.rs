@@ -92,7 +92,7 @@ impl Room {
 }
 
 impl Store {
-    /// The coordinator wants room for the record of a transaction.
+    /// A transaction wants room for its record, before any master judges it.
     pub(crate) fn reserve(&mut self, from: SessionId, request: Arc<CommitRequest>) {
         let need = self.need_of(&request);
         match self.room_for(need) {

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, Txn, txn};
 use messages::{
-    AskOutcome, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToNode, Undecided, Vote,
+    AskOutcome, Home, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToNode, Undecided, Vote,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn link(driver: &mut Driver, undecided: &[TxnId]) -> Vec<ToNode> {
     driver.store.node_linked(driver.now, PEER);
     let first = driver.said_to(PEER);
     assert!(matches!(&first[..], [ToNode::Undecided(_), ToNode::Home(_), ..]), "{first:?}");
-    driver.hear(PEER, ToNode::Undecided(Undecided { txns: undecided.to_vec() }))
+    driver.hear(PEER, ToNode::Undecided(Undecided { is_last: true, txns: undecided.to_vec() }))
 }
 
 /// The same, and its shard is open.
@@ -147,7 +147,7 @@ pub(crate) fn the_log_keeps_what_another_shard_has_not_written_back() {
     let holds = |driver: &Driver| driver.has_record(|record| matches!(record, Record::Commit(_)));
     assert!(driver.home(page(0)).is_some(), "its own shard is written back");
     assert!(holds(&driver), "shard 1 is not");
-    driver.hear(PEER, ToNode::Home(vector(&[(1, Epoch(1).first().0)])));
+    driver.hear(PEER, ToNode::Home(Home { through: vector(&[(1, Epoch(1).first().0)]) }));
     driver.run();
     driver.pass(Duration::from_secs(2));
     assert!(!holds(&driver), "both have written it back");
@@ -160,7 +160,7 @@ pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
     let mut driver = opened();
     log_on_both(&mut driver);
     driver.run();
-    driver.hear(PEER, ToNode::Home(vector(&[(1, Epoch(1).first().0)])));
+    driver.hear(PEER, ToNode::Home(Home { through: vector(&[(1, Epoch(1).first().0)]) }));
     driver.pass(Duration::from_secs(2));
     assert!(driver.home(page(0)).is_some(), "everything is written back");
     driver.crash();
@@ -213,7 +213,7 @@ fn a_decision_below_what_is_applied_ends_the_link() {
     // It is undecided still, and its coordinator learns of it on the next link.
     driver.store.node_linked(driver.now, PEER);
     let first = driver.said_to(PEER);
-    assert_eq!(first[0], ToNode::Undecided(Undecided { txns: vec![txn] }));
+    assert_eq!(first[0], ToNode::Undecided(Undecided { is_last: true, txns: vec![txn] }));
 }
 
 fn message_reason(message: &ToNode) -> Option<GoodbyeReason> {
