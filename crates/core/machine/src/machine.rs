@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt::Debug;
-use types::{ClientId, GoodbyeReason, NodeId, PeerKey, Position, SessionId, Time};
+use types::{ClientId, GoodbyeReason, PeerKey, Position, SessionId, Time};
 
 /// A connection to another process, or to another machine of this one, as the machine at this end knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,8 +19,9 @@ pub enum Port {
     ToPeer(ClientId),
     /// From a peer, numbered by the driver like a session.
     FromPeer(SessionId),
-    /// To another node of the same store, which is one of its members.
-    Node(NodeId),
+    /// From another node of the same store, numbered by the driver like a session. The link to a node that this one has
+    /// opened is an upstream.
+    FromNode(SessionId),
 }
 
 impl Port {

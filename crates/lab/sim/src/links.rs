@@ -94,7 +94,7 @@ impl<S: Scene> Engine<S> {
             Port::Session(id) | Port::FromPeer(id) => Some((id, End::Listener)),
             Port::Upstream(_) | Port::ToPeer(_) => Some((*self.processes[number].dialed.get(&link)?, End::Dialer)),
             // Its stores have one node each.
-            Port::Node(_) => None,
+            Port::FromNode(_) => None,
         }
     }
 

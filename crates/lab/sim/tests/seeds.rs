@@ -39,14 +39,14 @@ const KEPT: [(Kind, u64, Rule, &str); 13] = [
     (Kind::Steered(Race::ComeInParts), 4, Rule::WholeWhenJoined, "a member was asked for help before it had joined"),
     (
         Kind::Cluster,
-        393,
+        834,
         Rule::HeldPasses,
         "a commit waited in line behind a reader that waited for what it had prepared",
     ),
-    (Kind::Cluster, 1014, Rule::WaitUndecided, "a commit waited for a decided one that waited for its count"),
+    (Kind::Cluster, 19, Rule::WaitUndecided, "a commit waited for a decided one that waited for its count"),
     (
         Kind::Cluster,
-        1087,
+        881,
         Rule::AcknowledgeAgain,
         "a commit that its master had from the log was never answered, and forgotten",
     ),

@@ -31,7 +31,7 @@ impl Machine for Client {
         match port {
             Port::Upstream(_) => self.connected(now),
             Port::ToPeer(peer) => self.peer_connected(peer),
-            Port::FromPeer(_) | Port::Session(_) | Port::Node(_) => {}
+            Port::FromPeer(_) | Port::Session(_) | Port::FromNode(_) => {}
         }
     }
 
@@ -39,7 +39,7 @@ impl Machine for Client {
         match port {
             Port::Upstream(_) => self.disconnected(),
             Port::ToPeer(peer) => self.peer_disconnected(now, peer),
-            Port::FromPeer(_) | Port::Session(_) | Port::Node(_) => {}
+            Port::FromPeer(_) | Port::Session(_) | Port::FromNode(_) => {}
         }
     }
 
@@ -54,7 +54,7 @@ impl Machine for Client {
             Port::Upstream(_) => self.handle(now, message.expect()),
             Port::FromPeer(_) => self.from_peer(now, message.expect()),
             // A peer that we send pages to has nothing to say but that it is gone.
-            Port::ToPeer(_) | Port::Session(_) | Port::Node(_) => {}
+            Port::ToPeer(_) | Port::Session(_) | Port::FromNode(_) => {}
         }
     }
 

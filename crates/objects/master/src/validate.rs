@@ -7,9 +7,9 @@
 //!
 //! A prepared transaction's writes are in the way of a commit that has read those slots, which waits (see `turns`).
 //!
-//! In a store of one node its reads are not in the way of writers: the log's order is the order of the counts, so a commit that
-//! comes after it in the log is serial after it. For the same reason a read-only transaction is not hindered at all: it
-//! is serial before everything that has no count yet.
+//! In a store of one node its reads are not in the way of writers: the log's order is the order of the counts, so a
+//! commit that comes after it in the log is serial after it. For the same reason a read-only transaction is not
+//! hindered at all: it is serial before everything that has no count yet.
 //!
 //! With other nodes the order in which one master prepares two transactions and the order of their counts may differ,
 //! and a prepared transaction may be acknowledged before it is applied here. So a prepared transaction's reads are in

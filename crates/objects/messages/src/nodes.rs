@@ -14,12 +14,13 @@ use crate::commit::{DELTA_BYTES_MIN, get_delta, get_refusal, put_delta, put_refu
 use crate::{
     Advance, Among, CommitRequest, Decide, Openings, PerShard, Placed, Prepare, Release, Sequence, Verdict, Vote,
 };
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use framing::field::{check_count, check_order};
 use framing::{Codec, End, Field, FieldLayout, Layout, Limits, Meta, Reader, Rest, WireError, family, messages};
-use machine::Goodbye;
+use machine::{Goodbye, Upstream};
 use types::limits::{SHARDS_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX, TXN_PAGES_MAX};
 use types::{ClusterId, Delta, Incarnation, NodeId, Opening, Shard, TxnId, Vector, Version};
 
@@ -61,6 +62,11 @@ family! {
 
 /// Either end of a link between nodes.
 pub const CODEC: &dyn Codec = End::<ToNode, ToNode>::CODEC;
+
+/// Opens the link to a node at one of these addresses.
+pub fn link_to(addresses: Vec<String>) -> Upstream {
+    framing::upstream(CODEC, addresses)
+}
 
 /// Transactions in one [`Undecided`].
 pub const UNDECIDED_PER_MESSAGE_MAX: usize = 4096;
@@ -171,7 +177,7 @@ impl FieldLayout<Openings> for PerOpening {
     }
 }
 
-/// Who else judges a transaction, as a number.
+/// The other masters of a transaction, as a number.
 mod among {
     pub(crate) const ALONE: u16 = 0;
     pub(crate) const AT_ONCE: u16 = 1;

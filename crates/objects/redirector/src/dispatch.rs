@@ -12,6 +12,7 @@ impl Redirector {
             ToServer::Hello(hello) => self.hello(now, from, hello),
             ToServer::Resume(resume) if self.members.is_waiting(from) => self.members.keep_resume(from, resume),
             ToServer::Fetch(fetch) if self.members.is_waiting(from) => self.members.keep_fetch(from, fetch),
+            ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the member is done".into() }),
             _ if self.members.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
@@ -21,7 +22,6 @@ impl Redirector {
                 Ok(())
             }
             ToServer::Pong(_) => Ok(()),
-            ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the member is done".into() }),
             _ if !self.members.is_joined(from) => {
                 Err(Goodbye::malformed("expected a resumption before anything is asked for".into()))
             }

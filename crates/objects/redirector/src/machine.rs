@@ -11,7 +11,7 @@ impl Machine for Redirector {
         match port {
             Port::Upstream(_) => self.upstream_connected(now),
             Port::Session(session) => self.connected(now, session),
-            Port::ToPeer(_) | Port::FromPeer(_) | Port::Node(_) => {}
+            Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
     }
 
@@ -19,7 +19,7 @@ impl Machine for Redirector {
         match port {
             Port::Upstream(_) => self.upstream_disconnected(now),
             Port::Session(session) => self.disconnected(now, session),
-            Port::ToPeer(_) | Port::FromPeer(_) | Port::Node(_) => {}
+            Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
     }
 
@@ -27,7 +27,7 @@ impl Machine for Redirector {
         match port {
             Port::Upstream(_) => self.heard_store(now),
             Port::Session(session) => self.heard(now, session),
-            Port::ToPeer(_) | Port::FromPeer(_) | Port::Node(_) => {}
+            Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
     }
 
@@ -35,7 +35,7 @@ impl Machine for Redirector {
         match port {
             Port::Upstream(_) => self.from_store(now, message.expect()),
             Port::Session(session) => self.handle(now, session, message.expect()),
-            Port::ToPeer(_) | Port::FromPeer(_) | Port::Node(_) => {}
+            Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
     }
 

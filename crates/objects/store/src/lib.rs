@@ -5,8 +5,9 @@
 //! # How it is called
 //! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on,
 //! in any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
-//! [`Store::handle_timeout`]; in a store of several nodes also [`Store::node_linked`], [`Store::handle_node`],
-//! [`Store::node_lost`], [`Store::open`], [`Store::place`], [`Store::sequence`] and [`Store::follow_sequencer`]. After
+//! [`Store::handle_timeout`]; in a store of several nodes also [`Store::open_link`], [`Store::link_is_up`],
+//! [`Store::hear_link`], [`Store::link_is_down`], [`Store::open`], [`Store::place`], [`Store::sequence`] and
+//! [`Store::follow_sequencer`]. After
 //! each of them [`Store::poll_output`] until it returns nothing, then [`Store::poll_timeout`] for when to call again.
 //! `now` never goes back.
 //!
@@ -20,7 +21,8 @@
 //! | `room` | room in the log, and the requests that wait for it |
 //! | `log`, `in_flight`, `freeing` | which position, what of it is durable, what is still needed |
 //! | `lives` | the lives of the process, and leases that were given before a restart |
-//! | `peers`, `openings`, `kept` | the other nodes; shards that open; what of the log they need |
+//! | `links`, `peers` | connections to other nodes; what is said there |
+//! | `openings`, `kept` | shards that open; what of the log other nodes need |
 //! | `recovery`, `uncounted` | from the log after a crash; the commits in a log of an earlier format |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
@@ -40,6 +42,7 @@ mod in_flight;
 mod inspect;
 mod kept;
 mod leaders;
+mod links;
 mod lives;
 mod log;
 mod machine;
@@ -55,7 +58,7 @@ mod uncounted;
 mod watch;
 pub mod work;
 
-use ::machine::Goodbye;
+use ::machine::{Goodbye, Port, UpstreamId};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -65,6 +68,7 @@ use freeing::Covered;
 use in_flight::InFlight;
 use kept::Kept;
 use leaders::Leaders;
+use links::Links;
 use lives::Lives;
 use log::Log;
 use master::Master;
@@ -185,10 +189,12 @@ pub enum Output {
     },
     /// Say when everything that was sent on this session before has left, by [`Store::has_room`].
     AwaitRoom(SessionId),
-    /// Say something to another node. Messages to one node keep their order.
-    Tell(NodeId, ToNode),
-    /// End the link to another node, which has said what no node of ours would.
-    EndLink(NodeId, Goodbye),
+    /// Say something on a link to another node. Messages on one link keep their order.
+    Say(Port, ToNode),
+    /// End a connection that is a link, or does not become one.
+    EndLink(Port, Goodbye),
+    /// Open a connection to another node, whenever there is none.
+    OpenLink(UpstreamId, Vec<String>),
     /// Do disk work.
     Disk(DiskWork),
     /// Everything that was committed is home and every session has ended: the process may stop.
@@ -219,6 +225,7 @@ pub struct Store {
     in_flight: InFlight,
     covered: Covered,
     peers: Peers,
+    links: Links,
     openings: Opens,
     kept: Kept,
     recovery: Recovery,
@@ -293,6 +300,7 @@ impl Store {
             in_flight: InFlight::default(),
             covered: Covered::default(),
             peers: Peers::new(config.node, config.members.clone()),
+            links: Links::default(),
             openings: Opens::default(),
             kept: Kept::default(),
             recovery: Recovery::new(applied),
@@ -447,6 +455,7 @@ impl Store {
     fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
             ToServer::Hello(hello) => self.hello(now, from, &hello),
+            ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the client is done".into() }),
             _ if self.sessions.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
@@ -482,7 +491,6 @@ impl Store {
             ToServer::Reachable(_) | ToServer::NoHelp(_) | ToServer::PeerPage(_) | ToServer::Arrived(_) => {
                 Err(Goodbye::malformed("expected a request to a store, got one to a redirector".into()))
             }
-            ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the client is done".into() }),
         }
     }
 

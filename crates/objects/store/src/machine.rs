@@ -3,6 +3,7 @@
 use crate::{Checkpoint, Config, Opened, Store, tables, work};
 use alloc::vec::Vec;
 use machine::{DiskDone, Done, Machine, Opaque, Output, Parcel, Port, Table};
+use messages::nodes::link_to;
 use types::{ClusterId, Incarnation, Life, Position, Time};
 
 impl Machine for Store {
@@ -13,16 +14,16 @@ impl Machine for Store {
     fn connected(&mut self, now: Time, port: Port) {
         match port {
             Port::Session(session) => self.connected(now, session),
-            Port::Node(node) => self.node_linked(now, node),
-            Port::Upstream(_) | Port::ToPeer(_) | Port::FromPeer(_) => {}
+            Port::Upstream(_) | Port::FromNode(_) => self.link_is_up(port),
+            Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
     }
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match port {
             Port::Session(session) => self.disconnected(now, session),
-            Port::Node(node) => self.node_lost(now, node),
-            Port::Upstream(_) | Port::ToPeer(_) | Port::FromPeer(_) => {}
+            Port::Upstream(_) | Port::FromNode(_) => self.link_is_down(now, port),
+            Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
     }
 
@@ -41,8 +42,8 @@ impl Machine for Store {
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         match port {
             Port::Session(session) => self.handle(now, session, message.expect()),
-            Port::Node(node) => self.handle_node(now, node, message.expect()),
-            Port::Upstream(_) | Port::ToPeer(_) | Port::FromPeer(_) => {}
+            Port::Upstream(_) | Port::FromNode(_) => self.hear_link(now, port, message.expect()),
+            Port::ToPeer(_) | Port::FromPeer(_) => {}
         }
     }
 
@@ -73,8 +74,9 @@ impl Machine for Store {
         Some(match self.poll_output()? {
             crate::Output::Send { to, message, after } => Output::Send(Port::Session(to), Parcel::new(message), after),
             crate::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
-            crate::Output::Tell(node, message) => Output::Send(Port::Node(node), Parcel::new(message), None),
-            crate::Output::EndLink(node, why) => Output::End(Port::Node(node), why.reason, why.text),
+            crate::Output::Say(port, message) => Output::Send(port, Parcel::new(message), None),
+            crate::Output::EndLink(port, why) => Output::End(port, why.reason, why.text),
+            crate::Output::OpenLink(upstream, addresses) => Output::Open(upstream, link_to(addresses)),
             crate::Output::AwaitRoom(session) => Output::AwaitRoom(Port::Session(session)),
             crate::Output::Disk(work) => Output::Disk(Opaque::new(work)),
             crate::Output::Closed => Output::Closed,

@@ -98,9 +98,10 @@ impl Store {
     }
 
     /// A node is back: it is asked what it has not told.
-    pub(crate) fn recall_from(&mut self, node: NodeId) {
-        for batch in self.openings.batches.iter().filter(|batch| batch.awaited.contains_key(&node)) {
-            self.out.tell(node, ToNode::Recall(Recall { openings: batch.openings.clone() }));
+    pub(crate) fn recall_from(&mut self, now: Time, node: NodeId) {
+        let waiting = self.openings.batches.iter().filter(|batch| batch.awaited.contains_key(&node));
+        for openings in waiting.map(|batch| batch.openings.clone()).collect::<Vec<_>>() {
+            self.tell(now, node, ToNode::Recall(Recall { openings }));
         }
     }
 

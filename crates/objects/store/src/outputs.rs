@@ -2,9 +2,10 @@
 
 use crate::{DiskWork, Output, Position, SessionId};
 use alloc::collections::VecDeque;
-use machine::Goodbye;
+use alloc::string::String;
+use alloc::vec::Vec;
+use machine::{Goodbye, Port, UpstreamId};
 use messages::{ToClient, ToNode};
-use types::NodeId;
 
 /// The queue that [`crate::Store::poll_output`] empties.
 #[derive(Debug, Default)]
@@ -34,14 +35,19 @@ impl Outputs {
     }
 
     /// Says something to another node.
-    pub(crate) fn tell(&mut self, to: NodeId, message: ToNode) {
-        self.0.push_back(Output::Tell(to, message));
+    pub(crate) fn say(&mut self, port: Port, message: ToNode) {
+        self.0.push_back(Output::Say(port, message));
     }
 
-    /// Ends the link to another node, and says why.
-    pub(crate) fn end_link(&mut self, node: NodeId, why: Goodbye) {
-        self.tell(node, why.clone().into());
-        self.0.push_back(Output::EndLink(node, why));
+    /// Tells another node why, then ends the connection.
+    pub(crate) fn end_port(&mut self, port: Port, why: Goodbye) {
+        self.say(port, why.clone().into());
+        self.0.push_back(Output::EndLink(port, why));
+    }
+
+    /// Opens a connection to another node, whenever there is none.
+    pub(crate) fn open_link(&mut self, upstream: UpstreamId, addresses: Vec<String>) {
+        self.0.push_back(Output::OpenLink(upstream, addresses));
     }
 
     /// Asks for disk work.

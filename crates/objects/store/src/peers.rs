@@ -1,4 +1,4 @@
-//! The other nodes of a store: the links to them, and what is said there.
+//! The other nodes of a store, and the messages on the links to them.
 //!
 //! ```text
 //!   n0                                  n1
@@ -11,7 +11,7 @@
 
 use crate::Store;
 use ::machine::Goodbye;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use master::Origin;
 use messages::nodes::UNDECIDED_PER_MESSAGE_MAX;
@@ -23,7 +23,6 @@ use types::{Epoch, NodeId, Opening, Shard, Time, TxnId};
 pub(crate) struct Peers {
     /// All nodes of the store, this one among them. There is none in a store of one node.
     members: Vec<NodeId>,
-    linked: BTreeSet<NodeId>,
     /// The transactions that masters wait to hear of, as far as they have said on this link.
     undecided: BTreeMap<NodeId, Vec<TxnId>>,
     /// The node whose sequencer is asked.
@@ -32,7 +31,7 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(crate) fn new(own: NodeId, members: Vec<NodeId>) -> Self {
-        Self { members, linked: BTreeSet::new(), undecided: BTreeMap::new(), sequencer: own }
+        Self { members, undecided: BTreeMap::new(), sequencer: own }
     }
 
     /// All nodes of the store; none if there is one.
@@ -44,29 +43,23 @@ impl Peers {
     pub(crate) fn are_some(&self) -> bool {
         !self.members.is_empty()
     }
-
-    /// Whether there is a link to this node.
-    pub(crate) fn is_linked(&self, node: NodeId) -> bool {
-        self.linked.contains(&node)
-    }
 }
 
 impl Store {
     /// There is a link to another node.
-    pub fn node_linked(&mut self, now: Time, node: NodeId) {
-        self.peers.linked.insert(node);
+    pub(crate) fn node_linked(&mut self, now: Time, node: NodeId) {
         let undecided = self.master.undecided_of(node);
         let mut parts = undecided.chunks(UNDECIDED_PER_MESSAGE_MAX).peekable();
         loop {
             let txns = parts.next().map(<[TxnId]>::to_vec).unwrap_or_default();
             let is_last = parts.peek().is_none();
-            self.out.tell(node, ToNode::Undecided(Undecided { is_last, txns }));
+            self.tell(now, node, ToNode::Undecided(Undecided { is_last, txns }));
             if is_last {
                 break;
             }
         }
-        self.out.tell(node, ToNode::Home(Home { through: self.master.home_through() }));
-        self.recall_from(node);
+        self.tell(now, node, ToNode::Home(Home { through: self.master.home_through() }));
+        self.recall_from(now, node);
         if node == self.peers.sequencer {
             self.coordinator.sequence_again();
         }
@@ -74,24 +67,18 @@ impl Store {
     }
 
     /// The link to another node is lost.
-    pub fn node_lost(&mut self, now: Time, node: NodeId) {
-        if self.peers.linked.remove(&node) {
-            self.peers.undecided.remove(&node);
-            self.coordinator.lost(node);
-            self.master.lost_coordinator(node);
-            self.openings.lost(node);
-            self.follow_up(now);
-        }
+    pub(crate) fn node_lost(&mut self, now: Time, node: NodeId) {
+        self.peers.undecided.remove(&node);
+        self.coordinator.lost(node);
+        self.master.lost_coordinator(node);
+        self.openings.lost(node);
+        self.follow_up(now);
     }
 
     /// Another node has said something. If no node of ours would say that, the link ends.
-    pub fn handle_node(&mut self, now: Time, from: NodeId, message: ToNode) {
-        if !self.peers.is_linked(from) {
-            return;
-        }
+    pub(crate) fn hear_node(&mut self, now: Time, from: NodeId, message: ToNode) {
         if let Err(why) = self.heed(now, from, message) {
-            self.out.end_link(from, why);
-            self.node_lost(now, from);
+            self.end_link(now, from, why);
         }
         self.follow_up(now);
     }
@@ -119,8 +106,8 @@ impl Store {
         if to == self.config.node {
             let done = self.heed(now, to, message);
             debug_assert!(done.is_ok(), "a node takes its own word: {done:?}");
-        } else if self.peers.is_linked(to) {
-            self.out.tell(to, message);
+        } else if let Some(port) = self.links.port(to) {
+            self.out.say(port, message);
         }
     }
 
@@ -142,8 +129,8 @@ impl Store {
         }
         let home = self.master.home_through();
         self.kept.is_home(&home);
-        for &node in &self.peers.linked {
-            self.out.tell(node, ToNode::Home(Home { through: home.clone() }));
+        for (_, port) in self.links.all() {
+            self.out.say(port, ToNode::Home(Home { through: home.clone() }));
         }
     }
 
@@ -165,7 +152,7 @@ impl Store {
                 // A sequencer ends with the process of its node, and another one is elected.
                 if let Some(sequencer) = &mut self.sequencer {
                     let placed = sequencer.handle(sequence);
-                    self.out.tell(from, ToNode::Placed(placed));
+                    self.tell(now, from, ToNode::Placed(placed));
                 }
             }
             ToNode::Placed(placed) => self.coordinator.placed(&placed),

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use crate::violation::{Check, ensure};
 use bytes::Bytes;
 use core::time::Duration;
-use machine::Opaque;
+use machine::{Opaque, Port};
 use messages::{CommitReply, Hello, Resume, ToClient, ToNode};
 use std::collections::BTreeMap;
 use store::{Checkpoint, Config, Output, Store};
@@ -30,10 +30,10 @@ pub(crate) struct Node {
     pub(crate) incarnation: Incarnation,
 }
 
-/// A wish of a node: a message to a node, or an answer to an application.
+/// A wish of a node: a message on a link, or an answer to an application.
 #[derive(Debug)]
 pub(crate) enum Wish {
-    Tell(usize, ToNode),
+    Say(Port, ToNode),
     Reply(SessionId, CommitReply),
 }
 
@@ -127,10 +127,11 @@ impl Node {
         let mut wishes = Vec::new();
         while let Some(output) = store.poll_output() {
             match output {
-                Output::Tell(to, message) => wishes.push(Wish::Tell(usize::from(to.0), message)),
-                Output::EndLink(to, why) => {
-                    ensure(false, "links", || format!("{:?} ends its link to {to:?}: {}", self.id, why.text))?;
+                Output::Say(port, message) => wishes.push(Wish::Say(port, message)),
+                Output::EndLink(port, why) => {
+                    ensure(false, "links", || format!("{:?} ends {port:?}: {}", self.id, why.text))?;
                 }
+                Output::OpenLink(..) => unreachable!("links are opened by the seed"),
                 Output::Disk(work) => {
                     let started = self.disk.submit(Opaque::new(work), rng)?;
                     self.operations.extend(started.map(|Started { operation, .. }| operation));

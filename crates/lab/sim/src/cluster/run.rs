@@ -8,22 +8,23 @@ use crate::rng::Rng;
 use crate::run::{Report, guarded};
 use crate::trace::Trace;
 use crate::violation::{Check, ensure};
+use machine::{Port, UpstreamId};
 use messages::{CommitReply, Openings, Outcome, ToNode};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use types::{Broken, Epoch, Incarnation, NodeId, ObjectId, Opening, Refusal, SessionId, Shard, Time, Version};
 
 /// The step after which nothing more goes wrong, and the last one by which everything must be over.
 const STORM_STEPS: u64 = 50_000;
 const STEPS_MAX: u64 = 400_000;
 
-/// The content of a link.
+/// The content of a link, with the port of the node that hears it.
 #[derive(Clone, Debug)]
 enum Packet {
-    Message(ToNode),
+    Message(Port, ToNode),
     /// The link is up.
-    Linked,
+    Linked(Port),
     /// The link is lost.
-    Lost,
+    Lost(Port),
 }
 
 /// The facts that all nodes look up in one place: who has which shard, and who is the sequencer.
@@ -52,8 +53,10 @@ struct World {
     sessions: BTreeMap<SessionId, usize>,
     /// How many sessions there ever were.
     epoch: u64,
-    /// The pairs of nodes that have a link.
-    linked: BTreeSet<(usize, usize)>,
+    /// The pairs of nodes that have a link, and its number.
+    linked: BTreeMap<(usize, usize), SessionId>,
+    /// How many links there ever were.
+    links: u64,
     packets: BTreeMap<(usize, usize), VecDeque<Packet>>,
     history: History,
     /// How many steps each commit has taken, from its first attempt on.
@@ -107,7 +110,8 @@ impl World {
             applications: (0..scenario.applications).map(|number| Application::new(number, &scenario)).collect(),
             sessions: BTreeMap::new(),
             epoch: 0,
-            linked: BTreeSet::new(),
+            linked: BTreeMap::new(),
+            links: 0,
             packets: BTreeMap::new(),
             history: History::default(),
             waits: Vec::new(),
@@ -213,8 +217,10 @@ impl World {
             0..6 => self.deliver()?,
             6 => {
                 let (node, now) = (self.rng.index(self.nodes.len()), self.now());
-                self.nodes[node].work(now, &mut self.rng);
-                self.settle(node)?;
+                if !self.rng.chance(self.scenario.disk_idle_permille) {
+                    self.nodes[node].work(now, &mut self.rng);
+                    self.settle(node)?;
+                }
             }
             _ => {
                 let application = self.rng.index(self.applications.len());
@@ -270,7 +276,7 @@ impl World {
             self.elect(node);
         }
         for (one, other) in self.pairs() {
-            if !self.linked.contains(&(one, other)) && self.happens(return_ppm) {
+            if !self.linked.contains_key(&(one, other)) && self.happens(return_ppm) {
                 self.link(one, other);
             }
         }
@@ -323,19 +329,22 @@ impl World {
         let is_idle = |queue: Option<&VecDeque<Packet>>| queue.is_none_or(VecDeque::is_empty);
         let knows = is_idle(self.packets.get(&(one, other))) && is_idle(self.packets.get(&(other, one)));
         if knows && self.nodes[one].is_up() && self.nodes[other].is_up() {
-            self.linked.insert((one, other));
-            self.send(one, other, Packet::Linked);
-            self.send(other, one, Packet::Linked);
+            self.links += 1;
+            let link = SessionId(self.links);
+            self.linked.insert((one, other), link);
+            for (from, to) in [(one, other), (other, one)] {
+                self.packets.entry((from, to)).or_default().push_back(Packet::Linked(port(to, from, link)));
+            }
         }
     }
 
     /// The link of two nodes is lost, with everything on its way.
     fn cut(&mut self, one: usize, other: usize) {
-        if self.linked.remove(&(one, other)) {
+        if let Some(link) = self.linked.remove(&(one, other)) {
             self.trace
                 .event(self.now(), &[7, one as u64, other as u64], || format!("n{one} and n{other} lose their link"));
             for (from, to) in [(one, other), (other, one)] {
-                self.packets.insert((from, to), VecDeque::from([Packet::Lost]));
+                self.packets.insert((from, to), VecDeque::from([Packet::Lost(port(to, from, link))]));
             }
         }
     }
@@ -401,19 +410,22 @@ impl World {
         let now = self.now();
         self.trace.event(now, &[3, from as u64, to as u64], || format!("n{from} to n{to}: {packet:?}"));
         let Some(store) = self.nodes[to].store() else { return Ok(()) };
-        let peer = NodeId(from as u16);
         match packet {
-            Packet::Message(message) => store.handle_node(now, peer, message),
-            Packet::Linked => store.node_linked(now, peer),
-            Packet::Lost => store.node_lost(now, peer),
+            Packet::Message(port, message) => store.hear_link(now, port, message),
+            Packet::Linked(port) => store.link_is_up(port),
+            Packet::Lost(port) => store.link_is_down(now, port),
         }
         self.settle(to)
     }
 
-    /// Puts something on a link, unless it is lost.
-    fn send(&mut self, from: usize, to: usize, packet: Packet) {
-        if self.linked.contains(&(from.min(to), from.max(to))) {
-            self.packets.entry((from, to)).or_default().push_back(packet);
+    /// Puts a message on the link that a node has at this port, unless it is lost.
+    fn say(&mut self, from: usize, at: Port, message: ToNode) {
+        let is_it = |(&(one, other), &link): (&(usize, usize), &SessionId)| {
+            let to = if one == from { other } else { one };
+            ((one == from || other == from) && port(from, to, link) == at).then_some((to, link))
+        };
+        if let Some((to, link)) = self.linked.iter().find_map(is_it) {
+            self.packets.entry((from, to)).or_default().push_back(Packet::Message(port(to, from, link), message));
         }
     }
 
@@ -427,7 +439,7 @@ impl World {
             }
             for wish in wishes {
                 match wish {
-                    Wish::Tell(to, message) => self.send(number, to, Packet::Message(message)),
+                    Wish::Say(at, message) => self.say(number, at, message),
                     Wish::Reply(to, reply) => self.reply(to, &reply)?,
                 }
             }
@@ -495,4 +507,9 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// The port at which a node has this link to a peer. The node with the higher number has opened it.
+fn port(node: usize, other: usize, link: SessionId) -> Port {
+    if node > other { Port::Upstream(UpstreamId(other as u64)) } else { Port::FromNode(link) }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Scenario {
     pub(crate) cut_ppm: u64,
     /// How fast a node is back, a link is found, and a node learns of the sequencer, in a million steps.
     pub(crate) return_ppm: u64,
+    /// How often a disk does nothing when it could end an operation, in a thousand times.
+    pub(crate) disk_idle_permille: u32,
     pub(crate) mob_bytes_limit: usize,
     pub(crate) disk: Profile,
     /// Links that carry hardly anything, as `from * nodes + to`.
@@ -57,6 +59,7 @@ impl Scenario {
             crash_ppm: 0,
             cut_ppm: 0,
             return_ppm: 1_000_000,
+            disk_idle_permille: 0,
             mob_bytes_limit: 1 << 20,
             disk: draw::disk(&mut Rng::new(0)),
             slow: vec![false; 4],
@@ -69,7 +72,7 @@ impl Scenario {
         let shards = NonZeroU16::new(rng.pick(&[1, 2, 2, 3, 4, 6])).expect("not zero");
         let slow = rng.pick(&[0, 100, 300]);
         // A circle of those who wait for each other is broken by any loss: so nothing is lost on some days.
-        let is_calm = rng.chance(400);
+        let is_calm = rng.chance(500);
         let or_calm = |ppm: u64| if is_calm { 0 } else { ppm };
         Self {
             nodes,
@@ -86,6 +89,7 @@ impl Scenario {
             crash_ppm: or_calm(rng.pick(&[0, 0, 500, 2000])),
             cut_ppm: or_calm(rng.pick(&[0, 0, 1000, 5000])),
             return_ppm: rng.pick(&[1000, 10_000, 100_000]),
+            disk_idle_permille: if is_calm { 0 } else { rng.pick(&[0, 800, 950]) },
             mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
             disk: draw::disk(rng),
             slow: (0..nodes * nodes).map(|_| rng.chance(slow)).collect(),

@@ -2,6 +2,7 @@
 //! ways to say what clients say.
 
 use bytes::Bytes;
+use machine::Port;
 use messages::{
     CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Invalidation, Outcome, Page, PageReads, Ping, Resume,
     Resumed, ToClient, ToNode, ToServer,
@@ -13,8 +14,8 @@ use store::{
     Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Output, Position, Record, SessionId, SetAside, Store,
 };
 use types::{
-    Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange,
-    SlotChange, SlotNo, Time, TxnId, Version,
+    Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, ObjectPage, PageId, PageRange, SlotChange,
+    SlotNo, Time, TxnId, Version,
 };
 
 thread_local! {
@@ -55,7 +56,7 @@ pub(crate) struct Driver {
     inbox: BTreeMap<SessionId, Vec<ToClient>>,
     ended: BTreeMap<SessionId, GoodbyeReason>,
     /// Messages to other nodes, and the ends of links to them.
-    pub(crate) said: Vec<(NodeId, ToNode)>,
+    pub(crate) said: Vec<(Port, ToNode)>,
     closed: bool,
 }
 
@@ -141,15 +142,15 @@ impl Driver {
     }
 
     /// Another node says something; the disk does nothing yet. Returns what the store says to it.
-    pub(crate) fn hear(&mut self, from: NodeId, message: ToNode) -> Vec<ToNode> {
-        self.store.handle_node(self.now, from, message);
-        self.said_to(from)
+    pub(crate) fn hear(&mut self, from: Port, message: impl Into<ToNode>) -> Vec<ToNode> {
+        self.store.hear_link(self.now, from, message.into());
+        self.said_on(from)
     }
 
-    /// The messages to another node since it was asked last.
-    pub(crate) fn said_to(&mut self, node: NodeId) -> Vec<ToNode> {
+    /// The messages on a link to another node since it was asked last.
+    pub(crate) fn said_on(&mut self, port: Port) -> Vec<ToNode> {
         self.collect();
-        self.said.extract_if(.., |(to, _)| *to == node).map(|(_, message)| message).collect()
+        self.said.extract_if(.., |(to, _)| *to == port).map(|(_, message)| message).collect()
     }
 
     /// Does all disk work there is, and what follows from it.
@@ -270,8 +271,9 @@ impl Driver {
                     self.ended.insert(session, reason);
                 }
                 Output::AwaitRoom(session) => self.awaits_room.push(session),
-                Output::Tell(to, message) => self.said.push((to, message)),
-                Output::EndLink(to, why) => self.said.push((to, why.into())),
+                Output::Say(port, message) => self.said.push((port, message)),
+                Output::EndLink(port, why) => self.said.push((port, why.into())),
+                Output::OpenLink(..) => unreachable!("tests open links"),
                 Output::Disk(work) => self.work.push_back(work),
                 Output::Closed => self.closed = true,
             }

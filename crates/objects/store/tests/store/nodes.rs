@@ -1,18 +1,22 @@
 //! A node of a store of two, and what the other one says. Shard 0 is at the node, shard 1 at its peer.
 
-use crate::driver::{Driver, Txn, txn};
+use crate::driver::{CLUSTER, Driver, Txn, txn};
+use machine::{Port, UpstreamId};
 use messages::{
-    AskOutcome, Home, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToNode, Undecided, Vote,
+    AskOutcome, Home, NodeHello, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToNode,
+    Undecided, Vote,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 use store::{Config, DiskWork, Record, SessionId};
 use types::{
-    Delta, Epoch, GoodbyeReason, NodeId, Opening, PageId, Shard, Sharding, SlotChange, TxnId, Vector, Version,
+    ClusterId, Delta, Epoch, GoodbyeReason, Incarnation, NodeId, Opening, PageId, Shard, Sharding, SlotChange, TxnId,
+    Vector, Version,
 };
 
 const OWN: NodeId = NodeId(0);
 const PEER: NodeId = NodeId(1);
+const LINK: Port = Port::FromNode(SessionId(1));
 const TXN: TxnId = TxnId { client: types::ClientId(1), number: 1 };
 
 fn sharding() -> Sharding {
@@ -49,14 +53,23 @@ fn linked() -> Driver {
     driver
 }
 
+fn hello() -> NodeHello {
+    NodeHello { cluster: CLUSTER, node: PEER, to: OWN, incarnation: Incarnation(1) }
+}
+
+/// The peer has opened a link. Returns what the node says first.
+fn say_hello(driver: &mut Driver) -> Vec<ToNode> {
+    driver.store.link_is_up(LINK);
+    driver.hear(LINK, hello())
+}
+
 /// The link is there, and the peer has these transactions prepared. Returns what the node says about them.
 fn link(driver: &mut Driver, undecided: &[TxnId]) -> Vec<ToNode> {
     driver.store.place(Shard(1), PEER, Opening(1));
     driver.store.sequence(driver.now, Epoch(1));
-    driver.store.node_linked(driver.now, PEER);
-    let first = driver.said_to(PEER);
-    assert!(matches!(&first[..], [ToNode::Undecided(_), ToNode::Home(_), ..]), "{first:?}");
-    driver.hear(PEER, ToNode::Undecided(Undecided { is_last: true, txns: undecided.to_vec() }))
+    let first = say_hello(driver);
+    assert!(matches!(&first[..], [ToNode::NodeHello(_), ToNode::Undecided(_), ToNode::Home(_), ..]), "{first:?}");
+    driver.hear(LINK, ToNode::Undecided(Undecided { is_last: true, txns: undecided.to_vec() }))
 }
 
 /// The same, and its shard is open.
@@ -70,18 +83,18 @@ fn opened() -> Driver {
 
 /// The peer tells what its log holds for shard 0.
 fn tell(driver: &mut Driver, commits: Vec<RecalledCommit>, is_last: bool) {
-    driver.hear(PEER, ToNode::Recalled(Recalled { openings: openings(0, 1), commits, is_last }));
+    driver.hear(LINK, ToNode::Recalled(Recalled { openings: openings(0, 1), commits, is_last }));
 }
 
 /// A client commits a change of both shards. The peer prepares it, and the log has it.
 fn log_on_both(driver: &mut Driver) -> SessionId {
     let session = driver.join(1, 1);
-    driver.said_to(PEER);
+    driver.said_on(LINK);
     let request: Txn = txn(1, 1).to(9).write(page(0), 0, 0, b"new").write(page(1), 0, 0, b"new");
     driver.say(session, request.message());
-    let [ToNode::Prepare(Prepare { openings, .. })] = &driver.said_to(PEER)[..] else { panic!("it asks its peer") };
+    let [ToNode::Prepare(Prepare { openings, .. })] = &driver.said_on(LINK)[..] else { panic!("it asks its peer") };
     assert_eq!(*openings, self::openings(1, 1));
-    driver.hear(PEER, ToNode::Vote(Vote::prepared(TXN, Vector::new())));
+    driver.hear(LINK, ToNode::Vote(Vote::prepared(TXN, Vector::new())));
     assert!(driver.work().any(|work| matches!(work, DiskWork::Append(..))), "it is on its way to the log");
     session
 }
@@ -90,12 +103,12 @@ fn log_on_both(driver: &mut Driver) -> SessionId {
 pub(crate) fn a_shard_opens_when_every_log_has_told() {
     let mut driver = linked();
     driver.store.open(driver.now, &openings(0, 1));
-    assert_eq!(driver.said_to(PEER), [ToNode::Recall(Recall { openings: openings(0, 1) })]);
+    assert_eq!(driver.said_on(LINK), [ToNode::Recall(Recall { openings: openings(0, 1) })]);
     driver.run();
     assert!(!driver.store.serves(Shard(0)), "its own log is not enough");
     tell(&mut driver, vec![commit(0, 7, "seven"), commit(0, 5, "five")], false);
     // The link is lost, and with it the rest: everything is told again.
-    driver.store.node_lost(driver.now, PEER);
+    driver.store.link_is_down(driver.now, LINK);
     link(&mut driver, &[]);
     tell(&mut driver, vec![commit(0, 7, "seven")], false);
     assert!(!driver.store.serves(Shard(0)), "there is more");
@@ -110,10 +123,10 @@ pub(crate) fn a_record_on_its_way_to_the_log_is_told() {
     let mut driver = opened();
     log_on_both(&mut driver);
     // The peer was restarted, and opens its shard again.
-    assert!(driver.hear(PEER, ToNode::Recall(Recall { openings: openings(1, 2) })).is_empty());
+    assert!(driver.hear(LINK, ToNode::Recall(Recall { openings: openings(1, 2) })).is_empty());
     assert!(!driver.work().any(|work| matches!(work, DiskWork::ReadLog)), "it waits for the record");
     driver.run();
-    let said = driver.said_to(PEER);
+    let said = driver.said_on(LINK);
     let told = said.iter().find_map(|message| match message {
         ToNode::Recalled(recalled) => Some(recalled.clone()),
         _ => None,
@@ -142,12 +155,12 @@ pub(crate) fn the_log_keeps_what_another_shard_has_not_written_back() {
     let mut driver = opened();
     log_on_both(&mut driver);
     driver.run();
-    driver.hear(PEER, ToNode::Applied(messages::Applied { txn: TXN, advances: vec![] }));
+    driver.hear(LINK, ToNode::Applied(messages::Applied { txn: TXN, advances: vec![] }));
     driver.pass(Duration::from_secs(2));
     let holds = |driver: &Driver| driver.has_record(|record| matches!(record, Record::Commit(_)));
     assert!(driver.home(page(0)).is_some(), "its own shard is written back");
     assert!(holds(&driver), "shard 1 is not");
-    driver.hear(PEER, ToNode::Home(Home { through: vector(&[(1, Epoch(1).first().0)]) }));
+    driver.hear(LINK, ToNode::Home(Home { through: vector(&[(1, Epoch(1).first().0)]) }));
     driver.run();
     driver.pass(Duration::from_secs(2));
     assert!(!holds(&driver), "both have written it back");
@@ -160,7 +173,7 @@ pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
     let mut driver = opened();
     log_on_both(&mut driver);
     driver.run();
-    driver.hear(PEER, ToNode::Home(Home { through: vector(&[(1, Epoch(1).first().0)]) }));
+    driver.hear(LINK, ToNode::Home(Home { through: vector(&[(1, Epoch(1).first().0)]) }));
     driver.pass(Duration::from_secs(2));
     assert!(driver.home(page(0)).is_some(), "everything is written back");
     driver.crash();
@@ -173,14 +186,14 @@ pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
 #[test]
 fn an_answer_that_was_begun_on_a_lost_link_is_not_ended_on_the_next() {
     let mut driver = opened();
-    driver.hear(PEER, ToNode::Recall(Recall { openings: openings(1, 2) }));
-    driver.store.node_lost(driver.now, PEER);
+    driver.hear(LINK, ToNode::Recall(Recall { openings: openings(1, 2) }));
+    driver.store.link_is_down(driver.now, LINK);
     link(&mut driver, &[]);
     driver.run();
-    assert!(driver.said_to(PEER).is_empty(), "nobody has asked on this link");
-    driver.hear(PEER, ToNode::Recall(Recall { openings: openings(1, 2) }));
+    assert!(driver.said_on(LINK).is_empty(), "nobody has asked on this link");
+    driver.hear(LINK, ToNode::Recall(Recall { openings: openings(1, 2) }));
     driver.run();
-    assert!(matches!(&driver.said_to(PEER)[..], [ToNode::Recalled(_)]));
+    assert!(matches!(&driver.said_on(LINK)[..], [ToNode::Recalled(_)]));
 }
 
 /// A part of a commit is asked for in the opening that its coordinator knows. In any other it is not judged.
@@ -196,8 +209,8 @@ fn a_part_is_judged_in_the_opening_that_is_meant() {
         [ToNode::Vote(vote)] => format!("{:?}", vote.verdict),
         other => panic!("{other:?}"),
     };
-    assert_eq!(verdict(driver.hear(PEER, part(1, 2))), "Busy");
-    assert_eq!(verdict(driver.hear(PEER, part(1, 1))), "Prepared");
+    assert_eq!(verdict(driver.hear(LINK, part(1, 2))), "Busy");
+    assert_eq!(verdict(driver.hear(LINK, part(1, 1))), "Prepared");
 }
 
 /// A peer that decides what cannot be loses its link, and nothing else happens.
@@ -206,14 +219,13 @@ fn a_decision_below_what_is_applied_ends_the_link() {
     let mut driver = opened();
     let Txn(request) = txn(2, 1).write(page(0), 1, 0, b"x");
     let (among, txn) = (messages::Among::AtOnce { writes: true }, request.txn);
-    driver.hear(PEER, ToNode::Prepare(Prepare { request: request.into(), among, openings: openings(0, 1) }));
-    let said = driver.hear(PEER, ToNode::Decide(messages::Decide { txn, counts: Vector::new() }));
+    driver.hear(LINK, ToNode::Prepare(Prepare { request: request.into(), among, openings: openings(0, 1) }));
+    let said = driver.hear(LINK, ToNode::Decide(messages::Decide { txn, counts: Vector::new() }));
     let reasons: Vec<_> = said.iter().filter_map(message_reason).collect();
     assert_eq!(reasons, [GoodbyeReason::Malformed; 2]);
     // It is undecided still, and its coordinator learns of it on the next link.
-    driver.store.node_linked(driver.now, PEER);
-    let first = driver.said_to(PEER);
-    assert_eq!(first[0], ToNode::Undecided(Undecided { is_last: true, txns: vec![txn] }));
+    let first = say_hello(&mut driver);
+    assert_eq!(first[1], ToNode::Undecided(Undecided { is_last: true, txns: vec![txn] }));
 }
 
 fn message_reason(message: &ToNode) -> Option<GoodbyeReason> {
@@ -226,11 +238,10 @@ fn a_sequencer_serves_in_its_own_life() {
     let mut driver = opened();
     let sequence = || ToNode::Sequence(Sequence { txn: TXN, shards: [Shard(1)].into_iter().collect() });
     let counts = Vector::from_iter([(Shard(1), Epoch(1).first())]);
-    assert_eq!(driver.hear(PEER, sequence()), [ToNode::Placed(Placed { txn: TXN, counts })]);
+    assert_eq!(driver.hear(LINK, sequence()), [ToNode::Placed(Placed { txn: TXN, counts })]);
     driver.crash();
-    driver.store.node_linked(driver.now, PEER);
-    driver.said_to(PEER);
-    assert!(driver.hear(PEER, sequence()).is_empty());
+    say_hello(&mut driver);
+    assert!(driver.hear(LINK, sequence()).is_empty());
 }
 
 /// The peer is gone. Its part of a commit is refused at once, and commits on other shards continue.
@@ -238,9 +249,49 @@ fn a_sequencer_serves_in_its_own_life() {
 fn commits_on_the_shards_of_a_node_that_is_away_are_refused_as_busy() {
     let mut driver = opened();
     let session = driver.join(1, 1);
-    driver.store.node_lost(driver.now, PEER);
+    driver.store.link_is_down(driver.now, LINK);
     let on_both = txn(1, 1).to(9).write(page(0), 0, 0, b"new").write(page(1), 0, 0, b"new");
     assert_eq!(driver.commit(session, &on_both), Outcome::Refused(types::Refusal::Busy));
     let on_own = txn(1, 2).to(9).write(page(0), 0, 0, b"new");
     assert!(matches!(driver.commit(session, &on_own), Outcome::Committed { .. }));
+}
+
+/// Nothing of a connection counts that does not begin with the hello of another member of this store.
+#[test]
+fn a_link_begins_with_a_hello_of_another_member() {
+    let reason = |said: &[ToNode]| said.iter().find_map(message_reason);
+    let others = [
+        NodeHello { cluster: ClusterId(8), ..hello() },
+        NodeHello { node: NodeId(7), ..hello() },
+        NodeHello { node: OWN, ..hello() },
+        NodeHello { to: PEER, ..hello() },
+    ];
+    let mut driver = opened();
+    let two = Port::FromNode(SessionId(2));
+    let said: Vec<_> = others.map(|hello| reason(&driver.hear(two, hello))).into();
+    let malformed = Some(GoodbyeReason::Malformed);
+    assert_eq!(said, [Some(GoodbyeReason::WrongCluster), malformed, malformed, malformed]);
+    assert_eq!(reason(&driver.hear(two, Recall { openings: openings(1, 2) })), malformed);
+    assert_eq!(driver.said_on(LINK), [], "the link is as it was");
+    // At the address of node 1 another one listens.
+    let dialed = Port::Upstream(UpstreamId(0));
+    driver.store.link_is_up(dialed);
+    assert!(matches!(&driver.said_on(dialed)[..], [ToNode::NodeHello(NodeHello { to: OWN, .. })]));
+    assert_eq!(reason(&driver.hear(dialed, hello())), malformed);
+}
+
+/// The peer has lost its link without a word, and opens another one.
+#[test]
+fn a_new_link_takes_the_place_of_the_last() {
+    let mut driver = opened();
+    let two = Port::FromNode(SessionId(2));
+    let said = driver.hear(two, hello());
+    assert!(matches!(&said[..], [ToNode::NodeHello(_), ToNode::Undecided(_), ToNode::Home(_)]), "{said:?}");
+    assert_eq!(driver.said_on(LINK).iter().find_map(message_reason), Some(GoodbyeReason::Superseded));
+    // Messages on the last link, and its end, have no effect.
+    driver.hear(LINK, Recall { openings: openings(1, 2) });
+    driver.store.link_is_down(driver.now, LINK);
+    driver.hear(two, Recall { openings: openings(1, 2) });
+    driver.run();
+    assert!(matches!(&driver.said_on(two)[..], [ToNode::Recalled(_)]));
 }
