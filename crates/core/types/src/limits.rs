@@ -53,6 +53,9 @@ pub const GOODBYE_TEXT_BYTES_MAX: usize = 1024;
 /// Shards of one store.
 pub const SHARDS_MAX: usize = 1024;
 
+/// Nodes of a store.
+pub const NODES_MAX: usize = 256;
+
 /// Pages that follow one that was fetched.
 pub const PAGES_BEHIND_MAX: usize = 24;
 

@@ -95,6 +95,8 @@ pub enum Rule {
     CompareWithHome,
     /// A coordinator that is back has a master let go of what it has prepared unless its log holds that.
     ForgetAfterDecide,
+    /// A shard closes in order when nothing is prepared there and all of it is written back.
+    CleanClose,
     /// A master answers a decision of what it does not have prepared: it has applied it, or gets it from the log.
     AcknowledgeAgain,
     /// A commit stays in the log until its outcome is remembered, whatever is written back.
@@ -256,7 +258,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 117] = [
+    pub const ALL: [Self; 118] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -298,6 +300,7 @@ impl Rule {
         Self::AwaitAppended,
         Self::CompareWithHome,
         Self::ForgetAfterDecide,
+        Self::CleanClose,
         Self::AcknowledgeAgain,
         Self::OutcomeBeforeFree,
         Self::OwnHorizon,

@@ -2,7 +2,7 @@
 
 use crate::error::FilesError;
 use crate::records::draw;
-use machine::RoleId;
+use machine::{Port, RoleId};
 use net::{Beside, Host, Machines, Runtime, UpstreamConfig};
 use spread::messages::{FILE_SERVER, SUBSCRIBER};
 use spread::{Relay, RelayConfig};
@@ -42,6 +42,13 @@ impl SiteRelay {
     /// The machine, for a listener at whose address sessions of others are taken, too: so many of its own at a time.
     pub fn beside(&self, sessions_max: usize) -> Beside {
         let sessions_max = sessions_max.min(SESSIONS_MAX);
-        Beside { host: self.host.clone(), role: self.role, codec: FILE_SERVER, sessions_max, silence: Some(SILENCE) }
+        Beside {
+            host: self.host.clone(),
+            role: self.role,
+            codec: FILE_SERVER,
+            port: Port::Session,
+            sessions_max,
+            silence: Some(SILENCE),
+        }
     }
 }

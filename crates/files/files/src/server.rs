@@ -57,6 +57,13 @@ impl FileService {
     /// The machine, for a listener at whose address sessions of others are taken, too: so many of its own at a time.
     pub fn beside(&self, sessions_max: usize) -> Beside {
         let sessions_max = sessions_max.min(SESSIONS_MAX);
-        Beside { host: self.host.clone(), role: self.role, codec: FILE_SERVER, sessions_max, silence: Some(SILENCE) }
+        Beside {
+            host: self.host.clone(),
+            role: self.role,
+            codec: FILE_SERVER,
+            port: machine::Port::Session,
+            sessions_max,
+            silence: Some(SILENCE),
+        }
     }
 }

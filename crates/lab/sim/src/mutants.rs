@@ -12,7 +12,8 @@ const OF_REORDERING: [Rule; 6] =
     [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
 
 /// The rules of commits over the shards of several nodes.
-const OF_CLUSTERS: [Rule; 15] = [
+const OF_CLUSTERS: [Rule; 16] = [
+    Rule::CleanClose,
     Rule::AcknowledgeAgain,
     Rule::WaitUndecided,
     Rule::EpochInCount,
@@ -35,7 +36,8 @@ const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 38] = [
+pub const OF_NAMED_TESTS: [Rule; 39] = [
+    Rule::AcknowledgeAgain,
     Rule::OutcomeBeforeFree,
     Rule::FetchAtLeast,
     Rule::ShowWhole,

@@ -43,10 +43,10 @@ const KEPT: [(Kind, u64, Rule, &str); 13] = [
         Rule::HeldPasses,
         "a commit waited in line behind a reader that waited for what it had prepared",
     ),
-    (Kind::Cluster, 19, Rule::WaitUndecided, "a commit waited for a decided one that waited for its count"),
+    (Kind::Cluster, 428, Rule::WaitUndecided, "a commit waited for a decided one that waited for its count"),
     (
         Kind::Cluster,
-        881,
+        3024,
         Rule::AcknowledgeAgain,
         "a commit that its master had from the log was never answered, and forgotten",
     ),

@@ -166,6 +166,11 @@ impl Coordinator {
         }
     }
 
+    /// Whether no commit is under way.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     /// Refuses new commits from here on.
     pub fn close(&mut self) {
         self.closing = true;

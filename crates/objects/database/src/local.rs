@@ -9,11 +9,17 @@ use crate::wait::block_on;
 use crate::{Error, Result};
 use client::Client;
 use disk::{DiskError, Progress, RealDisk};
-use machine::{Disk, Driver, RoleId};
-use net::{Host, HostEnd, Machines, Runtime, Shared};
+use machine::{Disk, Driver, Port, RoleId};
+use net::{Beside, Host, HostEnd, Machines, Runtime, Shared};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use store::{DiskDone, DiskWork, Store};
+use types::Time;
+use types::limits::NODES_MAX;
+
+/// How long the machine of another node may be unheard of.
+const SILENCE: Duration = Duration::from_secs(6);
 
 /// A store as its directory has it, which does not run yet.
 pub struct Recovered {
@@ -88,6 +94,19 @@ impl LocalStore {
     /// Looks at the store.
     pub fn look<R>(&self, look: impl FnOnce(&Store) -> R) -> R {
         look(self.store.lock().unwrap_or_else(PoisonError::into_inner).look())
+    }
+
+    /// Tells the store something that no message says.
+    pub fn tell(&self, tell: impl FnOnce(&mut Store, Time)) {
+        let driver = self.host.driver(self.role);
+        tell(self.store.lock().unwrap_or_else(PoisonError::into_inner).machine(), driver.now());
+        driver.settle();
+    }
+
+    /// The links of other nodes, for the listener at whose address the store takes its sessions.
+    pub fn links(&self) -> Beside {
+        let (host, codec) = (self.host.clone(), messages::nodes::CODEC);
+        Beside { host, role: self.role, codec, port: Port::FromNode, sessions_max: NODES_MAX, silence: Some(SILENCE) }
     }
 
     /// The client beside it, and what drives that.

@@ -2,12 +2,15 @@
 
 use crate::error::DiskError;
 use log::Limits;
+use types::ClusterId;
 
 /// The settings that a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Whether an empty or missing directory becomes a new store.
     pub create: bool,
+    /// The data set of a new store; one that is drawn at random if none is said. All nodes of a store have the same.
+    pub cluster: Option<ClusterId>,
     /// Whether the directory is only read: what would be written stays in memory, and is gone in the end.
     pub read_only: bool,
     /// The length of the log's segments, in bytes; a multiple of 4096. Holds for segments made from now on.
@@ -28,6 +31,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             create: true,
+            cluster: None,
             read_only: false,
             segment_bytes: 64 << 20,
             segments_min: 2,

@@ -41,7 +41,7 @@ pub(crate) fn claim(files: &dyn Files, config: &Config) -> Result<Claim, DiskErr
     // Looked at again: another process may have made a store of it before the lock was ours.
     let marker = match look_at(files, config.create)? {
         Some(marker) => marker,
-        None => begin(files)?,
+        None => begin(files, config)?,
     };
     remove_leftovers(files)?;
     if marker.incarnation.0 == 0 {
@@ -93,9 +93,10 @@ pub(crate) fn lock(files: &dyn Files, locking: Locking) -> Result<Lock, DiskErro
     }
 }
 
-/// Draws the identity of a new store and writes its marker.
-fn begin(files: &dyn Files) -> Result<Marker, DiskError> {
-    let marker = Marker { cluster: ClusterId(random()?), incarnation: Incarnation(0) };
+/// Writes the marker of a new store, and draws its identity unless it has one.
+fn begin(files: &dyn Files, config: &Config) -> Result<Marker, DiskError> {
+    let cluster = config.cluster.map_or_else(|| random().map(ClusterId), Ok)?;
+    let marker = Marker { cluster, incarnation: Incarnation(0) };
     marker.write(files)?;
     Ok(marker)
 }

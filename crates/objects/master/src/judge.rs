@@ -26,7 +26,7 @@ impl Master {
         let request = prepare.request.clone();
         let serves = self.shards.serve(&prepare.openings);
         let ticket = Ticket::new(from, prepare, self.config.limits.reads_per_commit);
-        if !serves {
+        if !serves || self.is_leaving(&ticket) {
             return self.is_busy(&ticket);
         }
         if !ticket.writes() {

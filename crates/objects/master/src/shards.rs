@@ -8,8 +8,11 @@
 //!    (**CompareWithHome**). The Multicomputer paper (section 5) compares with the version in memory instead. That
 //!    moves with every delta that is applied, and the logs send theirs in any order, so it would skip some.
 //! 3. A transaction is judged in the opening that its coordinator knows, and in no other.
+//! 4. A node that closes prepares nothing more, waits for what is prepared, and writes everything back
+//!    (**CleanClose**). Then no log holds anything for its shards, and their next opening asks none.
 
 use crate::Master;
+use crate::ticket::Ticket;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use messages::{Openings, RecalledCommit};
@@ -70,6 +73,17 @@ impl Master {
         if let Shards::Opened(opened) = &mut self.shards {
             opened.insert(shard, opening);
         }
+    }
+
+    /// Whether the node closes, and prepares no more transactions. Its own coordinator takes no new ones, and says why.
+    pub(crate) fn is_leaving(&self, ticket: &Ticket) -> bool {
+        self.closing && self.config.has_peers && ticket.writes()
+    }
+
+    /// The shards that are served here, each with the count through which it is applied.
+    pub fn served(&self) -> Vec<(Shard, Version)> {
+        let Shards::Opened(opened) = &self.shards else { return Vec::new() };
+        opened.keys().map(|&shard| (shard, self.pages.applied().of(shard))).collect()
     }
 
     /// Whether a shard is served.

@@ -15,7 +15,7 @@ use crate::outputs::{Install, Output};
 use crate::{HomeImage, Master, SetAside};
 use alloc::vec::Vec;
 use core::time::Duration;
-use types::{Map, ObjectPage, PageId, Position, Time, Version};
+use types::{Map, ObjectPage, PageId, Position, Rule, Time, Version};
 
 /// How the node's log stands, as far as write-back can help it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +124,8 @@ impl Master {
 
     /// Whether nothing is prepared, nothing is being written back, and nothing is left to write.
     pub fn is_at_rest(&self) -> bool {
-        !self.pages.has_prepared() && self.writeback.is_idle() && self.pages.mob().is_empty()
+        let has_prepared = self.pages.has_prepared() && !self.config.broken.is(Rule::CleanClose);
+        !has_prepared && self.writeback.is_idle() && self.pages.mob().is_empty()
     }
 
     /// Whether nothing is prepared, and the home has no room for what is left to write.

@@ -2,8 +2,9 @@
 
 use crate::{SessionId, Store};
 use alloc::format;
+use alloc::vec::Vec;
 use machine::Goodbye;
-use types::{GoodbyeReason, Time};
+use types::{GoodbyeReason, Shard, Time, Version};
 
 impl Store {
     /// Ends a session, telling the peer why.
@@ -44,7 +45,9 @@ impl Store {
 
     /// Once everything is written back: ends all sessions, and says that the process may stop.
     pub(crate) fn finish_closing(&mut self, now: Time) {
-        if !self.closing || self.closed || !self.is_written_back() {
+        // The masters of other nodes would wait for its decisions until it is back.
+        let is_awaited = self.peers.are_some() && !self.coordinator.is_idle();
+        if !self.closing || self.closed || is_awaited || !self.is_written_back() {
             return;
         }
         self.closed = true;
@@ -53,5 +56,10 @@ impl Store {
             self.end(now, session, Goodbye { reason: GoodbyeReason::Done, text });
         }
         self.out.closed();
+    }
+
+    /// The shards that are closed in order, and at which count: no log holds anything that they have not written back.
+    pub fn closed_shards(&self) -> Vec<(Shard, Version)> {
+        if self.closed && self.master.is_at_rest() { self.master.served() } else { Vec::new() }
     }
 }

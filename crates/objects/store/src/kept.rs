@@ -11,7 +11,7 @@
 //!    (**OutcomeBeforeFree**): its shards may all have written it back by then, and its client has no answer.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{Map, Position, Shard, TxnId, Vector};
+use types::{Map, Position, Shard, TxnId, Vector, Version};
 
 /// The commits, and how far each shard is written back.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ impl Kept {
     }
 
     /// Whether a commit with this count is written back in its shard.
-    pub(crate) fn has_home(&self, shard: Shard, count: types::Version) -> bool {
+    pub(crate) fn has_home(&self, shard: Shard, count: Version) -> bool {
         self.home.of(shard) >= count
     }
 

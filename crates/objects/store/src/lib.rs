@@ -3,13 +3,12 @@
 //! log.
 //!
 //! # How it is called
-//! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on,
-//! in any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
+//! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on, in
+//! any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
 //! [`Store::handle_timeout`]; in a store of several nodes also [`Store::open_link`], [`Store::link_is_up`],
-//! [`Store::hear_link`], [`Store::link_is_down`], [`Store::open`], [`Store::place`], [`Store::sequence`] and
-//! [`Store::follow_sequencer`]. After
-//! each of them [`Store::poll_output`] until it returns nothing, then [`Store::poll_timeout`] for when to call again.
-//! `now` never goes back.
+//! [`Store::hear_link`], [`Store::link_is_down`], [`Store::open`], [`Store::open_closed`], [`Store::place`],
+//! [`Store::sequence`] and [`Store::follow_sequencer`]. After each of them [`Store::poll_output`] until it returns
+//! nothing, then [`Store::poll_timeout`] for when to call again. `now` never goes back.
 //!
 //! # Files
 //! | file | what it knows or does |

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use messages::nodes::RECALLED_PER_MESSAGE_MAX;
 use messages::{Openings, Recall, Recalled, RecalledCommit, ToNode};
 use types::limits::PIECE_BYTES_MAX;
-use types::{Delta, NodeId, Opening, Rule, Shard, Time};
+use types::{Delta, NodeId, Opening, Rule, Shard, Time, Version};
 
 /// The bytes of a change in a message beside its value, at most.
 const CHANGE_BYTES: usize = 16;
@@ -64,6 +64,11 @@ impl Opens {
         }
     }
 
+    /// The questions of a node that are not answered.
+    pub(crate) fn questions_of(&self, node: NodeId) -> usize {
+        self.questions.iter().filter(|question| question.from == Some(node)).count()
+    }
+
     /// The shards that wait for logs, and for whose.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (Shard, Opening, BTreeSet<NodeId>)> + '_ {
         self.batches.iter().flat_map(|batch| {
@@ -84,6 +89,14 @@ impl Store {
         for node in self.peers.members().to_vec() {
             self.tell(now, node, ToNode::Recall(Recall { openings: openings.clone() }));
         }
+        self.follow_up(now);
+    }
+
+    /// A shard of this node opens that was closed in order at this count: no log is asked.
+    pub fn open_closed(&mut self, now: Time, shard: Shard, opening: Opening, count: Version) {
+        self.coordinator.place(shard, self.config.node, opening);
+        self.master.open(shard, opening, count, self.log.last(), Vec::new());
+        self.tell_home();
         self.follow_up(now);
     }
 
@@ -142,11 +155,8 @@ impl Store {
         let (mut commits, mut bytes) = (Vec::new(), 0);
         for commit in found {
             // A large commit goes alone, so that a message is no larger than a transaction may be.
-            let more = commit
-                .deltas
-                .iter()
-                .map(|delta| delta.value_bytes() + CHANGE_BYTES * delta.changes.len())
-                .sum::<usize>();
+            let of_delta = |delta: &Delta| delta.value_bytes() + CHANGE_BYTES * delta.changes.len();
+            let more: usize = commit.deltas.iter().map(of_delta).sum();
             if bytes + more > PIECE_BYTES_MAX || commits.len() == RECALLED_PER_MESSAGE_MAX {
                 let (openings, commits) = (openings.clone(), core::mem::take(&mut commits));
                 self.tell(now, to, ToNode::Recalled(Recalled { openings, commits, is_last: false }));
@@ -155,7 +165,9 @@ impl Store {
             bytes += more;
             commits.push(commit);
         }
-        self.tell(now, to, ToNode::Recalled(Recalled { openings: openings.clone(), commits, is_last }));
+        if is_last || !commits.is_empty() {
+            self.tell(now, to, ToNode::Recalled(Recalled { openings: openings.clone(), commits, is_last }));
+        }
     }
 
     /// A record of the log, as far as it concerns shards that open.

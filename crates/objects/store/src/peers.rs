@@ -12,18 +12,26 @@
 use crate::Store;
 use ::machine::Goodbye;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::vec::Vec;
 use master::Origin;
 use messages::nodes::UNDECIDED_PER_MESSAGE_MAX;
 use messages::{Home, Recall, Sequence, ToNode, Undecided};
+use types::limits::SHARDS_MAX;
 use types::{Epoch, NodeId, Opening, Shard, Time, TxnId};
+
+/// Transactions that a master may have undecided of one coordinator, whose memory bounds them well below.
+const UNDECIDED_MAX: usize = 1 << 20;
+
+/// Questions of a node that opens shards: one for those of its start, and one for each that moves to it.
+const QUESTIONS_MAX: usize = SHARDS_MAX;
 
 /// The other nodes.
 #[derive(Debug)]
 pub(crate) struct Peers {
     /// All nodes of the store, this one among them. There is none in a store of one node.
     members: Vec<NodeId>,
-    /// The transactions that masters wait to hear of, as far as they have said on this link.
+    /// The transactions that masters have undecided, as far as they have said on this link.
     undecided: BTreeMap<NodeId, Vec<TxnId>>,
     /// The node whose sequencer is asked.
     sequencer: NodeId,
@@ -159,10 +167,16 @@ impl Store {
             ToNode::Undecided(Undecided { is_last, txns }) => {
                 let all = self.peers.undecided.entry(from).or_default();
                 all.extend(txns);
+                if all.len() > UNDECIDED_MAX {
+                    return Err(Goodbye::too_much(format!("expected at most {UNDECIDED_MAX} undecided transactions")));
+                }
                 if is_last {
                     let (all, kept) = (core::mem::take(all), &self.kept);
                     self.coordinator.found(from, &all, |txn| kept.counts(txn).cloned());
                 }
+            }
+            ToNode::Recall(_) if self.openings.questions_of(from) >= QUESTIONS_MAX => {
+                return Err(Goodbye::too_much(format!("expected at most {QUESTIONS_MAX} questions at a time")));
             }
             ToNode::Recall(Recall { openings }) => self.recalled_by(from, openings),
             ToNode::Recalled(recalled) => self.recalled(now, from, recalled),

@@ -23,7 +23,7 @@ use self::machine::Homes;
 pub use self::machine::VOLUME_HOMES;
 use crate::home::{CheckProgress, Checks};
 use crate::place::boot;
-use ::machine::RoleId;
+use ::machine::{Port, RoleId};
 use disk::HomeDisk;
 use net::{Beside, Host, HostEnd, ListenConfig, ListenError, Machines, Runtime};
 use std::net::SocketAddr;
@@ -123,6 +123,7 @@ impl HomeServer {
             host,
             role: RoleId::ONLY,
             codec,
+            port: Port::Session,
             sessions_max: sessions_max.min(VOLUME_SESSIONS_MAX),
             silence: Some(SILENCE),
         }

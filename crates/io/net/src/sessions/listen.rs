@@ -118,15 +118,17 @@ impl Listener {
     }
 }
 
-/// A machine that takes its sessions at the address of another one.
+/// A further family of connections that is taken at an address: of another machine, or of the same.
 #[derive(Clone, Debug)]
 pub struct Beside {
     /// Its host.
     pub host: Arc<Host>,
     /// The machine.
     pub role: RoleId,
-    /// Its codec, of another family than the other machines'.
+    /// Its codec, of another family than the others at the address.
     pub codec: &'static dyn Codec,
+    /// The port of a connection, by its number.
+    pub port: fn(SessionId) -> Port,
     /// Its connections at a time.
     pub sessions_max: usize,
     /// How long the machine at the other end may be unheard of, where no message would tell.
@@ -199,11 +201,12 @@ impl Host {
         let hello_within = config.hello_within;
         let one = |it: Beside| {
             let acceptor = it.host.clients(it.role, it.codec, it.sessions_max);
-            (it.host.weak(), Acceptor { hello_within, silence: it.silence, ..acceptor })
+            (it.host.weak(), Acceptor { port: it.port, hello_within, silence: it.silence, ..acceptor })
         };
         let beside: Vec<_> = beside.into_iter().map(one).collect();
         // A host listens with others once.
-        let _ = self.beside.set(beside.iter().map(|(host, _)| host.clone()).collect());
+        let others = beside.iter().map(|(host, _)| host).filter(|host| !host.ptr_eq(&self.weak()));
+        let _ = self.beside.set(others.cloned().collect());
         let acceptor = self.clients(role, config.codec, config.sessions_max);
         let acceptor = Acceptor { hello_within, silence: config.silence, beside, ..acceptor };
         let taken = self.take_at(socket, acceptor);

@@ -13,8 +13,8 @@ use messages::{CommitReply, Hello, Resume, ToClient, ToNode};
 use std::collections::BTreeMap;
 use store::{Checkpoint, Config, Output, Store};
 use types::{
-    Broken, ClientId, Incarnation, NodeId, ObjectId, ObjectPage, PageId, SessionId, Shard, SlotChange, Time, TxnId,
-    Vector, Version,
+    Broken, ClientId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, SessionId, Shard, SlotChange,
+    Time, TxnId, Vector, Version,
 };
 
 /// One node. Its disk outlives its process.
@@ -27,6 +27,7 @@ pub(crate) struct Node {
     operations: Vec<Operation>,
     /// The process, if it is up, and which one it is.
     process: Option<Store>,
+    is_closing: bool,
     pub(crate) incarnation: Incarnation,
 }
 
@@ -35,6 +36,8 @@ pub(crate) struct Node {
 pub(crate) enum Wish {
     Say(Port, ToNode),
     Reply(SessionId, CommitReply),
+    /// The process may stop.
+    End,
 }
 
 impl Node {
@@ -54,7 +57,8 @@ impl Node {
         let stored = Stored { home: BTreeMap::new(), checkpoint };
         let disk = StoreDisk::holding(scenario.disk.clone(), sharding, &stored).of_several();
         let (operations, process) = (Vec::new(), None);
-        Self { id: config.node, config, disk, operations, process, incarnation: Incarnation(0) }
+        let (id, incarnation) = (config.node, Incarnation(0));
+        Self { id, config, disk, operations, process, is_closing: false, incarnation }
     }
 
     /// Whether its process is up.
@@ -76,6 +80,7 @@ impl Node {
             store.recover(position, record);
         }
         store.start(now);
+        self.is_closing = false;
         self.process.insert(store)
     }
 
@@ -84,6 +89,14 @@ impl Node {
         self.process = None;
         self.operations.clear();
         self.disk.lose_power(rng);
+    }
+
+    /// Its operator stops it.
+    pub(crate) fn close(&mut self, now: Time) {
+        if let Some(store) = &mut self.process {
+            self.is_closing = true;
+            store.close(now);
+        }
     }
 
     /// An application has a session of its own from now on.
@@ -137,7 +150,9 @@ impl Node {
                     self.operations.extend(started.map(|Started { operation, .. }| operation));
                 }
                 Output::Send { to, message: ToClient::CommitReply(reply), .. } => wishes.push(Wish::Reply(to, reply)),
-                Output::Send { .. } | Output::AwaitRoom(_) | Output::Closed => {}
+                Output::Send { .. } | Output::AwaitRoom(_) => {}
+                Output::Closed => wishes.push(Wish::End),
+                Output::End { reason: GoodbyeReason::Done, .. } if self.is_closing => {}
                 Output::End { text, .. } => ensure(false, "sessions", || format!("a session ends: {text}"))?,
             }
         }

@@ -31,6 +31,8 @@ enum Packet {
 #[derive(Debug)]
 struct Registry {
     openings: Vec<Opening>,
+    /// The shards that were closed in order, and at which count.
+    closed: BTreeMap<Shard, Version>,
     epoch: Epoch,
     sequencer: usize,
     /// The life in which it was elected.
@@ -48,6 +50,8 @@ struct World {
     registry: Registry,
     /// The epoch of the sequencer that each node knows.
     known_epochs: Vec<Epoch>,
+    /// The openings that each node has looked up.
+    known_openings: Vec<Vec<Opening>>,
     applications: Vec<Application>,
     /// The session of each application, which is another one each time.
     sessions: BTreeMap<SessionId, usize>,
@@ -99,14 +103,20 @@ impl World {
 
     fn of(scenario: Scenario, rng: Rng, broken: Broken, readable: bool) -> Self {
         let shards = usize::from(scenario.sharding.shards().get());
-        let registry =
-            Registry { openings: vec![Opening(0); shards], epoch: Epoch(0), sequencer: 0, elected: Incarnation(0) };
+        let registry = Registry {
+            openings: vec![Opening(0); shards],
+            closed: BTreeMap::new(),
+            epoch: Epoch(0),
+            sequencer: 0,
+            elected: Incarnation(0),
+        };
         let mut world = Self {
             step: 0,
             trace: Trace::new(readable),
             nodes: (0..scenario.nodes).map(|number| Node::new(&scenario, number, broken)).collect(),
             registry,
             known_epochs: vec![Epoch(0); scenario.nodes],
+            known_openings: vec![Vec::new(); scenario.nodes],
             applications: (0..scenario.applications).map(|number| Application::new(number, &scenario)).collect(),
             sessions: BTreeMap::new(),
             epoch: 0,
@@ -236,7 +246,7 @@ impl World {
 
     /// Something goes wrong, now and then.
     fn trouble(&mut self) -> Check {
-        let Scenario { leave_ppm, elect_ppm, crash_ppm, cut_ppm, .. } = self.scenario;
+        let Scenario { leave_ppm, elect_ppm, crash_ppm, close_ppm, cut_ppm, .. } = self.scenario;
         if self.happens(elect_ppm) {
             let node = self.rng.index(self.nodes.len());
             self.elect(node);
@@ -247,6 +257,12 @@ impl World {
         if self.happens(crash_ppm) {
             let node = self.rng.index(self.nodes.len());
             self.crash(node);
+        }
+        if close_ppm > 0 && self.happens(close_ppm) {
+            let (node, now) = (self.rng.index(self.nodes.len()), self.now());
+            self.trace.event(now, &[9, node as u64], || format!("n{node} is closed"));
+            self.nodes[node].close(now);
+            self.settle(node)?;
         }
         if self.happens(cut_ppm) {
             let node = self.rng.index(self.nodes.len());
@@ -263,6 +279,10 @@ impl World {
             if !self.nodes[node].is_up() && self.happens(return_ppm) {
                 self.start(node);
                 self.settle(node)?;
+            }
+            let is_behind = self.known_openings[node] != self.registry.openings;
+            if is_behind && self.nodes[node].is_up() && self.happens(return_ppm) {
+                self.look_up(node);
             }
             let is_behind = self.known_epochs[node] < self.registry.epoch;
             if is_behind && self.nodes[node].is_up() && self.happens(return_ppm) {
@@ -290,12 +310,12 @@ impl World {
         let store = self.nodes[number].start(now);
         let mut openings = Openings::new();
         for (shard, opening) in (0..).map(Shard).zip(&mut self.registry.openings) {
-            let at = self.scenario.node_of(shard);
-            if at == number {
+            if self.scenario.node_of(shard) == number {
                 opening.0 += 1;
-                openings.push((shard, *opening));
-            } else if *opening > Opening(0) {
-                store.place(shard, NodeId(at as u16), *opening);
+                match self.registry.closed.remove(&shard) {
+                    Some(count) => store.open_closed(now, shard, *opening, count),
+                    None => openings.push((shard, *opening)),
+                }
             }
         }
         if !openings.is_empty() {
@@ -303,6 +323,7 @@ impl World {
         }
         store.follow_sequencer(now, NodeId(self.registry.sequencer as u16));
         self.known_epochs[number] = self.registry.epoch;
+        self.look_up(number);
         let its: Vec<_> =
             (0..self.applications.len()).filter(|&of| self.applications[of].coordinator == number).collect();
         for application in its {
@@ -361,6 +382,25 @@ impl World {
             store.sequence(now, epoch);
             self.known_epochs[number] = epoch;
         }
+    }
+
+    /// A node looks up where the shards are.
+    fn look_up(&mut self, number: usize) {
+        let Some(store) = self.nodes[number].store() else { return };
+        for (shard, &opening) in (0..).map(Shard).zip(&self.registry.openings) {
+            let at = self.scenario.node_of(shard);
+            if at != number && opening > Opening(0) {
+                store.place(shard, NodeId(at as u16), opening);
+            }
+        }
+        self.known_openings[number].clone_from(&self.registry.openings);
+    }
+
+    /// A node has closed: its shards are closed in order.
+    fn end(&mut self, number: usize) {
+        let closed = self.nodes[number].store().map(|store| store.closed_shards()).unwrap_or_default();
+        self.registry.closed.extend(closed);
+        self.crash(number);
     }
 
     fn learn_of_sequencer(&mut self, number: usize) {
@@ -441,6 +481,7 @@ impl World {
                 match wish {
                     Wish::Say(at, message) => self.say(number, at, message),
                     Wish::Reply(to, reply) => self.reply(to, &reply)?,
+                    Wish::End => self.end(number),
                 }
             }
         }

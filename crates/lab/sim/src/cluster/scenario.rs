@@ -23,10 +23,11 @@ pub(crate) struct Scenario {
     pub(crate) read_only_permille: u32,
     pub(crate) write_permille: u32,
     /// How often something happens, in a million steps: a client is gone and back, another sequencer serves, a node
-    /// crashes, a link is lost.
+    /// crashes or is closed, a link is lost.
     pub(crate) leave_ppm: u64,
     pub(crate) elect_ppm: u64,
     pub(crate) crash_ppm: u64,
+    pub(crate) close_ppm: u64,
     pub(crate) cut_ppm: u64,
     /// How fast a node is back, a link is found, and a node learns of the sequencer, in a million steps.
     pub(crate) return_ppm: u64,
@@ -57,6 +58,7 @@ impl Scenario {
             leave_ppm: 0,
             elect_ppm: 0,
             crash_ppm: 0,
+            close_ppm: 0,
             cut_ppm: 0,
             return_ppm: 1_000_000,
             disk_idle_permille: 0,
@@ -86,6 +88,7 @@ impl Scenario {
             write_permille: rng.pick(&[300, 500, 800]),
             leave_ppm: or_calm(rng.pick(&[0, 0, 2000, 20_000])),
             elect_ppm: rng.pick(&[0, 0, 500, 5000]),
+            close_ppm: if is_calm { 0 } else { rng.pick(&[0, 500, 2000]) },
             crash_ppm: or_calm(rng.pick(&[0, 0, 500, 2000])),
             cut_ppm: or_calm(rng.pick(&[0, 0, 1000, 5000])),
             return_ppm: rng.pick(&[1000, 10_000, 100_000]),

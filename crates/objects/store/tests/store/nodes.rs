@@ -4,7 +4,7 @@ use crate::driver::{CLUSTER, Driver, Txn, txn};
 use machine::{Port, UpstreamId};
 use messages::{
     AskOutcome, Home, NodeHello, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToNode,
-    Undecided, Vote,
+    Undecided, Verdict, Vote,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -180,6 +180,30 @@ pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
     let session = driver.join(2, 1);
     driver.say(session, AskOutcome { txn: TXN });
     assert!(matches!(driver.outcome(session), Some(Outcome::Committed { .. })));
+}
+
+/// The node is stopped while the peer's transaction is prepared. It closes when that is decided and written back, and
+/// its shard opens again without a question.
+#[test]
+pub(crate) fn a_shard_closes_when_nothing_is_prepared_and_all_is_written_back() {
+    let mut driver = opened();
+    let Txn(request) = txn(2, 1).write(page(0), 1, 0, b"x");
+    let (among, txn) = (messages::Among::AtOnce { writes: true }, request.txn);
+    driver.hear(LINK, Prepare { request: request.into(), among, openings: openings(0, 1) });
+    driver.store.close(driver.now);
+    driver.run();
+    assert!(!driver.is_closed(), "it waits for the decision");
+    let Txn(late) = self::txn(2, 2).write(page(0), 2, 0, b"x");
+    let said = driver.hear(LINK, Prepare { request: late.into(), among, openings: openings(0, 1) });
+    assert!(matches!(&said[..], [.., ToNode::Vote(Vote { verdict: Verdict::Busy, .. })]), "{said:?}");
+    driver.hear(LINK, messages::Decide { txn, counts: vector(&[(0, 9)]) });
+    driver.run();
+    assert!(driver.is_closed());
+    assert_eq!(driver.store.closed_shards(), [(Shard(0), Version(9))]);
+    driver.crash();
+    driver.store.open_closed(driver.now, Shard(0), Opening(2), Version(9));
+    assert!(driver.store.serves(Shard(0)));
+    assert_eq!(driver.store.applied(), &vector(&[(0, 9)]));
 }
 
 /// The answer of a node that was asked before the link was lost would lack what was told on it.
