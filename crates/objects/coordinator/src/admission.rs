@@ -17,8 +17,8 @@ use types::limits::{TXN_BYTES_MAX, TXN_PAGES_MAX};
 use types::{Delta, Refusal, Rule, SessionId, TxnId, Vector};
 
 impl Coordinator {
-    /// A session wants a transaction committed. Returns it if it is new and writes: then there must be room in the log
-    /// for its record, and [`Coordinator::reserved`] or [`Coordinator::not_reserved`] says what comes of that.
+    /// A session wants a transaction committed. Returns it if it is new and writes: then it waits for room in the log,
+    /// until [`Coordinator::reserved`] or [`Coordinator::not_reserved`] is called.
     #[must_use]
     pub fn commit(&mut self, from: SessionId, request: CommitRequest) -> Option<Arc<CommitRequest>> {
         self.outcomes.answered(request.txn.client, request.answered);
@@ -29,12 +29,12 @@ impl Coordinator {
             // It leaves no trace, so a copy is judged again, unless the first one still is.
             if !self.answer_also(asker, request.txn) {
                 let txn = request.txn;
-                self.begin(asker, request);
-                self.reserved(txn);
+                self.begin(asker, request, Stage::Preparing { is_withdrawn: false });
+                self.ask_masters(txn);
             }
         } else if !self.answer_again(asker, request.txn) {
             match self.check(from, &request) {
-                Ok(()) => return Some(self.begin(asker, request)),
+                Ok(()) => return Some(self.begin(asker, request, Stage::Reserving)),
                 Err(refusal) => {
                     let outcome = self.judge_refused(&request, refusal);
                     self.count(&outcome);
@@ -87,13 +87,13 @@ impl Coordinator {
     }
 
     /// Begins with a transaction.
-    fn begin(&mut self, asker: Asker, request: CommitRequest) -> Arc<CommitRequest> {
+    fn begin(&mut self, asker: Asker, request: CommitRequest, stage: Stage) -> Arc<CommitRequest> {
         let (bytes, request) = (memory_bytes(&request), Arc::new(request));
         self.unlogged_bytes += bytes;
         self.charge(asker.session, 1);
         let under_way = UnderWay {
             bytes,
-            stage: Stage::Reserving,
+            stage,
             parts: self.masters.at_once(&request),
             floor: Vector::new(),
             askers: smallvec![asker],

@@ -1,7 +1,10 @@
 //! Conversations with a coordinator whose master and sequencer are far away: their answers come late, or cross what the
 //! coordinator has said since. In a node they answer at once, so the tests of `store` have none of this.
 
+mod common;
+
 use bytes::Bytes;
+use common::commit;
 use coordinator::{Asker, CommitRecord, Config, Coordinator, Hears, Output};
 use messages::{Advance, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Release, Sequence, Vote};
 use types::{
@@ -36,16 +39,8 @@ fn request(number: u64, bytes: usize) -> CommitRequest {
     }
 }
 
-/// Everything that it wants done, each in a word or two. The log has room for everything.
 fn wants(coordinator: &mut Coordinator) -> Vec<String> {
-    let mut wants = Vec::new();
-    while let Some(output) = coordinator.poll_output() {
-        match output {
-            Output::GiveBack(_) => {}
-            output => wants.push(word(output)),
-        }
-    }
-    wants
+    common::wants(coordinator, word)
 }
 
 fn word(output: Output) -> String {
@@ -78,13 +73,6 @@ fn placed() -> Placed {
 
 fn advance() -> Advance {
     Advance { page: PAGE, prev: Version::ZERO, version: Version(5) }
-}
-
-/// A session wants a transaction committed, and the log has room for it.
-fn commit(coordinator: &mut Coordinator, from: SessionId, request: CommitRequest) {
-    if let Some(request) = coordinator.commit(from, request) {
-        coordinator.reserved(request.txn);
-    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Conversations with a coordinator whose transactions are on the shards of several nodes.
 
+mod common;
+
 use bytes::Bytes;
+use common::commit;
 use coordinator::{Asker, CommitRecord, Config, Coordinator, Output};
 use messages::{
     Advance, Among, CommitReply, CommitRequest, Decide, Outcome, PageReads, Placed, Prepare, Sequence, Vote,
@@ -81,16 +84,8 @@ fn shards(pages: impl Iterator<Item = PageId>) -> Vec<u16> {
     shards
 }
 
-/// Everything that it wants done, each in a few words. The log has room for everything.
 fn wants(coordinator: &mut Coordinator) -> Vec<String> {
-    let mut wants = Vec::new();
-    while let Some(output) = coordinator.poll_output() {
-        match output {
-            Output::GiveBack(_) => {}
-            output => wants.push(word(output)),
-        }
-    }
-    wants
+    common::wants(coordinator, word)
 }
 
 fn word(output: Output) -> String {
@@ -135,13 +130,6 @@ fn moved(shard: u16, version: u64) -> Advance {
 
 fn stale(shard: u16) -> Vote {
     Vote::refused(TXN, Refusal::Stale(vec![(page(shard), SlotSet::from_iter([0]))]))
-}
-
-/// A session wants a transaction committed, and the log has room for it.
-fn commit(coordinator: &mut Coordinator, from: SessionId, request: CommitRequest) {
-    if let Some(request) = coordinator.commit(from, request) {
-        coordinator.reserved(request.txn);
-    }
 }
 
 #[test]

@@ -25,12 +25,10 @@ impl Master {
         replied: SmallVec<[SessionId; 1]>,
     ) -> Result<(), Goodbye> {
         let Decide { txn, counts: all } = decide;
-        if self.pages.prepared_txn(txn).is_none() && !self.config.broken.is(Rule::AcknowledgeAgain) {
-            // It is applied, or was prepared in an earlier opening: then this one has it, or gets it, from the log
-            // (**AcknowledgeAgain**).
-            self.out.push(Output::Applied(coordinator, Applied { txn, advances: Vec::new() }));
-        }
-        let Some(prepared) = self.pages.undecided_txn(txn) else { return Ok(()) };
+        let Some(prepared) = self.pages.undecided_txn(txn) else {
+            self.acknowledge_again(coordinator, txn);
+            return Ok(());
+        };
         if prepared.writes().next().is_none() {
             self.release(now, Release { txn });
             return Ok(());
@@ -53,6 +51,14 @@ impl Master {
         }
         self.apply_early(now);
         Ok(())
+    }
+
+    /// A decision is here already, or the transaction is not prepared. Then it is applied, or was prepared in an
+    /// earlier opening, and this one has it, or gets it, from the log (**AcknowledgeAgain**).
+    fn acknowledge_again(&mut self, coordinator: NodeId, txn: TxnId) {
+        if self.pages.prepared_txn(txn).is_none() && !self.config.broken.is(Rule::AcknowledgeAgain) {
+            self.out.push(Output::Applied(coordinator, Applied { txn, advances: Vec::new() }));
+        }
     }
 
     /// A transaction that is prepared here leaves nothing.

@@ -22,7 +22,7 @@ use framing::field::{check_count, check_order};
 use framing::{Codec, End, Field, FieldLayout, Layout, Limits, Meta, Reader, Rest, WireError, family, messages};
 use machine::{Goodbye, Upstream};
 use types::limits::{SHARDS_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX, TXN_PAGES_MAX};
-use types::{ClusterId, Delta, Incarnation, NodeId, Opening, Shard, TxnId, Vector, Version};
+use types::{ClusterId, Delta, NodeId, Opening, Shard, TxnId, Vector, Version};
 
 family! {
     of "nodes";
@@ -75,7 +75,7 @@ pub const UNDECIDED_PER_MESSAGE_MAX: usize = 4096;
 pub const RECALLED_PER_MESSAGE_MAX: usize = 256;
 
 messages! {
-    /// Says which node this is, and of which store: the first message of either end.
+    /// The identity of a node and its store: the first message of either end.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct NodeHello {
         /// The store.
@@ -84,8 +84,6 @@ messages! {
         pub node: NodeId,
         /// The node that it takes the other end for.
         pub to: NodeId,
-        /// The start of its process.
-        pub incarnation: Incarnation,
     }
 
     /// Has a master forget a transaction that is not prepared. Its vote says that it has.

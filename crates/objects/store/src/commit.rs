@@ -1,7 +1,7 @@
 //! A commit's way through the roles of the node, each of which says what it wants done.
 //!
 //! ```text
-//!           Reserve, Prepare     Vote           Sequence, Placed      durable          Decide
+//!           room, Prepare        Vote           Sequence, Placed      durable          Decide
 //!   coordinator --------> master ----> coordinator ----> log ~~~~~~~~~~> coordinator ----> master --applied-->
 //! ```
 //! Each arrow is a message of `messages::roles`, and a function call between roles of the same node (`peers`).
@@ -121,7 +121,7 @@ impl Store {
     fn log(&mut self, now: Time, record: CommitRecord) {
         let txn = record.txn;
         self.room.give_back(txn);
-        let counts = self.peers.are_some().then(|| record.counts.clone());
+        let counts = self.config.has_peers().then(|| record.counts.clone());
         let position = self.log.append(Record::Commit(record), &mut self.out);
         if let Some(counts) = counts {
             self.kept.push(position, txn, counts);

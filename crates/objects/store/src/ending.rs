@@ -46,7 +46,7 @@ impl Store {
     /// Once everything is written back: ends all sessions, and says that the process may stop.
     pub(crate) fn finish_closing(&mut self, now: Time) {
         // The masters of other nodes would wait for its decisions until it is back.
-        let is_awaited = self.peers.are_some() && !self.coordinator.is_idle();
+        let is_awaited = self.config.has_peers() && !self.coordinator.is_idle();
         if !self.closing || self.closed || is_awaited || !self.is_written_back() {
             return;
         }

@@ -124,11 +124,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether the store has several nodes.
+    pub(crate) fn has_peers(&self) -> bool {
+        !self.members.is_empty()
+    }
+
     /// The master's part of it.
     fn of_master(&self) -> master::Config {
         master::Config {
             sharding: self.sharding,
-            has_peers: !self.members.is_empty(),
+            has_peers: self.has_peers(),
             mob_bytes_limit: self.mob_bytes_limit,
             cache_bytes_limit: self.cache_bytes_limit,
             recent_limit: self.recent_limit,
@@ -292,13 +297,13 @@ impl Store {
             leaders: Leaders::new(limits),
             lives: Lives::default(),
             coordinator,
-            sequencer: config.members.is_empty().then(|| Sequencer::new(Epoch::default(), broken)),
+            sequencer: (!config.has_peers()).then(|| Sequencer::new(Epoch::default(), broken)),
             master: Master::new(config.of_master(), master::Opened { pages, next_pages, aside }),
             log: Log::new(log_bytes_free),
             room: Room::default(),
             in_flight: InFlight::default(),
             covered: Covered::default(),
-            peers: Peers::new(config.node, config.members.clone()),
+            peers: Peers::new(config.node),
             links: Links::default(),
             openings: Opens::default(),
             kept: Kept::default(),

@@ -88,14 +88,14 @@ impl Store {
     }
 
     fn check_hello(&self, port: Port, hello: &NodeHello) -> Result<(), Goodbye> {
-        let NodeHello { cluster, node, to, .. } = *hello;
+        let NodeHello { cluster, node, to } = *hello;
         let own = self.config.node;
         let refuse = |reason, text| Err(Goodbye { reason, text });
         if cluster != self.cluster {
             let text = format!("expected a node of store {:?}, got one of {cluster:?}", self.cluster);
             return refuse(GoodbyeReason::WrongCluster, text);
         }
-        if to != own || node == own || !self.peers.members().contains(&node) {
+        if to != own || node == own || !self.config.members.contains(&node) {
             let text = format!("expected another member for node {}, got node {} for {}", own.0, node.0, to.0);
             return refuse(GoodbyeReason::Malformed, text);
         }
@@ -126,8 +126,8 @@ impl Store {
     }
 
     fn say_hello(&mut self, port: Port, to: NodeId) {
-        let (cluster, node, incarnation) = (self.cluster, self.config.node, self.incarnation);
-        self.out.say(port, NodeHello { cluster, node, to, incarnation }.into());
+        let (cluster, node) = (self.cluster, self.config.node);
+        self.out.say(port, NodeHello { cluster, node, to }.into());
     }
 }
 

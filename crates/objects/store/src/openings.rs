@@ -21,7 +21,7 @@ use messages::{Openings, Recall, Recalled, RecalledCommit, ToNode};
 use types::limits::PIECE_BYTES_MAX;
 use types::{Delta, NodeId, Opening, Rule, Shard, Time, Version};
 
-/// The bytes of a change in a message beside its value, at most.
+/// The bytes of a change in a message, its value aside, at most.
 const CHANGE_BYTES: usize = 16;
 
 /// Shards of this node that are opened together.
@@ -81,12 +81,12 @@ impl Opens {
 impl Store {
     /// Shards of this node open: they are served when the logs of all nodes have told what they hold for them.
     pub fn open(&mut self, now: Time, openings: &Openings) {
-        let awaited = self.peers.members().iter().map(|&node| (node, Vec::new())).collect();
+        let awaited = self.config.members.iter().map(|&node| (node, Vec::new())).collect();
         for &(shard, opening) in openings {
             self.coordinator.place(shard, self.config.node, opening);
         }
         self.openings.batches.push(Batch { openings: openings.clone(), awaited, found: Vec::new() });
-        for node in self.peers.members().to_vec() {
+        for node in self.config.members.clone() {
             self.tell(now, node, ToNode::Recall(Recall { openings: openings.clone() }));
         }
         self.follow_up(now);
@@ -140,7 +140,8 @@ impl Store {
     /// The log was read, or a part of it.
     pub(crate) fn has_read_log(&mut self, now: Time, records: Vec<(Position, Record)>, is_last: bool) {
         let Some(Question { from, openings, .. }) = self.openings.questions.front() else { return };
-        if let (Some(from), openings) = (*from, openings.clone()) {
+        if let Some(from) = *from {
+            let openings = openings.clone();
             self.answer(now, from, &openings, records, is_last);
         }
         if is_last {

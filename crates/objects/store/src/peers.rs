@@ -29,8 +29,6 @@ const QUESTIONS_MAX: usize = SHARDS_MAX;
 /// The other nodes.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    /// All nodes of the store, this one among them. There is none in a store of one node.
-    members: Vec<NodeId>,
     /// The transactions that masters have undecided, as far as they have said on this link.
     undecided: BTreeMap<NodeId, Vec<TxnId>>,
     /// The node whose sequencer is asked.
@@ -38,18 +36,8 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn new(own: NodeId, members: Vec<NodeId>) -> Self {
-        Self { members, undecided: BTreeMap::new(), sequencer: own }
-    }
-
-    /// All nodes of the store; none if there is one.
-    pub(crate) fn members(&self) -> &[NodeId] {
-        &self.members
-    }
-
-    /// Whether the store has several nodes.
-    pub(crate) fn are_some(&self) -> bool {
-        !self.members.is_empty()
+    pub(crate) fn new(own: NodeId) -> Self {
+        Self { undecided: BTreeMap::new(), sequencer: own }
     }
 }
 
@@ -132,7 +120,7 @@ impl Store {
 
     /// Tells the logs of all nodes how far the shards of this one are written back.
     pub(crate) fn tell_home(&mut self) {
-        if !self.peers.are_some() {
+        if !self.config.has_peers() {
             return;
         }
         let home = self.master.home_through();

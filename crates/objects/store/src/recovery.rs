@@ -75,7 +75,7 @@ impl Store {
         while let Some((position, commit)) = self.recovery.uncounted.pop(self.recovery.given.of(Shard::ONLY).next()) {
             self.replay(position, commit);
         }
-        if !self.peers.are_some() {
+        if !self.config.has_peers() {
             self.sequencer.iter_mut().for_each(|sequencer| sequencer.resume(&self.recovery.given));
             self.master.recovered_through(&self.recovery.given);
         }
@@ -87,7 +87,7 @@ impl Store {
 
     fn replay(&mut self, position: Position, commit: CommitRecord) {
         let CommitRecord { txn, mut counts, answered, deltas } = commit;
-        if self.peers.are_some() {
+        if self.config.has_peers() {
             // Its shards take it from the log when they open, here like elsewhere.
             self.coordinator.recovered(txn, answered, self.master.advances(&counts, &deltas));
             return self.kept.recovered(position, txn, counts);

@@ -10,8 +10,8 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 use store::{Config, DiskWork, Record, SessionId};
 use types::{
-    ClusterId, Delta, Epoch, GoodbyeReason, Incarnation, NodeId, Opening, PageId, Shard, Sharding, SlotChange, TxnId,
-    Vector, Version,
+    ClusterId, Delta, Epoch, GoodbyeReason, NodeId, Opening, PageId, Shard, Sharding, SlotChange, TxnId, Vector,
+    Version,
 };
 
 const OWN: NodeId = NodeId(0);
@@ -54,7 +54,7 @@ fn linked() -> Driver {
 }
 
 fn hello() -> NodeHello {
-    NodeHello { cluster: CLUSTER, node: PEER, to: OWN, incarnation: Incarnation(1) }
+    NodeHello { cluster: CLUSTER, node: PEER, to: OWN }
 }
 
 /// The peer has opened a link. Returns what the node says first.
