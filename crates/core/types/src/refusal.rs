@@ -122,7 +122,8 @@ pub enum GoodbyeReason {
     Silent,
     /// The node takes no more sessions.
     Full,
-    /// The redirector cannot reach its store, or the hub has nobody who speaks for its source.
+    /// The redirector cannot reach its store, the hub has nobody who speaks for its source, or the lease of the store's
+    /// node is over.
     CutOff,
     /// A process that connected as a peer does not have the key that the redirector gives to peers.
     Stranger,

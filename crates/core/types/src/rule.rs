@@ -101,6 +101,8 @@ pub enum Rule {
     AcknowledgeAgain,
     /// A commit stays in the log until its outcome is remembered, whatever is written back.
     OutcomeBeforeFree,
+    /// A node whose lease is over answers nothing that comes after that.
+    AnswerWithinLease,
     /// The count of a shard in a horizon moves with the `through` of its own master, and with nothing else.
     OwnHorizon,
     /// A change that a master leaves to another stream to tell holds back the master's own `through` until it was heard
@@ -258,7 +260,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 118] = [
+    pub const ALL: [Self; 119] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -303,6 +305,7 @@ impl Rule {
         Self::CleanClose,
         Self::AcknowledgeAgain,
         Self::OutcomeBeforeFree,
+        Self::AnswerWithinLease,
         Self::OwnHorizon,
         Self::HoldThrough,
         Self::KeepOrder,

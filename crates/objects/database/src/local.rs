@@ -103,6 +103,11 @@ impl LocalStore {
         driver.settle();
     }
 
+    /// The time by which the store's events are dated.
+    pub fn now(&self) -> Time {
+        self.host.driver(self.role).now()
+    }
+
     /// The links of other nodes, for the listener at whose address the store takes its sessions.
     pub fn links(&self) -> Beside {
         let (host, codec) = (self.host.clone(), messages::nodes::CODEC);
@@ -112,6 +117,12 @@ impl LocalStore {
     /// The client beside it, and what drives that.
     pub fn client(&self) -> Option<(Shared<Client>, Arc<dyn Driver>)> {
         self.client.as_ref().map(|(role, client)| (client.clone(), self.host.driver(*role)))
+    }
+
+    /// Stops without a word to anybody, as a kill does, and sets the directory free: the next start recovers it.
+    pub fn stop(self, why: &str) {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).stop(why);
+        drop(self.disk.take());
     }
 
     /// Refuses new commits, writes everything home, and sets the directory free, also while others still hold the host.

@@ -88,7 +88,7 @@ impl Cluster {
                 store.place(Shard(other as u16), NodeId(other as u16), Opening(opening.max(1)));
             }
             for lower in 0..node {
-                store.open_link(NodeId(lower), vec![self.addresses[usize::from(lower)].to_string()]);
+                store.open_link(now, NodeId(lower), vec![self.addresses[usize::from(lower)].to_string()]);
             }
             store.open(now, &[(Shard(node), Opening(self.openings[at]))].into_iter().collect());
         });

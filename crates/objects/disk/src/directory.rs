@@ -43,6 +43,9 @@ pub(crate) fn claim(files: &dyn Files, config: &Config) -> Result<Claim, DiskErr
         Some(marker) => marker,
         None => begin(files, config)?,
     };
+    if let Some(expected) = config.cluster.filter(|&expected| expected != marker.cluster) {
+        return Err(DiskError::OtherStore { dir: files.path(""), expected, got: marker.cluster });
+    }
     remove_leftovers(files)?;
     if marker.incarnation.0 == 0 {
         create(files, config, marker.cluster)?;

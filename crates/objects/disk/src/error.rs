@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use types::ClusterId;
 use vfs::FileError;
 
 /// Why a store could not be opened, or why a running one has to stop.
@@ -24,6 +25,15 @@ pub enum DiskError {
         dir: PathBuf,
         /// That process, if it left its number.
         pid: Option<u32>,
+    },
+    /// The directory holds another store than the one that was named.
+    OtherStore {
+        /// The directory.
+        dir: PathBuf,
+        /// The store that was named.
+        expected: ClusterId,
+        /// The directory's.
+        got: ClusterId,
     },
     /// A value of the configuration cannot be.
     Config(String),
@@ -64,6 +74,11 @@ impl fmt::Display for DiskError {
             Self::InUse { dir, pid: None } => {
                 write!(f, "{} is in use by another process: stop it, or name another directory", dir.display())
             }
+            Self::OtherStore { dir, expected, got } => write!(
+                f,
+                "{} belongs to store {got:?}, not to {expected:?}: name that store's directory, or an empty one",
+                dir.display()
+            ),
             Self::Config(what) => write!(f, "the disk's configuration cannot be: {what}"),
         }
     }

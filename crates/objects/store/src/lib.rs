@@ -7,7 +7,7 @@
 //! any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
 //! [`Store::handle_timeout`]; in a store of several nodes also [`Store::open_link`], [`Store::link_is_up`],
 //! [`Store::hear_link`], [`Store::link_is_down`], [`Store::open`], [`Store::open_closed`], [`Store::place`],
-//! [`Store::sequence`] and [`Store::follow_sequencer`]. After each of them [`Store::poll_output`] until it returns
+//! [`Store::sequence`], [`Store::follow_sequencer`], [`Store::extend_lease`] and [`Store::end_lease`]. After each of them [`Store::poll_output`] until it returns
 //! nothing, then [`Store::poll_timeout`] for when to call again. `now` never goes back.
 //!
 //! # Files
@@ -21,6 +21,7 @@
 //! | `log`, `in_flight`, `freeing` | which position, what of it is durable, what is still needed |
 //! | `lives` | the lives of the process, and leases that were given before a restart |
 //! | `links`, `peers` | connections to other nodes; what is said there |
+//! | `lease` | how long the node may speak |
 //! | `openings`, `kept` | shards that open; what of the log other nodes need |
 //! | `recovery`, `uncounted` | from the log after a crash; the commits in a log of an earlier format |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
@@ -41,6 +42,7 @@ mod in_flight;
 mod inspect;
 mod kept;
 mod leaders;
+mod lease;
 mod links;
 mod lives;
 mod log;
@@ -67,6 +69,7 @@ use freeing::Covered;
 use in_flight::InFlight;
 use kept::Kept;
 use leaders::Leaders;
+use lease::NodeLease;
 use links::Links;
 use lives::Lives;
 use log::Log;
@@ -199,6 +202,8 @@ pub enum Output {
     EndLink(Port, Goodbye),
     /// Open a connection to another node, whenever there is none.
     OpenLink(UpstreamId, Vec<String>),
+    /// End a connection to another node, and open it no more.
+    CloseLink(UpstreamId),
     /// Do disk work.
     Disk(DiskWork),
     /// Everything that was committed is home and every session has ended: the process may stop.
@@ -230,6 +235,7 @@ pub struct Store {
     covered: Covered,
     peers: Peers,
     links: Links,
+    lease: NodeLease,
     openings: Opens,
     kept: Kept,
     recovery: Recovery,
@@ -305,6 +311,7 @@ impl Store {
             covered: Covered::default(),
             peers: Peers::new(config.node),
             links: Links::default(),
+            lease: NodeLease::default(),
             openings: Opens::default(),
             kept: Kept::default(),
             recovery: Recovery::new(applied),

@@ -21,6 +21,8 @@ use types::{GoodbyeReason, NodeId, Time};
 /// The connections that lead to nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
+    /// The nodes to which this one opens links, and where.
+    addresses: BTreeMap<NodeId, Vec<String>>,
     by_node: BTreeMap<NodeId, Port>,
     by_port: BTreeMap<Port, NodeId>,
 }
@@ -50,9 +52,19 @@ impl Links {
 }
 
 impl Store {
-    /// Opens the link to a node with a lower number, at one of these addresses, whenever there is none.
-    pub fn open_link(&mut self, node: NodeId, addresses: Vec<String>) {
-        self.out.open_link(upstream_of(node), addresses);
+    /// Opens the link to a node with a lower number, at one of these addresses, whenever there is none. A link to other
+    /// addresses ends.
+    pub fn open_link(&mut self, now: Time, node: NodeId, addresses: Vec<String>) {
+        let upstream = upstream_of(node);
+        match self.links.addresses.insert(node, addresses.clone()) {
+            Some(known) if known == addresses => return,
+            Some(_) => {
+                self.link_is_down(now, Port::Upstream(upstream));
+                self.out.close_link(upstream);
+            }
+            None => {}
+        }
+        self.out.open_link(upstream, addresses);
     }
 
     /// A connection that may become a link is up.

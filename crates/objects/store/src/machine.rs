@@ -1,6 +1,6 @@
-//! A store as a machine: the server of clients and of redirectors.
+//! A store as a machine: the server of clients and of redirectors. Every event passes its lease here first.
 
-use crate::{Checkpoint, Config, Opened, Store, tables, work};
+use crate::{Checkpoint, Config, Opened, Store, lease, tables, work};
 use alloc::vec::Vec;
 use machine::{DiskDone, Done, Machine, Opaque, Output, Parcel, Port, Table};
 use messages::nodes::link_to;
@@ -13,6 +13,8 @@ impl Machine for Store {
 
     fn connected(&mut self, now: Time, port: Port) {
         match port {
+            Port::Session(session) if self.is_over(now) => self.out.end(session, lease::over()),
+            Port::Upstream(_) | Port::FromNode(_) if self.is_over(now) => self.out.end_port(port, lease::over()),
             Port::Session(session) => self.connected(now, session),
             Port::Upstream(_) | Port::FromNode(_) => self.link_is_up(port),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
@@ -21,6 +23,7 @@ impl Machine for Store {
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match port {
+            _ if self.is_over(now) => {}
             Port::Session(session) => self.disconnected(now, session),
             Port::Upstream(_) | Port::FromNode(_) => self.link_is_down(now, port),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
@@ -28,19 +31,24 @@ impl Machine for Store {
     }
 
     fn heard(&mut self, now: Time, port: Port) {
-        if let Port::Session(session) = port {
+        if let Port::Session(session) = port
+            && !self.is_over(now)
+        {
             self.heard(now, session);
         }
     }
 
     fn has_room(&mut self, port: Port) {
-        if let Port::Session(session) = port {
+        if let Port::Session(session) = port
+            && !self.is_over(self.now)
+        {
             self.has_room(session);
         }
     }
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         match port {
+            _ if self.is_over(now) => {}
             Port::Session(session) => self.handle(now, session, message.expect()),
             Port::Upstream(_) | Port::FromNode(_) => self.hear_link(now, port, message.expect()),
             Port::ToPeer(_) | Port::FromPeer(_) => {}
@@ -49,13 +57,17 @@ impl Machine for Store {
 
     fn disk(&mut self, now: Time, done: DiskDone) {
         // A store's disk says nothing else.
-        if let Ok(done) = done.open() {
+        if let Ok(done) = done.open()
+            && !self.is_over(now)
+        {
             self.disk(now, done);
         }
     }
 
     fn close(&mut self, now: Time) {
-        self.close(now);
+        if !self.is_over(now) {
+            self.close(now);
+        }
     }
 
     fn stop(&mut self, _: &str) {
@@ -77,6 +89,7 @@ impl Machine for Store {
             crate::Output::Say(port, message) => Output::Send(port, Parcel::new(message), None),
             crate::Output::EndLink(port, why) => Output::End(port, why.reason, why.text),
             crate::Output::OpenLink(upstream, addresses) => Output::Open(upstream, link_to(addresses)),
+            crate::Output::CloseLink(upstream) => Output::Close(upstream),
             crate::Output::AwaitRoom(session) => Output::AwaitRoom(Port::Session(session)),
             crate::Output::Disk(work) => Output::Disk(Opaque::new(work)),
             crate::Output::Closed => Output::Closed,
@@ -84,11 +97,16 @@ impl Machine for Store {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.poll_timeout()
+        if self.has_ended() {
+            return None;
+        }
+        [self.poll_timeout(), self.lease_ends()].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.handle_timeout(now);
+        if !self.is_over(now) {
+            self.handle_timeout(now);
+        }
     }
 
     fn status(&self) -> Vec<Table> {

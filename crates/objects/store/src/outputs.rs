@@ -50,6 +50,11 @@ impl Outputs {
         self.0.push_back(Output::OpenLink(upstream, addresses));
     }
 
+    /// Ends the connection to another node, and opens it no more.
+    pub(crate) fn close_link(&mut self, upstream: UpstreamId) {
+        self.0.push_back(Output::CloseLink(upstream));
+    }
+
     /// Asks for disk work.
     pub(crate) fn disk(&mut self, work: DiskWork) {
         self.0.push_back(Output::Disk(work));

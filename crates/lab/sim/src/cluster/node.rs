@@ -144,7 +144,7 @@ impl Node {
                 Output::EndLink(port, why) => {
                     ensure(false, "links", || format!("{:?} ends {port:?}: {}", self.id, why.text))?;
                 }
-                Output::OpenLink(..) => unreachable!("links are opened by the seed"),
+                Output::OpenLink(..) | Output::CloseLink(_) => unreachable!("links are opened by the seed"),
                 Output::Disk(work) => {
                     let started = self.disk.submit(Opaque::new(work), rng)?;
                     self.operations.extend(started.map(|Started { operation, .. }| operation));

@@ -273,7 +273,7 @@ impl Driver {
                 Output::AwaitRoom(session) => self.awaits_room.push(session),
                 Output::Say(port, message) => self.said.push((port, message)),
                 Output::EndLink(port, why) => self.said.push((port, why.into())),
-                Output::OpenLink(..) => unreachable!("tests open links"),
+                Output::OpenLink(..) | Output::CloseLink(_) => unreachable!("tests open links"),
                 Output::Disk(work) => self.work.push_back(work),
                 Output::Closed => self.closed = true,
             }

@@ -1,10 +1,10 @@
 //! A node of a store of two, and what the other one says. Shard 0 is at the node, shard 1 at its peer.
 
 use crate::driver::{CLUSTER, Driver, Txn, txn};
-use machine::{Port, UpstreamId};
+use machine::{Machine, Parcel, Port, UpstreamId};
 use messages::{
-    AskOutcome, Home, NodeHello, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToNode,
-    Undecided, Verdict, Vote,
+    AskOutcome, Fetch, Home, NodeHello, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToClient,
+    ToNode, ToServer, Undecided, Verdict, Vote,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -318,4 +318,34 @@ fn a_new_link_takes_the_place_of_the_last() {
     driver.hear(two, Recall { openings: openings(1, 2) });
     driver.run();
     assert!(matches!(&driver.said_on(two)[..], [ToNode::Recalled(_)]));
+}
+
+/// The process was stopped beyond its lease, and runs on. Whatever comes first, the node says nothing but that it ends.
+#[test]
+pub(crate) fn a_node_whose_lease_is_over_answers_nothing() {
+    let mut driver = opened();
+    let session = driver.join(1, 1);
+    let until = driver.now + Duration::from_secs(5);
+    driver.store.extend_lease(driver.now, until);
+    let fetch = |driver: &mut Driver| {
+        let fetch = Fetch { pages: vec![page(0)], at_least: Vector::new(), number: 1, follow: None };
+        Machine::handle(&mut driver.store, driver.now, Port::Session(session), Parcel::new(ToServer::from(fetch)));
+        driver.run();
+        driver.take(session)
+    };
+    assert!(fetch(&mut driver).iter().any(|message| matches!(message, ToClient::Page(_))), "the lease lasts");
+    driver.said_on(LINK);
+    driver.now = until;
+    let said = fetch(&mut driver);
+    assert!(matches!(&said[..], [ToClient::Goodbye(why)] if why.reason == GoodbyeReason::CutOff), "{said:?}");
+    assert_eq!(driver.ended(session), Some(GoodbyeReason::CutOff));
+    assert_eq!(driver.said_on(LINK).iter().find_map(message_reason), Some(GoodbyeReason::CutOff));
+    // A lease that is over is over: the node begins again from its directory.
+    driver.store.extend_lease(driver.now, until + Duration::from_secs(5));
+    let sequence = ToNode::Sequence(Sequence { txn: TXN, shards: [Shard(1)].into_iter().collect() });
+    Machine::handle(&mut driver.store, driver.now, LINK, Parcel::new(sequence));
+    assert!(driver.said_on(LINK).is_empty(), "nor does its sequencer");
+    Machine::connected(&mut driver.store, driver.now, Port::Session(SessionId(9)));
+    driver.run();
+    assert_eq!(driver.ended(SessionId(9)), Some(GoodbyeReason::CutOff));
 }

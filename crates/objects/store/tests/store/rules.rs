@@ -4,7 +4,8 @@ use crate::{commits, driver, follow, grants, groups, lease_waits, losses, nodes,
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 25] = [
+const NOTICED_BY: [(Rule, fn()); 26] = [
+    (Rule::AnswerWithinLease, nodes::a_node_whose_lease_is_over_answers_nothing),
     (Rule::CleanClose, nodes::a_shard_closes_when_nothing_is_prepared_and_all_is_written_back),
     (Rule::OutcomeBeforeFree, nodes::the_log_keeps_what_has_no_outcome_yet),
     (Rule::AwaitAllLogs, nodes::a_shard_opens_when_every_log_has_told),
